@@ -207,7 +207,6 @@ WHY = {
 
 # What a name that is told depends on.
 WHERE = {
-    _USED: "on v2 of cores that one job has alone",
     "slurm_job_process_usage_total": "with `collector.processes`",
     "ceems_perf_*": "where the kernel sums",
     f"{_GROUP}context_switches_total": "where the kernel sums",

@@ -29,7 +29,12 @@ JOBFEATURES: Mapping[str, Mapping[int, str]] = {
     "env": {FAILED: "no addresses, or another user's"},
     "show": {FAILED: "there is no such job here, or no features"},
     "get": {FAILED: "the key has no value", NOT_ASKED: _NOT_ASKED},
-    "remaining": {FAILED: "no limit is known", NOT_ASKED: _NOT_ASKED},
+    "remaining": {FAILED: "no limit is known, and no `--default` given", NOT_ASKED: _NOT_ASKED},
+    "run": {
+        DONE: "the program's own status; 128 + N if signal N ended it",
+        126: "the program cannot be run",
+        127: "there is no such program",
+    },
     "drain": {
         FAILED: "refused, nothing to cancel or to plan, files could not be written, or no answer",
         TOO_LITTLE_KNOWN: "`plan`: too little is known to name a best time",
@@ -62,10 +67,6 @@ JOBFEATURES: Mapping[str, Mapping[int, str]] = {
         TOO_LITTLE_KNOWN: "nothing is certain, since earlier jobs may be missing",
     },
     "simulate": {DONE: "written", FAILED: "no job can be simulated", WRONG: LOG},
-    "replay": {
-        DONE: "all was played, or Ctrl-C or SIGTERM; its documents are removed",
-        WRONG: "the log or the folder could not be used, or a wrong flag or setting",
-    },
 }
 
 _DAEMON = {

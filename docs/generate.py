@@ -38,6 +38,7 @@ from makepackages.grammar import Argument, Command, Option
 from makepackages.texts import programs
 
 sys.path.insert(0, str(Path(__file__).parent))
+from behaviours import behaviour_page
 from dashboards import dashboards_text
 from docstrings import filled
 from exitstatuses import EXITS, LOG, USUAL
@@ -298,11 +299,10 @@ def _metric_list(metrics: tuple[Metric, ...], common: tuple[str, ...] = ()) -> s
     )
     rows: dict[str, list[str]] = {}
     for metric in metrics:
-        also = f"; also as `{metric.was}` in this release" if metric.was else ""
         meaning = metric.meaning.removeprefix(metric.sample_name.replace("batch_job_", "batch_"))
         meaning = meaning if meaning == metric.meaning else f"the same{meaning}"
         left_out = (*(common if of_jobs <= set(metric.label_names) else ()), *all_have)
-        rows.setdefault(f"{meaning.removesuffix('.')}{also}.\n", []).append(_name(metric, left_out))
+        rows.setdefault(f"{meaning.removesuffix('.')}.\n", []).append(_name(metric, left_out))
     all_labels = f"All have {' and '.join(f'`{each}`' for each in all_have)}.\n\n" if all_have else ""
     return all_labels + "".join(f"- {', '.join(names)}: {meaning}" for meaning, names in rows.items())
 
@@ -486,6 +486,7 @@ PAGES = {
     "../figures.md": lambda: _with_docstrings("figures.md"),
     "../methods.md": lambda: _with_docstrings("methods.md"),
     "../comparison.md": comparison_page,
+    "../behaviour.md": behaviour_page,
     "logs.md": lambda: logs_page(NOTE),
     "metrics.md": metrics_page,
     "profiles.md": profiles_page,

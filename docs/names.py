@@ -32,28 +32,18 @@ from exitstatuses import EXITS
 RELEASED = Path(__file__).parent / "released.json"
 PROGRAMS = (("jobfeatures", jobfeatures_cli.COMMANDS), ("jobfeatures-exporter", exporter_cli.COMMANDS))
 
-FORMER = {
-    **{f"jobfeatures-exporter {each}": f"jobfeatures-exporter sonar {each}" for each in exporter_cli.FORMER},
-    "jobfeatures-exporter validate": "jobfeatures check",
-    "jobfeatures swf": "jobfeatures check",
-    "jobfeatures swf check": "jobfeatures check",
-    "jobfeatures sss check": "jobfeatures sss explain",
-}
-
 
 def promised() -> dict[str, list[str]]:
-    """Return all names by kind; a metric under two names has both."""
+    """Return all names by kind."""
     own = [metric for each in COLLECTORS.values() for metric in each.metrics]
     metrics = [*METRICS, *own, *budget.METRICS, profiles.SUCCESS, *foreign.METRICS]
-    metrics += [each.former for each in metrics if each.former is not None]
     known = [each for config in (Config, ExporterConfig) for each in settings_of(config)]
-    retired = set(ExporterConfig.RETIRED)  # taken, with a warning
-    settings, their_flags = {each.key for each in known} | retired, {each.flag for each in known}
+    their_flags = {each.flag for each in known}
     every = [each for program in programs() for command in program.commands for each in command.walk()]
     found = {
         "metrics": {f"{each.sample_name} {each.kind}" for each in metrics},
         "labels": {f"{each.sample_name} {label}" for each in metrics for label in each.label_names},
-        "settings": settings,
+        "settings": {each.key for each in known},
         "keys": {f"{each.area.value} {each.name}" for each in KEYS}
         | {f"status {each.name}" for each in STATUS_KEYS},
         "commands": {f"{program} {name}" for program, commands in PROGRAMS for name in commands},
@@ -73,12 +63,6 @@ def promised() -> dict[str, list[str]]:
         "folders": {MACHINE, JOBS, STATUS},
         "variables": {*VARIABLES.values(), STATUS.upper()},
     }
-    for old, new in FORMER.items():  # taken by their old names too
-        found["commands"].add(old)
-        found["flags"] |= {each.replace(new, old) for each in found["flags"] if each.startswith(f"{new} ")}
-        program, command, *_ = new.split()
-        found["exit statuses"] |= {f"{old} {status}" for status in EXITS[program][command]}
-    found["flags"] |= {"jobfeatures sss check --explain", "jobfeatures check --kind"}
     return {kind: sorted(names) for kind, names in found.items()}
 
 

@@ -27,6 +27,12 @@ def running(metric: str, matchers: str) -> str:
     return f"({metric}{{{matchers}}} unless on ({JOB_KEY}) batch_job_end_time_seconds{{{OF_CLUSTER}}})"
 
 
+def gpu_parts(matchers: str) -> str:
+    """Return the part of each GPU that each job has: jobs that share one have equal parts."""
+    everyone = f"sum by ({GPU_KEY}) ({running('batch_job_gpu_allocated', OF_CLUSTER)})"
+    return f"({running('batch_job_gpu_allocated', matchers)} / on ({GPU_KEY}) group_left () {everyone})"
+
+
 def gpu_busy(matchers: str) -> str:
     """Return the busy share of each GPU over the time between readings of it, which scrapes do not follow.
 

@@ -1,5 +1,6 @@
 """`python -m jobfeatures`, and the command as it is installed."""
 
+import contextlib
 import gc
 import os
 import sys
@@ -15,15 +16,14 @@ def run() -> NoReturn:
     gc.disable()
     try:
         from jobfeatures.cli import main  # import only after gc.disable()
+        from jobfeatures.settings.usage import complain
+        from jobfeatures.system.output import end_output
 
-        status = main()
+        status = end_output(main(), complain)
     except KeyboardInterrupt:  # while importing
         status = 130
-    try:
-        sys.stdout.flush()
+    with contextlib.suppress(AttributeError, OSError):  # it is closed
         sys.stderr.flush()
-    except OSError:  # the reader has closed its end
-        status = status or 1
     os._exit(status)
 
 

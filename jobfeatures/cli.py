@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import functools
 import importlib
-import os
 import sys
 from collections.abc import Sequence
 from types import ModuleType
@@ -19,6 +18,7 @@ from jobfeatures.errors import JobfeaturesError
 from jobfeatures.settings.usage import Parser, VersionAction, check_command, complain
 from jobfeatures.system.exitstatus import INTERRUPTED
 from jobfeatures.system.logs import FORMATS, LEVELS, configure_logging
+from jobfeatures.system.output import give_up_output, is_about_output
 
 # Each is a module in jobfeatures/commands with `add_arguments(parser)` and `run(arguments)`.
 # It is imported only when it is called, because every import delays a prolog.
@@ -29,6 +29,7 @@ COMMANDS = {
     "show": "print the features of a job, or of all jobs published here",
     "get": "print the value of one key of this job or this machine",
     "remaining": "print how many seconds this job may still run",
+    "run": "run a program, and send it a signal before this job ends",
     "drain": "set, cancel, show and plan shutdowns of this node and of its jobs",
     "victims": "find the jobs of this node that free a number of cores with the least waste",
     "report": "report to the site what this job is doing; for pilots",
@@ -39,44 +40,31 @@ COMMANDS = {
     "promises",
     "expect": "show when a job is expected to end by its user's share, and why",
     "simulate": "simulate how another scheduler would have run the jobs of a log",
-    "replay": "replay the jobs of a log into a spool folder, at another speed",
 }
-FORMER = ("swf", "sss")  # `swf check` and `sss check`, for one release
 HELP = frozenset({"-h", "--help"})
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     given = sys.argv[1:] if argv is None else list(argv)
-    if len(given) > 1 and given[0] in FORMER and given[1] == "check":
-        given = _renamed(given)
     check_command("jobfeatures", given, COMMANDS)
     called = next((word for word in given if word in COMMANDS), None)
-    arguments = build_parser(called, in_haste=given[:1] == [called] and not HELP & set(given)).parse_args(
-        given
-    )
-    configure_logging(arguments.log_level, arguments.log_format)
+    parser = build_parser(called, in_haste=given[:1] == [called] and not HELP & set(given))
     try:
+        arguments = parser.parse_args(given)
+        configure_logging(arguments.log_level, arguments.log_format)
         status: int = _module(arguments.command).run(arguments)
     except JobfeaturesError as error:
         complain(error)
         return error.exit_status
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+    except OSError as error:
+        if not is_about_output(error):
+            raise
+        return give_up_output(error, complain)
     except KeyboardInterrupt:
         complain("interrupted")
         return INTERRUPTED
     return status
-
-
-def _renamed(given: list[str]) -> list[str]:
-    """Return today's command for a former one, with a warning."""
-    kind, rest = given[0], given[2:]
-    explains = kind == "sss" and not {"--explain", "--resolved"}.isdisjoint(rest)
-    today = ["sss", "explain"] if explains else ["check", "--as", kind]
-    complain(f'"{kind} check" is now "{" ".join(today)}"; the next release will not know the old name')
-    return [*today, *(each for each in rest if each != "--explain")]
 
 
 def build_parser(called: str | None, *, in_haste: bool = False) -> argparse.ArgumentParser:

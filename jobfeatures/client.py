@@ -1,5 +1,6 @@
-"""Lets a batch job read its features and report its status. One file, to be imported or copied.
+"""Lets a batch job read its features, report its status, and know its end in time. To be imported or copied.
 
+One file, which can also be run: ``python3 client.py run --signal USR1@300 -- PROGRAM``, or ``remaining``.
 It needs nothing but Python's standard library (3.6 or later, Linux) and
 starts fast: heavy modules are imported where they are needed. The types are in client.pyi.
 
@@ -19,10 +20,12 @@ Sources: Machine/Job Features, HSF-TN-2016-02 (the features), and its draft
 import errno
 import fcntl
 import os
+import sys
 import time
 from _thread import allocate_lock
 
 TIMEOUT_SECS = 5.0  # of an HTTP request
+WATCHING = "jobfeatures-run"  # the User-Agent of who waits for changes
 MAX_VALUE_BYTES = 4096
 CLOCK_SKEW_SECS = 300  # allowed between the batch system's server, which sets a job's start, and this machine
 
@@ -32,6 +35,7 @@ VARIABLES = {MACHINE: "MACHINEFEATURES", JOB: "JOBFEATURES"}
 
 _KEY_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.")
 _DIGITS = frozenset("0123456789")
+_UNLIMITED = float("inf")
 _PROC = "/proc"
 _CGROUPS = "/sys/fs/cgroup"
 
@@ -63,8 +67,8 @@ class Remaining:
 
     `bases` are seconds by what ends the job, "wall_limit", "cpu_limit" or "shutdown", negative if that has
     passed; `seconds` is the least of them, rounded down, or None if nothing is known to end the job;
-    `details` explain by basis how it was computed; `notes` say which values were skipped because they are
-    invalid.
+    `details` explain by basis how it was computed, or that it is unlimited; `notes` say which values were
+    skipped because they are invalid.
     """
 
     __slots__ = ("bases", "details", "notes", "seconds")
@@ -85,11 +89,18 @@ class Features:
     def __init__(self, machine=None, job=None):
         self._locations = {MACHINE: machine, JOB: job}
         self._seen = {}  # by area: when its URL was last found to exist
+        self._agent = None  # the name under which addresses are asked
+        self._lock = None  # the descriptor that holds it
 
     @classmethod
     def from_environment(cls, environ=os.environ):
         """Return the features that $MACHINEFEATURES and $JOBFEATURES point to; each may be unset."""
         return cls(environ.get(VARIABLES[MACHINE]) or None, environ.get(VARIABLES[JOB]) or None)
+
+    @property
+    def has_address(self):
+        """Whether one of the two places is an HTTP(S) address."""
+        return any(map(_is_url, filter(None, self._locations.values())))
 
     def get(self, area, key):
         """Return a value of the area "machine" or "job" without its newline, None if there is none.
@@ -112,8 +123,8 @@ class Features:
             content = _read_file(base + key)
             if content is None and not os.path.isdir(base):
                 raise FeaturesUnreachableError(f"{location}: there is no such directory")
-        elif location.startswith(("http://", "https://")):
-            content = _read_url(base + key)
+        elif _is_url(location):
+            content = _read_url(base + key, self._agent)
             if content is None and time.monotonic() - self._seen.get(area, -TIMEOUT_SECS) >= TIMEOUT_SECS:
                 if not _is_there(base):
                     raise FeaturesUnreachableError(
@@ -131,6 +142,27 @@ class Features:
         text = content.decode("utf-8", "backslashreplace")
         return text[:-1] if text.endswith("\n") else text  # noqa: FURB188  # Python 3.8 has no removesuffix
 
+    def watch(self):
+        """Let this node's daemon know that somebody waits for a change; to be called before each reading.
+
+        It then has known jobs asked about each minute. It sees a shared lock on $JOBFEATURES, which ends with
+        this process, or our name as we ask an address. Other providers do not care.
+        """
+        location, self._agent = self._locations[JOB] or "", WATCHING
+        if not location.startswith("/"):
+            return
+        try:
+            held = os.open(location, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            return
+        try:
+            fcntl.flock(held, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            held, self._lock = self._lock, held  # a directory may have taken another's place
+        except OSError:
+            pass
+        if held is not None:
+            os.close(held)
+
     def find(self, key):
         """Return a value of the job or else of the machine, None if neither has one. Raises as `get` does."""
         value = self.get(JOB, key)
@@ -140,29 +172,30 @@ class Features:
         """Return how long the job may still run from `now` (epoch seconds) on.
 
         wall_limit: until jobstart_secs + wall_limit_secs, at most the limit. cpu_limit: until cpu_limit_secs
-        is used up, with all allocated processors busy from now on. The CPU time used so far is
-        `used_cpu_secs`, or else that of the job's control group, or else that of this session's processes in
-        /proc; or else all processors are assumed to have been busy since the start, the worst case. shutdown:
-        the earlier of shutdowntime and shutdowntime_job. Raises FeaturesUnreachableError if a value could not
-        be queried: that is not the same as no limit.
+        is used up, with all allocated processors busy from now on. A limit that is there only normalized is
+        divided by cpufactor_lrms (the draft of 2014). The CPU time used so far is `used_cpu_secs`, or else
+        that of the job's control group, or else that of this session's processes in /proc; or else all
+        processors are assumed to have been busy since the start, the worst case. shutdown: the earlier of
+        shutdowntime and shutdowntime_job. Raises FeaturesUnreachableError if a value could not be queried:
+        that is not the same as no limit.
         """
         notes = []
         details = {}
         bases = {}
         start = self._seconds(JOB, "jobstart_secs", notes)
-        limit = self._seconds(JOB, "wall_limit_secs", notes)
+        limit = self._limit("wall_limit_secs", notes, details)
         if start is not None and limit is not None:
             bases["wall_limit"] = min(limit, start + limit - now)  # clocks differ: start may be after now
         elif limit is not None:
             notes.append("wall_limit_secs: of no use without jobstart_secs")
-        limit = self._seconds(JOB, "cpu_limit_secs", notes)
+        limit = self._limit("cpu_limit_secs", notes, details)
         if limit is not None:
             left, detail = self._cpu_left(limit, None if start is None else now - start, used_cpu_secs, notes)
             if left is None:
                 notes.append("cpu_limit_secs: of no use, " + detail)
             else:
                 bases["cpu_limit"] = left
-                details["cpu_limit"] = detail
+                details["cpu_limit"] = "; ".join(filter(None, (details.get("cpu_limit"), detail)))
         shutdowns = {
             key: self._seconds(area, key, notes)
             for area, key in ((MACHINE, "shutdowntime"), (JOB, "shutdowntime_job"))
@@ -172,7 +205,23 @@ class Features:
             first = min(known, key=known.get)
             bases["shutdown"] = known[first] - now
             details["shutdown"] = first
-        return Remaining(bases, tuple(notes), details)
+        return Remaining(bases, tuple(dict.fromkeys(notes)), details)
+
+    def _limit(self, key, notes, details):
+        """Return a limit in real seconds, None if unknown; of a normalized one those of its factor."""
+        limit = self._seconds(JOB, key, notes, unlimited=_UNLIMITED)
+        if limit == _UNLIMITED:
+            details[key[: -len("_secs")]] = "unlimited"
+            return None
+        normalized = self._seconds(JOB, key + "_lrms", notes) if limit is None else None
+        if normalized is None:
+            return limit
+        factor = self._seconds(JOB, "cpufactor_lrms", notes)
+        if not factor:
+            notes.append(key + "_lrms: of no use without a cpufactor_lrms above 0")
+            return None
+        details[key[: -len("_secs")]] = f"{normalized:g} normalized seconds / {factor:g}"
+        return normalized / factor
 
     def _cpu_left(self, limit, elapsed, used, notes):
         """Return the seconds until a CPU limit, None if unknown, and how they were computed."""
@@ -203,7 +252,7 @@ class Features:
             detail += f"; {(limit - most) / cpus:.0f} if since the start"
         return left, detail
 
-    def _seconds(self, area, key, notes):
+    def _seconds(self, area, key, notes, unlimited=None):
         try:
             text = self.get(area, key)
         except FeaturesValueError as error:
@@ -211,9 +260,12 @@ class Features:
             return None
         if text is None:
             return None
+        if unlimited is not None and text.strip().lower() == "unlimited":  # as some providers write
+            return unlimited
         whole, _, fraction = text.strip().partition(".")
         # float() alone would also take "nan", "1e999" and "1_000".
         if whole and _DIGITS.issuperset(whole + fraction) and len(whole) <= 18:
+            fraction = fraction[:18]  # a quotient of two such numbers is finite
             return float(whole + "." + fraction) if fraction.strip("0") else int(whole)
         is_negative = whole[:1] == "-" and _DIGITS.issuperset(whole[1:] + fraction)
         notes.append(f"{key}: {'is negative' if is_negative else 'not a number'}: {text[:80]!r}")
@@ -242,17 +294,27 @@ def _is_there(url):
         return True  # any answer but 404, or one a moment ago
 
 
-def _read_url(url):
+def _is_url(location):
+    return location.startswith(("http://", "https://"))
+
+
+def _open_url(request, timeout_secs):
+    """Return the answer to a request or URL. No proxy: it is this node's or this site's, and has a token."""
+    from urllib.request import ProxyHandler, build_opener
+
+    return build_opener(ProxyHandler({})).open(request, timeout=timeout_secs)
+
+
+def _read_url(url, agent=None):
     """Return the content at a URL, at most one byte too many, None for 404."""
     from http.client import HTTPException
     from urllib.error import HTTPError
-    from urllib.request import ProxyHandler, build_opener
+    from urllib.request import Request
 
     deadline = time.monotonic() + TIMEOUT_SECS
-    # No proxy: the URL is this node's or this site's, and could mean another machine to a proxy.
-    opener = build_opener(ProxyHandler({}))
     try:
-        with opener.open(url, timeout=TIMEOUT_SECS) as response:
+        request = Request(url, headers={} if agent is None else {"User-Agent": agent})  # noqa: S310  # as said
+        with _open_url(request, TIMEOUT_SECS) as response:
             content = b""
             while len(content) <= MAX_VALUE_BYTES:
                 chunk = response.read1(MAX_VALUE_BYTES + 1 - len(content))
@@ -300,16 +362,29 @@ def _used_cpu_secs(job_id, start):
 
 
 def _job_group(path, job_id):
-    """Return the job's control group, a prefix of the path, None if it has none."""
+    """Return the job's control group, a prefix of the path of one of its processes, None if it has none."""
     parts = path.split("/")
     for at, part in enumerate(parts):
-        # Slurm, LSF, PBS and Grid Engine name the job; HTCondor names its slot, which holds one job.
-        is_named = job_id and (
-            part in ("job_" + job_id, job_id) or part.startswith(("job." + job_id + ".", job_id + "."))
-        )
-        if is_named or (part.startswith("condor_") and parts[at - 1] == "htcondor"):
+        if _is_job_group(part.replace("\\x5b", "[").replace("\\x5d", "]"), parts[at - 1], job_id):
             return "/".join(parts[: at + 1])
     return None
+
+
+def _is_job_group(name, above, job_id):
+    """Return whether a control group, by its name and that of the one above it, is that of a job's top."""
+    if above.endswith("slurmstepd.scope") and len(name) == 14 and name[0] == "s" and name[1:].isalnum():
+        return True  # Slurm's SLUID in place of job_N
+    if name.startswith("condor_") and (above == "htcondor" or "@" in name):
+        return True  # HTCondor names its slot, which holds one job
+    if not job_id:
+        return False
+    of_array = job_id.replace("[", "-").replace("]", "")  # Torque's former way to write 5[3]
+    return (
+        name in (job_id, of_array)  # PBS
+        or name.startswith((job_id + ".", of_array + ".", "job." + job_id + "."))  # PBS and Torque; LSF
+        or name == "job_" + job_id  # Slurm
+        or ("OAR_JOB_ID" in os.environ and name.endswith(("_" + job_id, "-j" + job_id + ".slice")))
+    )
 
 
 def _group_cpu_secs(path):
@@ -388,7 +463,9 @@ STATUS_KEYS = {
 
 
 class StatusWriter:
-    """Writes this job's $JOBSTATUS, so that a reader that locks used_CPU sees no incomplete update.
+    """Writes this job's $JOBSTATUS, a directory or an HTTP(S) address.
+
+    A reader of the directory that locks used_CPU sees no incomplete update.
 
     The draft does not say which kind of lock it means: both flock(2) and fcntl(2)
     locks are taken, in this order. The directory has to be on a local file system:
@@ -396,13 +473,16 @@ class StatusWriter:
     """
 
     def __init__(self, path, allocated_cpu=None, lock_timeout_secs=LOCK_TIMEOUT_SECS):
-        """Open the directory `path`. Raises OSError if that fails."""
+        """Open the directory `path`, or take the address. Raises OSError if there is no such directory."""
         self._path = path
+        self._is_open = True
         self._allocated_cpu = allocated_cpu
         self._lock_timeout_secs = lock_timeout_secs
         self._known = {}  # as last written
         self._mutex = allocate_lock()  # fcntl locks belong to the process: they do not exclude other threads
-        self._directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._directory = None
+        if not _is_url(path):
+            self._directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def __enter__(self):
         return self
@@ -412,17 +492,17 @@ class StatusWriter:
 
     def close(self):
         """Close the directory; the written values stay."""
-        if self._directory >= 0:
+        if self._is_open and self._directory is not None:
             os.close(self._directory)
-            self._directory = -1
+        self._is_open = False
 
     def update(self, **values):
         """Write these values; those of this writer's earlier updates stay, None removes one.
 
         The first update needs used_CPU. The directory then holds exactly this writer's values: a job has only
         one writer. An invalid name or value, or a set that contradicts itself, raises ValueError before
-        anything is written. Raises TimeoutError if others hold a lock for too long, OSError if writing fails:
-        readers then refuse the set until the next update.
+        anything is written, or when the server refuses it. Raises TimeoutError if others hold a lock for too
+        long, OSError if writing fails: readers of a directory then refuse the set until the next update.
         """
         self._change(values, self._known)
 
@@ -438,6 +518,9 @@ class StatusWriter:
             raise TimeoutError(f"{self._path}: another thread is writing")
         try:
             self._check_values(values)
+            if self._directory is None:
+                self._send(values, start)
+                return
             if start is None and USED_CPU not in os.listdir(self._directory):
                 start = {}
             if start is not None:
@@ -447,7 +530,7 @@ class StatusWriter:
             self._mutex.release()
 
     def _check_values(self, given):
-        if self._directory < 0:
+        if not self._is_open:
             raise ValueError(f"{self._path}: the writer is closed")
         for name, value in given.items():
             if name not in STATUS_KEYS:
@@ -475,6 +558,41 @@ class StatusWriter:
         if first is not None and last is not None and first > last:
             raise ValueError(f"first_exp_job_end: {first} is after last_exp_job_end {last}")
         return known
+
+    def _send(self, values, start):
+        """Have the server replace the set (PUT), or merge the values into it (POST, without `start`)."""
+        import json
+        from http.client import HTTPException
+        from urllib.error import HTTPError
+        from urllib.request import Request
+
+        known = {name: value for name, value in {**self._known, **values}.items() if value is not None}
+        if start is not None:
+            values = self._merge(start, values)
+        method = "POST" if start is None else "PUT"
+        body, headers = json.dumps(values).encode("ascii"), {"Content-Type": "application/json"}
+        request = Request(self._path, body, headers, method=method)  # noqa: S310  # an http(s) address
+        try:
+            with _open_url(request, self._lock_timeout_secs) as answer:
+                if answer.status != 204:  # urllib follows a redirect of a POST by a GET
+                    raise ConnectionError(
+                        f"{answer.geturl()}: {answer.status} {answer.reason}: this is no job status"
+                    )
+                self._known = known
+        except HTTPError as error:
+            with error:
+                try:
+                    reason = error.read(1024).decode("utf-8", "backslashreplace")
+                except (OSError, HTTPException):
+                    reason = "the answer broke off"
+            if error.code == 422:
+                shown = "".join(each if each.isprintable() else " " for each in reason).strip()
+                raise ValueError(f"{self._path}: refused: {shown}") from error
+            if error.code == 503:
+                raise TimeoutError(f"{self._path}: 503: locked by somebody else, or busy") from error
+            raise ConnectionError(f"{self._path}: {error.code} {error.reason}") from error
+        except HTTPException as error:
+            raise ConnectionError(f"{self._path}: {error}") from error
 
     def _write(self, values, start):
         # In place, as a rename would leave the lock on a file that no longer has the name. used_CPU
@@ -564,3 +682,644 @@ def _write_all(file, value):
     content = f"{value}\n".encode("ascii")
     if os.write(file, content) != len(content):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # so few bytes are cut only by a full disk
+
+
+# --- a program that is told before the end ------------------------------------
+
+KILL_AFTER_SECS = 10.0
+FORMATS = ("secs", "minutes", "hms", "epoch", "iso")
+MAX_NOTICE_SECS = 10**9
+NOT_EXECUTABLE, NOT_FOUND = 126, 127  # as a shell exits
+_READ_SECS = {True: 20.0, False: 5.0}  # between two readings of features, by whether they have addresses
+_FRESH_SECS = 2.0  # between readings shortly before a notice
+_PATIENCE_SECS = 5.0  # so long before it these begin: a directory on a dead server never answers
+_SHORT_SECS = 0.5  # a reading under way then may still take, if the last one is no older than that
+_SET_UP_SECS = 1.0  # a program has for its handlers of signals
+_LEAST_HOOK_SECS = 10.0
+_LOOK_SECS, _MAX_LOOK_SECS = 0.05, 0.4  # between looks at what is left of a group: soon, then less often
+
+
+class Notice:
+    """What happens `secs` before the end: `signal`, a number, is sent, or `hook`, a program, is run."""
+
+    __slots__ = ("hook", "secs", "signal")
+
+    def __init__(self, secs, signal=None, hook=None):
+        self.secs = secs
+        self.signal = signal
+        self.hook = hook
+
+
+def parse_signal(text):
+    """Return the notice that ``USR1@300``, ``SIGUSR1@300`` or ``10@300`` means. Raises ValueError."""
+    import signal
+
+    name, secs = _split_notice(text)
+    known = {each.name: each.value for each in signal.Signals}
+    number = known.get(name.upper(), known.get("SIG" + name.upper()))
+    if number is None and _DIGITS.issuperset(name) and len(name) < 4 and 1 <= int(name) < signal.NSIG:
+        number = int(name)
+    if number is None:
+        raise ValueError(f"{name!r} is no signal, as USR1 is")
+    return Notice(secs, signal=number)
+
+
+def parse_hook(text):
+    """Return the notice that ``PROGRAM@300`` means. Raises ValueError."""
+    program, secs = _split_notice(text)
+    return Notice(secs, hook=program)
+
+
+def _split_notice(text):
+    what, _at, secs = text.rpartition("@")
+    if not (what and secs and len(secs) < 11 and _DIGITS.issuperset(secs) and int(secs) <= MAX_NOTICE_SECS):
+        raise ValueError(f"{text!r} does not end in @SECS, whole seconds before the end")
+    return what, int(secs)
+
+
+def run_noticed(command, notices=(), kill_after_secs=KILL_AFTER_SECS, features=None):
+    """Run a program (a list of words); return its exit status, 128 + N by signal N, 126 and 127 as a shell.
+
+    Each of the `notices` is given once, so many seconds before the end that is known at the time, at once if
+    less is left. What is known is read again and again, by default from the places in the environment. The
+    program has its own process group, the terminal and the standard streams; signals sent to us are passed on
+    to it. When it has ended, the rest of its group gets SIGTERM, and `kill_after_secs` later SIGKILL. A hook
+    runs at most as long as its notice, with $JOBFEATURES_LEFT_SECS and $JOBFEATURES_PID. To be called in the
+    main thread, as the last that a process does: its handlers of signals stay.
+    """
+    return _Run(notices, kill_after_secs, Features.from_environment() if features is None else features).run(
+        command
+    )
+
+
+def _say(text):
+    try:
+        sys.stderr.write(f"jobfeatures: {text}\n")
+        sys.stderr.flush()
+    except (AttributeError, OSError, ValueError):  # it is closed
+        pass
+
+
+class _End:
+    """When the job ends, as far as is known. A thread reads it: that may take long, or never end."""
+
+    def __init__(self, features, wake):
+        self._features = features
+        self._wake = wake
+        self._is_reading = False
+        self._began = 0.0
+        self._said = set()
+        self._found = None
+        self.every_secs = _READ_SECS[features.has_address]
+        self.read_at = None  # by the monotonic clock
+        self.at_secs = None  # epoch
+        self.basis = ""
+
+    def waited_secs(self):
+        """Return for how long a reading has been waited for, None if none is under way."""
+        return time.monotonic() - self._began if self._is_reading else None
+
+    def begin(self):
+        """Begin to read, unless that is being done."""
+        import threading
+
+        if not self._is_reading:
+            self._began = time.monotonic()
+            self._is_reading = True
+            try:
+                threading.Thread(target=self._read, daemon=True).start()
+            except RuntimeError as error:  # the job or its user has as many as it may
+                self._found = time.time(), None, error
+                self._wake()
+
+    def _read(self):
+        now = time.time()
+        try:
+            self._features.watch()
+            self._found = now, self._features.remaining(now), None
+        except Exception as error:  # noqa: BLE001  # whatever it is, the program goes on
+            self._found = now, None, error
+        self._wake()
+
+    def take(self):
+        """Take what has been read. Where nothing could be, what was known before stays."""
+        if self._found is None:
+            return
+        (now, left, error), self._found, self._is_reading = self._found, None, False
+        self.read_at = time.monotonic()
+        if error is not None:
+            known = (
+                "what was known still counts" if self.basis else "no notice is given unless it becomes known"
+            )
+            self._once(f"when the job ends cannot be read, {known}: {error}")
+            return
+        for note in left.notes:
+            self._once(note)
+        if left.bases:
+            self.basis = min(left.bases, key=left.bases.get)
+            self.at_secs = now + left.bases[self.basis]
+        else:
+            self.at_secs = None
+            self._once("no limit is known: no notice is given unless one becomes known")
+
+    def _once(self, text):
+        if text not in self._said:
+            self._said.add(text)
+            _say(text)
+
+
+# Not passed on: ended and stopped children, our own errors, and what only a terminal's background gets.
+_OWN_SIGNALS = ("CHLD", "ILL", "TRAP", "BUS", "FPE", "SEGV", "PIPE", "TTIN", "TTOU", "XFSZ", "SYS")
+
+
+def plan_notice(until, age, waited, every_secs, unready_secs):
+    """Return whether a reading begins, whether the notice is given, and how long there is nothing to do then.
+
+    The notice is due in `until` seconds, infinity if no end is known. The last reading is `age` seconds old
+    and another has been waited for so long, or None. Usually one begins `every_secs`; the program is ready
+    for signals in `unready_secs`.
+    """
+    every = every_secs if until > _PATIENCE_SECS else _FRESH_SECS
+    begins = waited is None and age >= every
+    if begins:
+        waited = 0.0
+    if until > 0:
+        wait = until - _PATIENCE_SECS if until > _PATIENCE_SECS else until
+    else:
+        wait = unready_secs
+        if waited is not None:
+            wait = max(wait, (_SHORT_SECS if age <= _PATIENCE_SECS else _PATIENCE_SECS) - waited)
+        if wait <= 0:
+            return begins, True, 0.0
+    return begins, False, wait if waited is not None else min(wait, every - age)
+
+
+class _Run:
+    """One run of a program; see `run_noticed`."""
+
+    def __init__(self, notices, kill_after_secs, features):
+        self._notices = sorted(notices, key=lambda each: -each.secs)
+        self._kill_after_secs = kill_after_secs
+        self._reading, self._writing = os.pipe()
+        for each in (self._reading, self._writing):
+            os.set_blocking(each, False)
+        self._end = _End(features, lambda: os.write(self._writing, b"\0"))
+        self._own = ()  # numbers of signals
+        self._terminal = None
+        self._pid = 0
+        self._ready_at = 0.0  # by the monotonic clock
+        self._status = None
+        self._hooks = {}  # by process: its program, and until when it may run by the monotonic clock
+
+    def run(self, command):
+        """Run it to its end."""
+        import signal
+
+        self._own = {getattr(signal, "SIG" + name) for name in _OWN_SIGNALS}
+        signal.set_wakeup_fd(self._writing)
+        for number in range(1, signal.NSIG):
+            try:
+                # What is ignored, as by nohup, stays so for the program, too; but children that
+                # nobody wants to hear of leave no status.
+                if number == signal.SIGCHLD or (
+                    number not in self._own and signal.getsignal(number) not in (signal.SIG_IGN, None)
+                ):
+                    signal.signal(number, lambda *_: None)
+            except (OSError, ValueError):
+                continue  # not one that can be caught
+        try:  # noqa: SIM105  # contextlib is slow to import
+            self._terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+        except OSError:
+            pass
+        status = self._start(command)
+        if status is not None:
+            return status
+        # The terminal is the program's: what we say there, and giving it back, must not stop us.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
+        while self._status is None:
+            self._take(self._wait(self._look()))
+        self._end_rest()
+        if self._front() == self._pid:
+            self._to_front(os.getpgrp())
+        while self._hooks:
+            self._take(self._wait(self._end_hooks()))
+        return self._status
+
+    def _start(self, command):
+        import subprocess
+
+        # In a pipeline others may read from the terminal; there the program gets it when it wants it.
+        is_front = self._front() == os.getpgrp() and os.isatty(0) and os.isatty(1)
+
+        def prepare():
+            os.setpgid(0, 0)
+            if is_front:
+                self._to_front(os.getpid())
+
+        path = _which(command[0])
+        if path is None:
+            _say(f"{command[0]}: {os.strerror(errno.ENOENT)}")
+            return NOT_FOUND
+        for words in (command, ["/bin/sh", path, *command[1:]]):
+            program = path if words is command else words[0]
+            try:
+                # Descriptors beyond the standard ones are the program's, too: as those of PMI, or of make.
+                made = subprocess.Popen(words, executable=program, close_fds=False, preexec_fn=prepare)  # noqa: PLW1509  # no threads yet
+            except (OSError, ValueError) as error:
+                number = getattr(error, "errno", None)
+                if number == errno.ENOEXEC and words is command:
+                    continue  # a script without #!: a shell's
+                _say(f"{command[0]}: {getattr(error, 'strerror', None) or error}")
+                if is_front:
+                    self._to_front(os.getpgrp())
+                return NOT_FOUND if number in (errno.ENOENT, errno.ENOTDIR) else NOT_EXECUTABLE
+            made.returncode = 0  # it is waited for here
+            self._pid = made.pid
+            self._ready_at = time.monotonic() + _SET_UP_SECS
+            break
+        return None
+
+    def _wait(self, secs):
+        """Return the numbers of the signals that have come within so many seconds; 0 is none."""
+        import select
+
+        select.select([self._reading], [], [], secs)
+        try:
+            return os.read(self._reading, 4096)
+        except BlockingIOError:
+            return b""
+
+    def _take(self, numbers):
+        import signal
+
+        self._reap()
+        for number in numbers:
+            if number == signal.SIGCONT and self._front() == os.getpgrp():
+                self._to_front(self._pid)
+            if number in self._own or not number:
+                continue
+            typed = (
+                number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP) and self._front() == os.getpgrp()
+            )
+            if (
+                typed or number == signal.SIGCONT or self._status is not None
+            ):  # a terminal's go to all of a group
+                for group in (self._pid, *(self._hooks if self._status is not None else ())):
+                    _killpg(group, number)
+            else:
+                self._kill(number)
+        self._reap()
+
+    def _kill(self, number):
+        """Send the program a signal. One that has become another user, as sudo does, gets none."""
+        try:
+            os.kill(self._pid, number)
+        except OSError as error:
+            _say(f"process {self._pid} does not get signal {number}: {error.strerror}")
+
+    def _reap(self):
+        """Take what has ended or was stopped; process 1 also gets what others have left."""
+        for wanted in (-1,) if os.getpid() == 1 else (self._pid, *self._hooks):
+            while True:
+                try:
+                    pid, status = os.waitpid(wanted, os.WNOHANG | os.WUNTRACED)
+                except ChildProcessError:
+                    break
+                if pid == 0:
+                    break
+                if os.WIFSTOPPED(status):
+                    if pid == self._pid:
+                        self._stopped(os.WSTOPSIG(status))
+                    continue
+                ended = 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+                if pid == self._pid and self._status is None:
+                    self._status = ended
+                elif pid in self._hooks and ended:
+                    _say(f"{self._hooks[pid][0]}: the hook ended with status {ended}")
+                self._hooks.pop(pid, None)
+
+    # --- notices
+
+    def _look(self):
+        """Give the notices that are due, and return for how long there is nothing to do."""
+        self._end.take()
+        now = time.monotonic()
+        next_secs = [self._end_hooks()]
+        if self._notices:
+            waited = self._end.waited_secs()
+            age = float("inf") if self._end.read_at is None else now - self._end.read_at
+            left = None if self._end.at_secs is None else self._end.at_secs - time.time()
+            until = float("inf") if left is None else left - self._notices[0].secs
+            begins, gives, wait_secs = plan_notice(
+                until, age, waited, self._end.every_secs, self._ready_at - now
+            )
+            if begins:
+                self._end.begin()
+            if gives:
+                self._give(self._notices.pop(0), left)
+                return 0.0
+            next_secs.append(wait_secs)
+        return max(0.0, min(next_secs))
+
+    def _give(self, notice, left):
+        import signal
+        import subprocess
+
+        until = f"{left // 1:.0f} s are left by {self._end.basis}"
+        if notice.signal is not None:
+            try:
+                name = signal.Signals(notice.signal).name
+            except ValueError:
+                name = f"signal {notice.signal}"
+            _say(f"{until}: {name} is sent to process {self._pid}")
+            self._kill(notice.signal)
+            return
+        _say(f"{until}: {notice.hook} is run")
+        environ = dict(os.environ, JOBFEATURES_LEFT_SECS=str(int(left // 1)), JOBFEATURES_PID=str(self._pid))
+        try:
+            hook = subprocess.Popen(
+                [notice.hook], stdin=subprocess.DEVNULL, env=environ, start_new_session=True
+            )
+        except (OSError, ValueError) as error:
+            _say(f"{notice.hook}: the hook cannot be run: {getattr(error, 'strerror', None) or error}")
+            return
+        hook.returncode = 0  # it is waited for here
+        self._hooks[hook.pid] = notice.hook, time.monotonic() + max(_LEAST_HOOK_SECS, notice.secs)
+
+    def _end_hooks(self):
+        """Kill hooks whose time is over, and return for how long none is."""
+        import signal
+
+        now = time.monotonic()
+        for pid, (program, until) in self._hooks.items():
+            if now >= until:
+                _say(f"{program}: the hook takes too long and is killed")
+                _killpg(pid, signal.SIGKILL)
+                self._hooks[pid] = program, float("inf")
+        return min([until - now for _, until in self._hooks.values()] + [self._end.every_secs])
+
+    # --- its process group, and the terminal
+
+    def _end_rest(self):
+        """End what is left of the program's group."""
+        import signal
+
+        for number, secs in ((signal.SIGTERM, self._kill_after_secs), (signal.SIGKILL, 1.0)):
+            _killpg(self._pid, number)
+            _killpg(self._pid, signal.SIGCONT)
+            deadline = time.monotonic() + secs
+            look_secs = _LOOK_SECS
+            while _is_running(self._pid) and time.monotonic() < deadline:
+                self._take(self._wait(look_secs))
+                look_secs = min(2 * look_secs, _MAX_LOOK_SECS)
+
+    def _stopped(self, number):
+        """Stop with the program where somebody at a terminal can continue both, as a shell its jobs."""
+        import signal
+
+        if self._front() is None:
+            return
+        if number in (signal.SIGTTIN, signal.SIGTTOU) and self._front() == os.getpgrp():
+            self._to_front(self._pid)
+            _killpg(self._pid, signal.SIGCONT)
+        elif not _is_orphaned():
+            if self._front() == self._pid:
+                self._to_front(os.getpgrp())
+            os.killpg(os.getpgrp(), signal.SIGSTOP)  # a script that waits for us, too; SIGCONT comes to all
+        elif number != signal.SIGSTOP:
+            _killpg(self._pid, signal.SIGCONT)  # nobody would: the kernel does not stop such either
+
+    def _front(self):
+        """Return the process group to which the terminal belongs, None without a terminal."""
+        try:
+            return None if self._terminal is None else os.tcgetpgrp(self._terminal)
+        except OSError:
+            return None
+
+    def _to_front(self, group):
+        import signal
+
+        # Whoever does this in the background is stopped otherwise.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
+        try:
+            os.tcsetpgrp(self._terminal, group)
+        except OSError:
+            pass
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _which(program):
+    """Return the path of a program as a shell finds it, None if it is nowhere."""
+    if "/" in program:
+        return program
+    paths = [os.path.join(folder or ".", program) for folder in os.get_exec_path() if program]
+    files = [path for path in paths if os.path.isfile(path)]
+    return next((path for path in files if os.access(path, os.X_OK)), files[0] if files else None)
+
+
+def _killpg(group, number):
+    """Send a signal to a process group; return whether there is one."""
+    try:
+        os.killpg(group, number)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _is_running(group):
+    """Return whether a process group has more than zombies, which stay where a process 1 reaps none."""
+    if not _killpg(group, 0):
+        return False
+    states = set()
+    for name in filter(str.isdigit, os.listdir(_PROC)):
+        try:
+            with open(f"{_PROC}/{name}/stat", "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
+        except OSError:
+            continue  # it has just ended
+        if len(fields) > 2 and int(fields[2]) == group:
+            states.add(fields[0])
+    return not states or not states <= {b"Z", b"X"}
+
+
+def _is_orphaned():
+    """Return whether no shell could continue our process group: see "orphaned process group" in POSIX."""
+    pid = os.getpid()
+    try:
+        while os.getpgid(pid) == os.getpgrp():
+            with open(f"{_PROC}/{pid}/stat", "rb") as file:
+                pid = int(file.read().rpartition(b")")[2].split()[1])
+            if pid == 0:
+                return True
+        return os.getsid(pid) != os.getsid(0)
+    except (OSError, ValueError, IndexError):
+        return True
+
+
+# --- commands ------------------------------------------------------------------
+
+DONE, FAILED, WRONG, UNREADABLE = 0, 1, 2, 3
+
+
+def add_run_arguments(parser):
+    """Add the arguments of ``run`` to a parser of argparse."""
+
+    def checked(parse):
+        def checking(text):
+            from argparse import ArgumentTypeError
+
+            try:
+                return parse(text)
+            except ValueError as error:
+                raise ArgumentTypeError(str(error)) from None
+
+        return checking
+
+    add = parser.add_argument
+    add(
+        "--signal",
+        metavar="SIG@SECS",
+        dest="notices",
+        default=[],
+        type=checked(parse_signal),
+        action="append",
+        help="send the program this signal so many seconds before the end; may be repeated",
+    )
+    add(
+        "--hook",
+        metavar="PROGRAM@SECS",
+        dest="notices",
+        default=[],
+        type=checked(parse_hook),
+        action="append",
+        help="run another program then; may be repeated",
+    )
+    add(
+        "--kill-after",
+        metavar="SECS",
+        dest="kill_after_secs",
+        default=KILL_AFTER_SECS,
+        type=checked(_parse_secs),
+        help="when the program has ended, what it leaves gets SIGTERM, so much later SIGKILL (default: 10)",
+    )
+    add("command_line", metavar="-- PROGRAM [ARGUMENT]", nargs="...", help="the program that is run")
+
+
+def add_remaining_arguments(parser):
+    """Add the arguments of ``remaining`` to a parser of argparse."""
+    add = parser.add_argument
+    add("--explain", action="store_true", help="print what the answer is based on")
+    add("--margin", metavar="SECS", type=_parse_secs, help="less by so much, and never below 0")
+    add(
+        "--default",
+        metavar="SECS",
+        type=_parse_secs,
+        help="printed, without the margin, where no limit is known (status 0) or none can be read (3)",
+    )
+    add(
+        "--format",
+        choices=FORMATS,
+        help="never below 0: secs; minutes; hms, as 49:05:00; or when that is, as epoch "
+        "or as iso, 2026-11-29T16:00:00Z",
+    )
+
+
+def _parse_secs(text):
+    if not (text and len(text) < 11 and _DIGITS.issuperset(text)):
+        raise ValueError("not whole seconds")
+    return int(text)
+
+
+def run_command(arguments, complain=_say):
+    """Run the program of ``run``'s arguments; return the exit status."""
+    words = arguments.command_line
+    if words[:1] == ["--"]:
+        words = words[1:]
+    if not words:
+        complain("a program to run is missing: jobfeatures run --signal USR1@300 -- PROGRAM")
+        return WRONG
+    return run_noticed(words, arguments.notices, arguments.kill_after_secs)
+
+
+def print_remaining(arguments, complain=_say):
+    """Print what ``remaining`` was asked for; return the exit status."""
+    now = time.time()
+    status, details, bases, left = DONE, {}, {}, None
+    try:
+        found = Features.from_environment().remaining(now)
+    except FeaturesUnreachableError as error:
+        complain(f"no features can be read: {error}")
+        status = UNREADABLE
+    except FeaturesError as error:
+        complain(error)
+        status = FAILED
+    else:
+        details, bases, left = found.details, found.bases, found.seconds
+        for note in found.notes:
+            complain(note)
+    if left is None and arguments.default is None:
+        if status == DONE:
+            complain("no limit is known for this job; jobfeatures show lists what is known")
+        return status or FAILED
+    shown = arguments.default if left is None else left - (arguments.margin or 0)
+    if arguments.margin is not None or arguments.format is not None:
+        shown = max(0, shown)
+    print(_formatted(shown, arguments.format, int(now)))
+    if arguments.explain:
+        whole = {basis: int(secs // 1) for basis, secs in bases.items()}
+        for basis in sorted(whole, key=lambda basis: (whole[basis], basis)):
+            detail = f" ({details[basis]})" if basis in details else ""
+            print(f"{basis} {whole[basis]}{detail}")
+        for basis in sorted(details.keys() - bases.keys()):
+            print(f"{basis} {details[basis]}")
+        if left is None:
+            why = "no limit is set, or none is known" if status == DONE else "nothing can be read"
+            print(f"default {arguments.default} ({why})")
+    return status
+
+
+def _formatted(left, form, now):
+    """Return seconds in one of the `FORMATS`, counted from `now` on, an epoch."""
+    if form == "minutes":
+        return str(left // 60)
+    if form == "hms":
+        return f"{left // 3600}:{left // 60 % 60:02}:{left % 60:02}"
+    if form == "epoch":
+        return str(now + left)
+    if form == "iso":
+        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(min(now + left, MAX_EPOCH_SECS)))
+    return str(left)
+
+
+def main(argv=None):
+    """Do with this file alone what ``jobfeatures run`` and ``remaining`` do; return the exit status."""
+    import argparse
+
+    parser = argparse.ArgumentParser(
+        description="Be told before the job ends; print how long it may still run."
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    commands.required = True
+    add_run_arguments(commands.add_parser("run", help="run a program and tell it before the job ends"))
+    add_remaining_arguments(
+        commands.add_parser("remaining", help="print how many seconds the job may still run")
+    )
+    arguments = parser.parse_args(argv)
+    if arguments.command == "run":
+        return run_command(arguments)
+    try:
+        status = print_remaining(arguments)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as error:
+        _say(f"standard output: cannot write: {error.strerror}")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else the interpreter complains once more at its end
+        return FAILED
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from jobfeatures.batch import BatchSettings
+from jobfeatures.features.keys import Area, Profile, names_in
 from jobfeatures.settings.resolve import (
     ADDRESS,
     BOOLEAN,
@@ -21,7 +21,6 @@ from jobfeatures.settings.resolve import (
     SIZE,
     TEXT,
     URL,
-    Kind,
     Table,
     choice,
     node_option,
@@ -29,6 +28,8 @@ from jobfeatures.settings.resolve import (
     tables,
     words,
 )
+
+JOB_KEYS = words(*sorted(names_in(Area.JOB, Profile.BOTH)), of="keys of jobs")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +47,16 @@ class Config(BatchSettings):
         "2016",
         "keys of HSF-TN-2016-02, of the draft of 2014 (a job's files then belong to its user), or both",
         is_common=True,
+    )
+    features_leave_out: tuple[str, ...] = node_option(
+        JOB_KEYS,
+        (),
+        "keys of jobs that are not published, e.g. max_rss_bytes for DIRAC 8",
+    )
+    features_shutdown_by_limit: bool = node_option(
+        BOOLEAN,
+        False,
+        "shutdowntime_job is at most start and wall limit: for pilots that read no limits",
     )
     features_listen_address: str | None = option(
         ADDRESS, None, "listener for features and job status over HTTP, e.g. 127.0.0.1:9820"
@@ -142,16 +153,11 @@ class Config(BatchSettings):
             "grace_secs": SECONDS,
             "scratch_bytes_per_cpu": SIZE,
             "form": choice("local", "http", "both"),
+            "profile": choice("2016", "2014", "both"),
+            "leave_out": JOB_KEYS,
+            "shutdown_by_limit": BOOLEAN,
         },
-        "for jobs of a partition or queue; grace_secs is the job's",
+        "for jobs of a partition or queue; grace_secs and the profile are the job's",
         live="node",
     )
     origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
-
-    # Settings of 0.9 that are constants by now.
-    RETIRED: ClassVar[Mapping[str, Kind]] = {
-        "features.hs23": BOOLEAN,
-        "machine.cpu_model": TEXT,
-        "schedule.mode": TEXT,
-        "slurm.ask_max_nodes": COUNT,
-    }

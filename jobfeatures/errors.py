@@ -76,6 +76,10 @@ class UnsafePathError(JobfeaturesError):
     """A path leads, or could lead, to something else than it should. Nothing was read or written."""
 
 
+class OtherClusterError(JobfeaturesError):
+    """A job of another cluster has this number on this node: its features stay, and this one gets none."""
+
+
 class LockTimeoutError(JobfeaturesError):
     """Somebody else held a lock for longer than allowed."""
 

@@ -6,6 +6,7 @@ Each kind is a module with the functions that `jobfeatures.joblogs.loggedjob` de
 from __future__ import annotations
 
 import importlib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import tzinfo
 from itertools import chain
@@ -15,8 +16,8 @@ from jobfeatures.batch import SYSTEMS
 from jobfeatures.batch.system import DOCUMENT, LIST_OF_NODES, LogKind
 from jobfeatures.errors import JobfeaturesError, Rejected, shown_name
 from jobfeatures.formats.swf.fields import Meaning
-from jobfeatures.joblogs.folding import fold_jobs
-from jobfeatures.joblogs.loggedjob import JobRecord, Notes, Passage, Sorter, StepUse, sort_in_memory
+from jobfeatures.joblogs.folding import fold_batches, fold_jobs
+from jobfeatures.joblogs.loggedjob import Found, JobRecord, Notes, Passage, Sorter, sort_in_memory
 
 
 class KindError(JobfeaturesError):
@@ -36,6 +37,7 @@ KINDS: Final[dict[str, LogKind]] = {
         keeps_text=True,
         repairs=True,
         is_sorted=True,
+        is_by_line=True,
     ),
     "sss": LogKind(
         "SSS job objects",
@@ -62,19 +64,36 @@ KINDS: Final[dict[str, LogKind]] = {
         endings=(".jsonl",),
         keeps_text=True,
         longest_line=LIST_OF_NODES,
+        is_by_line=True,
     ),
     **{name: kind for system in SYSTEMS.values() for name, kind in system.log_kinds.items()},
 }
 
 
+_BY_LINE: Final = tuple(name for name, kind in KINDS.items() if kind.is_by_line)
+
+
 def recognise_kind(head: str, *, flag: str = "--from") -> str:
-    """Return the kind of a text by its beginning. Raises KindError, naming `flag`, unless one matches."""
+    """Return the kind of a text by its beginning. Raises KindError, naming `flag`, unless one matches.
+
+    Where the first line tells nothing, since it is cut or damaged, at least half of all lines have to.
+    """
     found = [name for name, kind in KINDS.items() if kind.reader and _load(kind.reader).recognise(head)]
     if len(found) == 1:
         return found[0]
     if found:
         raise KindError(f"may be {' or '.join(found)}: {flag} is needed")
-    raise KindError(f"is {'of no known kind' if head.strip() else 'empty'}: {flag} is needed")
+    if not head.strip():
+        raise KindError(f"is empty: {flag} is needed")
+    lines = [f"{line}\n" for line in head.split("\n")[:-1] if line.strip()]
+    fitting = Counter(
+        name for name in _BY_LINE for line in lines if _load(KINDS[name].reader).recognise(line)
+    )
+    [(kind, count)] = fitting.most_common(1) or [("", 0)]
+    if count and 2 * count >= len(lines):
+        return kind
+    closest = f", closest to {kind} ({count} of {len(lines)} lines)" if kind else ""
+    raise KindError(f"is of no known kind{closest}: {flag} is needed")
 
 
 def kind_of_name(name: str, compressions: Iterable[str]) -> str:
@@ -99,7 +118,7 @@ def read_log(
     keep_text: bool = False,
     meaning: Meaning | None = None,
     folds_steps: bool = False,
-) -> Iterator[JobRecord | StepUse | Rejected | Passage]:
+) -> Iterator[Found | Rejected]:
     """Return the records of a log. Raises ParseError; in strict mode for every fault.
 
     `notes` counts what was ignored or repaired. With `keep_text`, records of kinds that support it carry
@@ -116,15 +135,15 @@ def read_log(
     if kind == "swf":
         given["meaning"] = meaning
     notes = Notes() if notes is None else notes
-    found: Iterator[JobRecord | StepUse | Rejected | Passage] = _load(KINDS[kind].reader).read_records(
+    found: Iterator[Found | Rejected] = _load(KINDS[kind].reader).read_records(
         lines, source=source, notes=notes, **given
     )
     return _unless_faulty(found, notes, source) if strict else found
 
 
 def _unless_faulty(
-    found: Iterator[JobRecord | StepUse | Rejected | Passage], notes: Notes, source: str
-) -> Iterator[JobRecord | StepUse | Rejected | Passage]:
+    found: Iterator[Found | Rejected], notes: Notes, source: str
+) -> Iterator[Found | Rejected]:
     for each in found:
         for fault in [each] if isinstance(each, Rejected) else notes.faults(source):
             raise fault.as_error()
@@ -134,27 +153,31 @@ def _unless_faulty(
 
 
 def write_log(
-    records: Iterable[JobRecord | StepUse | Passage],
+    records: Iterable[Found],
     kind: str,
     notes: Notes,
     *,
     all_runs: bool = False,
     header: Iterable[str] = (),
     sort: Sorter = sort_in_memory,
-    **options: bool,
+    **options: Any,
 ) -> Iterator[str]:
     """Return the lines of a log, without newlines. `notes` counts values that the kind cannot hold.
 
     In kinds with a header, the comments in `header` follow its first line. Records that carry their source
-    text are not folded. `sort` sorts the jobs; `options` are specific to the kind.
+    text are not folded; of those that are told bit by bit, steps and runs stay apart in kinds that hold them.
+    `sort` sorts the jobs; `options` are specific to the kind.
     """
     rest = iter(records)
     first = next(rest, None)
     found = rest if first is None else chain([first], rest)
     has_text = isinstance(first, Passage) or (isinstance(first, JobRecord) and first.source_text is not None)
-    if KINDS[kind].jobs_only and not has_text:
+    is_partial = isinstance(first, JobRecord) and first.told is not None
+    if (KINDS[kind].jobs_only or is_partial) and not has_text:
         jobs = (each for each in found if not isinstance(each, Passage))
-        found = fold_jobs(jobs, notes.fold, all_runs=all_runs, sort=sort)
+        keeps_steps = not KINDS[kind].jobs_only
+        fold = fold_batches if KINDS[kind].is_sorted else fold_jobs
+        found = fold(jobs, notes.fold, all_runs=all_runs, keeps_steps=keeps_steps, sort=sort)
     given: dict[str, Any] = options | ({"sort": sort} if KINDS[kind].is_sorted else {})
     lines = _load(KINDS[kind].writer).write_records(found, notes.lose, **given)
     comments = [f"; {each}" for each in header]

@@ -35,8 +35,8 @@ WRITTEN = ("swf", "sss", "sonar")
 SHOWN = ("jobs", "users", "violated", "sum_eet", "total_tardiness", "total_weighted_tardiness", "mean_wait")
 DIGESTED = {  # of a schedule's document, as it was when the figures were first taken
     *("arrival", "bounded_slowdown", "by", "filtered", "log", "mean_bounded_slowdown", "mean_response"),
-    *("mean_slowdown", "min_runtime_secs", "mode", "over_time", "over_users", "queue_length", "resources"),
-    *("response", "share", "shares", "skipped", "slowdown", "tau_secs", "utilisation", "veet"),
+    *("mean_slowdown", "mode", "over_time", "over_users", "queue_length", "resources"),
+    *("response", "share", "shares", "skipped", "slowdown", "utilisation", "veet"),
     *("violated_percent", "wait", "warnings", "weighted_tardiness"),
 }
 VERSION = re.compile(rf'(?P<before>"exporter_version", "value": "|by jobfeatures ){re.escape(__version__)}\b')

@@ -202,7 +202,6 @@ READERS = [
     ("jobfeatures", ["check", "--as", "swf", "-"]),
     ("jobfeatures", ["schedule", "-"]),
     ("jobfeatures", ["simulate", "-", "--policy", "fifo"]),
-    ("jobfeatures", ["replay", "-", "--dry-run"]),
     ("jobfeatures", ["check", "--as", "sonar", "-"]),
 ]
 
@@ -283,7 +282,6 @@ LONG = [
     ("jobfeatures", ["check", "--as", "swf", "LOG"]),
     ("jobfeatures", ["schedule", "LOG", "--total", "8"]),
     ("jobfeatures", ["simulate", "LOG", "--policy", "fifo"]),
-    ("jobfeatures", ["replay", "LOG", "--dry-run"]),
     ("jobfeatures", ["expect", "3", "--log", "LOG"]),
 ]
 
@@ -386,12 +384,10 @@ STATUSES = [
     ("jobfeatures", ["schedule", "/no/such/log"], 2),
     ("jobfeatures", ["expect", "77", "--log", "GOOD"], 1),
     ("jobfeatures", ["simulate", "/no/such/log", "--policy", "fifo"], 2),
-    ("jobfeatures", ["replay", "GOOD", "--dry-run"], 0),
-    ("jobfeatures", ["replay", "/no/such/log", "--dry-run"], 2),
     ("jobfeatures-exporter", ["check-config"], 0),
     ("jobfeatures-exporter", ["check-config", "--config.file", "BAD"], 2),
     ("jobfeatures-exporter", ["serve", "--config.file", "BAD"], 2),
-    ("jobfeatures-exporter", ["demo", "--duration", "soon"], 2),
+    ("jobfeatures-exporter", ["demo", "--sample.interval", "soon"], 2),
     ("jobfeatures", ["check", "--as", "sonar", "BAD"], 1),
     ("jobfeatures", ["check", "--as", "sonar", "/no/such/file"], 2),
     ("jobfeatures-exporter", ["report", "1", "--prometheus", "http://127.0.0.1:1"], 1),

@@ -9,15 +9,15 @@ from __future__ import annotations
 import argparse
 import gc
 import importlib
-import os
 import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-import jobfeatures.cli
 from jobfeatures.errors import ConfigurationError, JobfeaturesError
 from jobfeatures.settings.usage import Parser, VersionAction, check_command, complain
 from jobfeatures.system.exitstatus import INTERRUPTED
+from jobfeatures.system.lack import describe_lack, is_lack
+from jobfeatures.system.output import end_output, give_up_output, is_about_output
 
 # Each command is a file in commands/ with `add_arguments(parser)` and `run(arguments)`; dashes become
 # underscores. Imported only when called: most need little of the daemon.
@@ -34,7 +34,6 @@ COMMANDS = {
     "textfile": "write the metrics to a file for node_exporter, without a listener",
     "sonar": "print documents in Sonar's JSON format",
 }
-FORMER = ("sample", "sysinfo", "jobs", "cluster")  # actions of `sonar` that were commands
 # New objects before a garbage collection: imports and a sample of 1,000 jobs make that many, without cycles.
 GARBAGE_AFTER = 50_000
 
@@ -43,15 +42,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     gc.set_threshold(GARBAGE_AFTER)
     given = sys.argv[1:] if argv is None else list(argv)
-    if given and given[0] in FORMER:
-        _warn(given[0], f"sonar {given[0]}")
-        given.insert(0, "sonar")
-    elif given[:1] == ["validate"] or given[:2] == ["sonar", "validate"]:
-        _warn("validate", "jobfeatures check --as sonar")
-        return jobfeatures.cli.main(["check", "--as", "sonar", *given[given.index("validate") + 1 :]])
     check_command("jobfeatures-exporter", given, COMMANDS)
-    arguments = build_parser(given[0] if given else None).parse_args(given)
+    parser = build_parser(given[0] if given else None)
     try:
+        arguments = parser.parse_args(given)
         status: int = _module(arguments.command).run(arguments)
     except ConfigurationError as error:
         complain(error, "jobfeatures-exporter")
@@ -59,18 +53,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     except JobfeaturesError as error:
         complain(error, "jobfeatures-exporter")
         return 1
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+    except OSError as error:
+        if not is_about_output(error):
+            raise
+        return give_up_output(error, _complain)
     except KeyboardInterrupt:
         complain("interrupted", "jobfeatures-exporter")
         return INTERRUPTED
-    return status
+    except (MemoryError, RuntimeError) as error:
+        if not is_lack(error):
+            raise
+        complain(describe_lack(error), "jobfeatures-exporter")
+        return 1
+    return end_output(status, _complain)
 
 
-def _warn(former: str, today: str) -> None:
-    warning = f'"{former}" is now "{today}"; the next release will not know the old name'
-    complain(warning, "jobfeatures-exporter")
+def _complain(text: str) -> None:
+    complain(text, "jobfeatures-exporter")
 
 
 def build_parser(called: str | None = None) -> argparse.ArgumentParser:

@@ -22,7 +22,6 @@ from jobfeatures.settings.resolve import (
     option,
     words,
 )
-from jobfeatures.settings.resolve import Kind as SettingKind
 from jobfeatures.system.logs import FORMATS, LEVELS
 from jobfeatures_exporter.sampling.gpu import DRIVERS as GPU_DRIVERS
 from jobfeatures_exporter.sampling.gpu import NO_GPUS
@@ -62,9 +61,6 @@ class DaemonConfig(WebConfig):
     batch_interval_secs: float = node_option(POSITIVE_DURATION, 60.0, "how often a batch system is polled")
     sample_interval_secs: float = option(
         POSITIVE_DURATION, 10.0, "how often the node is sampled between scrapes"
-    )
-    sample_taskstats: bool = option(
-        BOOLEAN, False, "count processes that end between samples, by exit records; needs CAP_NET_ADMIN"
     )
     sampling_processes: str = option(
         choice(AUTO, BPF, PROCFS),
@@ -160,21 +156,6 @@ class DaemonConfig(WebConfig):
         choice(*LEVELS), "info", "least severe messages to log", is_common=True, live="node controller"
     )
     log_format: str = option(choice(*FORMATS), "logfmt", "form of a log line", live="node controller")
-
-    RETIRED: ClassVar[Mapping[str, SettingKind]] = {
-        **WebConfig.RETIRED,
-        "controller.fairshare_interval": DURATION,
-        "controller.licences_interval": DURATION,
-        "controller.max_connections": COUNT,
-        "controller.reservations_interval": DURATION,
-        "controller.scheduler_interval": DURATION,
-        "jobs.hold": DURATION,
-        "sonar.send_timeout": DURATION,
-        "sonar.sending_window": DURATION,
-        "sonar.silence": DURATION,
-        "sonar.spool_max_files": COUNT,
-        "sonar.tree_fsync": BOOLEAN,
-    }
 
     FOLDED: ClassVar[Mapping[str, str]] = {
         "collector": f"--[no-]collector.NAME switches a section of the metrics: {', '.join(COLLECTORS)}. "

@@ -37,6 +37,7 @@ from jobfeatures_exporter.snapshot import (
     WorkKey,
     kind_of,
 )
+from jobfeatures_exporter.state.missinggroups import Missing
 from jobfeatures_exporter.state.retention import EndedJob
 
 if TYPE_CHECKING:  # not needed on most nodes
@@ -104,6 +105,7 @@ class Context:
     web: WebStatus | None = None
     rows: KeptRows = field(default_factory=KeptRows)  # of the last page
     findings: Mapping[JobKey, Finding] = field(default_factory=dict)  # conclusions from the evidence
+    missing_groups: Missing = field(default_factory=Missing)
 
     @cached_property
     def jobs_here(self) -> dict[JobKey, Job]:
@@ -131,7 +133,10 @@ class Context:
         return frozenset(
             key
             for key, sample in self._seen.items()
-            if not sample.processes and isinstance(key, JobKey) and self._is_denied(key, sample)
+            if sample.in_group
+            and not sample.processes
+            and isinstance(key, JobKey)
+            and self._is_denied(key, sample)
         )
 
     @cached_property

@@ -81,9 +81,8 @@ def to_metrics(families: Iterable[Family]) -> Iterator[Metric]:
     """Yield families as the library's objects; of several with one name, the first declares it."""
     found: dict[str, Metric] = {}
     for family in families:
-        for declared in (family.metric, family.metric.former):
-            if declared is not None and family.samples:
-                _add(found, declared, family.samples)
+        if family.samples:
+            _add(found, family.metric, family.samples)
     yield from found.values()
 
 

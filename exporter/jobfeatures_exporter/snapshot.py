@@ -6,13 +6,13 @@ A failed reading is None, never 0, which would look like a counter reset.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from jobfeatures.records.model import JobKey
 from jobfeatures.records.quickrecord import quickly_made
-from jobfeatures_exporter.sampling.measured import BoardSample, OpenFiles
+from jobfeatures_exporter.sampling.measured import BoardSample, MemoryBytes, OpenFiles
 
 
 class CpuSecs(NamedTuple):
@@ -56,28 +56,6 @@ class NodeSample:
     board: BoardSample | None = None
     work_up: Mapping[str, bool] = field(default_factory=dict)  # whether each hardware event can be counted
     oom_kills: int | None = None  # since boot
-
-
-class MemoryBytes(NamedTuple):
-    """Memory of a job by component, with one meaning on cgroup v1, v2 and for sums over processes."""
-
-    anon: int | None = None
-    file: int | None = None  # page cache, without shmem
-    shmem: int | None = None
-    kernel: int | None = None
-    swap: int | None = None
-    charged: int | None = None  # what the kernel counts against the limit
-    limit: int | None = None  # None also where unlimited
-    swap_limit: int | None = None  # likewise
-    peak: int | None = None
-
-    @property
-    def used(self) -> int | None:
-        """Return what counts against the limit and the kernel cannot reclaim: all but page cache.
-
-        Only this drives a job to its limit: page cache is charged too, but dropped before an OOM kill.
-        """
-        return None if self.anon is None else self.anon + (self.shmem or 0) + (self.kernel or 0)
 
 
 class Accounting(enum.Enum):
@@ -149,10 +127,11 @@ class GroupKey:
 
 
 WorkKey = JobKey | UnitKey | GroupKey
+RunKey = tuple[JobKey, int]  # one run of a job, by `JobSample.run`: counters are kept under it
 
 
-def kind_of(key: WorkKey) -> Kind:
-    """Return what a key identifies."""
+def kind_of(key: WorkKey | int) -> Kind:
+    """Return what a key identifies; a bare number is a process group's."""
     if isinstance(key, JobKey):
         return Kind.BATCH
     return key.kind if isinstance(key, UnitKey) else Kind.GROUP
@@ -203,18 +182,22 @@ class JobSample:
     """What one job, or one process group without a job, uses on this node."""
 
     key: WorkKey
+    run: int = 0  # which of all jobs' runs here; greater with another run of the same job
     accounting: Accounting
     user_cpu_secs: float | None = None  # neither decreases while the job lives
     system_cpu_secs: float | None = None
     memory: MemoryBytes = field(default_factory=MemoryBytes)
-    processes: int = 0
-    threads: int = 0
+    processes: int | None = 0  # None: its end was told while it had some, and they are not followed
+    threads: int | None = 0
     uid: int | None = None  # of one of its processes, where readable
     node: str | None = None  # the node name in the control group's path, where there is one
+    place: str = ""  # the container, else the path, that its control group stands below; "": the ordinary one
     sluid: str | None = None  # Slurm's own unique id, where the control group is named by it
     slot: str | None = None  # HTCondor's slot, where the control group is named by it
     oom_kills: int | None = None  # counters: they never decrease either
     memory_limit_hits: int | None = None
+    memory_ooms: int | None = None  # times that a limit left no memory to have; v2 only
+    memory_high_hits: int | None = None
     throttled_secs: float | None = None  # by a CPU quota, summed over CPUs
     block_io: BlockIo | None = None
     process_io: ProcessIo | None = None
@@ -231,7 +214,15 @@ class JobSample:
     work: Mapping[str, float] = field(default_factory=dict)  # counters, by name; empty: not counted
     cgroup: str | None = None  # the path of its control group, the first if there are several
     cgroup_version: int | None = None  # 1 or 2
+    is_frozen: bool = False  # all its control groups are, as its batch system has suspended it
     in_group: bool = False  # it has a control group, even if only one without accounting (freezer)
+
+    @property
+    def is_apart(self) -> bool:
+        """Return whether the job is another cluster's, whose id is that of a job at another place."""
+        return (
+            self.place != "" and isinstance(self.key, JobKey) and self.key.job_id.endswith(f"@{self.place}")
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,6 +232,8 @@ class GpuCard:
     uuid: str
     index: int | None = None  # of the driver's library; may change at boot
     minor: int | None = None  # of /dev/nvidiaN or /dev/dri/cardN
+    render_minors: tuple[int, ...] = ()  # of /dev/dri/renderDN; each partition of an AMD card has one
+    partitions: int = 1  # of an AMD card: GPUs of their own to the batch system, not to us
     parent_uuid: str | None = None  # of the card that an instance belongs to
     instance_id: int | None = None  # of the GPU instance on that card
     address: str = ""
@@ -283,6 +276,7 @@ class GpuSample:
     compute_mode: str = ""
     performance_state: int | None = None
     memory_used_bytes: int | None = None
+    memory_busy_percent: float | None = None  # of the time in which it was read or written, not how full
     ce_util_percent: float | None = None
     temperature_celsius: float | None = None
     power_watts: float | None = None
@@ -311,11 +305,19 @@ class JobGpu:
     counts: Mapping[GpuCount, float] = field(default_factory=dict)  # over times of exclusive use by the job
 
 
+ASKED_FOR = "asked for"
+
+
 class ProcessReader(NamedTuple):
     """How processes are read: bpf or procfs, and why not by the other."""
 
     name: str = "procfs"
     reason: str = ""
+
+    @property
+    def failure(self) -> str:
+        """Return why the kernel's sums are not used although nobody asked for that; empty if they are."""
+        return "" if self.reason == ASKED_FOR else self.reason
 
 
 class KernelChecks(NamedTuple):
@@ -340,6 +342,7 @@ class Snapshot:
     node: NodeSample | None
     jobs: Mapping[WorkKey, JobSample]
     final: Mapping[JobKey, JobSample] = field(default_factory=dict)  # of jobs that ended since the last one
+    claims: Collection[JobKey] = ()  # of groups that count once their batch system says that they run here
     read_at_secs: float = 0.0  # monotonic; when the jobs' figures were read
     processes: Mapping[int, ProcessSample] = field(default_factory=dict)  # by pid
     lists_all: bool = True  # whether `processes` is complete
@@ -351,15 +354,15 @@ class Snapshot:
     keys: Mapping[int, JobKey | UnitKey | int] = field(default_factory=dict)
     epoch: int | None = None  # of GroupKey
     commands: Mapping[JobKey, tuple[CommandSample, ...]] = field(default_factory=dict)  # on request
+    programs: Mapping[JobKey, Mapping[str, float]] = field(default_factory=dict)  # CPU seconds by path
+    thread_states: Mapping[int, Mapping[str, int]] = field(default_factory=dict)  # of jobs' processes by pid
     open_files: Mapping[int, OpenFiles] = field(default_factory=dict)  # of jobs' processes by pid; on request
     gpus: tuple[GpuSample, ...] = ()
     job_gpus: tuple[JobGpu, ...] = ()
     gpu_unattributed: Mapping[str, int] = field(default_factory=dict)  # unknown processes by card's uuid
     gpu_drivers: Mapping[str, bool] = field(default_factory=dict)  # whether each has answered recently
     # Exit records of the kernel since start, by outcome: counted, elsewhere, unknown.
-    exit_records: Mapping[str, int] = field(default_factory=dict)
     unreadable: Mapping[str, int] = field(default_factory=dict)  # failed readings since start, by kind
-    kept_files: Mapping[str, int] = field(default_factory=dict)  # kept open, by how often they are read
     reopened: int | None = None  # how often since start no more descriptors could be kept open
 
     def key_of(self, pid: int) -> WorkKey | None:

@@ -16,6 +16,7 @@ from grafana.panels import (
     Json,
     colored,
     gpu_busy,
+    gpu_parts,
     query,
     running,
     stat,
@@ -197,7 +198,7 @@ def _used() -> list[Placed]:
         timeseries("GPUs given and used", "Cards that compute, that jobs have, that there are.",
                    [
                        query(f"sum({gpu_busy(c)})", "busy"),
-                       query(f"sum({running('batch_job_gpu_allocated', c)})", "allocated"),
+                       query(f"sum({gpu_parts(c)})", "allocated"),
                        query(f"count(batch_gpu_info{{{c}}})", "all"),
                    ], "none", empty="no GPUs"),
     )  # fmt: skip

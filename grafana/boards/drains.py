@@ -24,6 +24,7 @@ from grafana.panels import (
     RED,
     Json,
     bars,
+    gpu_parts,
     links_of,
     now,
     query,
@@ -43,7 +44,7 @@ OF_KNOWN_USER = running("batch_job_info", f'{OF_NODE},user!=""')
 LEAVING = f"(batch_node_shutdown_time_seconds{{{OF_NODE}}} - time())"
 ALLOCATED_CPUS = running("batch_job_allocated_cpus", OF_NODE)
 ALLOCATED_MEMORY = f"batch_job_allocated_memory_bytes{{{OF_NODE}}}"  # joined to INFO
-GPU_ALLOCATED = f"batch_job_gpu_allocated{{{OF_NODE}}}"  # joined to INFO
+GPU_PARTS = gpu_parts(OF_NODE)
 # Jobs whose wall limit comes after the shutdown of their node or their own.
 TOO_LONG = (
     f'batch_job_remaining_seconds{{{OF_NODE},basis="wall_limit"}} > on ({JOB_KEY})'
@@ -142,10 +143,12 @@ def _when() -> list[Placed]:
     cpus = f"{ALLOCATED_CPUS}"
     left = f'batch_job_remaining_seconds{{{OF_NODE},basis="wall_limit"}}'
     kill = f"batch_job_kill_waste_core_seconds{{{OF_NODE}}}"
-    free = f"(sum(batch_node_allocatable_cpus{{{OF_NODE}}}) - sum({cpus}))"
+    total = f"max by ({NODE}) (batch_node_allocatable_cpus{{{OF_NODE}}})"
 
     def idle(secs: int) -> str:
-        return f"(sum({cpus} * on ({JOB_KEY}) clamp_min({secs} - {left}, 0)) + {free} * {secs})"
+        ended = f"sum by ({NODE}) ({cpus} * on ({JOB_KEY}) clamp_min({secs} - {left}, 0)) or 0 * {total}"
+        free = f"{total} - (sum by ({NODE}) ({cpus}) or 0 * {total})"
+        return f"sum(clamp_min(({ended}) + ({free}) * {secs}, 0))"  # of each node: one whose jobs share CPUs is no credit
 
     def lost(secs: int) -> str:
         still = f"on ({JOB_KEY}) ({left} > {secs})"
@@ -160,7 +163,8 @@ def _when() -> list[Placed]:
         bars("Wasted in all", f"{how}Idle CPUs and lost work together: the least is the best time to go.",
              [now(f"({idle(secs)} + {lost(secs)}) / 3600", name) for name, secs in HORIZONS.items()], CORE_HOURS,
              thresholds=green_to_red, empty="not known", decimals=0),
-        bars("Of it: CPUs that stay idle", f"{how}CPU time of CPUs that have no job, from now on or from the end of their job.",
+        bars("Of it: CPUs that stay idle", f"{how}CPU time of CPUs that have no job, from now on or from the end of their job; "
+             "at least this where jobs share CPUs.",
              [now(f"{idle(secs)} / 3600", name) for name, secs in HORIZONS.items()], CORE_HOURS,
              thresholds=steps("blue"), empty="not known", decimals=0),
         bars("Of it: work lost by killing", f"{how}What jobs that still run then will have done, as far as it is not saved.",
@@ -203,7 +207,7 @@ def _anyway() -> list[Placed]:
     used = f"sum by ({JOB_KEY}) (rate(batch_job_cpu_seconds_total{{{OF_NODE}}}[{RATE}]))"
     idle = f"clamp_min({ALLOCATED_CPUS} - on ({JOB_KEY}) {used}, 0)"
     memory = f"clamp_min({ALLOCATED_MEMORY} - on ({JOB_KEY}) batch_job_memory_peak_bytes{{{OF_NODE}}}, 0)"
-    gpu = f"clamp_min({GPU_ALLOCATED} - on ({JOB_KEY}, uuid) batch_job_gpu_utilization_ratio{{{OF_NODE}}}, 0)"
+    gpu = f"clamp_min({GPU_PARTS} - on ({JOB_KEY}, uuid) batch_job_gpu_utilization_ratio{{{OF_NODE}}}, 0)"
 
     def by_user(expression: str) -> list[Json]:
         return [

@@ -26,6 +26,7 @@ from grafana.panels import (
     USEFULNESS,
     Json,
     gpu_busy,
+    gpu_parts,
     gpu_power,
     line_over_stack,
     query,
@@ -44,7 +45,8 @@ OF_KNOWN_USER = running("batch_job_info", f'{OF_NODE},user!=""')
 USE = running("batch_job_gpu_utilization_ratio", G)
 MEMORY = running("batch_job_gpu_memory_bytes", G)
 GPU_ALLOCATED = running("batch_job_gpu_allocated", G)
-ALLOCATED = f"sum({GPU_ALLOCATED})"
+GPU_PARTS = gpu_parts(G)
+ALLOCATED = f"sum({GPU_PARTS})"
 CARD = "{{instance}} GPU {{index}}"
 NONE = "no GPUs"
 
@@ -84,7 +86,7 @@ def by_card(expression: str) -> Json:
 
 
 def _now() -> list[Placed]:
-    idle = f"sum({GPU_ALLOCATED} * on ({GPU_KEY}) group_left () ({BUSY} < bool 0.05))"
+    idle = f"sum({GPU_PARTS} * on ({GPU_KEY}) group_left () ({BUSY} < bool 0.05))"
     return line(
         stat("Cards", "Cards that drivers know, and parts of cards.", f"count(batch_gpu_info{{{G}}})", empty=NONE),
         stat("Allocated", "Cards that jobs have.", ALLOCATED, empty="none"),
@@ -140,7 +142,7 @@ def _jobs() -> list[Placed]:
                        [query(f"sum by (user) (batch_job_gpu_utilization_ratio{{{G}}} * on ({JOB_KEY}) group_left (user)"
                               f" {OF_KNOWN_USER})", "{{user}}")], "none", stacked=True, empty="nobody"),
             timeseries("Idle while allocated, by user", "Cards that jobs of each user have and leave idle.",
-                       [query(f"sum by (user) (clamp_min({GPU_ALLOCATED} - on ({JOB_KEY}, uuid)"
+                       [query(f"sum by (user) (clamp_min({GPU_PARTS} - on ({JOB_KEY}, uuid)"
                               f" batch_job_gpu_utilization_ratio{{{G}}}, 0) * on ({JOB_KEY}) group_left (user)"
                               f" {OF_KNOWN_USER})", "{{user}}")], "none", stacked=True, empty="nobody"),
         ),

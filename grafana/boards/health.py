@@ -56,7 +56,7 @@ def _now() -> list[Placed]:
              thresholds=steps(RED, (0.99, ORANGE), (1, GREEN)), decimals=0),
         stat("Down", "Exporters that did not answer.", f"sum(1 - up{{{E}}})", thresholds=ANY_IS_BAD),
         stat("Collectors failing", "Collectors whose series are missing, over all exporters.",
-             f"sum(1 - batch_exporter_collector_success{{{E}}})", thresholds=ANY_IS_BAD),
+             f"sum(batch_exporter_failed_collectors{{{E}}})", thresholds=ANY_IS_BAD),
         stat("Sources silent", "Batch sources that did not answer the latest question.",
              f"sum(1 - batch_exporter_source_up{{{E}}})", thresholds=ANY_IS_BAD, empty="no source"),
         stat("Oldest answer", "Age of the oldest answer of a batch system in use.",
@@ -90,7 +90,7 @@ def _exporters() -> list[Placed]:
                 Column("Series", f"max by ({NODE}) (scrape_samples_scraped{{{E}}})"),
                 Column("Scrape took", f"max by ({NODE}) (scrape_duration_seconds{{{E}}})", "s",
                        steps("text", (1, ORANGE), (5, RED))),
-                Column("Failing", f"sum by ({NODE}) (1 - batch_exporter_collector_success{{{E}}})",
+                Column("Failing", f"max by ({NODE}) (batch_exporter_failed_collectors{{{E}}})",
                        thresholds=steps("text", (1, RED))),
                 Column("Silent", f"sum by ({NODE}) (1 - batch_exporter_source_up{{{E}}})",
                        thresholds=steps("text", (1, RED))),
@@ -109,13 +109,16 @@ def _collectors() -> list[Placed]:
                            query(f"max(scrape_duration_seconds{{{E}}})", "slowest"),
                            query(f"avg(scrape_duration_seconds{{{E}}})", "mean"),
                        ], "s"),
-            timeseries("Collectors", "How long each collector took in the mean of an hour, on the exporter where it took longest; the six slowest.",
-                       [query(f"topk(6, max by (collector) (avg_over_time(batch_exporter_collector_duration_seconds{{{E}}}[1h])))",
-                              "{{collector}}")], "s"),
+            timeseries("Collectors", "How long all collectors took, and each that is slow or fails, on the exporter where it took longest.",
+                       [
+                           query(f"max(batch_exporter_collectors_duration_seconds{{{E}}})", "all"),
+                           query(f"topk(6, max by (collector) (batch_exporter_collector_duration_seconds{{{E}}}))",
+                                 "{{collector}}"),
+                       ], "s"),
             timeseries("Failing", "Exporters in which a collector or another exporter's names fail.",
                        [
-                           query(f"sum by (collector) (1 - batch_exporter_collector_success{{{E}}}) > 0 or "
-                                 f"label_replace(sum(1 - batch_exporter_collector_success{{{E}}}) == 0, "
+                           query(f"count by (collector) (batch_exporter_collector_success{{{E}}} == 0) or "
+                                 f"label_replace(sum(batch_exporter_failed_collectors{{{E}}}) == 0, "
                                  '"collector", "none", "", "")', "{{collector}}"),
                            query(f"sum by (profile) (1 - batch_exporter_profile_success{{{E}}})", "names of {{profile}}"),
                        ], "none", steps_drawn=True),
@@ -126,11 +129,10 @@ def _collectors() -> list[Placed]:
                            query(f"max(batch_exporter_sample_duration_seconds{{{E}}})", "slowest look"),
                            query(f"max(time() - batch_node_sample_timestamp_seconds{{{E}}})", "oldest look's age"),
                        ], "s", empty="no node is scraped"),
-            timeseries("Readings that could not be made", "In an hour, by what was to be read.",
+            timeseries("Readings that could not be made", "All in an hour, and since the start by what was to be read.",
                        [
-                           query(f"sum by (kind) (increase(batch_node_unreadable_readings_total{{{E}}}[1h])) or "
-                                 f"label_replace(0 * count(batch_node_sample_timestamp_seconds{{{E}}}), "
-                                 '"kind", "none", "", "")', "{{kind}}"),
+                           query(f"sum(increase(batch_node_unreadable_readings_total{{{E}}}[1h]))", "in an hour"),
+                           query(f"topk(5, sum by (kind) (batch_node_unreadable_readings_by_kind_total{{{E}}}))", "{{kind}}"),
                        ], "none", empty="none"),
             timeseries("Series", "Series of all pages, and those left out to stay within the budget.",
                        [
@@ -177,9 +179,11 @@ def _features() -> list[Placed]:
         timeseries("Features over HTTP", "Answers a second by status.",
                    [query(f"sum by (status) (rate(batch_features_http_answers_total{{{E}}}[{RATE}]))", "{{status}}")],
                    "reqps", empty="nobody asked"),
-        timeseries("JOBSTATUS refused", "Sets that broke the rules, in an hour, by reason.",
-                   [query(f"topk(5, sum by (reason) (increase(batch_jobstatus_violations_total{{{E}}}[1h])))", "{{reason}}")],
-                   "none", empty="none"),
+        timeseries("JOBSTATUS refused", "Sets that broke the rules: all in an hour, and since the start by reason.",
+                   [
+                       query(f"sum(increase(batch_jobstatus_violations_total{{{E}}}[1h]))", "in an hour"),
+                       query(f"topk(5, sum by (reason) (batch_jobstatus_violations_by_reason_total{{{E}}}))", "{{reason}}"),
+                   ], "none", empty="none"),
     )  # fmt: skip
 
 
@@ -207,9 +211,12 @@ def _web() -> list[Placed]:
         timeseries("Requests", "Answers a second, by listener and HTTP status.",
                    [query(f"sum by (listener, code) (rate(batch_exporter_web_requests_total{{{E}}}[{RATE}]))",
                           "{{listener}}: {{code}}")], "reqps"),
-        timeseries("Requests refused", "In an hour, by listener and reason: over a limit, without a password, too large.",
-                   [query(f"topk(4, sum by (listener, reason) (increase(batch_exporter_web_rejected_total{{{E}}}[1h])))",
-                          "{{listener}}: {{reason}}")], "none", empty="none"),
+        timeseries("Requests refused", "In an hour by listener, and since the start by reason: over a limit, without a password, too large.",
+                   [
+                       query(f"sum by (listener) (increase(batch_exporter_web_rejected_total{{{E}}}[1h]))", "{{listener}}, in an hour"),
+                       query(f"topk(4, sum by (listener, reason) (batch_exporter_web_rejected_by_reason_total{{{E}}}))",
+                             "{{listener}}: {{reason}}"),
+                   ], "none", empty="none"),
         timeseries("Connections", "That are open, by listener.",
                    [query(f"sum by (listener) (batch_exporter_web_connections{{{E}}})", "{{listener}}")], "none"),
         timeseries("Settings refused", "Exporters whose settings, web settings or certificates were bad when read last: older "

@@ -25,6 +25,7 @@ from grafana.panels import (
     Json,
     bars,
     gpu_busy,
+    gpu_parts,
     gpu_power,
     line_over_stack,
     links_of,
@@ -45,12 +46,12 @@ OWN = f"* on ({JOB_KEY}) group_left (user) {INFO}"
 ALLOCATED_CPUS = f"batch_job_allocated_cpus{{{OF_CLUSTER}}}"
 ALLOCATED_MEMORY = f"batch_job_allocated_memory_bytes{{{OF_CLUSTER}}}"
 CHARGED = f"batch_job_memory_charged_bytes{{{OF_CLUSTER}}}"
-GPU_ALLOCATED = f"batch_job_gpu_allocated{{{OF_CLUSTER}}}"
+GPU_PARTS = gpu_parts(OF_CLUSTER)
 KEY = "cluster, instance, batch_system, job_id"
 CPU_RATE = f"sum(rate(batch_job_cpu_seconds_total{{{OF_CLUSTER}}}[{RATE}]) {OWN})"
 CPUS = f"sum({ALLOCATED_CPUS} {OWN})"
 GPU_SECS = f"sum(batch_job_gpu_utilization_ratio{{{OF_CLUSTER}}} {OWN})"
-GPUS = f"sum({GPU_ALLOCATED} {OWN})"
+GPUS = f"sum({GPU_PARTS} {OWN})"
 NOBODY = "no jobs"
 
 
@@ -154,7 +155,7 @@ def _waste() -> list[Placed]:
         f" sum by ({JOB_KEY}) (rate(batch_job_cpu_seconds_total{{{OF_CLUSTER}}}[{RATE}])), 0)"
     )
     unused = f"clamp_min({ALLOCATED_MEMORY} - on ({JOB_KEY}) batch_job_memory_peak_bytes{{{OF_CLUSTER}}}, 0)"
-    gpus = f"{GPU_ALLOCATED} * on ({GPU_KEY}) group_left () ({gpu_busy(OF_CLUSTER)} < bool 0.05)"
+    gpus = f"{GPU_PARTS} * on ({GPU_KEY}) group_left () ({gpu_busy(OF_CLUSTER)} < bool 0.05)"
     by_job = links_of(dict([job_link(OF_SERIES)]))
     return [
         *line(

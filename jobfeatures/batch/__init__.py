@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from jobfeatures.batch import controller, gridengine, htcondor, lsf, oar, pbs, slurm, spool
 from jobfeatures.batch.system import System
+from jobfeatures.settings.grouppatterns import GROUP_PATTERNS
 from jobfeatures.settings.resolve import POSITIVE_DURATION, node_option
 
 SYSTEMS: Mapping[str, System] = {
@@ -43,4 +44,10 @@ class BatchSettings(
     )
     batch_refresh_secs: float = node_option(
         POSITIVE_DURATION, 300.0, "how often known jobs, the node's state and limits of queues are refreshed"
+    )
+    batch_cgroup_parents: tuple[str, ...] = node_option(
+        GROUP_PATTERNS,
+        (),
+        "control groups of batch systems that are not found: prefixes such as /pbspro, and containers "
+        "such as /kubepods.slice/*/*/cri-containerd-*.scope",
     )

@@ -5,21 +5,30 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TypeVar
 
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.records.model import Job
 from jobfeatures.records.nodelist import is_same_host
+from jobfeatures.records.quantities import parse_count
 from jobfeatures.system.clock import Clock
+from jobfeatures.system.lookups import LookUps
 
 T = TypeVar("T")
 Note = Callable[[Rejected], None]
 
-MAX_USERS = 10_000
-UNKNOWN_USER_SECS = 300.0  # before a user who was not found is looked up again
-
+MAX_EPOCH_SECS = 2**40  # year 36812: after any job, before milliseconds that are taken for seconds
 _RANGE = re.compile(r"([0-9]{1,12})(?:-([0-9]{1,12})(?::([1-9][0-9]{0,9}))?)?\Z")
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}\Z")
+
+
+def parse_epoch(text: str, *, field: str = "") -> int:
+    """Return epoch seconds. Raises ParseError for any other text, and for milliseconds."""
+    secs = parse_count(text, field=field)
+    if secs >= MAX_EPOCH_SECS:
+        raise ParseError("not seconds since the epoch", field=field, text=text)
+    return secs
 
 
 class Texts:
@@ -150,23 +159,17 @@ def find_uid(user: str) -> int | None:
         return None
 
 
-class Users:
-    """A cache of uids by user name, for batch systems that report only names; failed lookups expire."""
+class Users(LookUps[str, int]):
+    """A cache of uids by user name, for batch systems that report only names."""
 
     def __init__(self, clock: Clock, look_up: Callable[[str], int | None] = find_uid) -> None:
-        self._clock = clock
-        self._look_up = look_up
-        self._known: dict[str, tuple[int | None, float]] = {}  # with the time of the lookup (monotonic)
+        super().__init__(look_up, clock.monotonic_secs)
 
     def uid(self, user: str | None) -> int | None:
-        """Return a user's uid, None if it is unknown."""
-        if user is None:
-            return None
-        now_secs = self._clock.monotonic_secs()
-        uid, asked_secs = self._known.get(user, (None, None))
-        if asked_secs is None or (uid is None and now_secs - asked_secs >= UNKNOWN_USER_SECS):
-            if len(self._known) >= MAX_USERS:
-                self._known.clear()
-            uid = self._look_up(user)
-            self._known[user] = uid, now_secs
-        return uid
+        """Return a user's uid, None if it is unknown, or not known yet."""
+        return None if user is None else self.get(user)
+
+    def complete(self, job: Job) -> Job:
+        """Return the job with its user's uid, if that is known."""
+        uid = self.uid(job.user) if job.uid is None else None
+        return job if uid is None else replace(job, uid=uid)

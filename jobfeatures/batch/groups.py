@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 
@@ -18,6 +21,8 @@ class Membership:
     step: str | None = None
     node: str | None = None  # only where several emulated nodes share the host
     uid: int | None = None  # only in paths of Slurm on cgroup v1 and of OAR on v2
+    parent: str = ""  # the path that it stands below, where that is no ordinary one
+    needs_word: bool = False  # counts only if the batch system says that its job runs here
 
     @property
     def name(self) -> str:
@@ -25,28 +30,97 @@ class Membership:
         return self.job_id or self.sluid or self.slot or ""
 
 
-class BatchHierarchy(NamedTuple):
-    """How one batch system names control groups.
+class Layout(NamedTuple):
+    """One form of the control groups of jobs: what a batch system itself writes, below some parent.
 
-    `paths` match paths relative to the hierarchy's root; their named groups are fields of `Membership`.
-    `job_directories` match the directories of whole jobs, with one fnmatch pattern per path component.
+    Patterns match paths with their ``/``; their named groups are fields of `Membership`. Shapes have one
+    fnmatch pattern per path component.
+    """
+
+    path: re.Pattern[str] | None  # from the hierarchy's root, below an ordinary parent; None: it has none
+    below: re.Pattern[str]  # below a parent that settings or configuration name
+    strict: re.Pattern[str] | None  # below one that is found and proven; None: never
+    mark: re.Pattern[str] | None  # the first name below a parent, if no other program writes such names
+    ordinary: tuple[tuple[str, ...], ...]  # shapes of the parents that count without proof; () is the root
+    directories: tuple[tuple[str, ...], ...]  # shapes of whole jobs' directories below any parent
+
+    def is_ordinary(self, parent: str) -> bool:
+        """Return whether a path from the root is an ordinary parent of such groups."""
+        names = parent.split("/")[1:]
+        return any(
+            len(shape) == len(names) and all(map(fnmatchcase, names, shape)) for shape in self.ordinary
+        )
+
+
+def make_layout(
+    below: str,
+    *directories: tuple[str, ...],
+    parents: str | None = None,
+    ordinary: tuple[tuple[str, ...], ...] = (),
+    mark: str | None = None,
+    strict: str | None = None,
+) -> Layout:
+    """Return a layout from the sources of its patterns.
+
+    `parents` matches the ordinary ones; None: there are none. `strict` is `below` itself by default, where
+    there is a `mark`.
+    """
+    strict = below if strict is None and mark is not None else strict
+    return Layout(
+        path=None if parents is None else re.compile(parents + below, re.ASCII),
+        below=re.compile(below, re.ASCII),
+        strict=None if strict is None else re.compile(strict, re.ASCII),
+        mark=None if mark is None else re.compile(mark, re.ASCII),
+        ordinary=ordinary,
+        directories=directories,
+    )
+
+
+class BatchHierarchy(NamedTuple):
+    """How one batch system names control groups, and who makes them.
+
+    `daemons` are the names of its own programs on a node, each with a part of the name of its control group,
+    where the program alone tells nothing. `steps` begins the names of the groups below a job's that are
+    frozen in its place when it is suspended.
     """
 
     name: str
-    paths: tuple[re.Pattern[str], ...]
-    job_directories: tuple[tuple[str, ...], ...]
+    layouts: tuple[Layout, ...]
+    daemons: Mapping[str, str] = MappingProxyType({})
+    steps: str = ""
+
+    @property
+    def job_directories(self) -> tuple[tuple[str, ...], ...]:
+        """Return the shapes of whole jobs' directories below ordinary parents."""
+        return tuple(
+            (*parent, *directory)
+            for each in self.layouts
+            for parent in each.ordinary
+            for directory in each.directories
+        )
 
     def match(self, path: str) -> Membership | None:
-        """Return what a path tells, None if it does not belong to this batch system."""
-        for pattern in self.paths:
-            if found := pattern.match(path):
-                values: dict[str, Any] = {
-                    name: text and unescape(text) for name, text in found.groupdict().items()
-                }
-                if "uid" in values:
-                    values["uid"] = int(values["uid"])
-                return Membership(batch_system=self.name, **values)
+        """Return what a path from the root tells, None if it does not belong to this batch system."""
+        for layout in self.layouts:
+            if layout.path is not None and (found := layout.path.match(path)):
+                return self.read(found)
         return None
+
+    def read(self, found: re.Match[str], parent: str = "", *, is_proven: bool = False) -> Membership:
+        """Return what a layout's pattern has found, below a `parent` that is no ordinary one."""
+        values: dict[str, Any] = {name: text and unescape(text) for name, text in found.groupdict().items()}
+        if "uid" in values:
+            values["uid"] = int(values["uid"])
+        return Membership(batch_system=self.name, parent=parent, needs_word=is_proven, **values)
+
+
+def count_named(names: Sequence[str], entries: Iterable[Sequence[str]]) -> int:
+    """Return how many names a path from the root begins with that one of these entries has, 0 if none fits.
+
+    Entries have one fnmatch pattern per name, as `batch.cgroup_parents`; the longest counts.
+    """
+    fitting = (each for each in entries if len(each) <= len(names))
+    return max((len(each) for each in fitting if all(map(fnmatchcase, names, each))), default=0)
 
 
 _ESCAPE = re.compile(r"\\x([0-9a-f]{2})")

@@ -15,7 +15,8 @@ MAX_ASKED = 64  # processes per job and sample
 MAX_GAP_LOOKS = 32
 MAX_STATUS_BYTES = 2**22
 
-_REAL_UID = re.compile(rb"^Uid:[ \t]+([0-9]{1,10})\t", re.MULTILINE)
+_UIDS = re.compile(rb"^Uid:((?:[ \t]+[0-9]{1,10}){4})$", re.MULTILINE)
+_NESTED = re.compile(rb"^NSpid:[ \t]+[0-9]+[ \t]+[0-9]", re.MULTILINE)
 Arguments = ParamSpec("Arguments")
 Found = TypeVar("Found")
 
@@ -110,17 +111,32 @@ class Answer:
         return True
 
 
-def parse_real_uid(status: bytes) -> int:
-    r"""Return the real uid in /proc/PID/status (proc_pid_status(5)), the first: ``Uid:\t1000\t0\t0\t0``.
+def parse_uids(status: bytes) -> tuple[int, ...]:
+    r"""Return real, effective, saved and file system uid in /proc/PID/status: ``Uid:\t1000\t0\t0\t0``.
 
-    The first line is the name, which the process chooses, with newlines escaped. Raises ParseError.
+    Source: proc_pid_status(5). The first line is the name, which the process chooses, with newlines escaped.
+    Raises ParseError.
     """
-    found = _REAL_UID.search(status.partition(b"\n")[2])
+    found = _UIDS.search(status.partition(b"\n")[2])
     if found is None:
         raise ParseError("line is missing", source="status", field="Uid")
-    return int(found[1])
+    return tuple(map(int, found[1].split()))
+
+
+def parse_real_uid(status: bytes) -> int:
+    """Return the real uid in /proc/PID/status. Raises ParseError."""
+    return parse_uids(status)[0]
 
 
 def read_real_uid(procfs: str, pid: int) -> int:
     """Return the real uid of a process. Raises OSError, ParseError."""
     return parse_real_uid(read_bounded(f"{procfs}/{pid}/status", MAX_STATUS_BYTES)[0])
+
+
+def is_in_container(procfs: str, pid: int) -> bool:
+    """Return whether a process has a process namespace below that of this /proc, as a container's have.
+
+    Source: NSpid of proc_pid_status(5), which everybody may read. Raises OSError.
+    """
+    status = read_bounded(f"{procfs}/{pid}/status", MAX_STATUS_BYTES)[0]
+    return _NESTED.search(status.partition(b"\n")[2]) is not None

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from jobfeatures.batch.system import System
-from jobfeatures.system.command import CommandOutput, ask_command, run_command
+from jobfeatures.errors import Rejected
+from jobfeatures.system.command import CommandOutput, ask_command, checked, first_line, run_command
 
 MAX_ANSWER_BYTES = 512 * 2**20  # about a whole cluster: a queue of a million jobs is about 300 MB
 
@@ -38,3 +39,16 @@ class Programs:
     def ask(self, name: str, *arguments: str, **more: Any) -> str:
         """Return the output of a command that has to succeed. Raises SourceError."""
         return ask_command([*self._prefix, self.path(name), *arguments], **{**self._bounds, **more})
+
+    def hear(self, name: str, *arguments: str, **more: Any) -> tuple[str, tuple[Rejected, ...]]:
+        """Return the output of a command that has to succeed, and what it says beside it. Raises SourceError.
+
+        With status 0 a command may say on standard error that its answer lacks a part.
+        """
+        output = checked(self.path(name), self.run(name, *arguments, **more))
+        said = (
+            (Rejected(name, f"standard error says {first_line(output.stderr)}"),)
+            if output.stderr.strip()
+            else ()
+        )
+        return output.stdout.decode("utf-8", "replace"), said

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +11,8 @@ from jobfeatures.errors import ParseError, Rejected, SourceError
 from jobfeatures.records.model import Job, JobKey, JobState, JobTable, NodeNotice
 
 MAX_QUESTIONS = 500  # per poll: the ids have to fit into a pipe or on a command line
+SOON_SECS = 3600.0  # jobs that reach their limit sooner are asked about again after a minute
+MINUTE_SECS = 45.0  # so that each poll of a minute, which may come early, does so
 MAX_DOUBT_SECS = 4.0  # a wider interval is too inaccurate to learn a clock's difference from
 
 
@@ -19,12 +21,14 @@ class KnownJob:
     """A cached answer. `job` is None once the controller has forgotten the job or runs it elsewhere.
 
     `reported_secs` (epoch) is the time just before the query that gave this answer.
-    That may be an earlier query than the last one, if the last had no usable answer.
+    That may be an earlier query than the last one, if the last had no usable answer. `full_secs` is the time
+    of the last answer with all details.
     """
 
     job: Job | None
     asked_secs: float  # monotonic
     reported_secs: float = 0.0
+    full_secs: float = float("-inf")  # monotonic
 
 
 def compute_questions(
@@ -33,8 +37,13 @@ def compute_questions(
     claimed: Collection[str],
     now_secs: float,
     refresh_secs: float,
+    at_secs: float = float("-inf"),
+    waited_for: Container[str] = (),
 ) -> tuple[str, ...]:
     """Return the ids to ask about: ids never asked about first, then those with the oldest answers.
+
+    An answer is refreshed after `refresh_secs`, or a minute if the job reaches its limit within an hour of
+    `at_secs` (epoch) or is `waited_for`.
 
     Two kinds are asked about at every poll: jobs that are known or claimed but not seen,
     until the controller has forgotten them, and jobs that are seen although they are finished
@@ -48,7 +57,11 @@ def compute_questions(
         job = answer.job
         if job is not None and (job_id not in seen or job.state.is_finished or job.state is JobState.PENDING):
             return True
-        return now_secs - answer.asked_secs >= refresh_secs
+        age_secs = now_secs - answer.asked_secs
+        if job is None or age_secs >= refresh_secs or age_secs < MINUTE_SECS:
+            return age_secs >= refresh_secs
+        end_secs = job.end_limit_at(at_secs)
+        return (end_secs is not None and end_secs - at_secs < SOON_SECS) or job_id in waited_for
 
     def order(job_id: str) -> tuple[bool, float, int, str]:  # by length first: ids begin with a number
         answer = known.get(job_id)
@@ -60,11 +73,22 @@ def compute_questions(
 class AskedJobs:
     """The jobs that a node asks about individually, and the last answer for each."""
 
-    def __init__(self, batch_system: str, is_plain: Callable[[str], bool], *, refresh_secs: float) -> None:
-        """`is_plain` tells which ids can be queried; `refresh_secs` separates two queries of one job."""
+    def __init__(
+        self,
+        batch_system: str,
+        is_plain: Callable[[str], bool],
+        *,
+        refresh_secs: float,
+        waited_for: Container[str] = (),
+    ) -> None:
+        """`is_plain` tells which ids can be queried; `refresh_secs` separates two queries of one job.
+
+        Jobs that are `waited_for` are asked about each minute.
+        """
         self._batch_system = batch_system
         self._is_plain = is_plain
         self.refresh_secs = refresh_secs
+        self._waited_for = waited_for
         self._known: dict[str, KnownJob] = {}
         self.seen: set[str] = set()
 
@@ -86,9 +110,29 @@ class AskedJobs:
         for job_id in self.seen - seen_before:
             if job_id in self._known and self._known[job_id].job is None:
                 del self._known[job_id]  # it is back: another run, or another job with this id
-        due = compute_questions(self._known, self.seen, self._plain, now_secs, self.refresh_secs)
+        due = compute_questions(
+            self._known,
+            self.seen,
+            self._plain,
+            now_secs,
+            self.refresh_secs,
+            taken_at_secs,
+            self._waited_for,
+        )
         self._all_asked = len(due) <= MAX_QUESTIONS
         return due[:MAX_QUESTIONS]
+
+    def fully_known(self, job_ids: Iterable[str]) -> dict[str, Job]:
+        """Return the last answers about those of these jobs whose details need no refresh in this poll."""
+        known = ((job_id, self._known.get(job_id)) for job_id in job_ids)
+        return {
+            job_id: each.job
+            for job_id, each in known
+            if each is not None and each.job is not None and self._is_full(each)
+        }
+
+    def _is_full(self, answer: KnownJob) -> bool:
+        return self._times[0] - answer.full_secs < self.refresh_secs
 
     def keep(
         self, jobs: Iterable[Job], gone: Iterable[str], unclear: Iterable[str], known_as: str | None
@@ -98,14 +142,16 @@ class AskedJobs:
         `known_as` is this node's name in the batch system: a job that runs only on others is not here.
         """
         for job in jobs:
-            local = None if is_elsewhere(job, known_as) else job
-            self._known[job.key.job_id] = KnownJob(local, *self._times)
+            local, old = None if is_elsewhere(job, known_as) else job, self._known.get(job.key.job_id)
+            full_secs = old.full_secs if old is not None and self._is_full(old) else self._times[0]
+            self._known[job.key.job_id] = KnownJob(local, *self._times, full_secs)
         self._known.update((job_id, KnownJob(None, *self._times)) for job_id in gone)
         for job_id in unclear:
             old = self._known.get(job_id)
             if old is None or old.job is None:
                 old = KnownJob(Job(key=JobKey(self._batch_system, job_id)), *self._times)
-            self._known[job_id] = replace(old, asked_secs=self._times[0])
+            # Of what another program told instead, details may be missing.
+            self._known[job_id] = replace(old, asked_secs=self._times[0], full_secs=float("-inf"))
 
     def table(self, *, complete: bool, **more: Any) -> JobTable:
         """Return the jobs as known after this poll; forget ended ones that are neither seen nor claimed."""
@@ -167,7 +213,11 @@ class NodeQuestion:
             finally:
                 self.problem, self._due_secs = problem, due_secs
 
-        run(query)
+        try:
+            run(query)
+        except RuntimeError:  # no thread can be started; later one may
+            self._due_secs = due_secs
+            raise
         return () if self.problem is None else (self.problem,)
 
 

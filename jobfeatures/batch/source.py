@@ -29,7 +29,8 @@ if TYPE_CHECKING:  # only cluster sources need these
 log = logging.getLogger(__name__)
 
 HASTE_SECS = 1.0  # least interval between polls for jobs that start
-JITTER = 0.1  # fraction of the poll interval
+JITTER = 0.1  # fraction of the poll interval by which a poll may come early
+SKIPPED_SECS = 600.0  # a record that was not rejected again for so long is no trouble any more
 
 
 class BatchSource(Protocol):
@@ -144,6 +145,7 @@ class KeeperStatus(Generic[AnswerT]):
     table: AnswerT | None = None
     failures: int = 0
     rejected: int = 0  # records skipped, over all polls
+    skipped: tuple[Rejected, ...] = ()  # those of the last SKIPPED_SECS, the newest last
     last_error: str = ""  # empty if the latest poll succeeded
     failing_since_secs: float | None = None  # epoch: the first failure since the last answer
 
@@ -161,7 +163,7 @@ SourceStatus = KeeperStatus[JobTable]
 
 
 class Keeper(Generic[AnswerT]):
-    """Polls one source: at once, then every `interval_secs` ± JITTER, and sooner on request, within limits.
+    """Polls one source: at once, then every `interval_secs` or up to JITTER sooner; on request within limits.
 
     `min_interval_secs` is the least interval between polls: a node on which jobs start every second must not
     query the controller every second. For a request in haste, when a prolog has left a job for the daemon to
@@ -191,6 +193,7 @@ class Keeper(Generic[AnswerT]):
         self._wake = threading.Event()
         self._haste = threading.Event()
         self._stopping = threading.Event()
+        self._skipped: dict[Rejected, float] = {}  # when last (monotonic)
         self._thread = threading.Thread(target=self._run, name=f"source-{name}", daemon=True)
         self.status: KeeperStatus[AnswerT] = KeeperStatus(name)
 
@@ -230,17 +233,27 @@ class Keeper(Generic[AnswerT]):
         else:
             if self.status.last_error:
                 log.info("source answers again", extra={"source": self.status.name})
-            for rejected in table.rejected:
-                log.warning("record skipped: %s", rejected, extra={"source": self.status.name})
+            self._note_skipped(table.rejected)
             old = self.status
             self.status = replace(
                 old,
                 table=table,
                 rejected=old.rejected + len(table.rejected),
+                skipped=tuple(self._skipped),
                 last_error="",
                 failing_since_secs=None,
             )
             self._notify()
+
+    def _note_skipped(self, rejected: Collection[Rejected]) -> None:
+        """Keep what was rejected lately; log what was not rejected before, not again while it lasts."""
+        now_secs = self._clock.monotonic_secs()
+        known = {each: at for each, at in self._skipped.items() if now_secs - at < SKIPPED_SECS}
+        for each in rejected:
+            if known.pop(each, None) is None:
+                log.warning("record skipped: %s", each, extra={"source": self.status.name})
+            known[each] = now_secs
+        self._skipped = known
 
     def _notify(self) -> None:
         try:
@@ -274,5 +287,5 @@ class Keeper(Generic[AnswerT]):
                 if self._stopping.wait(min(HASTE_SECS, self._min_interval_secs)):
                     return
                 self._haste.wait(max(0.0, self._min_interval_secs - HASTE_SECS))
-                spread = 1 + random.uniform(-JITTER, JITTER)  # noqa: S311  # not a secret
+                spread = 1 - random.uniform(0, JITTER)  # noqa: S311  # not a secret
                 self._wake.wait(max(0.0, self._interval_secs * spread - self._min_interval_secs))

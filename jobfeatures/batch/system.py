@@ -7,7 +7,9 @@ all systems. The rest is in parts, modules that are imported on demand:
 ``clustersource``  `make_cluster_source(config, clock, timeout_secs)`, a `ClusterSource`, if it `has_cluster`
 ``site``    `is_here(config)`, which ``batch.sources = auto`` uses; where a hook's environment is incomplete,
             `ask_in_prolog(job, config, node_name=…, timeout_secs=…)` (None: nothing to ask, or
-            nothing learnt), and if that queries a server, `needs_server(job, config)`
+            nothing learnt), and if that queries a server, `needs_server(job, config)`; where there are any,
+            `read_parents(config)`, the parents of jobs' control groups by its configuration, as patterns of
+            paths, and `daemon_uids(config)`, which its daemons may have beside root's
 ``prolog``  `job_from_prolog(environ, node_name=…)`, and `job_id_of(environ)` unless `is_plain`
 ``groups``  HIERARCHY, the patterns of its control groups; if some of these name no job id, then also the part
             ``groupnames`` with `make_group_names(config, procfs, failures)`, a `GroupNames`
@@ -40,6 +42,7 @@ class LogKind(NamedTuple):
     jobs_only: bool = False  # has one entry per job: steps and runs are folded before writing
     keeps_text: bool = False  # is written as it was read, byte for byte
     is_sorted: bool = False  # its jobs are in order: its writer sorts
+    is_by_line: bool = False  # each line stands for itself: a log may begin anywhere
     repairs: bool = False  # its reader, unless strict, repairs small errors
     longest_line: int = 2**16  # characters; a whole document may be one line
 
@@ -58,9 +61,13 @@ class System:
     has_groups: bool = True
     has_processes: bool = False  # its jobs are found by their processes
     shepherd: str | None = None  # the command of its own process in a job
+    daemon: str | None = None  # that of its process on a node, which runs as root
     has_gpustat: bool = False  # a prolog of its may write /run/gpustat
+    tells_suspension: bool = True  # its answers on a node say whether a job is suspended
+    limit_waits: bool = False  # time for which a job is suspended does not count against its wall limit
     tells_start: bool = False  # hooks learn the start time, by the same clock as in its answers
     node_variable: str | None = None  # holds this node's name in the environment of hooks
+    cluster_variable: str | None = None  # holds the cluster's there
     command: str = "its setting"  # the key of the setting that names its command
     variables: tuple[str, ...] = ()  # of our environment, to pass on to its commands
     key_sources: Mapping[str, str] = field(default_factory=dict)  # where each key's value comes from

@@ -95,9 +95,9 @@ def rating_range(case: Case) -> Said:
 
 
 def more_physical_cores(case: Case) -> Said:
-    """The machine has more physical than logical cores."""
+    """The machine has more physical than logical cores, which may be 0: hyperthreading is off."""
     physical, logical = case.own(keys.PHYS_CORES), case.own(keys.LOG_CORES)
-    if physical is not None and logical is not None and physical > logical:
+    if physical is not None and logical and physical > logical:
         yield keys.PHYS_CORES.name, f"{physical} is more than {keys.LOG_CORES.name} {logical}"
 
 

@@ -12,6 +12,7 @@ import itertools
 import os
 import stat
 import time
+from http import HTTPStatus
 from pathlib import Path
 
 from jobfeatures.check.listing import (
@@ -131,9 +132,11 @@ def read_server(address: str) -> tuple[dict[str, Entry], Answer]:
 
 def _ask(address: str, name: str) -> tuple[Answer, bytes]:
     """Return head and body (up to one byte beyond the limit) of a response, whatever its status."""
-    from http.client import HTTPException
+    from http.client import BadStatusLine, HTTPException
     from urllib.error import HTTPError
     from urllib.request import ProxyHandler, build_opener
+
+    from jobfeatures.system.httpget import TLS_SPOKEN, Server
 
     url = f"{address.rstrip('/')}/{name}"
     deadline = time.monotonic() + HTTP_TIMEOUT_SECS
@@ -154,7 +157,11 @@ def _ask(address: str, name: str) -> tuple[Answer, bytes]:
                     raise CannotCheckError(f"no end after {HTTP_TIMEOUT_SECS:g} s")
             # Of a header that is repeated, the first counts.
             headers = {name.lower(): value for name, value in reversed(response.headers.items())}
-            return Answer(status=response.status, headers=headers, body_bytes=len(body)), body
+        if response.status == HTTPStatus.BAD_REQUEST and Server(url).speaks_tls():
+            raise CannotCheckError(TLS_SPOKEN)
+        return Answer(status=response.status, headers=headers, body_bytes=len(body)), body
     except (OSError, HTTPException, ValueError) as error:
+        if isinstance(error, (ConnectionError, BadStatusLine)) and Server(url).speaks_tls():
+            raise CannotCheckError(TLS_SPOKEN) from error
         reason = getattr(error, "reason", None) or error
         raise CannotCheckError(str(getattr(reason, "strerror", None) or reason)) from error

@@ -41,7 +41,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=(*(kind.value for kind in Kind), *FILE_KINDS),
         help="what they are (default: by their keys, names and beginnings)",
     )
-    parser.add_argument("--kind", choices=[kind.value for kind in Kind], help=argparse.SUPPRESS)  # former
     parser.add_argument(
         "--profile",
         choices=(*(profile.value for profile in Profile), *PROFILES),

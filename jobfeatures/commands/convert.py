@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from typing import Any
 
 from jobfeatures.commands.logarguments import add_kind, add_meaning, parse_meaning, parse_zone
 from jobfeatures.errors import ConfigurationError
@@ -45,7 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--runs",
         choices=("last", "all"),
         default="last",
-        help="which runs of a requeued job become jobs (default: last)",
+        help="which runs of a requeued job become jobs (default: last); one begins at a count of restarts, "
+        "a new submission, a start after an end, or where an ended job waits or runs",
     )
 
     parser.add_argument(
@@ -73,7 +75,8 @@ def _comment(text: str) -> str:
     if match is None:
         raise argparse.ArgumentTypeError(f"not LABEL: VALUE: {text!r}")
     if match[1].lower() in _OWN_LABELS:
-        raise argparse.ArgumentTypeError(f"{match[1]} is set by the conversion itself")
+        how = ": --zone says which" if match[1].lower().startswith("timezone") else ""
+        raise argparse.ArgumentTypeError(f"{match[1]} is set by the conversion itself{how}")
     return text
 
 
@@ -84,9 +87,11 @@ def run(arguments: argparse.Namespace) -> int:
     to_kind = arguments.to_kind or kind_of_name(arguments.output, COMPRESSIONS)
     if arguments.header and not KINDS[to_kind].has_header:
         raise ConfigurationError("--header", f"{to_kind} has none")
-    options = {name: True for name in ("renumber", "rebase") if getattr(arguments, name)}
+    options: dict[str, Any] = {name: True for name in ("renumber", "rebase") if getattr(arguments, name)}
     if options and to_kind != "swf":
         raise ConfigurationError(f"--{next(iter(options))}", "for SWF logs only")
+    if zone is not None and to_kind == "swf":
+        options["zone"] = zone
     may_keep = KINDS[to_kind].keeps_text
     with reading(arguments.input, exactly=may_keep) as stream:
         from_kind, lines = open_log(stream, arguments.from_kind, arguments.input)

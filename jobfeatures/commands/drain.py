@@ -27,12 +27,13 @@ from jobfeatures.drains.drain import (
 from jobfeatures.drains.metricsource import add_source_flags
 from jobfeatures.errors import ConfigurationError, JobfeaturesError, ParseError, shown
 from jobfeatures.features import keys
+from jobfeatures.features.job import job_shutdown
 from jobfeatures.features.keys import Profile
 from jobfeatures.hooks.actions import read_record
 from jobfeatures.publish.drainstore import DrainStore
 from jobfeatures.publish.site import Site
 from jobfeatures.publish.tree import FeatureTree
-from jobfeatures.records.model import Job, JobKey
+from jobfeatures.records.model import Job, JobKey, fill_unknown
 from jobfeatures.settings.flags import add_flags
 from jobfeatures.settings.usage import complain
 from jobfeatures.system.clock import SystemClock
@@ -100,6 +101,8 @@ def _set(arguments: argparse.Namespace, config: Config, now_secs: float) -> int:
     at_secs = _time(arguments.at, "--at", now_secs)
     tree, site = FeatureTree(config.features_root), Site(config)
     key = _job_key(tree, arguments)
+    if key is not None and keys.SHUTDOWNTIME_JOB.name in site.terms(_job(tree, key)).left_out:
+        raise ConfigurationError("--job", f"is not told: leave_out names {keys.SHUTDOWNTIME_JOB.name}")
     name, promised = _promise(tree, site, key)
     if not arguments.force:
         check_grace(at_secs, now_secs=now_secs, grace_secs=promised, key=name)
@@ -146,7 +149,11 @@ def _publish(
     """Publish the change at once; the daemon, which watches the store, would do the same later."""
     if key is not None:
         drain = drains.jobs.get(key)
-        value = None if drain is None else str(drain.at_secs)
+        job = _job(tree, key)
+        terms = site.terms(job)
+        at_secs = job_shutdown(job, None if drain is None else drain.at_secs, terms)
+        is_told = at_secs is not None and keys.SHUTDOWNTIME_JOB.name not in terms.left_out
+        value = str(at_secs) if is_told else None
         try:
             tree.put_job_value(key, keys.SHUTDOWNTIME_JOB.name, value)
         except FileNotFoundError:
@@ -162,9 +169,10 @@ def _publish(
 def _promise(tree: FeatureTree, site: Site, key: JobKey | None) -> tuple[str, int | None]:
     """Return the key of the promised notice, and its seconds: the longer of the configured and published."""
     name = keys.GRACE_SECS.name if key is None else keys.GRACE_SECS_JOB.name
-    configured = site.machine.grace_secs if key is None else site.terms(_job(tree, key)).grace_secs
+    terms = None if key is None else site.terms(_job(tree, key))
+    configured = site.machine.grace_secs if terms is None else terms.grace_secs
     known = [] if configured is None else [configured]
-    if key is None or site.profile is Profile.OF_2016:  # else a job's directory is its user's
+    if terms is None or terms.profile is Profile.OF_2016:  # else a job's directory is its user's
         area = "machine" if key is None else "job"
         try:
             reported = Features(tree.machine_path, None if key is None else tree.job_path(key)).get(
@@ -178,9 +186,17 @@ def _promise(tree: FeatureTree, site: Site, key: JobKey | None) -> tuple[str, in
 
 
 def _job(tree: FeatureTree, key: JobKey) -> Job:
-    """Return the job as its prolog knew it, with its partition; without a record, only its key."""
-    record = read_record(f"{tree.records_path}/{key.directory_name}.json")
-    return Job(key=key) if record is None else record.job
+    """Return the job as its daemon or else its prolog knows it: a limit may have changed since it began.
+
+    Without a record of either, only its key.
+    """
+    paths = (tree.records_path, tree.known_path)
+    records = [read_record(f"{path}/{key.directory_name}.json") for path in paths]
+    found = sorted(filter(None, records), key=lambda record: record.reported_at_secs or 0.0)
+    job = Job(key=key)
+    for record in found:
+        job = fill_unknown(record.job, job)
+    return job
 
 
 def _job_key(tree: FeatureTree, arguments: argparse.Namespace, known: Drains | None = None) -> JobKey | None:

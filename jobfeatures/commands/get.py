@@ -17,8 +17,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the value of a key of this job, or else of this machine."""
+    features = Features.from_environment()
     try:
-        value = Features.from_environment().find(arguments.key)
+        value = features.find(arguments.key)
     except FeaturesUnreachableError as error:
         complain(f"no features can be read: {error}")
         return NOT_ASKED
@@ -26,20 +27,31 @@ def run(arguments: argparse.Namespace) -> int:
         complain(error)
         return FAILED
     if value is None:
-        complain(_why(arguments.key))
+        complain(_why(arguments.key, features))
         return FAILED
     print(value)
     return DONE
 
 
-def _why(key: str) -> str:
-    """Return why a key has no value: it is not a key, or has no value here."""
+def _why(key: str, features: Features) -> str:
+    """Return why a key has no value: it is not a key, has no value here, or has one by its other name."""
     from difflib import get_close_matches
 
     from jobfeatures.features.keys import KEYS
 
     names = sorted({each.name for each in KEYS})
     if key in names:
+        for other in (each for each in names if each != key and each.lower() == key.lower()):
+            value = _found(features, other)
+            if value is not None:
+                return f"{key} is not here, but {other} of the other document is: {shown(value)}"
         return f"{key} is unknown or unlimited here; jobfeatures show lists what is known"
     near = get_close_matches(key, names, n=1)
     return f"{shown(key)} is not a machine/job features key" + (f"; did you mean {near[0]}?" if near else "")
+
+
+def _found(features: Features, key: str) -> str | None:
+    try:
+        return features.find(key)
+    except FeaturesError:
+        return None

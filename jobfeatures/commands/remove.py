@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 
 from jobfeatures.commands.common import which_batch_system, which_job
 from jobfeatures.commands.hook import add_hook_arguments, run_hook
@@ -22,7 +23,7 @@ def run(arguments: argparse.Namespace) -> int:
     def work(config: Config) -> None:
         batch_system = which_batch_system(arguments.batch)
         key = JobKey(batch_system, which_job(batch_system))
-        found = remove_job(config, key)
+        found = remove_job(config, key, os.environ)
         log.info("removed" if found else "nothing to remove", extra={"job_id": key.job_id})
 
     return run_hook(arguments, work)

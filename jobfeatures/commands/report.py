@@ -6,7 +6,7 @@ import argparse
 import os
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from jobfeatures.client import CAN_POSTPONE, JOB, STATUS_KEYS, USED_CPU, Features, FeaturesError, StatusWriter
 from jobfeatures.errors import ConfigurationError, shown
@@ -16,7 +16,6 @@ from jobfeatures.status.jobstatus import QUIET_SECS
 VARIABLE = "JOBSTATUS"
 NONE = "none"
 TIMEOUT_SECS = 10.0  # for a lock, or for a server's answer
-MAX_ANSWER_BYTES = 1024
 MADE_WITHIN_SECS = 1.0  # for the files of one update
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}\Z", re.ASCII)
@@ -43,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "TIME is epoch seconds, 'now', or seconds from now, such as +3600 or -60. Values that are not "
         f"given stay as reported before; '{NONE}' removes a value. Exit status: 0 reported, "
-        "1 not reported, 2 wrong usage."
+        "1 not reported, 2 wrong usage. What a job used and wasted: jobfeatures-exporter report."
     )
     for name, meaning in _MEANINGS.items():
         metavar = "TIME" if name in _TIMES else "true|false" if STATUS_KEYS[name] is None else "N"
@@ -68,10 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
         )
     reverts = values.get(CAN_POSTPONE) is True and read_can_postpone(location) is False
     reverted_secs = None if reverts or is_url else read_reverted_secs(location, time.time())
-    if is_url:
-        done = _report(lambda: send(location, values))
-    else:
-        done = _report(lambda: write(location, values, read_allocated_cpu(Features.from_environment())))
+    allocated_cpu = None if is_url else read_allocated_cpu(Features.from_environment())  # the server knows it
+    done = _write(location, values, allocated_cpu)
     if reverts and done == 0:
         others = "were updated too, but should not change" if len(values) > 1 else "should not change"
         _warn("went back from False to True", others)
@@ -87,9 +84,10 @@ def _warn(when: str, others: str) -> None:
     )
 
 
-def _report(work: Callable[[], None]) -> int:
+def _write(location: str, values: Mapping[str, Value], allocated_cpu: int | None) -> int:
     try:
-        work()
+        with StatusWriter(location, allocated_cpu, lock_timeout_secs=TIMEOUT_SECS) as writer:
+            writer.amend(**values)
     except ValueError as error:  # the values contradict each other
         complain(error)
         return 2
@@ -164,33 +162,3 @@ def read_allocated_cpu(features: Features) -> int | None:
         if text is not None and text.isascii() and text.isdigit() and len(text) < 19:
             return int(text)
     return None
-
-
-def write(path: str, values: Mapping[str, Value], allocated_cpu: int | None) -> None:
-    """Write into a local directory. Raises ValueError for contradictory values, TimeoutError, OSError."""
-    with StatusWriter(path, allocated_cpu, lock_timeout_secs=TIMEOUT_SECS) as writer:
-        writer.amend(**values)
-
-
-def send(url: str, values: Mapping[str, Value]) -> None:
-    """Send to a server, which merges them. Raises ValueError if it refuses the values, else OSError."""
-    import json
-    from http.client import HTTPException
-    from urllib.error import HTTPError
-    from urllib.request import ProxyHandler, Request, build_opener
-
-    request = Request(  # noqa: S310  # the caller has seen that it is http(s)
-        url, json.dumps(values).encode(), {"Content-Type": "application/json"}, method="POST"
-    )
-    try:
-        # No proxy: the URL is this node's, and could mean another machine to a proxy.
-        with build_opener(ProxyHandler({})).open(request, timeout=TIMEOUT_SECS):
-            pass
-    except HTTPError as error:
-        with error:
-            reason = error.read(MAX_ANSWER_BYTES).decode("utf-8", "backslashreplace").strip()
-        if error.code == 422:
-            raise ValueError(f"refused: {shown(reason)}") from error
-        raise ConnectionError(f"{url}: {error.code} {error.reason}") from error
-    except HTTPException as error:
-        raise ConnectionError(f"{url}: {error}") from error

@@ -12,7 +12,7 @@ from datetime import tzinfo
 from typing import TYPE_CHECKING, Any, Final
 
 from jobfeatures.analysis.schedule.eet import Mode
-from jobfeatures.analysis.schedule.gallery import FORMATS, Gallery
+from jobfeatures.analysis.schedule.gallery import Gallery
 from jobfeatures.analysis.schedule.shares import (
     CPU,
     FIELDS,
@@ -23,19 +23,17 @@ from jobfeatures.analysis.schedule.shares import (
     parse_shares_of,
     parse_words,
 )
-from jobfeatures.analysis.simulate.policies import ALL, Policy, parse_policies
+from jobfeatures.analysis.simulate.policies import ALL, Fairshare, Policy, parse_policies
 from jobfeatures.commands.common import number_flag
 from jobfeatures.commands.logarguments import (
-    Simulation,
     add_kind,
     add_meaning,
-    add_simulation,
     add_strict,
     parse_meaning,
-    parse_simulation,
     parse_zone,
 )
 from jobfeatures.errors import ConfigurationError, JobfeaturesError
+from jobfeatures.formats.swf.fields import Meaning
 from jobfeatures.settings.usage import complain, need
 from jobfeatures.system.progress import shown_count
 
@@ -46,11 +44,8 @@ if TYPE_CHECKING:
 
 DONE, NOT_EVALUATED = 0, 1
 JOINS: Final = ("preceding", "array", "workflow")
-TOP: Final = 20
 UNREADABLE_JOB: Final = "unreadable"  # the reason for skipped records that could not be read
-MOST_WORKERS: Final = 1024
 
-SECS = number_flag(float, "seconds, 0 or more", 0, 1e12)
 COUNT = number_flag(int, "a whole number from 1 to 1000000", 1, 1_000_000)
 
 
@@ -106,21 +101,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ),
     )
     add(
-        "--min-runtime",
-        type=SECS,
-        default=0.0,
-        metavar="SECS",
-        help="least runtime for expected ends (default: 0)",
-    )
-    add(
-        "--tau",
-        type=SECS,
-        default=10.0,
-        metavar="SECS",
-        help="least runtime for bounded slowdown (default: 10)",
-    )
-    add("--no-waits", action="store_true", help="treat unknown waits as 0")
-    add(
         "--join",
         metavar="LIST",
         help=f"one expected end for a user's jobs that belong together, by some of {', '.join(JOINS)}",
@@ -133,41 +113,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"only these jobs, with expected ends by the whole log: {', '.join(FIELDS)}; "
         "FIELD!=NAME excludes; NAME,NAME matches either",
     )
-    add("--recompute", action="store_true", help="with --filter: expected ends without the other jobs")
     add(
         "--by",
         default="user",
         metavar="LIST",
         help=f"show figures separately by some of {', '.join(FIELDS)}, or none (default: user)",
     )
-    add("--compare", action="store_true", help="compare the other logs with the first, user by user")
     add("--format", choices=("text", "json", "csv"), default="text", help="(default: text)")
-    add("--heatmap", action="store_true", help="late jobs by user and time, as JSON or CSV")
-    add("--cell", type=COUNT, default=60, metavar="SECS", help="length of a heatmap's cell (default: 60)")
-    add("--top", type=COUNT, default=TOP, metavar="N", help=f"lines of a table of users (default: {TOP})")
     add(
-        "--intervals",
+        "--heatmap",
         type=COUNT,
-        default=100,
-        metavar="N",
-        help="intervals of use and queue over time (default: 100)",
+        metavar="SECS",
+        help="late jobs by user and time, in cells of so many seconds (JSON or CSV)",
     )
-    add("--report", metavar="FILE", help="also write pictures and tables as one HTML file")
-    add("--plots", metavar="DIR", help="also write the pictures into this directory")
     add(
-        "--plot-format",
-        default=",".join(FORMATS),
-        metavar="LIST",
-        help=f"some of {', '.join(FORMATS)} (default: {','.join(FORMATS)})",
+        "--report",
+        metavar="PATH",
+        help="also write pictures and tables as one HTML file; in a directory: the pictures, as PNG and SVG",
     )
     add(
         "--simulate",
         metavar="LIST",
-        help=f"add what other schedulers would have made of each log: {ALL}, or some of "
+        help=f"add what other schedulers would have made of each log on its machine: {ALL}, or some of "
         f"{', '.join(policy.value for policy in Policy)}",
     )
-    add_simulation(parser)
-    add("--workers", type=COUNT, default=1, metavar="N", help="processes that compute (default: 1)")
     add("--one-log", action="store_true", help="the LOGs are parts of one log, in order")
     add("--dask", metavar="ADDRESS", help="with --one-log: scheduler of a Dask cluster")
     add_kind(parser)
@@ -181,33 +150,22 @@ def run(arguments: argparse.Namespace) -> int:
     fields = () if arguments.by == "none" else parse_words("--by", arguments.by, FIELDS)
     rules = _rules(arguments, resources)
     filters = parse_filters(arguments.filter)
-    if arguments.recompute and not filters:
-        raise ConfigurationError("--recompute", "needs --filter")
-    zone = parse_zone(arguments.zone)
-    simulated, policies = _simulation(arguments)
-    if arguments.compare and len(arguments.logs) < 2 and not policies:
-        raise ConfigurationError("--compare", "needs two logs or more")
-    if arguments.heatmap and (arguments.format == "text" or arguments.one_log):
+    zone, meaning = parse_zone(arguments.zone), parse_meaning(arguments)
+    policies = _policies(arguments)
+    if arguments.heatmap is not None and (arguments.format == "text" or arguments.one_log):
         raise ConfigurationError("--heatmap", "needs --format json or csv, and not --one-log")
     if arguments.join and arguments.one_log:
         raise ConfigurationError("--join", "cannot be combined with --one-log")
-    if arguments.workers > MOST_WORKERS:
-        raise ConfigurationError("--workers", f"more than {MOST_WORKERS}")
     options = _options(arguments, resources, rules, filters)
     if arguments.one_log and arguments.format != "json":
         raise ConfigurationError("--one-log", "needs --format json")
-    if arguments.one_log and (arguments.report is not None or arguments.plots is not None):
-        raise ConfigurationError("--one-log", "draws no pictures: neither --report nor --plots")
+    if arguments.one_log and arguments.report is not None:
+        raise ConfigurationError("--one-log", "draws no pictures: no --report")
     if arguments.dask is not None:
         if not arguments.one_log:
             raise ConfigurationError("--dask", "needs --one-log")
-        return _evaluate_on_dask(arguments, options, fields, zone)
-    gallery = Gallery(
-        report=arguments.report,
-        directory=arguments.plots,
-        formats=parse_words("--plot-format", arguments.plot_format, FORMATS),
-        top=arguments.top,
-    )
+        return _evaluate_on_dask(arguments, options, fields, zone, meaning)
+    gallery = Gallery(arguments.report)
     from jobfeatures.analysis.schedule.runs import Store
 
     status = DONE
@@ -216,7 +174,7 @@ def run(arguments: argparse.Namespace) -> int:
     files = [arguments.logs] if arguments.one_log else [[name] for name in arguments.logs]
     with Store() as store:
         for names in files:
-            logs = _logs(names, arguments, policies, simulated, zone)
+            logs = _logs(names, arguments, policies, zone, meaning)
             while True:
                 try:
                     log = next(logs, None)
@@ -253,37 +211,28 @@ def _options(
         rules=rules,
         mode=Mode(arguments.mode),
         arrival=Arrival(arguments.arrival),
-        no_waits=arguments.no_waits,
-        min_runtime_secs=arguments.min_runtime,
-        tau_secs=arguments.tau,
         filters=tuple(
             Filter(field, frozenset(values), is_not) for (field, is_not), values in filters.items()
         ),
-        recompute=arguments.recompute,
         join=tuple(map(Join, parse_words("--join", arguments.join, JOINS))) if arguments.join else (),
-        intervals=arguments.intervals,
-        workers=arguments.workers,
     )
 
 
-def _simulation(arguments: argparse.Namespace) -> tuple[Simulation, tuple[Policy, ...]]:
-    """Return the simulation and the policies to apply to each log. Raises ConfigurationError."""
-    simulated = parse_simulation(arguments)
+def _policies(arguments: argparse.Namespace) -> tuple[Policy, ...]:
+    """Return the policies to apply to each log. Raises ConfigurationError."""
     if arguments.simulate is None:
-        if simulated.pool is not None:
-            raise ConfigurationError("--nodes, --processors", "need --simulate")
-        return simulated, ()
+        return ()
     if arguments.one_log:
         raise ConfigurationError("--simulate", "cannot be combined with --one-log")
-    return simulated, parse_policies("--simulate", arguments.simulate)
+    return parse_policies("--simulate", arguments.simulate)
 
 
 def _logs(
     names: list[str],
     arguments: argparse.Namespace,
     policies: tuple[Policy, ...],
-    simulated: Simulation,
     zone: tzinfo | None,
+    meaning: Meaning,
 ) -> Iterator[tuple[str, Iterator[ScheduleLog]]]:
     """Yield a log's name and pieces, then those of its simulation by each policy."""
     from jobfeatures.analysis.schedule.logreading import Pieces, as_file
@@ -292,7 +241,7 @@ def _logs(
     with ExitStack() as stack:
         files = [(each, stack.enter_context(as_file(each))) for each in names]
         store = stack.enter_context(Store())
-        pieces = Pieces(files, arguments.from_kind, zone, parse_meaning(arguments), store=store)
+        pieces = Pieces(files, arguments.from_kind, zone, meaning, store=store)
         yield pieces.name, pieces.logs()
         if not policies:
             return
@@ -303,10 +252,10 @@ def _logs(
 
         by_eligible = arguments.arrival == "eligible"
         read = read_arriving(pieces, store, stack.enter_context(DiskSorter()), by_eligible=by_eligible)
-        workload = read.workload(simulated.pool, by_eligible=by_eligible)
+        workload = read.workload(None, by_eligible=by_eligible)
         for policy in policies:
             with shown_count(len(workload.position), f"{pieces.name}: {policy.value}") as progress:
-                outcome = run_policy(read.log, workload, policy, simulated.rules, progress=progress)
+                outcome = run_policy(read.log, workload, policy, Fairshare(), progress=progress)
             shown_as = policy.value if len(arguments.logs) == 1 else f"{pieces.name}: {policy.value}"
             yield shown_as, make_logs(read.log, read.logs(), workload, outcome, shown_as)
 
@@ -330,7 +279,7 @@ def _evaluate(
     with Store() as store:
         with shown_count(None, f"{name}: reading"):
             whole = Whole(spool(name, logs, options, store), fields)
-        cells = Cells(whole, arguments.cell) if arguments.heatmap else None
+        cells = Cells(whole, arguments.heatmap) if arguments.heatmap is not None else None
         sketch = gallery.sketch(whole, drawn)
         with shown_count(whole.job_count * len(options.resources), f"{name}: expected ends") as tick:
             for hand, first_user in whole.hands(tick):
@@ -360,13 +309,17 @@ def _messages(document: dict[str, Any]) -> Iterator[str]:
 
 
 def _evaluate_on_dask(
-    arguments: argparse.Namespace, options: Options, fields: tuple[str, ...], zone: tzinfo | None
+    arguments: argparse.Namespace,
+    options: Options,
+    fields: tuple[str, ...],
+    zone: tzinfo | None,
+    meaning: Meaning,
 ) -> int:
     """Evaluate the files of one log on a Dask cluster, and print the results as JSON."""
     from jobfeatures.analysis.schedule.logreading import read_log
     from jobfeatures.analysis.schedule.partitions import connected, evaluate_partitions
 
-    how = {"kind": arguments.from_kind, "zone": zone, "meaning": parse_meaning(arguments)}
+    how = {"kind": arguments.from_kind, "zone": zone, "meaning": meaning}
     with connected(arguments.dask) as runner:
         read = functools.partial(read_log, **how)
         document = evaluate_partitions(arguments.logs, options, fields, read, runner=runner)
@@ -381,7 +334,7 @@ def _print(documents: list[dict[str, Any]], arguments: argparse.Namespace) -> No
     from jobfeatures.analysis.schedule.heatcells import format_heatmaps
     from jobfeatures.analysis.schedule.tables import format_comparison, format_csv, format_text
 
-    comparison = compare(documents) if arguments.compare and len(documents) > 1 else None
+    comparison = compare(documents) if len(documents) > 1 else None
     if arguments.format == "json":
         if arguments.one_log or (len(arguments.logs) == 1 and arguments.simulate is None):
             print(json.dumps(documents[0]))
@@ -392,9 +345,9 @@ def _print(documents: list[dict[str, Any]], arguments: argparse.Namespace) -> No
         print(json.dumps(reported))
         return
     if arguments.format == "csv":
-        text = format_heatmaps(documents) if arguments.heatmap else format_csv(documents)
+        text = format_heatmaps(documents) if arguments.heatmap is not None else format_csv(documents)
     else:
-        text = format_text(documents, top=arguments.top) + "\n"
+        text = format_text(documents) + "\n"
         if comparison is not None:
             text += "\n" + format_comparison(comparison) + "\n"
     sys.stdout.write(text.encode("utf-8", "replace").decode("utf-8"))

@@ -86,8 +86,9 @@ def _origins(tree: FeatureTree, directory: str) -> Mapping[str, str]:
     if directory.rstrip("/") == tree.machine_path:
         path = tree.origins_path()
     else:
-        key = JobKey.from_directory_name(os.path.basename(directory.rstrip("/")))
-        if key is None or tree.job_path(key) != directory.rstrip("/"):
+        directory = os.path.realpath(directory)  # HTCondor's jobs may know theirs by a link
+        key = JobKey.from_directory_name(os.path.basename(directory))
+        if key is None or os.path.realpath(tree.job_path(key)) != directory:
             return {}
         path = tree.origins_path(key)
     try:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
+from typing import NamedTuple
 
-from jobfeatures.analysis.simulate.policies import Policy
+from jobfeatures.analysis.schedule.shares import CPU, STEPS, ShareRules, parse_shares_of
+from jobfeatures.analysis.simulate.policies import REFRESH_SECS, Fairshare, Policy
+from jobfeatures.analysis.simulate.pools import Pool, parse_nodes, parse_processors
 from jobfeatures.commands.logarguments import (
     add_kind,
     add_meaning,
-    add_simulation,
     add_strict,
     parse_meaning,
-    parse_simulation,
     parse_zone,
 )
+from jobfeatures.errors import ConfigurationError, shown
 from jobfeatures.joblogs.logfiles import replacing, writing
 from jobfeatures.joblogs.spill import DiskSorter
 from jobfeatures.settings.usage import complain, need
@@ -33,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--policy", required=True, choices=[policy.value for policy in Policy], help="the scheduler"
     )
-    add_simulation(parser)
+    _add_simulation(parser)
     parser.add_argument(
         "--arrival",
         choices=("submit", "eligible"),
@@ -51,7 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Simulate one policy on a log."""
     zone = parse_zone(arguments.zone)
-    asked = parse_simulation(arguments)
+    meaning = parse_meaning(arguments)
+    asked = _parse_simulation(arguments)
     need("numpy", "simulate", "numpy")
     from jobfeatures.analysis.schedule.logreading import Pieces, as_file
     from jobfeatures.analysis.schedule.runs import Store
@@ -63,7 +66,6 @@ def run(arguments: argparse.Namespace) -> int:
     by_eligible = arguments.arrival == "eligible"
     with as_file(name) as path, Store() as store, DiskSorter() as sort:
         with shown_count(None, f"{name}: reading"):
-            meaning = parse_meaning(arguments)
             pieces = Pieces([(name, path)], arguments.from_kind, zone, meaning, store=store)
             read = read_arriving(pieces, store, sort, by_eligible=by_eligible)
         log = read.log
@@ -89,3 +91,64 @@ def run(arguments: argparse.Namespace) -> int:
         f"mean wait {waited_secs:.6g} s"
     )
     return NOT_SIMULATED if arguments.strict and log.unreadable else DONE
+
+
+class _Simulation(NamedTuple):
+    """The simulated machine (None: as the log describes it) and the fairshare settings."""
+
+    pool: Pool | None
+    rules: Fairshare
+
+
+def _add_simulation(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of simulations."""
+    parser.add_argument("--nodes", metavar="KINDS", help="simulate nodes, such as 7x80cpu,504GB,4gpu;2x16cpu")
+    parser.add_argument(
+        "--processors",
+        metavar="N",
+        help="simulate one pool of N (default: as the log says, else the most in use)",
+    )
+    parser.add_argument(
+        "--fairshare-refresh",
+        default=str(REFRESH_SECS),
+        metavar="SECS",
+        help=f"interval of updates of the users' order between events (default: {REFRESH_SECS})",
+    )
+    parser.add_argument(
+        "--fairshare-halving",
+        default="0",
+        metavar="SECS",
+        help="half-life of past use, such as 259200 (default: 0, no decay)",
+    )
+    parser.add_argument(
+        "--fairshare-of",
+        action="append",
+        default=[],
+        metavar="USER=N",
+        help="share of a user, or of a group's users (group:NAME=N); others have 1; may be repeated",
+    )
+
+
+def _parse_simulation(arguments: argparse.Namespace) -> _Simulation:
+    """Return the simulation that the arguments describe. Raises ConfigurationError."""
+    users, groups = parse_shares_of("--fairshare-of", arguments.fairshare_of, (CPU,))
+    if not all(share[CPU] for share in (*users.values(), *groups.values())):
+        raise ConfigurationError("--fairshare-of", "a share of 0: such jobs would never run")
+    rules = Fairshare(
+        _whole_secs("--fairshare-refresh", arguments.fairshare_refresh, least=1),
+        _whole_secs("--fairshare-halving", arguments.fairshare_halving, least=0),
+        ShareRules({CPU: STEPS[CPU]}, users, groups),
+    )
+    if arguments.nodes is not None and arguments.processors is not None:
+        raise ConfigurationError("--processors", "cannot be combined with --nodes")
+    if arguments.nodes is not None:
+        return _Simulation(parse_nodes("--nodes", arguments.nodes), rules)
+    if arguments.processors is not None:
+        return _Simulation(parse_processors("--processors", arguments.processors), rules)
+    return _Simulation(None, rules)
+
+
+def _whole_secs(key: str, text: str, *, least: int) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 12 and int(text) >= least):
+        raise ConfigurationError(key, f"must be whole seconds, {least} or more, not {shown(text)}")
+    return int(text)

@@ -56,6 +56,6 @@ def read_prometheus(access: Access, instances: str | None = None) -> tuple[SeenN
     if instances is not None:
         escaped = instances.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
         selector += f',instance=~"{escaped}"'
-    source = access.url.rstrip("/") + "/api/v1/query"
-    text = replace(access, url=source).get(query={"query": f"{{{selector}}}"})
+    path, access = "/api/v1/query", replace(access, url=access.url.rstrip("/"))
+    source, text = access.url + path, access.get(path, {"query": f"{{{selector}}}"})
     return gather_nodes(parse_vector(text, source=source).series, source)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from jobfeatures.drains.drain import OPERATOR
 from jobfeatures.drains.nodemetrics import SeenNode
-from jobfeatures.status.waste import Basis, combine_bases
+from jobfeatures.status.waste import Basis, IdleCpus, combine_bases
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +72,10 @@ class NodePlan:
         return next((choice for choice in self.choices if not choice.killed), None)
 
 
-def compute_choice(node: SeenNode, after_secs: float) -> Choice:
-    """Return the cost of a shutdown in `after_secs` seconds.
+def compute_choice(node: SeenNode, after_secs: float, idle: IdleCpus | None = None) -> Choice:
+    """Return the cost of a shutdown in `after_secs` seconds; `idle` is the node's `compute_idle`, if at hand.
 
-        idle:     (total − Σ allocated_j) × T + Σ over jobs with end_j ≤ T: allocated_j × (T − end_j)
+        idle:     ∫ from 0 to T: max(0, total − Σ over jobs that still run: allocated_j) dt
         draining: Σ draining_waste_j × min(1, T ÷ end_j)
         kill:     Σ over jobs with end_j > T: kill_waste_j + rate_j × T
 
@@ -84,9 +84,7 @@ def compute_choice(node: SeenNode, after_secs: float) -> Choice:
     that end before T make the real loss smaller. A job without a known end still runs at every T. The CPUs
     of a job whose allocation or kill waste is unknown count as neither idle nor lost.
     """
-    total = node.total_cpus or 0
-    held = sum(job.allocated_cpus or 0 for job in node.jobs)
-    idle = max(0, total - held) * after_secs
+    idle_core_secs = (idle or compute_idle(node)).until(after_secs)
     draining = kill = 0.0
     killed: list[str] = []
     bases: list[Basis] = []
@@ -96,14 +94,22 @@ def compute_choice(node: SeenNode, after_secs: float) -> Choice:
         end = math.inf if job.end_secs is None else max(0.0, job.end_secs)
         bases += [job.kill_basis] if end > after_secs else [job.kill_basis, job.end_basis]
         if end <= after_secs:
-            idle += job.allocated_cpus * (after_secs - end)
             draining += job.draining_core_secs or 0.0
         else:
             killed.append(job.name)
             kill += (job.kill_core_secs or 0.0) + (job.kill_rate_cpus or 0.0) * after_secs
             if math.isfinite(end):
                 draining += (job.draining_core_secs or 0.0) * after_secs / end
-    return Choice(after_secs, idle, draining, kill, tuple(killed), combine_bases(bases))
+    return Choice(after_secs, idle_core_secs, draining, kill, tuple(killed), combine_bases(bases))
+
+
+def compute_idle(node: SeenNode) -> IdleCpus:
+    """Return what stays idle if no job starts on the node. Jobs of which too little is known do not end."""
+    jobs = (
+        (job.allocated_cpus or 0, job.end_secs if job.is_known and job.end_secs is not None else math.inf)
+        for job in node.jobs
+    )
+    return IdleCpus(node.total_cpus or 0, jobs)
 
 
 def plan_drain(
@@ -123,7 +129,8 @@ def plan_drain(
     ends = {job.end_secs for job in node.jobs if job.is_known and job.end_secs is not None}
     others = {*ends, *announced.values(), *([] if before_secs is None else [before_secs])}
     times = {min(earliest_secs, last), *(each for each in others if earliest_secs < each <= last)}
-    choices = tuple(compute_choice(node, after_secs) for after_secs in sorted(times))
+    idle = compute_idle(node)
+    choices = tuple(compute_choice(node, after_secs, idle) for after_secs in sorted(times))
     first = min(announced, key=announced.__getitem__, default="")
     return NodePlan(
         node.name,
@@ -132,7 +139,7 @@ def plan_drain(
         tuple(job.name for job in node.jobs if not job.is_known),
         tuple(job.name for job in node.jobs if job.is_capped),
         node.silent,
-        compute_choice(node, announced[first]) if announced else None,
+        compute_choice(node, announced[first], idle) if announced else None,
         first,
     )
 

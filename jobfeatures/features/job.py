@@ -24,6 +24,9 @@ class Terms:
     cpu_factor: str | None = None  # decimal; above 1 for a machine faster than the reference
     scratch_bytes_per_cpu: int | None = None
     scratch_size_bytes: int | None = None  # of the whole file system, where no job has a quota
+    profile: Profile = Profile.OF_2016
+    left_out: frozenset[str] = frozenset()  # keys that are not published
+    shutdown_by_limit: bool = False  # shutdowntime_job is at most the end that the wall limit sets
     origins: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -34,7 +37,6 @@ def job_features(
     job: Job,
     machine: Machine,
     *,
-    profile: Profile = Profile.OF_2016,
     terms: Terms = NO_TERMS,
     shutdown_secs: int | None = None,
 ) -> Values:
@@ -54,8 +56,10 @@ def job_features(
     known: dict[str, Limit | str] = {
         keys.ALLOCATED_CPU.name: job.allocated_cpus,
         keys.HS06_JOB.name: compute_share(machine.hs06, machine.total_cpus, job.allocated_cpus),
-        keys.SHUTDOWNTIME_JOB.name: min(filter(None, (shutdown_secs, job.deadline_secs)), default=None),
-        keys.GRACE_SECS_JOB.name: terms.grace_secs,
+        keys.SHUTDOWNTIME_JOB.name: job_shutdown(job, shutdown_secs, terms),
+        keys.GRACE_SECS_JOB.name: min(
+            (each for each in (terms.grace_secs, job.grace_secs) if each is not None), default=None
+        ),
         keys.JOBSTART_SECS.name: job.start_secs,
         keys.JOB_ID.name: job_id if _PRINTABLE.match(job_id) else None,
         keys.WALL_LIMIT_SECS.name: job.wall_limit_from_start_secs,
@@ -74,10 +78,20 @@ def job_features(
         keys.ALLOCATED_CPU_2014.name: job.allocated_cpus,
         keys.HS23_JOB.name: compute_share(machine.hs23, machine.total_cpus, job.allocated_cpus),
     }
-    reported = keys.names_in(Area.JOB, profile)
+    reported = frozenset(keys.names_in(Area.JOB, terms.profile)) - terms.left_out
     return {
         name: str(value) for name, value in known.items() if isinstance(value, int | str) and name in reported
     }
+
+
+def job_shutdown(job: Job, shutdown_secs: int | None, terms: Terms) -> int | None:
+    """Return when the job must have finished (epoch), None if nothing announces that.
+
+    The earliest of a drain, the job's own deadline and, where the site wants it, the end of its wall limit.
+    """
+    limit = job.wall_limit_from_start_secs if terms.shutdown_by_limit else None
+    ends = job.start_secs + limit if job.start_secs is not None and isinstance(limit, int) else None
+    return min((each for each in (shutdown_secs, job.deadline_secs, ends) if each), default=None)
 
 
 def scratch_limit(job: Job, terms: Terms) -> Limit:

@@ -59,13 +59,20 @@ def job_origins(names: Iterable[str], job: Job, terms: Terms, fields: Mapping[st
     `fields` maps keys to the batch system's own names for them (its `key_sources`).
     """
     system = job.key.batch_system
-    deadline = "" if job.deadline_secs is None else f", or {system}: the job's deadline"
-    known = {keys.SHUTDOWNTIME_JOB.name: DRAIN + deadline}
-    known |= {name: f"{system}: {field}" for name, field in fields.items()}
+    own = fields.get(keys.SHUTDOWNTIME_JOB.name, "the job's deadline")
+    known = {name: f"{system}: {field}" for name, field in fields.items()}
+    announced = [DRAIN]
+    if job.deadline_secs is not None:
+        announced.append(f"{system}: {own}")
+    if terms.shutdown_by_limit:
+        announced.append("jobstart_secs + wall_limit_secs")
+    known[keys.SHUTDOWNTIME_JOB.name] = ", or ".join(announced)
     known |= {name: f"derived: {formula}" for name, formula in DERIVED.items()}
     reported = terms.origins.keys() - {keys.SCRATCH_LIMIT_BYTES.name}
     if job.cpu_factor is not None:
         reported -= {keys.CPUFACTOR_LRMS.name}
+    if job.grace_secs is not None and (terms.grace_secs is None or job.grace_secs < terms.grace_secs):
+        reported -= {keys.GRACE_SECS_JOB.name}
     if isinstance(scratch_limit(job, terms), int):
         reported -= {keys.DISK_LIMIT_GB.name}  # which is then derived
     known |= {name: terms.origins[name] for name in reported}

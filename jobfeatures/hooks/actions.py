@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.batch.system import System
 from jobfeatures.config import Config
-from jobfeatures.errors import JobfeaturesError, ParseError, Rejected, SourceError
+from jobfeatures.errors import JobfeaturesError, OtherClusterError, ParseError, Rejected, SourceError
 from jobfeatures.features.keys import LOG_CORES, PHYS_CORES
 from jobfeatures.jobs.evidence import before_prolog, find_difference
 from jobfeatures.jobs.jobrecords import MAX_RECORD_BYTES, Record, format_record, parse_record
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+HAS_NUMBER = "another cluster's job has this number here; give each cluster a features.root of its own"
 SERVED_LOCK_SECS = 0.02  # for which a request waits for another writer before the next request's turn
 
 
@@ -107,13 +108,17 @@ def serve_request(
     if request.action == "remove":
         key = JobKey(request.batch_system, SYSTEMS[request.batch_system].job_id_in(request.environ))
         with tree.locked(key, SERVED_LOCK_SECS):
-            tree.remove_job(key)
+            remove_own(tree, key, request.environ)
         return None
     system = SYSTEMS[request.batch_system]
     name = node_name(config, request.environ)
     job: Job = system.load("prolog").job_from_prolog(request.environ, node_name=name, note=note)
     record = read_record(f"{tree.records_path}/{job.key.directory_name}.json")
-    if record is not None and (record.reported_at_secs or 0.0) > request.reported_at_secs:
+    if (
+        record is not None
+        and record.job.cluster in {None, job.cluster}
+        and (record.reported_at_secs or 0.0) > request.reported_at_secs
+    ):
         return None
     asks = needs_server(system, job, config)
     known = read_record(f"{tree.root}/known/{job.key.directory_name}.json")
@@ -187,10 +192,39 @@ def write(
     if not is_served:
         write_machine(tree, site, machine, now_secs=SystemClock().now_secs())
     with tree.locked(job.key, SERVED_LOCK_SECS if is_served else LOCK_SECS):
+        if is_of_another(tree, job.key, job.cluster):
+            tree.refuse(job.key, job.cluster or "")
+            raise OtherClusterError(f"job {job.key.job_id} of {job.cluster} gets no features: {HAS_NUMBER}")
         if is_first and is_of_earlier_prolog(tree, job.key, reported_at_secs):
             tree.remove_job(job.key)
         write_job(tree, job, site, machine, reported_at_secs=reported_at_secs, shutdown_secs=shutdown_secs)
         tree.write_record(job.key, format_record(job, reported_at_secs=reported_at_secs))
+
+
+def remove_own(tree: FeatureTree, key: JobKey, environ: Mapping[str, str]) -> bool:
+    """Remove the directories of the job that an epilog's environment describes; return whether it had any.
+
+    Call it with the tree `locked` for the job.
+    """
+    cluster = environ.get(SYSTEMS[key.batch_system].cluster_variable or "")
+    if not is_of_another(tree, key, cluster):
+        return tree.remove_job(key)
+    tree.accept(key, cluster or "")  # which has ended: that cluster may use the number again
+    return False
+
+
+def is_of_another(tree: FeatureTree, key: JobKey, cluster: str | None) -> bool:
+    """Return whether what is here of a job is of another cluster's; if not, none of this one's is refused.
+
+    Several clusters may have their hooks publish below one root, and each numbers its jobs by itself.
+    """
+    if not cluster:
+        return False
+    record = read_record(f"{tree.records_path}/{key.directory_name}.json")
+    if record is None or record.job.cluster in {None, cluster}:
+        tree.accept(key, cluster)
+        return False
+    return True
 
 
 def is_of_earlier_prolog(tree: FeatureTree, key: JobKey, reported_at_secs: float) -> bool:
@@ -209,8 +243,8 @@ def has_drains(tree: FeatureTree) -> bool:
         return True
 
 
-def remove_job(config: Config, key: JobKey) -> bool:
-    """Remove a job's directories; return whether there were any."""
+def remove_job(config: Config, key: JobKey, environ: Mapping[str, str]) -> bool:
+    """Remove the directories of the job that an epilog's environment describes; return whether it had any."""
     tree = FeatureTree(config.features_root)
     if os.path.isdir(tree.intake_path):  # withdraw requests that the daemon has not served yet
         with tree.folder(INTAKE) as folder:
@@ -218,6 +252,6 @@ def remove_job(config: Config, key: JobKey) -> bool:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(key.directory_name + ending, dir_fd=folder)
     with tree.locked(key):
-        found = tree.remove_job(key)
+        found = remove_own(tree, key, environ)
     tree.sweep(max_entries=1000)  # the daemon removes what is left beyond that
     return found

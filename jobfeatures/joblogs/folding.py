@@ -1,107 +1,283 @@
 """Merges the records of jobs, their steps and their runs into one record per job: pure.
 
-Accounting has an entry for each step of a job and, after a requeue, another for the job under the same id.
-Formats with one entry per job need them merged. Job ids are reused: records with the same id belong to one
-job only if cluster and user are the same and the times allow it.
+Logs report a job several times, its steps, and, after a requeue, its next run under the same id. Job
+ids are reused: records with the same id belong to one job only if cluster and user are the same and the times
+allow it.
 """
 
 from __future__ import annotations
 
+import math
+import operator
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, groupby, islice
+from functools import reduce
+from itertools import chain, compress, count, groupby
 from operator import attrgetter, itemgetter
 from typing import Any, Final
 
-from jobfeatures.joblogs.loggedjob import MOST, JobRecord, Lost, Number, Pair, Sorter, StepUse, sort_in_memory
+from jobfeatures.joblogs.batches import HashedIds
+from jobfeatures.joblogs.loggedjob import (
+    AT_ONCE,
+    MOST,
+    JobBatch,
+    JobRecord,
+    Lost,
+    Number,
+    Pair,
+    Sorter,
+    StepUse,
+    sort_in_memory,
+)
+from jobfeatures.joblogs.tellings import (
+    Relation,
+    continued,
+    is_told_again,
+    joined,
+    order_of,
+    overridden,
+    relation,
+)
 
-EARLIER_RUN: Final = "earlier run"
-SAME_RUN: Final = "run that is told twice"
+EARLIER_RUN: Final = Relation.NEXT.value
+TOLD_AGAIN: Final = Relation.SAME.value
+PART: Final = Relation.PART.value
 STEP: Final = "step"
 ORPHAN: Final = "step without its job"
 SAME_ID: Final = "another job under the id of one before: both are kept"
-# Accounting shows a requeue as a new submission at the end of the run before; a later one is another job.
-REQUEUED_WITHIN_SECS: Final = 86400
 _ID: Final = attrgetter("batch_system", "cluster", "job_id")
+_NO_STEPS: Final[dict[str, Any]] = {}  # of most runs, as readers fold steps that follow their job
+_USE: Final = attrgetter(*StepUse._fields)
 
 
 class _Run:
-    """One run of a job with what its steps add; or a step that does not directly follow its run."""
+    """One run of a job with its steps, as told so far; or a step that does not directly follow its run."""
 
-    __slots__ = ("memory_bytes", "place", "record")
+    __slots__ = ("at_secs", "parts", "place", "record", "steps")
 
     def __init__(self, place: int, record: Any) -> None:
         self.place = place
         self.record = record
-        self.memory_bytes = record.used_memory_bytes
+        self.at_secs: Number = 0
+        self.parts: tuple[Any, ...] = ()  # before it was resized
+        self.steps = _NO_STEPS
+
+    def order(self) -> tuple[Number, bool, Number, int, int]:
+        """Return a key that sorts by the time when something was told, steps behind their job."""
+        if self.record.step is not None:
+            told = getattr(self.record, "told", None)
+            return (0 if told is None else told.at_secs, True, 0, 0, self.place)
+        self.at_secs, submit, stage = order_of(self.record)
+        return (self.at_secs, False, submit, stage, self.place)
+
+    def is_whole(self) -> bool:
+        """Return whether the record is that of the job as it stands."""
+        return not self.steps and self.record.step is None and self.record.told is None
 
     def has_step(self, step: JobRecord | StepUse) -> bool:
-        """Return whether a step belongs to this run."""
-        return self.record.step is None and _ID(self.record) == _ID(step)
+        """Return whether a step that follows it in the log belongs to this run."""
+        mine = self.record
+        if mine.step is not None or _ID(mine) != _ID(step):
+            return False
+        told = getattr(step, "told", None)
+        return told is None or (mine.told is not None and mine.told.at_secs == told.at_secs)
 
-    def add_step(self, step: JobRecord | StepUse) -> None:
-        """Use the largest step's memory if the job has none of its own: most steps run one at a time."""
-        if self.record.used_memory_bytes is None and step.used_memory_bytes is not None:
-            self.memory_bytes = max(self.memory_bytes or 0, step.used_memory_bytes)
+    def add_step(self, step: Any) -> None:
+        """Add a step; of one that is known already, what is told later counts."""
+        if self.steps is _NO_STEPS:
+            self.steps = {}
+        known = self.steps.get(step.step)
+        if isinstance(known, JobRecord) and isinstance(step, JobRecord):
+            step = overridden(known, step)
+        if known is None or step.used_memory_bytes is not None or isinstance(step, JobRecord):
+            self.steps[step.step] = step
 
-    @property
-    def age(self) -> tuple[float, float]:
-        """Return a key that sorts runs by submission, which each requeue repeats, then by start."""
-        record = self.record
-        started = record.start_secs if record.start_secs is not None else record.end_secs
-        return (record.submit_secs or 0, started or 0)
+    def go_on(self, later: _Run, how: Relation) -> _Run:
+        """Take what a later record says about this run."""
+        if how is Relation.PART:
+            self.parts, self.record = (*self.parts, self.record), later.record
+        else:
+            self.record = overridden(self.record, later.record)
+        self.at_secs = max(self.at_secs, later.at_secs)
+        for step in later.steps.values():
+            self.add_step(step)
+        return self
 
-    def fold(self, earlier: int) -> JobRecord:
-        """Return the record with its steps' memory and the number of `earlier` runs added."""
-        record: JobRecord = self.record
-        if self.memory_bytes != record.used_memory_bytes:
-            record = replace(record, used_memory_bytes=self.memory_bytes)
+    def whole(self, earlier: int) -> JobRecord:
+        """Return the record with the number of `earlier` runs, and its largest step's memory if it has none.
+
+        Most steps run one at a time.
+        """
+        record: JobRecord = reduce(joined, (*self.parts, self.record))
+        used = [step.used_memory_bytes for step in self.steps.values() if step.used_memory_bytes is not None]
+        if used and record.used_memory_bytes is None:
+            record = replace(record, used_memory_bytes=max(used))
         if earlier > (record.restarts or 0):
             record = replace(record, restarts=earlier)
-        return record
+        return without_told(record)
+
+
+def without_told(record: JobRecord) -> JobRecord:
+    """Return a record without what it was made of."""
+    return record if record.told is None else replace(record, told=None)
 
 
 def fold_jobs(
-    records: Iterable[JobRecord | StepUse],
+    records: Iterable[JobRecord | StepUse | JobBatch],
     folded: Lost,
     *,
     all_runs: bool = False,
+    keeps_steps: bool = False,
     sort: Sorter = sort_in_memory,
 ) -> Iterator[JobRecord]:
     """Return one record per job, in order of first appearance, after reading all records.
 
-    Steps follow the run of their job, as sacct writes them. Of several runs the latest is kept, by submission
-    time, else start, else position. `all_runs` keeps every run, under the shared id. `folded` is called with
-    a reason for each record that is merged. More than `MOST` runs are grouped by `sort` instead of in memory.
+    Several reports of a run become one record, see `tellings`. Steps follow the run of their job,
+    as sacct writes them, unless the log says when each was told. Of several runs the latest is kept;
+    `all_runs` keeps every run, under the shared id, `keeps_steps` each step behind its run too. `folded` is
+    called with a reason for each record that is merged. More than `MOST` runs are grouped by `sort` instead
+    of in memory.
     """
-    runs = _runs(records, folded)
-    held = deque(islice(runs, MOST))
-    if (more := next(runs, None)) is None:
-        found = _in_memory(held)
+    found = fold_batches(records, folded, all_runs=all_runs, keeps_steps=keeps_steps, sort=sort)
+    return (record for batch in found for record in batch)
+
+
+def fold_batches(
+    records: Iterable[JobRecord | StepUse | JobBatch],
+    folded: Lost,
+    *,
+    all_runs: bool = False,
+    keeps_steps: bool = False,
+    sort: Sorter = sort_in_memory,
+) -> Iterator[JobBatch]:
+    """Do the same in batches: jobs whose id comes once, nearly all of them, stay in theirs as they are."""
+    items = _in_batches(_runs(records, folded, keeps_steps=keeps_steps))
+    held: deque[_Run] = deque()
+    ids = HashedIds()
+
+    def whole() -> Iterator[Pair]:
+        for place, each in items:
+            if isinstance(each, _Run):
+                held.append(each)
+                if len(held) > MOST:
+                    return
+            else:
+                ids.add(each)
+                yield place, each.pack()
+
+    batches: Iterable[Pair] = sort(whole())
+    again: set[int] = set()
+    if len(held) > MOST:
+        first = (held.popleft() for _ in range(len(held)))
+        found: Iterable[Iterable[_Run]] = _sorted(chain(first, _each_run(items), _each_run(batches)), sort)
+        batches = ()
     else:
-        found = _sorted(chain((held.popleft() for _ in range(len(held))), [more], runs), sort)
-    for _, job in sort(_fold_each(found, folded, all_runs=all_runs)):
-        yield job
+        again = ids.again({hash(run.record.job_id) for run in held})
+        found = _in_memory(chain(held, _taken(batches, ids, again)))
+    jobs = sort(_fold_each(found, folded, all_runs=all_runs, keeps_steps=keeps_steps))
+    if isinstance(batches, list):  # in memory: what is written makes room
+        batches = _drained(deque(batches))
+    yield from _in_order(batches, ids, again, jobs)
 
 
-def _runs(records: Iterable[JobRecord | StepUse], folded: Lost) -> Iterator[_Run]:
-    """Yield runs with the steps that directly follow them, and other steps by themselves."""
+def _drained(pairs: deque[Pair]) -> Iterator[Pair]:
+    while pairs:
+        yield pairs.popleft()
+
+
+def _runs(
+    records: Iterable[Any], folded: Lost, *, keeps_steps: bool
+) -> Iterator[_Run | tuple[int, JobBatch]]:
+    """Yield runs with the steps that directly follow them, other steps by themselves, and placed batches."""
     last: _Run | None = None
-    for place, record in enumerate(records):
-        if last is not None and record.step is not None and last.has_step(record):
-            folded(STEP)
-            last.add_step(record)
+    place = 0
+    for record in records:
+        if isinstance(record, JobBatch):
+            if last is not None:
+                yield last
+                last = None
+            yield place, record
+            place += len(record)
+            continue
+        each: Any = record
+        place += 1
+        if (
+            record.step is not None
+            and not keeps_steps
+            and isinstance(record, JobRecord)
+            and record.told is None
+        ):
+            each = StepUse(*_USE(record))
+        if last is not None and record.step is not None and last.has_step(each):
+            if not keeps_steps:
+                folded(STEP)
+            last.add_step(each)
             continue
         if last is not None:
             yield last
-        last = _Run(place, record)
+        last = _Run(place - 1, each)
     if last is not None:
         yield last
 
 
+def _in_batches(found: Iterable[Any]) -> Iterator[tuple[int, _Run | JobBatch]]:
+    """Yield batches, also of the runs that are told whole, and other runs, each with its place in the log."""
+    some: list[_Run] = []
+    for each in found:
+        is_whole = isinstance(each, _Run) and each.is_whole()
+        if some and (not is_whole or len(some) == AT_ONCE):
+            yield some[0].place, JobBatch.of([run.record for run in some])
+            some = []
+        if is_whole:
+            some.append(each)
+        else:
+            yield (each.place, each) if isinstance(each, _Run) else each
+    if some:
+        yield some[0].place, JobBatch.of([run.record for run in some])
+
+
+def _each_run(items: Iterable[tuple[int, Any]]) -> Iterator[_Run]:
+    for place, each in items:
+        if isinstance(each, _Run):
+            yield each
+        else:
+            yield from map(_Run, count(place), each)
+
+
+def _taken(batches: Iterable[Pair], ids: HashedIds, again: set[int]) -> Iterator[_Run]:
+    """Yield the runs of batches whose ids come again."""
+    for (place, batch), hashes in zip(batches if again else (), ids.of_batches, strict=False):
+        if not again.isdisjoint(hashes):
+            yield from compress(map(_Run, count(place), batch), map(again.__contains__, hashes))
+
+
+def _in_order(
+    batches: Iterable[Pair], ids: HashedIds, again: set[int], jobs: Iterable[Pair]
+) -> Iterator[JobBatch]:
+    """Yield batches without what was taken from them, and jobs between them, in order of first appearance."""
+    rest = iter(jobs)
+    due = next(rest, None)
+    nothing: tuple[Pair, Sequence[int]] = ((math.inf, JobBatch.of([])), ())
+    for (place, batch), hashes in chain(zip(batches, ids.of_batches, strict=False), [nothing]):
+        while due is not None and due[0] < place:
+            some = [due[1]]
+            while (due := next(rest, None)) is not None and due[0] < place and len(some) < AT_ONCE:
+                some.append(due[1])
+            yield JobBatch.of(some)
+        if again.isdisjoint(hashes):
+            yield batch
+            continue
+        left = map(operator.not_, map(again.__contains__, hashes))
+        here: list[Pair] = list(compress(enumerate(batch, place), left))
+        while due is not None and due[0] < place + len(batch):
+            here.append(due)
+            due = next(rest, None)
+        yield JobBatch.of([record for _, record in sorted(here, key=itemgetter(0))])
+
+
 def _in_memory(runs: Iterable[_Run]) -> Iterable[Iterable[_Run]]:
-    """Group runs by job id, in order of first appearance."""
+    """Group runs by job id."""
     found: dict[Any, list[_Run]] = {}
     for run in runs:
         found.setdefault(_ID(run.record), []).append(run)
@@ -119,74 +295,83 @@ def _sorted(runs: Iterable[_Run], sort: Sorter) -> Iterator[Iterable[_Run]]:
         yield (run for _, run in same)
 
 
-def _fold_each(found: Iterable[Iterable[_Run]], folded: Lost, *, all_runs: bool) -> Iterator[Pair]:
+def _fold_each(
+    found: Iterable[Iterable[_Run]], folded: Lost, *, all_runs: bool, keeps_steps: bool
+) -> Iterator[Pair]:
     """Yield the merged jobs, each with the position of its first record."""
     for same in found:
-        runs: list[_Run] = []
-        for run in same:
-            if run.record.step is None:
-                runs.append(run)
-            elif not runs:
-                folded(ORPHAN)
-            else:
-                folded(STEP)
-                runs[-1].add_step(run.record)
-        first = runs[0].place if runs else -1
-        if len(runs) == 1:
-            yield first, runs[0].fold(0)
-        elif runs:
-            yield from ((first, job) for job in _fold_runs(runs, folded, all_runs=all_runs))
-
-
-def _fold_runs(runs: list[_Run], folded: Lost, *, all_runs: bool) -> Iterator[JobRecord]:
-    """Separate the jobs that share an id, and yield the latest run of each (all with `all_runs`)."""
-    found: list[list[_Run]] = []
-    for run in sorted(runs, key=lambda each: each.age):
-        same = next((mine for mine in found if may_be_one(mine[-1].record, run.record)), None)
-        if same is None:
-            if found:
-                folded(SAME_ID)
-            found.append([run])
-        elif is_same_run(same[-1].record, run.record):
-            folded(SAME_RUN)
-            same[-1] = run if run.record.end_secs is not None else same[-1]
-        else:
-            same.append(run)
-    for mine in found:
-        if all_runs:
-            yield from (run.fold(0) for run in mine)
+        runs = sorted(same, key=attrgetter("place"))
+        first = runs[0].place
+        if len(runs) == 1 and runs[0].is_whole():
+            yield first, runs[0].record
             continue
-        for _ in mine[1:]:
-            folded(EARLIER_RUN)
-        yield mine[-1].fold(len(mine) - 1)
+        if len(runs) == 1 and runs[0].record.step is None:
+            jobs: list[list[_Run]] = [runs]
+            orphans: dict[str, Any] = {}
+        else:
+            jobs, orphans = _jobs_of(runs, folded, keeps_steps=keeps_steps)
+        for mine in jobs:
+            for earlier, run in enumerate(mine):
+                if all_runs or keeps_steps or run is mine[-1]:
+                    yield first, run.whole(earlier)
+                else:
+                    folded(EARLIER_RUN)
+                for step in run.steps.values() if keeps_steps else ():
+                    yield first, without_told(step)
+        for step in orphans.values() if keeps_steps else ():
+            yield first, without_told(step)
 
 
-def may_be_one(earlier: JobRecord, later: JobRecord) -> bool:
-    """Return whether two records with the same id can be one job: same user, runs that do not overlap."""
-    if None not in {earlier.user, later.user} and earlier.user != later.user:
-        return False
-    return is_same_run(earlier, later) or is_next_run(
-        (earlier.submit_secs, earlier.start_secs, earlier.end_secs), (later.submit_secs, later.start_secs)
-    )
+def _jobs_of(runs: list[_Run], folded: Lost, *, keeps_steps: bool) -> tuple[list[list[_Run]], dict[str, Any]]:
+    """Return the jobs that share an id, each with its runs; and the steps if there is no job."""
+    jobs: list[list[_Run]] = []
+    waiting = _Run(0, None)  # for the steps without a run yet
+    latest = waiting
+    for each in sorted(_with_steps(runs), key=_Run.order):
+        if each.record.step is None:
+            latest = _placed(each, jobs, folded)
+            for step in waiting.steps.values():
+                latest.add_step(step)
+            waiting.steps = _NO_STEPS
+        else:
+            latest.add_step(each.record)
+    for each in runs:
+        if each.record.step is not None and not keeps_steps:
+            folded(STEP if jobs else ORPHAN)
+    return jobs, waiting.steps
 
 
-def is_same_run(one: JobRecord, other: JobRecord) -> bool:
-    """Return whether two records report the same run, one of them perhaps before it ended."""
-    if (one.submit_secs, one.start_secs) != (other.submit_secs, other.start_secs):
-        return False
-    return one.end_secs == other.end_secs or (
-        one.start_secs is not None and None in {one.end_secs, other.end_secs}
-    )
+def _with_steps(runs: list[_Run]) -> Iterator[_Run]:
+    """Yield runs with the steps behind them; other steps, and those told with a time, by themselves."""
+    last: _Run | None = None
+    for each in runs:
+        if each.record.step is None:
+            last = each
+        elif last is not None and getattr(each.record, "told", None) is None:
+            last.add_step(each.record)
+            continue
+        yield each
 
 
-def is_next_run(
-    earlier: tuple[Number | None, Number | None, Number | None], later: tuple[Number | None, Number | None]
-) -> bool:
-    """Return whether a run (submit, start) can follow an earlier one (submit, start, end) of its job."""
-    submit, start, end = earlier
-    submit_again, start_again = later
-    if submit == submit_again or None in {submit, submit_again}:
-        return end is None or start_again is None or start is None or start_again >= end
-    if end is None or submit_again is None:
-        return False
-    return 0 <= submit_again - end <= REQUEUED_WITHIN_SECS
+def _placed(each: _Run, jobs: list[list[_Run]], folded: Lost) -> _Run:
+    """Add a run to the jobs of its id, and return the run that it belongs to."""
+    for known in (run for mine in reversed(jobs) for run in reversed(mine)):
+        if is_told_again(known.record, each.record):
+            folded(TOLD_AGAIN)
+            return known.go_on(each, Relation.SAME)
+        if any(is_told_again(part, each.record) for part in known.parts):
+            folded(TOLD_AGAIN)
+            return known
+    for mine in reversed(jobs):
+        how = relation(mine[-1].record, each.record, mine[-1].at_secs)
+        if how is Relation.NEXT:
+            each.record = continued(mine[-1].record, each.record)
+            mine.append(each)
+            return each
+        if how is not None:
+            folded(how.value)
+            return mine[-1].go_on(each, how)
+    if jobs:
+        folded(SAME_ID)
+    jobs.append([each])
+    return each

@@ -19,7 +19,7 @@ from jobfeatures.logkinds import KINDS, KindError, recognise_kind
 MAX_LINE_CHARACTERS: Final = 65536
 ZSTD_BYTES: Final = 2**12  # compressed bytes per step, which expand to 128 MiB at most
 AT_ONCE: Final = 256  # lines
-HEAD_CHARACTERS: Final = 4096  # enough to recognise a log's kind
+HEAD_CHARACTERS: Final = 2**14  # enough to recognise a log's kind
 COMPRESSIONS: Final = {".gz": "gzip", ".xz": "lzma", ".bz2": "bz2", ".zst": "zstandard"}
 BOM: Final = "\ufeff"
 SWF_ENDINGS: Final = (".swf", *(f".swf{ending}" for ending in COMPRESSIONS))

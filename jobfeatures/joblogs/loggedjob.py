@@ -14,7 +14,9 @@ A log format is a module that offers
     not be read (`Notes.miss`): these are unknown, and the job stays. A reader that
     repairs accepts ``strict=True``: it repairs nothing, and raises ParseError. If its
     logs have steps it accepts ``folds_steps=True``: steps that follow their job are
-    counted in `notes`, as read and as folded; others are returned as `StepUse`.
+    counted in `notes`, as read and as folded; others are returned as `StepUse`, and jobs
+    may be returned as `JobBatch`.
+    Records of a log that tells jobs bit by bit have `told`, which `folding` merges.
 ``write_records(records, lost)``
     formats the records as lines; only in formats that can be written. `lost` is called
     with the field's name for every value that the format cannot hold, and with a
@@ -27,16 +29,17 @@ record no longer agrees with its text.
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from itertools import islice
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Final, NamedTuple
 
 from jobfeatures.errors import Rejected, shown, shown_name
 from jobfeatures.records.model import Job, JobKey, JobState, Limit
-from jobfeatures.records.quickrecord import quickly_made
+from jobfeatures.records.quickrecord import made_of_columns, quickly_made
 
 Number = int | float
 
@@ -62,6 +65,14 @@ class SourceText(NamedTuple):
     kind: str
     text: str
     record: JobRecord | None = None
+
+
+class Told(NamedTuple):
+    """What a log that tells jobs bit by bit says at one time: values, and what makes a record of them."""
+
+    at_secs: Number
+    values: Mapping[str, Any]
+    make: Callable[[Mapping[str, Any]], JobRecord]
 
 
 class StepUse(NamedTuple):
@@ -135,11 +146,64 @@ class JobRecord:
     think_secs: Number | None = None  # from the end of the preceding job to the submission of this one
     more: tuple[tuple[str, str | Number], ...] = ()  # what few kinds report, by name: see MORE
     source_text: SourceText | None = field(default=None, compare=False, repr=False)
+    told: Told | None = field(default=None, compare=False, repr=False)  # only of a part of what is known
 
     @property
     def key(self) -> JobKey:
         """Return the key of the job, or of the job that the step belongs to."""
         return JobKey(self.batch_system, self.job_id)
+
+
+_DEFAULTS: Final[dict[str, Any]] = {each.name: each.default for each in fields(JobRecord)}
+
+
+class JobBatch:
+    """Records of jobs, not of steps, each told whole. A column has a field's values, one for each job."""
+
+    __slots__ = ("_columns", "_count", "_records")
+
+    def __init__(self, count: int, columns: Mapping[str, Sequence[Any]]) -> None:
+        """Fields without a column have their default in all jobs; names of no fields are passed over."""
+        self._count = count
+        self._columns = {name: column for name, column in columns.items() if name in _DEFAULTS and column}
+        self._records: list[JobRecord] | None = None
+
+    @classmethod
+    def of(cls, records: list[JobRecord]) -> JobBatch:
+        """Return records as a batch."""
+        made = cls(len(records), {})
+        made._records = records
+        return made
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[JobRecord]:
+        if self._records is not None:
+            return iter(self._records)
+        return iter(made_of_columns(JobRecord, self._count, self._columns))
+
+    def column(self, name: str) -> Sequence[Any]:
+        """Return the values of a field."""
+        if self._records is not None:
+            return list(map(attrgetter(name), self._records))
+        return self._columns.get(name) or [_DEFAULTS[name]] * self._count
+
+    def pack(self) -> JobBatch:
+        """Keep columns of whole numbers in less memory."""
+        for name, column in self._columns.items():
+            if type(column[0]) is int:
+                try:
+                    self._columns[name] = array("q", column)
+                except (TypeError, OverflowError):  # others are unknown, fractions or larger
+                    continue
+        return self
+
+    def use_at_least(self, memory_bytes: int) -> None:
+        """Let the last job have used so much memory, unless it used more."""
+        column = [*self.column("used_memory_bytes")]
+        column[-1] = max(column[-1] or 0, memory_bytes) or None
+        self._columns["used_memory_bytes"] = column
 
 
 # Fields that few kinds of logs report; `average_`, `min_` and `max_` are over the tasks of a step.
@@ -163,6 +227,7 @@ class Accounting:
     rejected: tuple[Rejected, ...] = ()
 
 
+Found = JobRecord | StepUse | JobBatch | Passage  # in a log
 _ENTRIES: Final = (JobRecord, StepUse)  # a union would be constructed again for each record
 
 
@@ -204,22 +269,20 @@ class Notes:
         """Count a record that was merged into another."""
         self.folded[name] += 1
 
-    def accepted(self, found: Iterable[JobRecord | StepUse | Rejected | Passage]) -> Iterator[JobRecord]:
+    def accepted(self, found: Iterable[Found | Rejected]) -> Iterator[JobRecord]:
         """Return the records, and count them and the rejected ones."""
         return (each for each in self.accepted_with_passages(found) if isinstance(each, JobRecord))
 
-    def accepted_with_passages(
-        self, found: Iterable[JobRecord | StepUse | Rejected | Passage]
-    ) -> Iterator[JobRecord | StepUse | Passage]:
-        """Do the same, but keep steps and the text between records."""
+    def accepted_with_passages(self, found: Iterable[Found | Rejected]) -> Iterator[Found]:
+        """Do the same, but keep steps, batches and the text between records."""
         for each in found:
-            if isinstance(each, _ENTRIES):
+            if isinstance(each, JobBatch):
+                self.read += len(each)
+                self.doubtful[TOO_MUCH_CPU_TIME] += sum(map(_is_doubtful, _suspects(each)))
+                yield each
+            elif isinstance(each, _ENTRIES):
                 self.read += 1
-                if (
-                    isinstance(each, JobRecord)
-                    and each.used_cpu_secs
-                    and is_too_much_cpu_time(each.used_cpu_secs, each.total_cpus, compute_run_secs(each))
-                ):
+                if isinstance(each, JobRecord) and _is_doubtful(each):
                     self.doubtful[TOO_MUCH_CPU_TIME] += 1
                 yield each
             elif isinstance(each, Passage):
@@ -259,6 +322,21 @@ def is_too_much_cpu_time(cpu_secs: Number | None, cpus: Number | None, run_secs:
     if cpu_secs is None or cpus is None or run_secs is None:
         return False
     return run_secs >= 0 and cpu_secs > cpus * (run_secs * 1.05 + 60)
+
+
+def _is_doubtful(job: JobRecord) -> bool:
+    used = job.used_cpu_secs
+    return bool(used) and is_too_much_cpu_time(used, job.total_cpus, compute_run_secs(job))
+
+
+def _suspects(batch: JobBatch) -> Iterable[JobRecord]:
+    """Return the records of a batch unless by its columns no job has too much CPU time."""
+    columns = (batch.column(name) for name in ("used_cpu_secs", "total_cpus", "run_secs"))
+    are_plain = (
+        not used or cpus is None or (ran is not None and used <= cpus * (ran * 1.05 + 60))
+        for used, cpus, ran in zip(*columns, strict=True)
+    )
+    return () if all(are_plain) else batch
 
 
 def compute_run_secs(record: JobRecord) -> Number | None:

@@ -9,12 +9,11 @@ import os
 import pickle
 import tempfile
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from operator import itemgetter
 from typing import Final
 
 from jobfeatures.errors import JobfeaturesError
-from jobfeatures.joblogs.loggedjob import MOST, Pair
+from jobfeatures.joblogs.loggedjob import MOST, JobBatch, Pair
 
 AT_ONCE: Final = 200  # pairs of each run in memory during a merge
 
@@ -45,23 +44,30 @@ class DiskSorter(Folder):
     def __call__(self, pairs: Iterable[Pair]) -> Iterable[Pair]:
         """Return the sorted pairs; they can be iterated over repeatedly."""
         runs: list[str] = []
-        rest = iter(pairs)
-        some = list(islice(rest, MOST))
-        for pair in rest:
-            runs.append(self._write(some))
-            some.clear()
+        some: list[Pair] = []
+        held = 0
+        for pair in pairs:
+            if held >= MOST:
+                runs.append(self._write(some))
+                some.clear()
+                held = 0
             some.append(pair)
-            some.extend(islice(rest, MOST - 1))
-        some.sort(key=itemgetter(0))
-        return _Merged(runs, some) if runs else some
+            held += len(pair[1]) if isinstance(pair[1], JobBatch) else 1
+        if not runs:
+            some.sort(key=itemgetter(0))
+            return some
+        return _Merged(
+            [*runs, self._write(some)]
+        )  # all of them: another sorter may fill the memory meanwhile
 
     def _write(self, some: list[Pair]) -> str:
         some.sort(key=itemgetter(0))
         self._count += 1
         path = os.path.join(self.folder, f"run-{self._count}")
         with naming_full_folder(), open(path, "wb") as file:
-            for first in range(0, len(some), AT_ONCE):
-                pickle.dump(some[first : first + AT_ONCE], file, pickle.HIGHEST_PROTOCOL)
+            step = 1 if isinstance(some[0][1], JobBatch) else AT_ONCE
+            for first in range(0, len(some), step):
+                pickle.dump(some[first : first + step], file, pickle.HIGHEST_PROTOCOL)
         return path
 
 
@@ -76,14 +82,13 @@ def naming_full_folder() -> Iterator[None]:
 
 
 class _Merged:
-    """Sorted runs in files, and the last of them in memory; it removes the files when it is deleted."""
+    """Sorted runs in files; it removes the files when it is deleted."""
 
-    def __init__(self, runs: list[str], rest: list[Pair]) -> None:
+    def __init__(self, runs: list[str]) -> None:
         self._runs = runs
-        self._rest = rest
 
     def __iter__(self) -> Iterator[Pair]:
-        yield from heapq.merge(*map(_read, self._runs), self._rest, key=itemgetter(0))  # self keeps the files
+        yield from heapq.merge(*map(_read, self._runs), key=itemgetter(0))  # self keeps the files
 
     def __del__(self) -> None:
         for path in self._runs:

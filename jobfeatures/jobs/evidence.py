@@ -69,6 +69,7 @@ class Group(NamedTuple):
 
     uid: int | None = None
     sluid: str | None = None
+    is_frozen: bool = False  # all its processes are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,11 +120,17 @@ def compare_runs(one: JobObservation, other: JobObservation) -> Run:
     if one.start_clock == other.start_clock and _differ(mine.submit_secs, theirs.submit_secs):
         return _order(mine.submit_secs, theirs.submit_secs)
     if _differ(mine.restarts, theirs.restarts):
-        return _order(mine.restarts, theirs.restarts)
+        return Run.LATER if _has_begun_after(one, other) else _order(mine.restarts, theirs.restarts)
     if one.start_clock == other.start_clock and _differ(mine.start_secs, theirs.start_secs):
         reported = (mine.submit_secs, theirs.submit_secs, mine.restarts, theirs.restarts)
         return Run.SAME if None not in reported else _order(mine.start_secs, theirs.start_secs)
     return Run.SAME
+
+
+def _has_begun_after(one: JobObservation, other: JobObservation) -> bool:
+    """Return whether `one` began after `other` was reported: then a lower count is a later submission's."""
+    start_secs = one.job.start_secs if one.job.state.is_on_node else None
+    return start_secs is not None and start_secs - CLOCK_DOUBT_SECS > other.at_secs
 
 
 def find_difference(one: Job, other: Job) -> str | None:
@@ -133,6 +140,21 @@ def find_difference(one: Job, other: Job) -> str | None:
         if _differ(mine, theirs):
             return f"{name} {mine}, not {theirs}"
     return None
+
+
+def is_another_run(before: Job, now: Job, *, was_over: bool) -> bool:
+    """Return whether a job that is here is another run than `before`.
+
+    `was_over`: in between it had ended or was not known. Else its start, of which two sources may have
+    told, has to be too much later, allowing for clock differences.
+    """
+    if find_difference(before, now) is not None:
+        return True
+    if before.restarts is not None and now.restarts is not None:
+        return False
+    if before.start_secs is None or now.start_secs is None:
+        return was_over
+    return now.start_secs - before.start_secs > (0 if was_over else CLOCK_DOUBT_SECS)
 
 
 def before_prolog(job: Job, prolog_secs: float) -> Job:
@@ -221,6 +243,9 @@ def _apply_observation(state: _State, piece: JobObservation, group: Group | None
     is_stale = run is Run.EARLIER or (run is Run.OTHER and not _takes_over(state, piece, group))
     if is_stale and not is_record:
         return _doubt(state, piece)
+    if state.ended_secs is not None and run is Run.SAME and job.state is JobState.COMPLETING:
+        # Another epilog may still run: what it says fills in, but takes no end back.
+        return replace(state, known=piece if known is None else _merged(known, piece))
     has_ended = state.ended_secs is not None and state.proof is not Event.ABSENT
     if run is not Run.SAME or (has_ended and job.state is not JobState.UNKNOWN):
         state = _State()  # a job that ended and is here again is another run
@@ -236,9 +261,12 @@ def _apply_end(state: _State, piece: JobObservation, run: Run, group: Group | No
     if run is Run.EARLIER or (run is Run.OTHER and not _takes_over(state, piece, group)):
         return _doubt(state, piece)
     waits = piece.job.state is JobState.PENDING
-    if waits and run is Run.SAME and _has_just_started(state, piece.at_secs, LATE_SECS):
+    is_untold = state.alive_secs == state.recorded_secs  # nobody but the prolog has reported it yet
+    if waits and is_untold and run is Run.SAME and _has_just_started(state, piece.at_secs, LATE_SECS):
         return state
-    known = piece if waits or run is not Run.SAME else _merged(piece, state.known)
+    known = state.known or piece  # what waits, or was another run, is not the run that ends here
+    if not waits and run is Run.SAME:
+        known = _merged(piece, state.known)
     ended_secs = piece.at_secs if state.ended_secs is None else state.ended_secs
     return replace(state, known=known, ended_secs=ended_secs, proof=None)
 

@@ -15,13 +15,13 @@ _UNLIMITED_TEXT = "unlimited"
 _INTEGERS = frozenset(
     {
         *("uid", "submit_secs", "start_secs", "end_secs", "total_cpus", "allocated_cpus", "allocated_gpus"),
-        *("het_offset", "restarts", "limit_end_secs", "ran_secs", "deadline_secs"),
+        *("het_offset", "restarts", "limit_end_secs", "ran_secs", "deadline_secs", "grace_secs"),
     }
 )
 _TEXTS = frozenset(
     {
         *("name", "user", "account", "partition", "array_job_id", "array_task_id", "het_job_id"),
-        *("sluid", "schedd", "slot", "cpu_factor"),
+        *("sluid", "cluster", "schedd", "slot", "cpu_factor"),
     }
 )
 _MAX_TIME_SECS = 2.0**40
@@ -51,8 +51,9 @@ def format_record(job: Job, *, reported_at_secs: float | None = None, start_sour
         if value is not None:
             document[name] = value
     document["nodes"] = list(job.nodes)
-    if job.gpus:
-        document["gpus"] = list(job.gpus)
+    for name in ("gpus", "gpu_devices"):
+        if getattr(job, name):
+            document[name] = list(getattr(job, name))
     document["limits"] = {
         each.name: _UNLIMITED_TEXT if value is UNLIMITED else value
         for each in fields(Limits)
@@ -79,7 +80,7 @@ def parse_record(text: str, *, source: str = "") -> Record:
         {name: text_of(document, name, source) for name in _TEXTS if document.get(name) is not None}
     )
     nodes = _names(document, "nodes", source)
-    gpus = _names(document, "gpus", source)
+    gpus, devices = (_names(document, name, source) for name in ("gpus", "gpu_devices"))
     limits = document.get("limits", {})
     if not isinstance(limits, dict):
         raise ParseError("not an object", source=source, field="limits", text=str(limits))
@@ -88,7 +89,9 @@ def parse_record(text: str, *, source: str = "") -> Record:
         for each in fields(Limits)
         if each.name in limits
     }
-    job = Job(key=key, state=state, nodes=nodes, gpus=gpus, limits=Limits(**known), **values)
+    job = Job(
+        key=key, state=state, nodes=nodes, gpus=gpus, gpu_devices=devices, limits=Limits(**known), **values
+    )
     start_source = None
     if document.get("start_source") is not None:
         start_source = text_of(document, "start_source", source)

@@ -21,6 +21,7 @@ from jobfeatures.jobs.evidence import (
     compare_runs,
     judge,
 )
+from jobfeatures.jobs.suspension import Freezes, Manners
 from jobfeatures.records.model import Job, JobKey, JobTable, Version
 
 TICK_SECS = 0.001
@@ -62,9 +63,11 @@ class Roster:
     overrules earlier answers that still report the job as running.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, manners: Manners = Manners()) -> None:  # noqa: B008  # it cannot change
+        self._freezes = Freezes(manners)
         self._remembered: dict[JobKey, JobObservation] = {}
         self._recorded: dict[JobKey, float] = {}  # time of the prolog record's report
+        self._beside: dict[JobKey, Version | None] = {}  # the record that the last decision had weighed
         self._withdrawn: dict[JobKey, float] = {}
         self._left: dict[JobKey, tuple[float, Event]] = {}  # as of which evidence, and what that proves
         self._doubted: dict[JobKey, float] = {}
@@ -106,11 +109,13 @@ class Roster:
             versions.update(table.versions)
             if table.source == HOOKS:
                 self._note_epilogs(table)
+                self._decide_anew(table)
         reported = _observations(tables)
         for key, known in self._remembered.items():
             if key in reported or key in self._withdrawn or key.batch_system in sources:
                 reported.setdefault(key, []).append(known)
-        self.suspects = frozenset(_suspects(reported))
+        self._freezes.follow(groups, now_secs=now_secs)
+        self.suspects = frozenset(self._suspects(reported))
         evidence = {
             key: Evidence(
                 reported=tuple(reported.get(key, ())),
@@ -122,6 +127,12 @@ class Roster:
             for key in {*reported, *published, *self._denied(groups, tables, now_secs)}
         }
         findings = {key: judge(each, now_secs=now_secs) for key, each in evidence.items()}
+        ahead = {table.source: table.clock_ahead_secs or 0.0 for table in tables}
+        for key, found in findings.items():
+            if found.known is not None and found.presence is Presence.HERE:
+                job = self._freezes.apply(found.known, ahead_secs=ahead.get(key.batch_system, 0.0))
+                if job is not found.known.job:
+                    findings[key] = replace(found, known=replace(found.known, job=job))
         for key in groups.keys() & self._leftovers.keys():  # no source reports them now
             if key not in findings or findings[key].known is None:
                 found = self._leftovers[key]
@@ -129,6 +140,7 @@ class Roster:
                 findings[key] = replace(found, presence=Presence.LEFT) if is_over else found
         self._leftovers = {key: each for key, each in findings.items() if each.has_processes}
         self._remember(findings, evidence, now_secs)
+        self._beside = {key: versions.get(key) for key in findings}
         return Roll(findings, versions)
 
     def has_left(self, key: JobKey, known_at_secs: float) -> bool:
@@ -142,6 +154,33 @@ class Roster:
         for key in self._withdrawn.keys() & table.jobs.keys():
             # The next job's prolog may have started before its predecessor's epilog was detected.
             self._withdrawn[key] = min(self._withdrawn[key], table.answered_at_secs(key) - TICK_SECS)
+
+    def _decide_anew(self, table: JobTable) -> None:
+        """Forget what was decided before a prolog's record was read, but for what was known of the same run.
+
+        What an earlier daemon published was decided beside the record: prologs remove what another run left.
+        """
+        for key, job in table.jobs.items():
+            version = table.versions.get(key)
+            if self._beside.get(key, version) == version:
+                continue
+            self._left.pop(key, None)
+            self._doubted.pop(key, None)
+            record = JobObservation(HOOKS, table.answered_at_secs(key), job)
+            before = self._remembered.get(key)
+            if before is not None and compare_runs(before, record) is not Run.SAME:
+                del self._remembered[key]
+
+    def _suspects(self, reported: Mapping[JobKey, Collection[JobObservation]]) -> Iterator[JobKey]:
+        for key, pieces in reported.items():
+            own = next((each for each in pieces if each.source == key.batch_system), None)
+            if own is None:
+                continue
+            others = (each for each in pieces if each is not own)
+            if self._freezes.has_changed(key, own.at_secs) or any(
+                each.at_secs > own.at_secs or compare_runs(own, each) is not Run.SAME for each in others
+            ):
+                yield key
 
     def _events(self, key: JobKey, tables: Collection[JobTable]) -> Iterator[tuple[float, Event]]:
         if key in self._withdrawn:
@@ -217,14 +256,3 @@ def _observations(tables: Collection[JobTable]) -> dict[JobKey, list[JobObservat
                 JobObservation(table.source, table.answered_at_secs(key), job)
             )
     return reported
-
-
-def _suspects(reported: Mapping[JobKey, Collection[JobObservation]]) -> Iterator[JobKey]:
-    for key, pieces in reported.items():
-        own = next((each for each in pieces if each.source == key.batch_system), None)
-        if own is not None and any(
-            each.at_secs > own.at_secs or compare_runs(own, each) is not Run.SAME
-            for each in pieces
-            if each is not own
-        ):
-            yield key

@@ -67,9 +67,15 @@ class CloudSource(PolledSource):
         taken_at_secs = self._clock.now_secs()
         if self._location is None:
             self._location = self._known()
+        is_new = self._location is None
         if self._location is None:
             self._location = self._ask()
-        reported, rejected = self._read(self._location) if self._location else ({}, [])
+        try:
+            reported, rejected = self._read(self._location) if self._location else ({}, [])
+        except SourceError as error:
+            if not is_new:
+                raise
+            reported, rejected = {}, [Rejected(NAME, str(error))]  # the location has to reach the store
         shutdown = reported.pop(keys.SHUTDOWNTIME.name, None)
         notice = NodeNotice(
             shutdowns=() if shutdown is None else (int(shutdown),),
@@ -88,9 +94,9 @@ class CloudSource(PolledSource):
     def _ask(self) -> str:
         """Return the value of the metadata key, empty if the cloud has none."""
         answer = self._server.get(f"/{MACHINE_FEATURES}", timeout_secs=TIMEOUT_SECS)
-        if answer.status == 404:
-            return ""
         text = answer.body.decode("utf-8", "replace").strip()
+        if answer.status == 404 or (answer.status == 200 and not text):
+            return ""
         if (
             answer.status != 200
             or not text.startswith(("/", "http://", "https://"))

@@ -21,6 +21,7 @@ from jobfeatures.records.model import JobKey
 LOCAL = "local"
 HTTP = "http"
 BOTH = "both"
+NO_PROXY = ("no_proxy", "NO_PROXY")  # programs read one or the other, and some only the first that is set
 
 
 class Access(NamedTuple):
@@ -42,19 +43,39 @@ def format_exports(tree: FeatureTree, key: JobKey, binds: Iterable[str] = ()) ->
 
 
 def beside_others(lines: Iterable[str], environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield export lines; what a job binds stays, before ours, or alone if a shell could change it."""
+    """Yield export lines for a Slurm TaskProlog or a shell.
+
+    What a job binds and which hosts it asks without a proxy stay, before ours, or alone if a shell could
+    change them.
+    """
     for line in lines:
         name, _, ours = line.removeprefix("export ").partition("=")
         old = environ.get(name, "") if name.endswith("_BIND") else ""
+        if name in NO_PROXY:
+            hosts = re.split(r"[\s,]+", next(filter(None, map(environ.get, (name, *NO_PROXY))), ""))
+            old = ",".join(filter(None, hosts))
+            if old == "*" or f",{ours}," in f",{old},":
+                ours = ""
+        elif f",{ours}," in f",{old},":
+            continue
         if not old:
             yield line
-        elif re.fullmatch(r"[\w@%+=:,./-]+", old, re.ASCII) and f",{ours}," not in f",{old},":
-            yield f"export {name}={old},{ours}"
+        elif re.fullmatch(r"[\w@%+=:,./*[\]-]+", old, re.ASCII):
+            yield f"export {name}={old}{',' if ours else ''}{ours}"
 
 
 def format_urls(url: str, token: str, suffix: str = "") -> str:
-    """Return the same lines with HTTP URLs; `suffix` is appended to the variables' names."""
-    return _lines(f"{url}/machinefeatures", f"{url}/jobfeatures/{token}", f"{url}/jobstatus/{token}", suffix)
+    """Return the same lines with HTTP URLs; `suffix` is appended to the variables' names.
+
+    A proxy does not reach them, and is not to see the token: the host is named in ``no_proxy``, an IPv6
+    address with and without brackets, as programs differ.
+    """
+    from urllib.parse import urlsplit  # not for hooks of sites without addresses
+
+    host = urlsplit(url).hostname or ""
+    hosts = f"[{host}],{host}" if ":" in host else host
+    lines = _lines(f"{url}/machinefeatures", f"{url}/jobfeatures/{token}", f"{url}/jobstatus/{token}", suffix)
+    return lines + "".join(f"export {name}={hosts}\n" for name in NO_PROXY)
 
 
 def _lines(machine: str, job: str, status: str, suffix: str = "") -> str:

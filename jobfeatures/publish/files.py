@@ -158,6 +158,14 @@ def owner_of(folder: int, name: str) -> int | None:
         return None
 
 
+def link_target(folder: int, name: str) -> str | None:
+    """Return where a symbolic link leads, None if there is none."""
+    try:
+        return os.readlink(name, dir_fd=folder)
+    except OSError:
+        return None
+
+
 def is_directory(folder: int, name: str) -> bool:
     """Return whether an entry is a directory, and not a link to one."""
     return stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)

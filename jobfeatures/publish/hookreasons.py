@@ -6,11 +6,12 @@ import errno
 import itertools
 from collections.abc import Mapping
 
-from jobfeatures.errors import ConfigurationError, ParseError, UnsafePathError
+from jobfeatures.errors import ConfigurationError, OtherClusterError, ParseError, UnsafePathError
 
 ACTIONS = ("publish", "remove")
 UNREADABLE = "a value of a prolog cannot be read: %s"  # logged and counted as "environment"
 REASONS: Mapping[str, str] = {
+    "cluster": "a job of another cluster has this number here and keeps its features; this one has none",
     "command": "there is no command, or it cannot be started",
     "configuration": "the configuration is broken; the last good one, or the defaults, were used",
     "daemon": "the daemon is running but did not publish or remove the job in time; it will do so later",
@@ -21,8 +22,11 @@ REASONS: Mapping[str, str] = {
     "write": "something could not be written or removed for another reason",
     "other": "anything else",
 }
-PAIRS = tuple(  # that are counted: an epilog asks for no limits
-    pair for pair in itertools.product(ACTIONS, REASONS) if pair != ("remove", "limits")
+MADE_GOOD = frozenset({"daemon", "limits"})  # by the daemon, soon
+PAIRS = tuple(  # that are counted: an epilog asks for no limits, and takes nothing of another cluster's away
+    pair
+    for pair in itertools.product(ACTIONS, REASONS)
+    if pair not in {("remove", "limits"), ("remove", "cluster")}
 )
 
 
@@ -30,6 +34,8 @@ def reason_of(error: BaseException) -> str:
     """Return the reason that an error counts as."""
     if isinstance(error, OSError):
         return "enospc" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "write"
+    if isinstance(error, OtherClusterError):
+        return "cluster"
     if isinstance(error, UnsafePathError):
         return "write"
     if isinstance(error, ConfigurationError):

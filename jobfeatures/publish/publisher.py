@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from jobfeatures.errors import JobfeaturesError, ParseError
 from jobfeatures.features.machine import Machine
-from jobfeatures.jobs.evidence import REMEMBERED, JobObservation
+from jobfeatures.jobs.evidence import REMEMBERED, JobObservation, Presence
 from jobfeatures.jobs.jobrecords import format_record, parse_record
 from jobfeatures.jobs.roster import Roll
+from jobfeatures.publish.doubts import Doubts
 from jobfeatures.publish.drainbook import NO_VIEW, DrainView
 from jobfeatures.publish.drainstore import with_announced
 from jobfeatures.publish.reconcile import plan_publication
@@ -35,6 +36,7 @@ class PublisherStatus:
     failures: int = 0
     hook_failures: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by action and reason
     is_complete: bool = True  # nothing failed at the last update
+    doubts: int = 0  # see `Doubts`
 
 
 class Publisher:
@@ -46,6 +48,7 @@ class Publisher:
         self._clock = clock
         self._noted: set[JobKey] = set()  # jobs for which we have written a note
         self._withdrawn: dict[JobKey, float | None] = {}
+        self._doubts = Doubts()
         self.status = PublisherStatus()
 
     def update(
@@ -60,12 +63,22 @@ class Publisher:
         failures = int(
             self._attempt("machine", lambda: write_machine(self._tree, self.site, machine, now_secs=now))
         )
+        self._doubts.look(
+            None,
+            shutdown_secs=machine.shutdown_secs,
+            promised_secs=machine.grace_secs,
+            now_secs=now,
+            was_known=True,
+        )
         present: set[JobKey] | None = None
         try:
             present = set(self._tree.published())
         except OSError as error:  # then remove nothing, but still try to write each job
             log.error("cannot publish: %s", error, extra={"what": "jobs"})
             failures += 1
+        else:
+            self._noted -= set(_known_to_have_left(roll, self._noted - present))
+        self._note_published(present)
         plan = plan_publication(roll, present or ())
         for reported in plan.write:
             key = reported.job.key
@@ -75,15 +88,24 @@ class Publisher:
                 failures += 1
             elif present is not None:
                 present.add(key)
+                self._note_published(present)  # a round over thousands of jobs takes many seconds
         for key in () if present is None else plan.remove:
             if self._change(key, roll, lambda key=key: self._remove(key)):  # type: ignore[misc]
                 failures += 1
             elif present is not None:
                 present.discard(key)
+                self._note_published(present)
         failures += self._attempt("staging", lambda: self._tree.sweep(before_secs=now - STALE_STAGING_SECS))
-        count = None if present is None else len(present)
-        count_failed = self.status.failures + failures
-        self.status = PublisherStatus(count, count_failed, self._hook_failures(), is_complete=not failures)
+        self.status = replace(
+            self.status,
+            failures=self.status.failures + failures,
+            hook_failures=self._hook_failures(),
+            is_complete=not failures,
+            doubts=self._doubts.count,
+        )
+
+    def _note_published(self, present: Collection[JobKey] | None) -> None:
+        self.status = replace(self.status, published=None if present is None else len(present))
 
     def take_withdrawn(self) -> dict[JobKey, float | None]:
         """Return the jobs whose epilog has been noticed since the last call, and when (epoch seconds).
@@ -142,6 +164,17 @@ class Publisher:
             self._withdrawn[job.key] = None if has_record else self._clock.now_secs()
             return
         shutdown_secs = drains.job_shutdown(job)
+        self._doubts.look(
+            job.key,
+            shutdown_secs=min(filter(None, (shutdown_secs, job.deadline_secs)), default=None),
+            promised_secs=self.site.terms(job).grace_secs,
+            start_secs=job.start_secs,
+            now_secs=self._clock.now_secs(),
+            was_known=job.key in self._noted,
+        )
+        text = format_record(
+            reported.job, reported_at_secs=reported.at_secs, start_source=reported.start_clock
+        )
         write_job(
             self._tree,
             job,
@@ -149,11 +182,8 @@ class Publisher:
             machine,
             reported_at_secs=reported.at_secs,
             shutdown_secs=shutdown_secs,
+            noted=text,
         )
-        text = format_record(
-            reported.job, reported_at_secs=reported.at_secs, start_source=reported.start_clock
-        )
-        self._tree.write_known(job.key, text)
         self._noted.add(job.key)
         if reported.source == job.key.batch_system:
             self._tree.note_answer(job.key, reported.at_secs)
@@ -161,6 +191,7 @@ class Publisher:
     def _remove(self, key: JobKey) -> None:
         self._tree.remove_job(key)
         self._noted.discard(key)
+        self._doubts.forget(key)
         log.info("job has ended: its directories are removed", extra={"job_id": key.job_id})
 
     @staticmethod
@@ -172,6 +203,14 @@ class Publisher:
             log.error("cannot publish: %s", error, extra={"what": what})
             return True
         return False
+
+
+def _known_to_have_left(roll: Roll, keys: Collection[JobKey]) -> Iterator[JobKey]:
+    """Yield jobs without directories whose notes prove nothing more by being gone: their ends are known."""
+    for key in keys:
+        found = roll.findings.get(key)
+        if found is None or found.presence is Presence.LEFT:
+            yield key
 
 
 def _with_swap_limit(job: Job, limit: int | None) -> Job:

@@ -129,8 +129,9 @@ class Site:
         terms = (keys.GRACE_SECS_JOB, keys.CPUFACTOR_LRMS, keys.SCRATCH_LIMIT_BYTES)
         stated = {key.name: self._stated(SETTINGS[key.name], partition) for key in terms}
         origins = {name: origin for name, (_, origin) in stated.items() if origin}
+        profile = Profile(self._stated("features.profile", partition)[0])
         folder, size = self._config.machine_scratch_dir, None
-        if folder is not None and self.profile is not Profile.OF_2016:
+        if folder is not None and profile is not Profile.OF_2016:
             try:
                 found = os.statvfs(folder)
                 size = found.f_blocks * found.f_frsize
@@ -142,6 +143,9 @@ class Site:
             cpu_factor=stated[keys.CPUFACTOR_LRMS.name][0],
             scratch_bytes_per_cpu=stated[keys.SCRATCH_LIMIT_BYTES.name][0],
             scratch_size_bytes=size,
+            profile=profile,
+            left_out=frozenset(self._stated("features.leave_out", partition)[0]),
+            shutdown_by_limit=self._stated("features.shutdown_by_limit", partition)[0],
             origins=origins,
         )
 

@@ -3,7 +3,9 @@
     ROOT/machinefeatures/KEY
     ROOT/jobfeatures/slurm-1234/KEY
     ROOT/jobstatus/slurm-1234/          owned by the job's user, who fills it
+    ROOT/jobfeatures/starter.4711       a link to such a folder, also in jobstatus; see `link_starters`
     ROOT/exports/slurm-1234             lines for a task prolog
+    ROOT/exports/slurm-1234@CLUSTER     its task prolog tells nothing: another cluster's job has the number
     ROOT/origins/slurm-1234             where the values come from; ROOT/origins/machine
     ROOT/drains/                        requests to shut down (private); see drainstore.py
     ROOT/records/slurm-1234.json        what a prolog knew of the job (private)
@@ -29,7 +31,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from jobfeatures.errors import UnsafePathError
 from jobfeatures.publish.files import (
@@ -40,6 +42,7 @@ from jobfeatures.publish.files import (
     exists,
     is_directory,
     is_untouched,
+    link_target,
     must_be_ours,
     owner_of,
     read_private,
@@ -71,6 +74,7 @@ from jobfeatures.system.privatefile import closing, opened, version_of
 
 SWEEP_ENTRIES = 10_000
 MAX_NOTE_BYTES = 64 * 1024
+STARTER = "starter."  # no job's directory has such a name: they contain a dash
 
 
 class FeatureTree(Folders):
@@ -112,6 +116,26 @@ class FeatureTree(Folders):
             owner = Owner(uid, gid) if uid and os.geteuid() == 0 else None
             self._make_directory(folder, staging, name, {}, owner)
 
+    def link_starters(self, key: JobKey, starters: Collection[int]) -> None:
+        """Let ``starter.PID`` lead to the job's directories for each of its starters, and no other process.
+
+        HTCondor's configuration can set a job's environment by its starter's process id, but not by its own.
+        """
+        target, wanted = key.directory_name, {f"{STARTER}{pid}" for pid in starters}
+        for each in (JOBS, STATUS):
+            with self.writing(each) as (folder, staging):
+                missing = {name for name in wanted if link_target(folder, name) != target}
+                if not missing and wanted:
+                    continue  # as nearly always; so none is left of another starter
+                links = [name for name in os.listdir(folder) if name.startswith(STARTER)]
+                for name in links:
+                    if name not in wanted and link_target(folder, name) == target:
+                        os.unlink(name, dir_fd=folder)
+                for name in missing:
+                    temporary = unique_name(name)
+                    os.symlink(target, temporary, dir_fd=staging)
+                    os.rename(temporary, name, src_dir_fd=staging, dst_dir_fd=folder)
+
     def make_token(self, key: JobKey) -> str:
         """Return the secret in a job's URLs; the first call for a job creates it."""
         name = key.directory_name
@@ -138,6 +162,16 @@ class FeatureTree(Folders):
         mode, owner = (0o644, None) if reader is None else (0o400, reader if os.geteuid() == 0 else None)
         with self.writing(folder_name) as (folder, staging):
             write_if_changed(folder, staging, key.directory_name, text.encode(), mode, owner)
+
+    def refuse(self, key: JobKey, cluster: str) -> None:
+        """Have the tasks of another cluster's job of this number be told nothing; see `accept`."""
+        with self.writing(EXPORTS) as (folder, staging):
+            write_if_changed(folder, staging, f"{key.directory_name}@{cluster}", b"")
+
+    def accept(self, key: JobKey, cluster: str) -> None:
+        """Forget that such a job was refused."""
+        with self.folder(EXPORTS) as folder, contextlib.suppress(FileNotFoundError):
+            os.unlink(f"{key.directory_name}@{cluster}", dir_fd=folder)
 
     def write_origins(self, key: JobKey | None, text: str) -> None:
         """Write where the values of a job, or of the machine, come from."""
@@ -199,6 +233,7 @@ class FeatureTree(Folders):
         name, found = key.directory_name, False
         self._drop_token(name)
         self.note_answer(key)
+        self.link_starters(key, ())
         with self.folder(STAGING) as staging:
             for each in (EXPORTS, URLS, JOBS, STATUS, ORIGINS):
                 with self.folder(each) as folder, contextlib.suppress(FileNotFoundError):
@@ -269,15 +304,14 @@ class FeatureTree(Folders):
         with self.folder(KNOWN) as folder:
             return exists(folder, f"{key.directory_name}.json")
 
-    def notes(self, key: JobKey) -> list[str]:
-        """Return the private notes on a job: what the daemon knew, then the prolog's record."""
+    def notes(self, key: JobKey) -> tuple[str, str]:
+        """Return the private notes on a job: what the daemon knew, and the prolog's record; empty: none."""
         found = []
         for each in (KNOWN, RECORDS):
             with self.folder(each) as folder:
                 content = read_private(folder, f"{key.directory_name}.json", MAX_NOTE_BYTES)
-            if content is not None:
-                found.append(content.decode("utf-8", "replace"))
-        return found
+            found.append((content or b"").decode("utf-8", "replace"))
+        return found[0], found[1]
 
     def known(self) -> list[str]:
         """Return what the daemon knew of all jobs. Raises OSError or UnsafePathError."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import pwd
+from dataclasses import replace
 
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.errors import ParseError
@@ -20,8 +20,11 @@ from jobfeatures.publish.files import Owner
 from jobfeatures.publish.site import Site
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.records.model import Job, JobKey, fill_unknown
+from jobfeatures.system.lookups import LookUps
 
 log = logging.getLogger(__name__)
+
+LATE_PROLOG_SECS = 300  # after what the batch system calls the start; a start further away is another run's
 
 
 def write_machine(tree: FeatureTree, site: Site, machine: Machine, *, now_secs: float) -> None:
@@ -39,30 +42,40 @@ def write_job(
     *,
     reported_at_secs: float,
     shutdown_secs: int | None = None,
+    noted: str | None = None,
 ) -> None:
     """Write a job's directories; `shutdown_secs` (epoch) is its own shutdown time if there is one.
 
-    What an earlier job of this id has provably left is removed first. Values that were published of this job
-    before fill those that are unknown now; they take precedence if reported later than `reported_at_secs`
-    (epoch, node's clock). Call it with the tree `locked` for the job.
+    `noted` is the daemon's note, which is written before anything is told: killed in between, the next daemon
+    would take that back. From it a start stays that of the prolog's record, which the job has read. What an
+    earlier job of this id has provably left is removed first. Values that were published of this job before
+    fill those that are unknown now; they take precedence if reported later than `reported_at_secs` (epoch,
+    node's clock). Call it with the tree `locked` for the job.
     """
-    note = read_note(tree, job.key)
+    known, record = (_read_note(text, job.key) for text in tree.notes(job.key))
+    note = known or record
     if note is not None and find_difference(note.job, job) is not None:
         tree.remove_job(job.key, keep_record=True)
     elif note is not None and (note.reported_at_secs or 0.0) > reported_at_secs:
         job = fill_unknown(note.job, job)
     elif note is not None:
         job = fill_unknown(job, note.job)
+    if noted is not None and record is not None and find_difference(record.job, job) is None:
+        job = _with_start_of(record.job, job)
+    if noted is not None:
+        tree.write_known(job.key, noted)
     terms = site.terms(job)
-    values = job_features(job, machine, profile=site.profile, terms=terms, shutdown_secs=shutdown_secs)
+    values = job_features(job, machine, terms=terms, shutdown_secs=shutdown_secs)
     gid = group_of(job.uid)
     owner = None
-    if site.profile is not Profile.OF_2016 and job.uid is not None:
+    if terms.profile is not Profile.OF_2016 and job.uid is not None:
         # "Owned by the user who is executing the original job"; the text of 2016 only allows it.
         owner = Owner(job.uid, gid)
     tree.write_job(job.key, values, owner)
     tree.make_status(job.key, job.uid, gid)
     write_exports(tree, job.key, job.uid, gid, site.access(job.partition))
+    if job.starters:
+        tree.link_starters(job.key, job.starters)
     sources = {keys.MAX_SWAP_BYTES.name: "its control group"}
     if job.key.batch_system in SYSTEMS:
         sources |= SYSTEMS[job.key.batch_system].key_sources
@@ -70,25 +83,27 @@ def write_job(
     tree.write_origins(job.key, format_origins(origins))
 
 
-def read_note(tree: FeatureTree, key: JobKey) -> Record | None:
-    """Return the note on a published job, the daemon's or else its prolog's."""
-    for text in tree.notes(key):
-        try:
-            return parse_record(text)
-        except ParseError as error:
-            log.warning("note on job %s cannot be read: %s", key.job_id, error)
-    return None
+def _read_note(text: str, key: JobKey) -> Record | None:
+    """Return a note on a published job."""
+    try:
+        return parse_record(text) if text else None
+    except ParseError as error:
+        log.warning("note on job %s cannot be read: %s", key.job_id, error)
+        return None
+
+
+def _with_start_of(first: Job, job: Job) -> Job:
+    """Return the job with the start that its prolog told, which is seconds late where no server told it."""
+    if None in (first.start_secs, job.start_secs) or first.restarts != job.restarts:
+        return job  # a prolog that tells no restart count may have what was known of the run before
+    is_same = abs((first.start_secs or 0) - (job.start_secs or 0)) <= LATE_PROLOG_SECS
+    return replace(job, start_secs=first.start_secs) if is_same else job
 
 
 def group_of(uid: int | None) -> int:
     """Return the user's primary group, or -1 (leave the group as it is) if it is unknown."""
-    try:
-        return -1 if uid is None else _group_of(uid)
-    except KeyError:
-        return -1
+    gid = None if uid is None else _GROUPS.get(uid)
+    return -1 if gid is None else gid
 
 
-@functools.lru_cache(maxsize=1024)
-def _group_of(uid: int) -> int:
-    """Look up a user once: many sites do so over the network, and jobs are written often."""
-    return pwd.getpwuid(uid).pw_gid
+_GROUPS = LookUps[int, int](lambda uid: pwd.getpwuid(uid).pw_gid)

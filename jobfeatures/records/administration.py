@@ -6,7 +6,7 @@ One record per answer of a batch system. Unknown values are None; entries missin
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from jobfeatures.errors import Rejected
@@ -117,7 +117,8 @@ class Reservations(Answer):
     reservations: tuple[Reservation, ...] = ()
 
 
-Named = TypeVar("Named", bound=Licence | Reservation | Requests)
+Named = TypeVar("Named", bound=Licence | Reservation)
+Counted = TypeVar("Counted", bound=Requests)
 
 
 def each_once(found: Iterable[Named], rejected: list[Rejected], source: str) -> tuple[Named, ...]:
@@ -127,3 +128,14 @@ def each_once(found: Iterable[Named], rejected: list[Rejected], source: str) -> 
         if kept.setdefault(each.name, each) is not each:
             rejected.append(Rejected(source, f"{type(each).__name__.lower()} is there twice", text=each.name))
     return tuple(kept.values())
+
+
+def added_up(found: Iterable[Counted]) -> tuple[Counted, ...]:
+    """Return requests, those of one name added up: Slurm says "nobody" of all users whose uid has no name."""
+    sums: dict[str, Counted] = {}
+    for each in found:
+        old = sums.setdefault(each.name, each)
+        if old is not each:
+            count, total_secs = old.count + each.count, old.total_secs + each.total_secs
+            sums[each.name] = replace(old, count=count, total_secs=total_secs)
+    return tuple(sums.values())

@@ -1,8 +1,8 @@
-"""Values put together: those of one key in a list; the sum and the largest of those known. Pure."""
+"""Values put together: those of one key in a list; sum, smallest and largest of those known. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable
 from typing import TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
@@ -22,6 +22,16 @@ def sum_known(values: Iterable[Number | None]) -> Number | None:
     """Return the sum of the values that are known, None if none is."""
     known = [value for value in values if value is not None]
     return sum(known[1:], known[0]) if known else None
+
+
+def sum_all(values: Collection[Number | None]) -> Number | None:
+    """Return the sum of the values, None if one of them is not known or there is none."""
+    return None if None in values else sum_known(values)
+
+
+def min_known(*values: Number | None) -> Number | None:
+    """Return the smallest of the values that are known, None if none is."""
+    return min((value for value in values if value is not None), default=None)
 
 
 def max_known(*values: Number | None) -> Number | None:

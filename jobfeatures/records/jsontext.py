@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from jobfeatures.errors import ParseError
+
+_BLANK = re.compile(r"[ \t\r\n\ufeff]*")
+_NEXT = re.compile(r"\n(?=\{)")
 
 
 def parse_object(text: str | bytes, *, source: str = "", line: int = 0) -> dict[str, Any]:
@@ -19,6 +24,34 @@ def parse_object(text: str | bytes, *, source: str = "", line: int = 0) -> dict[
     if not isinstance(found, dict):
         raise ParseError("not a JSON object", source=source, line=line, text=str(found)[:200])
     return found
+
+
+def parse_objects(text: str, *, source: str = "") -> Iterator[dict[str, Any] | ParseError]:
+    """Yield the objects of a text, one behind the other; an error for what is none, up to the next line's."""
+    import json
+
+    decoder = json.JSONDecoder(parse_constant=refuse)
+    place = _after_blanks(text, 0)
+    while place < len(text) or not text.strip():
+        fault = "not a JSON object"
+        try:
+            found, end = decoder.raw_decode(text, place)
+        except (ValueError, RecursionError) as error:
+            found, fault = None, f"not JSON ({error})"[:200]
+        if isinstance(found, dict):
+            yield found
+        else:
+            following = _NEXT.search(text, place + 1)
+            end = len(text) if following is None else following.end()
+            line = text.count("\n", 0, place) + 1
+            yield ParseError(fault, source=source, line=line, text=text[place : place + 200])
+        if (place := _after_blanks(text, end)) >= len(text):
+            return
+
+
+def _after_blanks(text: str, place: int) -> int:
+    match = _BLANK.match(text, place)
+    return place if match is None else match.end()
 
 
 def parse_own(text: str | bytes, *, source: str = "") -> dict[str, Any]:

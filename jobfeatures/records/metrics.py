@@ -5,7 +5,7 @@ The others are declared next to their collectors, in ``jobfeatures_exporter/scra
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 UNITS = (
@@ -23,7 +23,6 @@ class Metric:
     `name` ends with its unit and has no ``_total`` or ``_info``; `kind` is "gauge", "counter", "info",
     "histogram" or "summary" (quantiles only). `sums` says that a gauge's values may be added up over jobs, as
     those of counters always may. With `verbatim`, samples carry the name unchanged, as in another exporter.
-    `was` is a former name, under which it is also exposed for one release.
     """
 
     name: str
@@ -33,7 +32,6 @@ class Metric:
     unit: str = BY_NAME
     sums: bool = False
     verbatim: bool = False
-    was: str = ""
 
     def __post_init__(self) -> None:
         if self.unit == BY_NAME:
@@ -48,13 +46,6 @@ class Metric:
         return self.name + {"counter": "_total", "info": "_info"}.get(self.kind, "")
 
     @cached_property
-    def former(self) -> Metric | None:
-        """Return the declaration under the former name, None if there is none."""
-        meaning = f"The former name of {self.name}, which goes with the next release."
-        unit = self.unit if self.was.endswith(f"_{self.unit}") else ""
-        return replace(self, name=self.was, meaning=meaning, unit=unit, was="") if self.was else None
-
-    @cached_property
     def is_of_jobs(self) -> bool:
         """Return whether each of its series belongs to a job."""
         return self.label_names[:2] == JOB
@@ -67,10 +58,9 @@ def gauge(
     *,
     unit: str = BY_NAME,
     sums: bool = False,
-    was: str = "",
 ) -> Metric:
     """Return the declaration of a gauge."""
-    return Metric(name, "gauge", meaning, labels, unit, sums, was=was)
+    return Metric(name, "gauge", meaning, labels, unit, sums)
 
 
 def counter(name: str, meaning: str, labels: tuple[str, ...] = ()) -> Metric:
@@ -82,10 +72,11 @@ JOB_INFO = Metric(
     "batch_job",
     "info",
     "Owner and properties of the job. sluid and slot name its control group in Slurm and HTCondor; schedd: "
-    "HTCondor's; accounting: figures come from cgroup or processes. Unknown labels are empty.",
+    "HTCondor's; place: the container or the path that it is found in besides ordinary ones; accounting: "
+    "figures come from cgroup or processes. Unknown labels are empty.",
     (
         *(*JOB, "user", "uid", "account", "partition", "name", "array_job_id", "array_task_id", "het_job_id"),
-        *("sluid", "slot", "schedd", "accounting"),
+        *("sluid", "slot", "schedd", "place", "accounting"),
     ),
 )
 JOB_START = gauge("batch_job_start_time_seconds", "Start of the job.", JOB)
@@ -133,9 +124,7 @@ NODE_CPUS = gauge(
     "batch_node_allocatable_cpus",
     "CPUs available to jobs on this node: as configured, else by the batch system, else all online.",
 )
-NODE_READ_AT = gauge(
-    "batch_node_sample_timestamp_seconds", "Time of the latest sample.", was="batch_node_sample_time_seconds"
-)
+NODE_READ_AT = gauge("batch_node_sample_timestamp_seconds", "Time of the latest sample.")
 NODE_SHUTDOWN = gauge(
     "batch_node_shutdown_time_seconds",
     "Shutdown of the node, by who announced it: operator or a batch system.",

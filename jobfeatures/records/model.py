@@ -145,16 +145,21 @@ class Job:
     restarts: int | None = None
     allocated_gpus: int | None = None  # on this node
     gpus: tuple[str, ...] = ()  # on this node, as the batch system names them: index, minor number or UUID
+    gpu_devices: tuple[str, ...] = ()  # the same by the numbers of their device files, where these are told
     sluid: str | None = None  # Slurm's own unique id
+    cluster: str | None = None  # Slurm's name of it, as hooks are told
     schedd: str | None = None  # HTCondor's, where the job was submitted
     slot: str | None = None  # HTCondor's, where it runs
+    starters: frozenset[int] = frozenset()  # HTCondor's, on this node: process ids
     limit_end_secs: int | None = None  # when its wall limit ends it, as computed by the batch system
-    deadline_secs: int | None = None  # by which it must end, whenever it starts
+    deadline_secs: int | None = None  # by which it must have ended, whatever its limit; may be withdrawn
+    grace_secs: int | None = None  # least notice of such an end that its batch system gives
     ran_secs: int | None = None  # run time used of its wall limit before it was suspended
     total_nodes: int | None = None  # allocated, or requested while it is pending
     total_gpus: int | None = None  # over all nodes
     tasks: int = 1  # more than one for a pending array: the jobs that this record represents
     reason: str | None = None  # why it is not running, as the batch system words it
+    is_held: bool = False  # it waits until somebody releases it, whatever its reason says
     eligible_secs: int | None = None  # earliest time at which it may start
     priority: int | None = None
     reservation: str | None = None
@@ -273,7 +278,8 @@ class JobTable:
     proves nothing.
     `reported_secs` has the jobs that were reported at another time than `taken_at_secs`. `versions` identify
     the prolog records that jobs were read from. `node` is None if the source reports nothing about the node;
-    `node_problem` says why it could not be asked about the node although it reported jobs.
+    `node_problem` says why it could not be asked about the node although it reported jobs. `groupless` are
+    running jobs of which no control group is to be expected here.
     """
 
     source: str
@@ -287,6 +293,7 @@ class JobTable:
     gone: Mapping[JobKey, float] | None = None
     versions: Mapping[JobKey, Version] = field(default_factory=dict)
     clock_ahead_secs: float | None = None  # batch system's clock minus the node's, if reported
+    groupless: frozenset[JobKey] = frozenset()
 
     @classmethod
     def listed(
@@ -315,15 +322,20 @@ class JobTable:
 
 
 _UNKNOWN: Final[tuple[object, ...]] = (None, (), frozenset(), JobState.UNKNOWN)
-_OF_JOB: Final = tuple(each.name for each in fields(Job) if each.name != "limits")
+# A deadline that is no longer reported has been withdrawn.
+_OF_JOB: Final = tuple(each.name for each in fields(Job) if each.name not in {"limits", "deadline_secs"})
 _OF_LIMITS: Final = tuple(each.name for each in fields(Limits))
 
 
 def fill_unknown(job: Job, other: Job) -> Job:
     """Return `job` with its unknown fields taken from `other`."""
     changes: dict[str, object] = {}
+    wall_secs = job.limits.wall_secs
+    is_other_limit = wall_secs != other.limits.wall_secs and None not in (wall_secs, other.limits.wall_secs)
     for name in _OF_JOB:
         mine = getattr(job, name)
+        if name == "limit_end_secs" and is_other_limit:
+            continue  # it was the other limit's
         if mine in _UNKNOWN and (theirs := getattr(other, name)) != mine:
             changes[name] = theirs
     if job.limits != other.limits:

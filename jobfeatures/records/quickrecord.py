@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, fields, make_dataclass
+from functools import cache
 from itertools import repeat
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -44,10 +45,22 @@ def made_of_columns(cls: type[T], count: int, columns: Mapping[str, Iterable[Any
 
     Fields without a column get their default; each field needs a column or a default.
     """
-    made = [cls.__new__(cls) for _ in range(count)]
-    values = (columns.get(each.name) or repeat(each.default) for each in fields(cls))  # type: ignore[arg-type]
-    deque(map(cls._set_in_order, made, *values), 0)  # type: ignore[attr-defined]
+    kind: Any = cls
+    made = [*map(object.__new__, repeat(kind, count))]
+    known = {name: column for name, column in columns.items() if column and name in kind.__slots__}
+    deque(map(_setter_of(kind, (*known,)), made, *known.values()), 0)
     return made
+
+
+@cache
+def _setter_of(cls: Any, names: tuple[str, ...]) -> Callable[..., None]:
+    """Return a function that sets the named fields of a record in order, and the others to defaults."""
+    ways = {each.name: each.default for each in fields(cls)}
+    lines = [f" self.{name} = {name if name in names else 'ways_' + name}" for name in ways]
+    given: dict[str, Any] = {f"ways_{name}": default for name, default in ways.items()}
+    exec(f"def setter(self, {', '.join(names)}):\n" + "\n".join(lines), given)  # noqa: S102  # like dataclasses
+    setter: Callable[..., None] = given["setter"]
+    return setter
 
 
 def _made_again(cls: Any, values: tuple[Any, ...]) -> Any:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from jobfeatures.errors import ParseError, shown
@@ -30,7 +31,10 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The result of an instant query, and the server's warnings, such as that parts are missing."""
+    """The result of an instant query, and the server's warnings, such as that parts are missing.
+
+    Each sample of a range is one of `series`, those of one series in the order of time.
+    """
 
     series: tuple[Series, ...]
     warnings: tuple[str, ...] = ()
@@ -64,31 +68,38 @@ def _value(text: Any, source: str, line: int) -> float:
         raise ParseError("not a number", source=source, line=line, text=str(text)) from error
 
 
-def parse_vector(text: str, *, source: str = "") -> Answer:
+def parse_vector(text: str, *, source: str = "", kind: str = "vector") -> Answer:
     """Return the answer of ``/api/v1/query`` to an instant query.
 
     Source: https://prometheus.io/docs/prometheus/latest/querying/api/: ``{"status":"success","data":
     {"resultType":"vector","result":[{"metric":{"__name__":…,…},"value":[1435781451.781,"1"]},…]}}``.
-    Raises ParseError, with the server's message if it refused.
+    For a range of samples its `kind` is ``matrix``, with ``"values":[[1435781451.781,"1"],…]``. Raises
+    ParseError, with the server's message if it refused.
     """
     document = parse_object(text, source=source)
     if document.get("status") != "success":
         raise ParseError("the server refused", source=source, text=str(document.get("error", text)))
     data = document.get("data")
-    result = data.get("result") if isinstance(data, dict) and data.get("resultType") == "vector" else None
+    result = data.get("result") if isinstance(data, dict) and data.get("resultType") == kind else None
     if not isinstance(result, list):
-        raise ParseError("not a vector", source=source, field="data", text=str(data))
-    if len(result) > MAX_SERIES:
+        raise ParseError(f"not a {kind}", source=source, field="data", text=str(data))
+    series = tuple(islice(_all_of(result, source), MAX_SERIES + 1))
+    if len(series) > MAX_SERIES:
         raise ParseError(f"more than {MAX_SERIES} series", source=source, field="result")
     found = document.get("warnings")
     warnings = tuple(shown(str(each)) for each in found[:10]) if isinstance(found, list) else ()
-    return Answer(tuple(_series_of(each, source) for each in result), warnings)
+    return Answer(series, warnings)
 
 
-def _series_of(each: Any, source: str) -> Series:
-    metric = each.get("metric") if isinstance(each, dict) else None
-    value = each.get("value") if isinstance(each, dict) else None
-    if not isinstance(metric, dict) or not isinstance(value, list) or len(value) != 2:
-        raise ParseError("not a series", source=source, field="result", text=str(each))
-    labels = {name: text for name, text in metric.items() if isinstance(text, str)}
-    return Series(labels.pop("__name__", ""), labels, _value(value[1], source, 0))
+def _all_of(result: list[Any], source: str) -> Iterator[Series]:
+    for each in result:
+        metric = each.get("metric") if isinstance(each, dict) else None
+        values = each.get("values", [each.get("value")]) if isinstance(each, dict) else None
+        if not isinstance(metric, dict) or not isinstance(values, list):
+            raise ParseError("not a series", source=source, field="result", text=str(each))
+        labels = {name: text for name, text in metric.items() if isinstance(text, str)}
+        name = labels.pop("__name__", "")
+        for value in values:
+            if not isinstance(value, list) or len(value) != 2:
+                raise ParseError("not a series", source=source, field="result", text=str(each))
+            yield Series(name, labels, _value(value[1], source, 0))

@@ -7,12 +7,13 @@ import base64
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 
-from jobfeatures.errors import ConfigurationError, JobfeaturesError
+from jobfeatures.errors import ConfigurationError, JobfeaturesError, SourceError
 from jobfeatures.settings.flags import parse_duration_flag
 from jobfeatures.settings.resolve import URL
 from jobfeatures.settings.usage import Parser
-from jobfeatures.system.httpget import TIMEOUT_SECS, fetch_text
+from jobfeatures.system.httpget import TIMEOUT_SECS, HttpStatusError, TlsSpokenError, fetch_text
 from jobfeatures.system.privatefile import read_private
 
 MAX_SECRET_BYTES = 16384
@@ -20,18 +21,44 @@ MAX_SECRET_BYTES = 16384
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A server's URL, and what is needed to query it."""
+    """A server's URL, and what is needed to query it. `flag` is the one that named it, empty without."""
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     context: ssl.SSLContext | None = None
     timeout_secs: float = TIMEOUT_SECS
+    flag: str = ""
 
     def get(self, path: str = "", query: Mapping[str, str] | None = None) -> str:
         """Return the body of the answer to a GET request. Raises SourceError."""
-        return fetch_text(
-            self.url + path, query, headers=self.headers, context=self.context, timeout_secs=self.timeout_secs
-        )
+        url, secs = self.url + path, self.timeout_secs
+        try:
+            return fetch_text(url, query, headers=self.headers, context=self.context, timeout_secs=secs)
+        except SourceError as error:
+            if self.flag and (hint := self._hint(error)):
+                said = (
+                    f"{error} {hint[:1].upper()}{hint[1:]}"
+                    if str(error).endswith("?")
+                    else f"{error}; {hint}"
+                )
+                raise SourceError(said) from error.__cause__
+            raise
+
+    def _hint(self, error: SourceError) -> str:
+        """Return which flags help; empty if none does."""
+        flag = self.flag
+        if isinstance(error, TlsSpokenError):
+            there = self.url.replace("http:", "https:", 1)
+            return f"say {flag} {there}, and {flag}.ca-file for a certificate of your own"
+        if isinstance(error, HttpStatusError) and error.status == HTTPStatus.UNAUTHORIZED:
+            if "Authorization" in self.headers:
+                return "the password or token given is not the one it wants"
+            return f"it wants {flag}.user and {flag}.password-file, or {flag}.token-file"
+        if isinstance(error, HttpStatusError) and 300 <= error.status < 400:
+            return "give the address that it refers to: redirects are not followed"
+        if isinstance(error.__cause__, ConnectionRefusedError) and flag == "--prometheus":
+            return "figures of the past are in a Prometheus that scrapes the nodes: --prometheus names it"
+        return ""
 
 
 def add_access_flags(parser: argparse.ArgumentParser, flag: str) -> None:
@@ -66,7 +93,7 @@ def access_of(arguments: argparse.Namespace, flag: str, url: str) -> Access:
     except ValueError as error:
         raise ConfigurationError(flag, f"{error.args[0]}, not {url!r}") from None
     timeout_secs = parse_duration_flag(f"{flag}.timeout", given["timeout"])
-    return Access(address, _headers(given, flag), _context(given, flag, address), timeout_secs)
+    return Access(address, _headers(given, flag), _context(given, flag, address), timeout_secs, flag)
 
 
 def _headers(given: Mapping[str, str | None], flag: str) -> dict[str, str]:

@@ -13,7 +13,6 @@ from jobfeatures.settings.resolve import (
     POSITIVE_DURATION,
     Kind,
     settings_of,
-    warn_of_retired,
 )
 from jobfeatures.settings.usage import SETTINGS_TITLE, Parser
 
@@ -23,7 +22,7 @@ MAX_WORDS_CHARACTERS = 24  # of a choice's words, so that help fits into 80 colu
 def add_flags(parser: argparse.ArgumentParser, config: type[Any]) -> None:
     """Add ``--config.file``, ``--set`` and one flag for each setting; booleans also get a ``--no-`` form.
 
-    A class may name as `FOLDED` groups of settings, such as ``collector``, that help describes in a sentence.
+    A class's `FOLDED` maps a group of settings, such as ``collector``, to the sentence in --help for it.
     """
     # Values stay text here: `load_config` parses them, with the same error messages for every origin.
     settings = settings_of(config)
@@ -34,7 +33,7 @@ def add_flags(parser: argparse.ArgumentParser, config: type[Any]) -> None:
     group.add_argument(
         "--set",
         action=_Set,
-        const=(tuple(each.key for each in settings), getattr(config, "RETIRED", ())),
+        const=tuple(each.key for each in settings),
         metavar="KEY=VALUE",
         help="any setting, such as node.name=n1 (all: --help-all); may be repeated",
     )
@@ -53,11 +52,6 @@ def add_flags(parser: argparse.ArgumentParser, config: type[Any]) -> None:
             )
         else:
             group.add_argument(each.flag, dest=each.key, metavar=_metavar(each.kind), help=text)
-    for key, kind in getattr(config, "RETIRED", {}).items():
-        name = key.replace("_", "-")
-        names, count = ((name, f"no-{name}"), 0) if kind is BOOLEAN else ((name,), None)
-        flags = [f"--{each}" for each in names]
-        group.add_argument(*flags, action=_Retired, nargs=count, help=argparse.SUPPRESS)
     if isinstance(parser, Parser):
         parser.show_later(each.key for each in settings if not each.is_common)
         parser.folded = getattr(config, "FOLDED", {})
@@ -80,19 +74,9 @@ class _Set(argparse.Action):
         key, equals, text = value.partition("=")
         if not equals:
             parser.error(f"--set: must be KEY=VALUE, not {shown(value)}")
-        known, retired = self.const
-        if key in retired:
-            warn_of_retired(f"--set {key}")
-        elif key not in known:
-            parser.error(f"--set: there is no setting {shown(key)}{nearest(key, known)}")
+        if key not in self.const:
+            parser.error(f"--set: there is no setting {shown(key)}{nearest(key, self.const)}")
         setattr(namespace, key, text)
-
-
-class _Retired(argparse.Action):
-    """The flag of a setting that an earlier release had."""
-
-    def __call__(self, _parser: object, _namespace: object, _value: object, flag: str | None = None) -> None:
-        warn_of_retired(str(flag))
 
 
 def _metavar(kind: Kind) -> str:

@@ -47,11 +47,6 @@ def variable_of(key: str) -> str:
     return "JOBFEATURES_" + key.replace(".", "_").upper()
 
 
-def warn_of_retired(origin: str) -> None:
-    """Log that something is no setting any more: of a class, what its ``RETIRED`` has, with former kinds."""
-    log.warning("%s: is no setting any more; it is ignored", origin)
-
-
 class Setting(NamedTuple):
     """One setting, for parsers and documentation."""
 
@@ -286,8 +281,11 @@ def choice(*allowed: str) -> Kind:
     return Kind("|".join(allowed), parse)
 
 
-def words(*allowed: str) -> Kind:
-    """Return a kind whose value is a list of these words: a TOML list, or text separated by commas."""
+def words(*allowed: str, of: str = "") -> Kind:
+    """Return a kind whose value is a list of these words: a TOML list, or text separated by commas.
+
+    `of` says in help what they are, where they are many.
+    """
 
     def parse(value: Any) -> tuple[str, ...]:
         found = value.split(",") if isinstance(value, str) else value
@@ -299,7 +297,7 @@ def words(*allowed: str) -> Kind:
             raise ValueError(f"must be some of {', '.join(allowed)}", nearest(unknown[0], allowed))
         return tuple(dict.fromkeys(found))
 
-    return Kind("list of " + "|".join(allowed), parse)
+    return Kind(f"list of {of or '|'.join(allowed)}", parse)
 
 
 # --- reading settings --------------------------------------------------------
@@ -333,12 +331,6 @@ def load_config(
             chosen[group.field_name] = _parse_tables(group, found, document, strict)
         values = dict(flatten(document.table))
     known = settings_of(config)
-    retired = frozenset(getattr(config, "RETIRED", ()))
-    for key in sorted(retired if strict else ()):  # hooks, run at each job, leave the warning to the daemon
-        if document is not None and values.pop(key, None) is not None:
-            warn_of_retired(document.place(*key.split(".")))
-        if variable_of(key) in environ:
-            warn_of_retired(variable_of(key))
     if strict and document is not None:
         unknown = sorted(set(values) - {each.key for each in known})
         if unknown:

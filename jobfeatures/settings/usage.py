@@ -20,7 +20,7 @@ class VersionAction(argparse.Action):
         """Print and end the program."""
         from jobfeatures.version import format_version  # hooks do not need it
 
-        print(format_version(parser.prog))
+        print(format_version(parser.prog), flush=True)
         parser.exit(0)
 
 
@@ -28,7 +28,7 @@ class _HelpAll(argparse.Action):
     """``--help-all``: help with every flag."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_arguments: object) -> None:
-        print(cast(Parser, parser).format_help(everything=True), end="")
+        print(cast(Parser, parser).format_help(everything=True), end="", flush=True)
         parser.exit(0)
 
 

@@ -10,6 +10,8 @@ input of a formula is missing, its result is unknown (None), not a smaller figur
 from __future__ import annotations
 
 import enum
+import math
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -187,16 +189,41 @@ def compute_expected_end(
     return min(limits, default=None), Basis.ESTIMATED
 
 
+class IdleCpus:
+    """The CPU time that stays idle while jobs end and none starts: what no running job has, integrated.
+
+    `jobs` are CPUs and seconds until the end, infinite if it has none. Jobs may share CPUs: these are idle
+    once the jobs that still run have fewer than `total_cpus`.
+    """
+
+    def __init__(self, total_cpus: int, jobs: Iterable[tuple[int, float]]) -> None:
+        ordered = sorted(jobs, key=lambda job: job[1])
+        free = total_cpus - sum(cpus for cpus, _ in ordered)
+        self._ends, self._cpus, self._core_secs = [0.0], [max(0, free)], [0.0]
+        for cpus, end_secs in ordered:
+            if math.isinf(end_secs):
+                break
+            free += cpus
+            self._core_secs.append(self.until(max(0.0, end_secs)))
+            self._ends.append(max(0.0, end_secs))
+            self._cpus.append(max(0, free))
+
+    def until(self, after_secs: float) -> float:
+        """Return the core seconds from now until `after_secs` from now."""
+        after_secs = max(0.0, after_secs)
+        at = bisect_right(self._ends, after_secs) - 1
+        return self._core_secs[at] + self._cpus[at] * (after_secs - self._ends[at])
+
+
 def compute_node_draining_waste(
     jobs: Sequence[NodeJob], *, total_cpus: int | None, now_secs: float
 ) -> Waste | None:
     """Return the CPU seconds that would stay idle if the node drained from now to its last job's end.
 
-        Σ waste_j + Σ allocated_j × (last_end − end_j) + (total − Σ allocated_j) × (last_end − now)
+        Σ waste_j + ∫ from now to last_end: max(0, total − Σ over jobs that still run: allocated_j) dt
 
-    waste_j is each job's own draining waste, see `cap_waste`. An end in the past counts as now
-    and marks the result overdue. If jobs share CPUs, the last term is at least 0.
-    None if any job's end, allocation or own waste is unknown, or `total_cpus` is.
+    waste_j is each job's own draining waste, see `cap_waste`. An end in the past counts as now and marks the
+    result overdue. None if any job's end, allocation or own waste is unknown, or `total_cpus` is.
     """
     if total_cpus is None:
         return None
@@ -207,13 +234,11 @@ def compute_node_draining_waste(
     for job in jobs:
         if job.end_secs is None or job.allocated_cpus is None or job.draining is None:
             return None
-        ends.append((job.allocated_cpus, max(now_secs, job.end_secs)))
+        ends.append((job.allocated_cpus, max(0.0, job.end_secs - now_secs)))
         wastes.append(job.draining)
         bases += [job.draining.basis, job.end_basis]
         overdue = overdue or job.end_secs < now_secs or job.draining.overdue
-    last_end = max((end for _, end in ends), default=now_secs)
-    unallocated = max(0, total_cpus - sum(cpus for cpus, _ in ends))
-    idle = sum(cpus * (last_end - end) for cpus, end in ends) + unallocated * (last_end - now_secs)
+    idle = IdleCpus(total_cpus, ends).until(max((end for _, end in ends), default=0.0))
     return Waste(sum(each.core_secs for each in wastes) + idle, combine_bases(bases), overdue)
 
 

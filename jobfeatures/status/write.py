@@ -147,6 +147,8 @@ class _Folder:
             if key.name in values:
                 if key.name not in files:
                     files[key.name] = self.make(key.name)
+                elif self.read(files[key.name], key.name) == values[key.name]:
+                    continue  # a file's time is that of its last change: see `jobfeatures report`
                 _overwrite(files[key.name], values[key.name])
             elif files.pop(key.name, None) is not None:
                 with contextlib.suppress(FileNotFoundError):

@@ -70,10 +70,14 @@ def run_command(
 
 def ask_command(argv: Sequence[str], **bounds: Any) -> str:
     """Return the output of a program that must exit with 0; see `run_command`. Raises SourceError."""
-    output = run_command(argv, **bounds)
+    return checked(argv[0], run_command(argv, **bounds)).stdout.decode("utf-8", "replace")
+
+
+def checked(name: str, output: CommandOutput) -> CommandOutput:
+    """Return the output of a command that exited with 0. Raises SourceError."""
     if output.status != 0:
-        raise SourceError(f"{argv[0]}: no answer (status {output.status}): {first_line(output.stderr)}")
-    return output.stdout.decode("utf-8", "replace")
+        raise SourceError(f"{name}: no answer (status {output.status}): {first_line(output.stderr)}")
+    return output
 
 
 def _talk(

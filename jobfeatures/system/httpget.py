@@ -12,13 +12,16 @@ import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from http.client import (
+    BadStatusLine,
     HTTPConnection,
     HTTPException,
     HTTPMessage,
     HTTPResponse,
     HTTPSConnection,
     IncompleteRead,
+    RemoteDisconnected,
 )
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -28,6 +31,13 @@ from jobfeatures.errors import SourceError, shown
 TIMEOUT_SECS = 30.0
 MAX_BYTES = 256 * 2**20
 MAX_ERROR_BYTES = 65536
+HANDSHAKE_SECS = 2.0
+UNKNOWN_ISSUER = {2, 18, 19, 20, 21}  # X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT, …_SELF_SIGNED_CERT …
+TLS_SPOKEN = "TLS is spoken there: https:// instead of http://?"
+
+
+class TlsSpokenError(SourceError):
+    """An http address at which TLS is spoken."""
 
 
 class HttpStatusError(SourceError):
@@ -94,8 +104,25 @@ class Server:
         except IncompleteRead:
             raise SourceError(f"{self.name}: the answer broke off") from None
         except (OSError, HTTPException, ValueError) as error:
+            if isinstance(error, (ConnectionError, BadStatusLine)) and self.speaks_tls():
+                raise TlsSpokenError(f"{self.name}: {TLS_SPOKEN}") from error
             raise SourceError(f"{self.name}: {_reason(error)}") from error
+        if answer.status == HTTPStatus.BAD_REQUEST and self.speaks_tls():  # as Go, nginx and Apache tell it
+            raise TlsSpokenError(f"{self.name}: {TLS_SPOKEN}")
         return Response(answer.status, body, answer.reason, answer.headers)
+
+    def speaks_tls(self) -> bool:
+        """Return whether an http address completes a handshake; nothing else is sent to whoever it is."""
+        if self._scheme != "http":
+            return False
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        try:
+            with socket.create_connection((self._host, self._port or 80), HANDSHAKE_SECS) as raw:
+                context.wrap_socket(raw).close()
+        except OSError:
+            return False
+        return True
 
     def _connection(self, timeout_secs: float, context: ssl.SSLContext | None) -> HTTPConnection:
         if self._scheme == "unix":
@@ -160,10 +187,12 @@ class _UnixConnection(HTTPConnection):
 def _reason(error: Exception) -> str:
     """Return why there was no answer, and what to look at."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        hint = "; name its CA (ca-file)" if "issuer" in error.verify_message else ""
+        hint = "; name its CA (ca-file)" if error.verify_code in UNKNOWN_ISSUER else ""
         return f"its certificate is refused: {error.verify_message}{hint}"
     if isinstance(error, ssl.SSLError) and error.reason == "WRONG_VERSION_NUMBER":
         return "no TLS is spoken there: http:// instead of https://?"
+    if isinstance(error, BadStatusLine) and not isinstance(error, RemoteDisconnected):
+        return f"no HTTP is spoken there: {shown(str(error))}"
     reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
     if isinstance(error, ConnectionRefusedError):
         return f"{reason}; does it run there?"

@@ -79,9 +79,18 @@ class Inotify:
         """Remove a watch; do nothing if it has ended by itself."""
         _libc.inotify_rm_watch(self._inotify, watch)
 
-    def wait(self, timeout_secs: float) -> None:
-        """Wait for an event, a `wake` or the timeout."""
-        self._poll.poll(max(0.0, timeout_secs) * 1000)
+    def wait(self, timeout_secs: float, other: Inotify | None = None) -> bool:
+        """Wait for an event, a `wake`, an event of the `other` instance or the timeout.
+
+        Return whether the other has an event.
+        """
+        theirs = -1 if other is None else other._inotify  # noqa: SLF001
+        if theirs >= 0:
+            self._poll.register(theirs, select.POLLIN)
+        ready = self._poll.poll(max(0.0, timeout_secs) * 1000)
+        if theirs >= 0:
+            self._poll.unregister(theirs)
+        return any(descriptor == theirs for descriptor, _ in ready)
 
     def notices(self) -> Iterator[Notice]:
         """Yield the pending events, without waiting."""

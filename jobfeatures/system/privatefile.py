@@ -6,7 +6,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from jobfeatures.errors import ParseError, UnsafePathError
 
@@ -25,14 +25,19 @@ def read_bounded(path: str, max_bytes: int) -> tuple[bytes, os.stat_result]:
         return bytes(content), found
 
 
-def read_owned(path: str, owners: Collection[int], max_bytes: int) -> tuple[bytes, int]:
+def read_owned(
+    path: str,
+    owners: Collection[int],
+    max_bytes: int,
+    read: Callable[[str, int], tuple[bytes, os.stat_result]] = read_bounded,
+) -> tuple[bytes, int]:
     """Return a regular file's content and owner.
 
     Raises OSError, EPERM if its owner is none of `owners` or others may write it.
     """
     content, found = b"", os.lstat(path)
     if _is_owned(found, owners):
-        content, found = read_bounded(path, max_bytes)
+        content, found = read(path, max_bytes)
     if not _is_owned(found, owners):  # of the file that was read: another one may have taken its place
         raise PermissionError(errno.EPERM, "not a plain file of those who may write it", path)
     return content, found.st_uid

@@ -52,7 +52,7 @@ hook_job=$JOB_ID
 
 # tell_job: append the prepared lines, without "export", to the file of the job's environment variables
 tell_job() {
-  local exports=$hook_root/exports/gridengine-$hook_job environment=$folder/environment lines=0 line
+  local exports=$hook_root/exports/gridengine-$hook_job environment=$folder/environment lines=0 line no_proxy='' NO_PROXY='' old
   if ! [ -f "$environment" ] || [ -L "$environment" ]; then
     hook_say err "is not told where its features are"
     return
@@ -63,10 +63,29 @@ tell_job() {
       "JOBSTATUS=$hook_root/jobstatus/gridengine-$hook_job" >>"$environment"
     return
   fi
+  while IFS= read -r line; do
+    case $line in
+    no_proxy=*) no_proxy=${line#*=} ;;
+    NO_PROXY=*) NO_PROXY=${line#*=} ;;
+    esac
+  done 2>/dev/null <"$environment"
   while [ "$lines" -lt 16 ] && { IFS= read -r line || [ -n "$line" ]; }; do
     lines=$((lines + 1))
     case $line in
     *[[:cntrl:]]*) ;;
+    'export no_proxy='* | 'export NO_PROXY='*) # what the job has stays; programs read either, and some only the first that is set
+      case $line in
+      *no_proxy=*) old=${no_proxy:-$NO_PROXY} ;;
+      *) old=${NO_PROXY:-$no_proxy} ;;
+      esac
+      case ,$old, in
+      *[[:cntrl:]]*) continue ;;
+      ,\*, | *",${line#*=},"*) ;;
+      *) old=${old:+$old,}${line#*=} ;;
+      esac
+      line=${line#export }
+      printf '%s\n' "${line%%=*}=$old" || return
+      ;;
     'export MACHINEFEATURES='* | 'export JOBFEATURES='* | 'export JOBSTATUS='* | \
       'export MACHINEFEATURES_URL='* | 'export JOBFEATURES_URL='* | 'export JOBSTATUS_URL='*)
       printf '%s\n' "${line#export }" || return

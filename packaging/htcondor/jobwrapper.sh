@@ -3,6 +3,7 @@
 # condor_starter runs it as the job's user, in the job's environment. The exporter's daemon publishes
 # the features when the job's scratch directory appears; we wait a short time for its export lines. If
 # no daemon publishes, the features go into the scratch directory. Whatever fails, the job is started.
+# A wrapper has a price: HTCondor holds a job whose program cannot be started, and behind one it ends.
 # All work is done in a subshell, since variables set here could be in the job's environment.
 _jobfeatures_lines=$(
   exec </dev/null 2>/dev/null # the streams are the job's
@@ -20,7 +21,7 @@ _jobfeatures_lines=$(
       *[[:cntrl:]]*) ;;
       'export MACHINEFEATURES='* | 'export JOBFEATURES='* | 'export JOBSTATUS='* | \
         'export MACHINEFEATURES_URL='* | 'export JOBFEATURES_URL='* | 'export JOBSTATUS_URL='* | \
-        'export APPTAINER_BIND='* | 'export SINGULARITY_BIND='*)
+        'export APPTAINER_BIND='* | 'export SINGULARITY_BIND='* | 'export no_proxy='* | 'export NO_PROXY='*)
         printf '%s\n' "${line#export }" ;;
       esac
     done <"$1"
@@ -57,14 +58,16 @@ _jobfeatures_lines=$(
 )
 
 while IFS= read -r _jobfeatures_line; do
-  case $_jobfeatures_line in # what the job binds already stays
+  case $_jobfeatures_line in # what the job has already stays
   APPTAINER_BIND=*) _jobfeatures_old=${APPTAINER_BIND:-} ;;
   SINGULARITY_BIND=*) _jobfeatures_old=${SINGULARITY_BIND:-} ;;
+  no_proxy=*) _jobfeatures_old=${no_proxy:-${NO_PROXY:-}} ;; # programs read either, and some only the first that is set
+  NO_PROXY=*) _jobfeatures_old=${NO_PROXY:-${no_proxy:-}} ;;
   *) _jobfeatures_old= ;;
   esac
   case ,$_jobfeatures_old, in
   ,,) ;;
-  *",${_jobfeatures_line#*=},"*) continue ;;
+  ,\*, | *",${_jobfeatures_line#*=},"*) _jobfeatures_line=${_jobfeatures_line%%=*}=$_jobfeatures_old ;;
   *) _jobfeatures_line=${_jobfeatures_line%%=*}=$_jobfeatures_old,${_jobfeatures_line#*=} ;;
   esac
   # shellcheck disable=SC2163  # the line is NAME=value
@@ -74,8 +77,4 @@ $_jobfeatures_lines
 END
 unset _jobfeatures_lines _jobfeatures_line _jobfeatures_old
 
-# HTCondor attributes an error in this file to the wrapper, and not to the job.
-if [ -n "${_CONDOR_WRAPPER_ERROR_FILE:-}" ] && ! command -v "$1" >/dev/null; then
-  printf 'cannot start %s\n' "$1" >"$_CONDOR_WRAPPER_ERROR_FILE"
-fi
 exec "$@"

@@ -24,6 +24,14 @@ if [ -n "${LSB_JOBID:-}" ]; then
         'export MACHINEFEATURES_URL='*) export MACHINEFEATURES_URL="$_value" ;;
         'export JOBFEATURES_URL='*) export JOBFEATURES_URL="$_value" ;;
         'export JOBSTATUS_URL='*) export JOBSTATUS_URL="$_value" ;;
+        'export NO_PROXY='*) # and no_proxy: programs read either, and some only the first that is set
+          _old=${NO_PROXY:-${no_proxy:-}}
+          case ,$_old, in ,\*, | *",$_value,"*) ;; *) _old=${_old:+$_old,}$_value ;; esac
+          export NO_PROXY="$_old"
+          _old=${no_proxy:-$_old}
+          case ,$_old, in ,\*, | *",$_value,"*) ;; *) _old=${_old:+$_old,}$_value ;; esac
+          export no_proxy="$_old"
+          ;;
         esac
       done 2>/dev/null <"$_lines"
     else
@@ -33,9 +41,9 @@ if [ -n "${LSB_JOBID:-}" ]; then
     ;;
   esac
 fi
-unset _key _root _lines _count _line _value
+unset _key _root _lines _count _line _value _old
 [ "$#" -gt 0 ] || exit 0
-if [ -f "$1" ] && ! [ -x "$1" ]; then # a script that is not executable, to be read by a shell
-  exec /bin/sh "$@"
-fi
+case $1 in # LSF's own file with the job's commands, to be read by a shell; a user's program fails as it would alone
+"${LSB_JOBFILENAME:-}"*) [ ! -f "$1" ] || [ -x "$1" ] || exec /bin/sh "$@" ;;
+esac
 exec "$@"

@@ -31,7 +31,10 @@ hook_job=${OAR_JOB_ID:-?}
 if [ "$action" = publish ]; then
   export OAR_USER=${2-}
   [ $# -lt 6 ] || export OAR_JOB_WALLTIME_SECONDS=$4 OAR_JOB_NAME=$5 OAR_PROJECT_NAME=$6
-  printf -v OAR_HOOK_START '%(%s)T' -1
+  # the time of the file that the daemon reads, too
+  variables=${3%/*}/${OAR_USER}_$OAR_JOB_ID.env
+  [ ! -f "$variables" ] || [ -L "$variables" ] || OAR_HOOK_START=$(stat -c %Y -- "$variables")
+  [ -n "${OAR_HOOK_START-}" ] || printf -v OAR_HOOK_START '%(%s)T' -1
   # the directory service may be stuck: wait for id's answer only, not for its end
   read -r -t 1 OAR_HOOK_UID < <(timeout -s KILL 1 id -u -- "$OAR_USER")
   if [ -f "${3-}" ] && [ ! -L "$3" ]; then

@@ -26,6 +26,7 @@ SETTINGS = {"command": None, "timeout_secs": 2, "features_root": "/run/jobfeatur
 VARIABLES = tuple(
     name + suffix for suffix in ("", "_URL") for name in ("MACHINEFEATURES", "JOBFEATURES", "JOBSTATUS")
 )
+NO_PROXY = ("no_proxy", "NO_PROXY")  # programs read either, and some only the first that is set
 MAX_CHARACTERS = 100000  # of a variable for the command; the kernel allows 131072 bytes
 MAX_REQUEST_CHARACTERS = 65536  # of a variable in a request to the daemon
 MAX_EXPORTS_BYTES = 4096
@@ -196,9 +197,22 @@ def read_exports(job_id, settings):
     for line in lines:
         variable, equals, value = line.partition("=")
         variable = variable.partition(" ")[2] if variable.startswith("export ") else ""
-        if equals and variable in VARIABLES and value.isprintable():
+        if equals and variable in VARIABLES + NO_PROXY and value.isprintable():
             found[variable] = value
     return found
+
+
+def tell(environment, exports):
+    """Set a task's variables; the hosts that the job asks without a proxy stay, before ours.
+
+    In values of PBS's environment a comma has a backslash: without it, it ends the variable.
+    """
+    old = {name: environment[name].replace("\\,", ",") for name in NO_PROXY if environment.get(name)}
+    for name, ours in exports.items():
+        hosts = old.get(name) or next(iter(old.values()), "") if name in NO_PROXY else ""
+        is_among = hosts == "*" or "," + ours + "," in "," + hosts + ","
+        value = ",".join(filter(None, (hosts, "" if is_among else ours)))
+        environment[name] = value.replace(",", "\\,")
 
 
 def printable(foreign):
@@ -220,8 +234,7 @@ def main():
         if event.type == pbs.EXECJOB_BEGIN:
             run("publish", job_id, describe(event.job), settings)
         elif event.type == pbs.EXECJOB_LAUNCH:
-            for name, value in read_exports(job_id, settings).items():
-                event.env[name] = value
+            tell(event.env, read_exports(job_id, settings))
         elif event.type == pbs.EXECJOB_END:
             run("remove", job_id, {}, settings)
     except Exception as error:  # noqa: BLE001  # no error of ours may stop the job

@@ -12,7 +12,9 @@ case ${0##*/} in
 jobwrapper.sh) exec "$@" ;;
 jobstarter.sh)
   [ "$#" -gt 0 ] || exit 0
-  [ ! -f "$1" ] || [ -x "$1" ] || exec /bin/sh "$@" # as the job starter itself does
+  case $1 in # as the job starter itself does
+  "${LSB_JOBFILENAME:-}"*) [ ! -f "$1" ] || [ -x "$1" ] || exec /bin/sh "$@" ;;
+  esac
   exec "$@"
   ;;
 esac

@@ -13,7 +13,7 @@ job=$SLURM_JOB_ID
 # Every task of a heterogeneous job gets the number of its first component. Its own number is in the path of
 # our control group, made by slurmstepd; without groups, it is the first one with export lines on this node.
 if [[ ${SLURM_HET_SIZE:-} =~ ^[1-9][0-9]{0,3}$ && $job =~ ^[1-9][0-9]{0,9}$ ]]; then
-  group='^[^:]*:[^:]*:/(slurm[^/]*/uid_[0-9]+|system\.slice/[^/]*slurmstepd\.scope)/job_([0-9]+)(/|$)'
+  group='^[^:]*:[^:]*:/(slurm[^/]*/uid_[0-9]+|[^/]+\.slice/[^/]*slurmstepd\.scope)/job_([0-9]+)(/|$)'
   for ((number = job; number < SLURM_JOB_ID + SLURM_HET_SIZE; number++)); do
     [ -f "$root/exports/slurm-$number" ] && job=$number && break
   done
@@ -22,6 +22,7 @@ if [[ ${SLURM_HET_SIZE:-} =~ ^[1-9][0-9]{0,3}$ && $job =~ ^[1-9][0-9]{0,9}$ ]]; 
   done 2>/dev/null </proc/self/cgroup
 fi
 exports=$root/exports/slurm-$job
+[ -e "$exports@${SLURM_CLUSTER_NAME:-}" ] && exit 0 # another cluster's job has this number here
 if [ -f "$exports" ] && [ -r "$exports" ]; then
   lines=0
   while [ "$lines" -lt 16 ] && { IFS= read -r line || [ -n "$line" ]; }; do
@@ -30,12 +31,16 @@ if [ -f "$exports" ] && [ -r "$exports" ]; then
     *[[:cntrl:]]*) ;;
     'export MACHINEFEATURES='* | 'export JOBFEATURES='* | 'export JOBSTATUS='* | \
       'export MACHINEFEATURES_URL='* | 'export JOBFEATURES_URL='* | 'export JOBSTATUS_URL='*) printf '%s\n' "$line" ;;
-    'export APPTAINER_BIND='* | 'export SINGULARITY_BIND='*) # what the job binds already stays
+    'export APPTAINER_BIND='* | 'export SINGULARITY_BIND='* | 'export no_proxy='* | 'export NO_PROXY='*) # what the job has stays
       name=${line%%=*} ours=${line#*=}
       name=${name#export }
       old=${!name}
+      case $name in # programs read either, and some only the first that is set
+      no_proxy | NO_PROXY) old=${old:-${no_proxy:-$NO_PROXY}} ;;
+      esac
       case ,$old, in
-      *[[:cntrl:]]* | *",$ours,"*) ;;
+      *[[:cntrl:]]*) ;;
+      ,\*, | *",$ours,"*) [ "$old" = "${!name}" ] || printf '%s\n' "export $name=$old" ;;
       *) printf '%s\n' "export $name=${old:+$old,}$ours" ;;
       esac
       ;;

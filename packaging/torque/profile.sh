@@ -20,9 +20,18 @@ if [ -n "${PBS_JOBID:-}" ] && [ -n "${PBS_ENVIRONMENT:-}" ]; then
           'export MACHINEFEATURES_URL='* | 'export JOBFEATURES_URL='* | 'export JOBSTATUS_URL='*)
           export "${_line#export }"
           ;;
+        'export NO_PROXY='*) # and no_proxy: programs read either, and some only the first that is set
+          _hosts=${_line#*=}
+          _old=${NO_PROXY:-${no_proxy:-}}
+          case ,$_old, in ,\*, | *",$_hosts,"*) ;; *) _old=${_old:+$_old,}$_hosts ;; esac
+          export NO_PROXY="$_old"
+          _old=${no_proxy:-$_old}
+          case ,$_old, in ,\*, | *",$_hosts,"*) ;; *) _old=${_old:+$_old,}$_hosts ;; esac
+          export no_proxy="$_old"
+          ;;
         esac
       done <"$_root/exports/torque-$_jobfeatures"
-      unset _line
+      unset _line _hosts _old
     elif [ "${_jobfeatures#*[!0-9%BD-]}" = "$_jobfeatures" ]; then
       export MACHINEFEATURES="$_root/machinefeatures" JOBFEATURES="$_root/jobfeatures/torque-$_jobfeatures"
       export JOBSTATUS="$_root/jobstatus/torque-$_jobfeatures"

@@ -1,4 +1,4 @@
-"""What 10,000 nodes cost the controller role that they ask, and what they cost slurmctld without and with it.
+"""What 10,000 nodes cost the controller role that they ask (slurmctld: see bench_slurmctld.py).
 
 The daemon runs as in production, with TLS, on stand-ins for squeue and scontrol that print `--nodes` nodes with
 `--jobs` constructed jobs each. Ways:
@@ -8,12 +8,10 @@ asking         after its start: until the first answer is known, CPU and memory 
 nodes          each node asks once over a connection of its own, spread over `--spread` seconds, then again with
                the ETag that it got: answers by status, requests a second, the daemon's CPU a request
 held           all nodes' connections open at once, silent: the daemon's descriptors and memory
-slurmctld      with `--slurm` (SLURM_CONF of a running Slurm with jobs): `sdiag` around direct questions of one node
-               about `--jobs` jobs and itself, and around one round of the controller role
 
 The clients run in this process: on few cores they compete with the daemon for them.
 
-Usage: python tests/benchmarks/bench_controller.py [--nodes 10000] [--jobs 16] [--spread 60] [--slurm]
+Usage: python tests/benchmarks/bench_controller.py [--nodes 10000] [--jobs 16] [--spread 60]
 """
 
 from __future__ import annotations
@@ -38,12 +36,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from jobfeatures.batch.controller.protocol import make_token
-from jobfeatures.batch.slurm.answers import Scontrol
-from jobfeatures.batch.slurm.clustersource import SlurmCluster
-from jobfeatures.batch.slurm.source import SlurmSource
-from jobfeatures.config import Config
-from jobfeatures.records.model import JobKey
-from jobfeatures.system.clock import SystemClock
 
 SECRET = b"0123456789abcdef" * 4
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -154,7 +146,7 @@ class Daemon:
                 "--no-collector.schedule",
             ),
             *("--controller.listen", "127.0.0.1:0", "--controller.secret-file", f"{folder}/secret"),
-            *("--controller.max-connections", str(nodes + 1000), "--controller.interval", "60s"),
+            *("--controller.interval", "60s"),
             *("--web.config.file", f"{folder}/web.yml", "--web.config-for", "nodes", "--log.level", "info"),
         ]
         with self.log.open("wb") as log:
@@ -295,62 +287,6 @@ def measure_daemon(nodes: int, jobs: int, spread_secs: float) -> None:
             print(f"memory       {daemon.memory_mib('VmHWM'):.0f} MiB at most")
 
 
-# --- slurmctld ---------------------------------------------------------------------------
-
-
-def rpcs() -> dict[str, tuple[int, int]]:
-    """Return how often each kind was asked, and microseconds in all; of sdiag's own question nothing."""
-    text = subprocess.run(["sdiag"], capture_output=True, text=True, check=True).stdout
-    part = text.partition("by message type")[2].partition("statistics by user")[0]
-    found = re.findall(r"(\w+) +\( *[0-9]+\) count:([0-9]+) +ave_time:[0-9]+ +total_time:([0-9]+)", part)
-    return {
-        name: (int(count), int(total))
-        for name, count, total in found
-        if name.startswith("REQUEST_") and "STATS" not in name
-    }
-
-
-def difference(before: dict[str, tuple[int, int]], rounds: int) -> tuple[float, float, str]:
-    kinds = {}
-    for name, (count, total) in rpcs().items():
-        old = before.get(name, (0, 0))
-        if count > old[0]:
-            kinds[name.removeprefix("REQUEST_")] = ((count - old[0]) / rounds, (total - old[1]) / rounds)
-    text = ", ".join(f"{name} {count:g} ({total:.0f} us)" for name, (count, total) in sorted(kinds.items()))
-    return sum(count for count, _ in kinds.values()), sum(total for _, total in kinds.values()), text
-
-
-def measure_slurmctld(nodes: int, jobs: int, rounds: int = 10) -> None:
-    queue = SlurmCluster(Config(), SystemClock(), 60.0).poll_queue()
-    keys = [JobKey("slurm", job_id) for job_id in sorted(key.job_id for key in queue.jobs)[:jobs]]
-    node = next(job.nodes[0] for job in queue.jobs.values() if job.nodes)
-    if len(keys) < jobs:
-        raise SystemExit(f"Slurm has {len(keys)} jobs, not {jobs}")
-    before = rpcs()
-    for _ in range(rounds):
-        ask = Scontrol(node_name=node).ask
-        SlurmSource(SystemClock(), ask, node_name=node).poll_jobs(keys)
-    count, total, text = difference(before, rounds)
-    print(
-        f"slurmctld    one node itself, {jobs} jobs, a refresh: {count:g} RPCs, {total / 1e3:.1f} ms: {text}"
-    )
-    for refresh in (300, 3600):
-        share = nodes / refresh
-        print(
-            f"             {nodes} nodes every {refresh} s: {count * share:.0f} RPCs/s, {total * share / 1e6:.3f} s/s"
-        )
-    cluster = SlurmCluster(Config(), SystemClock(), 60.0)
-    before = rpcs()
-    for _ in range(rounds):
-        cluster.poll_cluster()
-        cluster.poll_by_node(cluster.poll_queue())
-    count, total, text = difference(before, rounds)
-    print(
-        f"slurmctld    a round of the controller role, {len(queue.jobs)} jobs: {count:g} RPCs, {total / 1e3:.1f} ms: {text}"
-    )
-    print(f"             any number of nodes, every 60 s: {count / 60:.2f} RPCs/s, {total / 60e6:.5f} s/s")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -358,11 +294,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=10_000)
     parser.add_argument("--jobs", type=int, default=16)
     parser.add_argument("--spread", type=float, default=60.0)
-    parser.add_argument("--slurm", action="store_true")
     arguments = parser.parse_args()
-    if arguments.slurm:
-        measure_slurmctld(arguments.nodes, arguments.jobs)
-        return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < arguments.nodes + 1000:
         raise SystemExit(f"needs {arguments.nodes + 1000} descriptors, the limit is {hard}")

@@ -8,7 +8,6 @@ read               the log as arrays: header, numpy's reader, its checks, names,
 plain heap         one heap of lanes a user, every job filled step by step; jobs were read and sorted before
 expected ends      the same by `compute_part`, from arrays to an array
 … exact, … fluid   the same in the other modes
-… 2 processes      the same parts of users in two processes
 evaluate           choosing, sorting, expected ends, tardiness
 command            `jobfeatures schedule LOG --format json`, figures by user too
 command, no users  the same with `--by none`
@@ -134,8 +133,6 @@ def one(way: str, path: str) -> tuple[float, float]:
     part = expected.make_part(
         chosen.users, chosen.bounds, chosen.arrival, chosen.runtime, [demand], mode=mode
     )
-    if way.endswith("processes"):
-        return clocked(lambda: expected.compute_all(expected.split(part, 8), workers=2))
     return clocked(lambda: expected.compute_part(part))
 
 
@@ -146,7 +143,6 @@ WAYS = (
     "expected ends",
     "… exact",
     "… fluid",
-    "… 2 processes",
     "evaluate",
     "command",
     "command, no users",

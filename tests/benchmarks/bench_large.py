@@ -116,7 +116,6 @@ def words_of(way: str, log: Path, out: Path) -> list[str]:
             "--format",
             "json",
             "--heatmap",
-            "--cell",
             str(cell_secs(log)),
         ],
         "joined": [*command, "schedule", str(log), "--format", "json", "--join", "preceding"],

@@ -6,6 +6,7 @@ turns at them, each way in a process of its own, so that its memory is its own t
 
 split    line.split("|") of every line, nothing else
 records  read_records(): a record of all log formats for each line
+jobs     the same with folding, as conversions to one entry a job have it: by sorting on disk above 400,000 jobs
 
 Usage: python tests/benchmarks/bench_sacct.py [--lines 1000000] [--rounds 3]
 """
@@ -26,8 +27,10 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from ways import compare, measure_one
 
 from jobfeatures.batch.slurm.sacct.records import read_records
+from jobfeatures.joblogs.folding import fold_jobs
 from jobfeatures.joblogs.logfiles import bounded_lines, reading
 from jobfeatures.joblogs.loggedjob import Notes
+from jobfeatures.joblogs.spill import DiskSorter
 
 COLUMNS = (
     "JobIDRaw|JobID|User|UID|Group|Account|Partition|JobName|State|Submit|Eligible|Start|End|ElapsedRaw|ExitCode|"
@@ -80,7 +83,14 @@ def records(path: str) -> int:
         return sum(1 for _ in read_records(bounded_lines(stream), source=path, zone=UTC, notes=Notes()))
 
 
-WAYS: dict[str, Callable[[str], int]] = {"split": split, "records": records}
+def jobs(path: str) -> int:
+    notes = Notes()
+    with reading(path) as stream, DiskSorter() as sort:
+        found = read_records(bounded_lines(stream), source=path, zone=UTC, notes=notes, folds_steps=True)
+        return sum(1 for _ in fold_jobs(notes.accepted_with_passages(found), notes.fold, sort=sort))
+
+
+WAYS: dict[str, Callable[[str], int]] = {"split": split, "records": records, "jobs": jobs}
 
 
 def one(way: str, path: str) -> None:

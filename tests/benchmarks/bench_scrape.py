@@ -169,6 +169,10 @@ class Exporter:
         if answer.getheader("Content-Encoding") == "gzip":
             self.text = gzip.decompress(self.text)
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def reconnect(self) -> None:
         self._connection.close()
 

@@ -7,7 +7,8 @@ create-blocks-from openmetrics`` write blocks of it and reads their sizes. With
 --rules two Prometheus then scrape these nodes, one of them with the rules, and
 their CPU time is compared. Counters grow by random amounts: what stays the same costs nearly nothing
 and would flatter the result. Made up are the nodes: 128 CPUs, jobs of equal
-shares and random lengths (exponential, by --minutes).
+shares and random lengths (exponential, by --minutes). What only a daemon has on
+its page, such as its listeners and its settings, is taken from one that runs.
 
 Usage: python tests/benchmarks/bench_sizing.py [--nodes 10] [--hours 4] [--jobs 8] [--minutes 240] [--gpus 0]
            [--drop REGEX] [--rules]
@@ -16,6 +17,7 @@ Usage: python tests/benchmarks/bench_sizing.py [--nodes 10] [--hours 4] [--jobs 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import random
 import re
@@ -25,6 +27,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.request
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -40,6 +43,7 @@ from jobfeatures.publish.hookreasons import PAIRS
 from jobfeatures.publish.publisher import PublisherStatus
 from jobfeatures.records.model import Job, JobKey, JobState, JobTable, Limits
 from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.sampling.measured import MemoryBytes
 from jobfeatures_exporter.scrape.collectors import COLLECTORS
 from jobfeatures_exporter.scrape.pagetext import PageMaker
 from jobfeatures_exporter.snapshot import (
@@ -51,13 +55,12 @@ from jobfeatures_exporter.snapshot import (
     GpuSample,
     JobGpu,
     JobSample,
-    MemoryBytes,
     NodeSample,
     ProcessIo,
     Snapshot,
 )
 from jobfeatures_exporter.state.retention import EndedJob
-from tests.labs.monitoring.lab import free_port
+from tests.running import free_port, started, until
 
 ROOT = Path(__file__).parents[2]
 STEP_SECS = 60
@@ -199,15 +202,40 @@ class Node:
 LINE = re.compile(r"^([A-Za-z_:][\w:]*)(\{(.*)\})? (\S+)$")
 
 
+def lines_of_a_daemon() -> list[str]:
+    """Return the series of a daemon that runs here at its third scrape, without those of jobs and cores."""
+    address, text = f"127.0.0.1:{free_port()}", ""
+
+    def asked() -> str:
+        with (
+            contextlib.suppress(OSError),
+            urllib.request.urlopen(f"http://{address}/metrics", timeout=9) as answer,
+        ):
+            return str(answer.read().decode())
+        return ""
+
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "jobfeatures_exporter", "serve", "--web.listen-address", address]
+        command += ["--features.root", f"{folder}/features", "--path.cgroup", folder]
+        command += ["--batch.sources", "spool", "--spool.directory", folder]
+        with started(command, stderr=subprocess.DEVNULL):
+            for _ in range(3):
+                text = until(asked)
+    found = [line for line in text.splitlines() if LINE.match(line)]
+    return [line for line in found if not re.match(r"batch_job_|batch_node_core_|\w+_waste_", line)]
+
+
 def pages(
     nodes: list[Node], begin: int, minutes: int, drop: re.Pattern[str], into: TextIO
 ) -> tuple[int, int]:
     """Write all scrapes of all nodes; return the bytes of one page, and the series of all pages by sum."""
-    maker, page_bytes, samples = PageMaker(ON_A_NODE, [], 0), 0, 0
+    maker, page_bytes, samples, live = PageMaker(ON_A_NODE, [], 0), 0, 0, lines_of_a_daemon()
     for minute in range(minutes):
         now = begin + minute * STEP_SECS
         for node in nodes:
             text = maker.render(node.step(now), openmetrics=False).decode()
+            made = {re.split(r"[{ ]", line)[0] for line in text.splitlines()}
+            text += "".join(f"{line}\n" for line in live if re.split(r"[{ ]", line)[0] not in made)
             page_bytes, count = len(text), 0
             target = f'job="batch_nodes",instance="{node.name}",node="{node.name}"'
             for line in text.splitlines():

@@ -35,6 +35,13 @@ def complaints(block):
     return [each for each in found if each]
 
 
+def asking_upgrades(block):
+    """Return the commands that install our package and would ask about a changed configuration file."""
+    installs = [words for words in commands_in(lines_of(block)) if "apt-get" in " ".join(words)]
+    ours = [" ".join(words) for words in installs if "jobfeatures-exporter_" in " ".join(words)]
+    return [each for each in ours if "--force-confold" not in each]
+
+
 def unreadable(block):
     read = subprocess.run(["bash", "-n"], input=lines_of(block), capture_output=True, text=True)
     return [read.stderr] if read.stderr or not commands_in(lines_of(block)) else []
@@ -47,6 +54,14 @@ def test_the_shell_can_read_it():
 
 def test_our_commands_are_as_their_grammar_has_them(capsys):
     assert faults_by_page(blocks_of(*SHELLS), complaints) == {}
+
+
+def test_no_upgrade_asks_about_a_changed_configuration_file():
+    assert faults_by_page(blocks_of(*SHELLS), asking_upgrades) == {}
+    [asks] = blocks_in(
+        "```sh\nclush -a 'apt-get install -qy /tmp/jobfeatures-exporter_1_amd64.deb && true'\n```\n"
+    )
+    assert len(asking_upgrades(asks)) == 1
 
 
 def test_what_is_checked_can_fail(capsys):
@@ -66,7 +81,7 @@ def test_every_block_says_what_it_is():
 def wrong_commands(name):
     """Words in capitals and dots stand for something; flags and the command's name are taken literally."""
     for span in words_in(text_of(name)):
-        words = span.split()
+        words = span.partition(" -- ")[0].split()  # what follows is another program's
         if not words or words[0] not in OURS or len(words) == 1:
             continue
         program = grammar_of(words[0])

@@ -7,14 +7,14 @@ import pytest
 from tests.docs.pages import ROOT
 
 SCRIPT = runpy.run_path(str(ROOT / "docs/dashboards.py"))
-TOLD = {"slurm_job_core_usage_total", "slurm_job_memory_usage"}
+TOLD = {"slurm_job_process_usage_total", "slurm_job_memory_usage"}
 
 
 @pytest.mark.parametrize(
     ("asked", "works", "said"),
     [
         ("slurm_job_memory_usage", "yes", ""),
-        ("slurm_job_core_usage_total", "yes", "on v2 of cores that one job has alone"),
+        ("slurm_job_process_usage_total", "yes", "with `collector.processes`"),
         ("slurm_job_memory_usage node_cpu_seconds_total", "beside another", "node_exporter has it"),
         (
             "slurm_job_memory_usage | slurm_job_memory_rss_huge",

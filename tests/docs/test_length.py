@@ -6,8 +6,9 @@ from tests.docs.pages import ROOT, links_in, text_of
 
 INDEX = "docs/README.md"
 FOR_DEVELOPERS = "## For developers"
-MOST_WORDS = 36_000
-OF_ALL = 45_000
+MOST_WORDS = 38_600
+OF_ALL = 48_700
+A_TABLE = "docs/behaviour.md"  # has a limit of its own, in lines (test_behaviour_page.py)
 OF_PAGES = {"README.md": 1_400, "docs/benchmarks.md": 1_500, "docs/reliability.md": 1_500}
 
 
@@ -15,12 +16,12 @@ def developers_pages():
     """Return the pages that the index names for developers."""
     _, _, rest = text_of(INDEX).partition(FOR_DEVELOPERS)
     section = rest.partition("\n## ")[0]
-    return {f"docs/{link.partition('#')[0]}" for link in links_in(section) if ":" not in link}
+    return {f"docs/{link.partition('#')[0]}" for link in links_in(section) if ":" not in link} - {A_TABLE}
 
 
 def all_pages():
     every = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
-    return {str(path.relative_to(ROOT)) for path in every}
+    return {str(path.relative_to(ROOT)) for path in every} - {A_TABLE}
 
 
 def users_pages():

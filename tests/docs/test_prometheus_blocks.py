@@ -24,7 +24,6 @@ METRICS = [
     *(metric for each in collectors.COLLECTORS.values() for metric in each.metrics),
     *(metric for each in profiles.PROFILES.values() for metric in each.metrics),
 ]
-FORMER = {metric.was for metric in METRICS}  # names that the reference tells beside the new ones
 
 
 def declared():
@@ -113,8 +112,7 @@ def unknown_metrics(name):
         for word, open_end in re.findall(r"(?<![\w.:-])(batch_[a-z0-9_]+)(…|\*)?", span):
             begins = open_end or word.endswith("_")
             found = any(each.startswith(word) for each in EVERY) if begins else word in EVERY
-            was = FORMER if name == "docs/reference/metrics.md" else frozenset()
-            if not found and word not in OTHER_WORDS | was:
+            if not found and word not in OTHER_WORDS:
                 yield span
 
 

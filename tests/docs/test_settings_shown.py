@@ -14,6 +14,8 @@ SETTINGS = {each.key for each in settings_of(ExporterConfig)} | {each.key for ea
 VARIABLES = {each.variable for each in settings_of(ExporterConfig)}
 SECTIONS = {key.partition(".")[0] for key in SETTINGS if "." in key}
 OF_HOOKS = {  # of the hooks and of tests, each told of on a page
+    "JOBFEATURES_LEFT_SECS",
+    "JOBFEATURES_PID",
     "JOBFEATURES_COMMAND",
     "JOBFEATURES_HOOK_TIMEOUT",
     "JOBFEATURES_SETTINGS",
@@ -22,6 +24,7 @@ OF_HOOKS = {  # of the hooks and of tests, each told of on a page
     "JOBFEATURES_LONG",
     "JOBFEATURES_WRITE_GOLDEN",
     "JOBFEATURES_SEED",
+    "JOBFEATURES_SONAR",
     "JOBFEATURES_URL",  # what a job gets, features.form = "both"
 }
 ENDINGS = {

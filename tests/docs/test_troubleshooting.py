@@ -7,7 +7,7 @@ import re
 from tests.docs.pages import ROOT, tokens_of
 
 PAGE = (ROOT / "docs/troubleshooting.md").read_text(encoding="utf-8")
-KINDS = "### `batch_node_unreadable_readings_total`"
+KINDS = "### `batch_node_unreadable_readings_by_kind_total`"
 
 
 @functools.cache

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
 from jobfeatures_exporter.context import Context
@@ -44,3 +46,12 @@ def hooks_are_served_by_nobody():
 @pytest.fixture
 def context() -> Context:
     return make_context()
+
+
+@pytest.fixture
+def handlers():
+    """Leave signals as they were."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)

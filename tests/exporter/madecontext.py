@@ -6,6 +6,7 @@ from jobfeatures.batch.source import KeeperStatus
 from jobfeatures.drains.drain import Announced, Drain, Drains
 from jobfeatures.features.machine import Machine
 from jobfeatures.publish.drainbook import DrainView
+from jobfeatures.publish.hookreasons import PAIRS
 from jobfeatures.publish.publisher import PublisherStatus
 from jobfeatures.records.model import (
     JobKey,
@@ -20,6 +21,8 @@ from jobfeatures_exporter.sinks.keeper import SinkStatus
 from jobfeatures_exporter.snapshot import (
     Kind,
 )
+from jobfeatures_exporter.state.daemongroups import DaemonGroups
+from jobfeatures_exporter.state.missinggroups import Missing, Reason
 from tests.exporter.madecluster import make_administration, make_cluster, make_queue, make_schedule
 from tests.exporter.madenode import NOW, make_ended, make_jobs, make_snapshot, make_sysinfo
 
@@ -54,7 +57,9 @@ def make_context() -> Context:
             KeeperStatus("spool", None, failures=4, last_error="no such folder", failing_since_secs=NOW - 90),
         ),
         reload=LastReload(successful=False, success_secs=NOW - 86400),
-        publisher=PublisherStatus(2, 1, {("publish", "enospc"): 3, ("remove", "timeout"): 0}),
+        publisher=PublisherStatus(
+            2, 1, {**dict.fromkeys(PAIRS, 0), ("publish", "enospc"): 3, ("publish", "limits"): 9}, doubts=1
+        ),
         feature_answers={200: 41, 404: 2},
         machine=Machine(total_cpus=2, hs06="20"),
         drains=DrainView(
@@ -65,6 +70,10 @@ def make_context() -> Context:
             Announced({"slurm": True}, {"slurm": int(NOW) + 3600}),
         ),
         cpu_rates={JobKey("slurm", "12"): 2.5},
+        missing_groups=Missing(
+            {JobKey("slurm", "14"): Reason.FOUND, JobKey("slurm", "15"): Reason.EXPECTED},
+            {"slurm": DaemonGroups("slurmd", "/site.slice/slurmd.service", ("/site.slice/jobs",))},
+        ),
         ended=make_ended(),
         queues=(compute_queue_sums(make_queue()),),
         clusters=(compute_cluster_sums(make_cluster()),),

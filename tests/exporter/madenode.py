@@ -9,7 +9,7 @@ from jobfeatures.records.model import (
     JobState,
     Limits,
 )
-from jobfeatures_exporter.sampling.measured import BoardSample
+from jobfeatures_exporter.sampling.measured import BoardSample, MemoryBytes
 from jobfeatures_exporter.snapshot import (
     Accounting,
     BlockIo,
@@ -23,7 +23,6 @@ from jobfeatures_exporter.snapshot import (
     JobGpu,
     JobSample,
     KernelChecks,
-    MemoryBytes,
     NodeSample,
     ProcessIo,
     ProcessReader,
@@ -166,8 +165,20 @@ def make_snapshot() -> Snapshot:
                 StepSample(step="extern"),
             ),
             memory=MemoryBytes(
-                anon=100, file=50, shmem=0, kernel=7, swap=0, charged=157, limit=2**20, peak=200
+                anon=100,
+                file=50,
+                shmem=0,
+                kernel=7,
+                sock=3,
+                hugetlb=0,
+                swap=0,
+                charged=160,
+                reclaimable=50,
+                limit=2**20,
+                high=2**19,
+                peak=200,
             ),
+            memory_high_hits=6,
             processes=5,
             threads=9,
             uid=6001,
@@ -192,7 +203,6 @@ def make_snapshot() -> Snapshot:
         JobSample(key=GroupKey(321, 216_000_000), accounting=Accounting.PROCESSES, processes=2, threads=2),
     ]
     return Snapshot(
-        kept_files={"always": 40, "rarely": 2},
         reopened=0,
         taken_at_secs=NOW - 0.25,
         duration_secs=0.002,
@@ -252,7 +262,6 @@ def make_snapshot() -> Snapshot:
         reader=ProcessReader("bpf"),
         no_network="",
         kernel_checks=KernelChecks(full=0, without_storage=3, tails=1, threads=412, misses=0),
-        exit_records={"counted": 40, "elsewhere": 300, "unknown": 1},
         unreadable={"stat:EACCES": 2},
     )
 

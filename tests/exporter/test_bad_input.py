@@ -94,7 +94,7 @@ class Site:
         return self.value("batch_job_status_used_cpus", f'job_id="{name}"')
 
     def violations(self, reason):
-        return self.value("batch_jobstatus_violations_total", f'reason="{reason}"')
+        return self.value("batch_jobstatus_violations_by_reason_total", f'reason="{reason}"')
 
     def good_job_is_served(self):
         """The other job changes its status, and both that and its features are there."""

@@ -73,6 +73,8 @@ def test_a_job_is_published_as_its_scratch_directory_appears_and_told_by_the_wra
     command = [WRAPPER, "/bin/sh", "-c", 'cat "$JOBFEATURES/wall_limit_secs" "$JOBFEATURES/allocated_cpu"']
     done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout.split()) == (0, ["3600", "8"])
+    known = tmp_path / "features" / "jobfeatures" / f"starter.{starter.pid}"  # by STARTER_JOB_ENVIRONMENT
+    assert until(lambda: known.exists() and (known / "allocated_cpu").read_text()) == "8\n"
     text = until(
         lambda: (
             (page := daemon.exposition(openmetrics=False).decode())
@@ -88,5 +90,6 @@ def test_a_job_is_published_as_its_scratch_directory_appears_and_told_by_the_wra
     until(
         lambda: not (tmp_path / "features" / "jobfeatures" / "htcondor-4711.3%40submit.example.org").exists()
     )
+    assert not known.is_symlink()
     job = daemon.job(KEY)
     assert job is None or job.state is JobState.UNKNOWN  # how it ended its schedd knows

@@ -69,7 +69,11 @@ MISTAKES = [
     (f"{LISTENING}/plain.yml", ": web.config_file: FOLDER/plain.yml:1:basic_auth_users.ann: is not a bcrypt hash: make one with htpasswd -nBC 10 USER", 2),
     (f"{SERVE} --sonar.cluster c --sonar.sinks kafka --sonar.kafka-brokers k:9092", ": sonar.sinks: kafka needs confluent-kafka: pip install 'jobfeatures-exporter[kafka]'", 2),
     # servers
-    (f"{X} report 4711 --prometheus http://127.0.0.1:1", ": http://127.0.0.1:1/api/v1/query: Connection refused; does it run there?", 1),
+    (f"{X} report 4711 --prometheus http://127.0.0.1:1", ": http://127.0.0.1:1/api/v1/query: Connection refused; does it run there? Figures of the past are in a Prometheus that scrapes the nodes: --prometheus names it", 1),
+    (f"{X} report 4711 --prometheus http://127.0.0.1:TLS_PORT", ": http://127.0.0.1:TLS_PORT/api/v1/query: TLS is spoken there: https:// instead of http://? Say --prometheus https://127.0.0.1:TLS_PORT, and --prometheus.ca-file for a certificate of your own", 1),
+    (f"{X} top --once --url http://127.0.0.1:TLS_PORT", ": http://127.0.0.1:TLS_PORT/metrics: TLS is spoken there: https:// instead of http://? Say --url https://127.0.0.1:TLS_PORT/metrics, and --url.ca-file for a certificate of your own", 1),
+    (f"{J} drain plan --metrics http://127.0.0.1:TLS_PORT", ": http://127.0.0.1:TLS_PORT/metrics: TLS is spoken there: https:// instead of http://? Say --metrics https://127.0.0.1:TLS_PORT/metrics, and --metrics.ca-file for a certificate of your own", 1),
+    (f"{J} drain plan --prometheus http://127.0.0.1:TLS_PORT/", ": http://127.0.0.1:TLS_PORT/api/v1/query: TLS is spoken there: https:// instead of http://? Say --prometheus https://127.0.0.1:TLS_PORT, and --prometheus.ca-file for a certificate of your own", 1),
     (f"{X} report 4711 --prometheus http://127.0.0.1:HTTP_PORT", ": http://127.0.0.1:HTTP_PORT: answers 404: is this the address of a Prometheus server?", 1),
     (f"{X} report 4711 --prometheus prometheus", ": --prometheus: must be an address such as http://node1:9820, not 'prometheus'", 2),
     (f"{X} top --once --url https://127.0.0.1:HTTP_PORT", ": https://127.0.0.1:HTTP_PORT/metrics: no TLS is spoken there: http:// instead of https://?", 1),
@@ -206,7 +210,6 @@ def test_features_that_nobody_serves(call):
 def test_a_misspelt_variable_is_named_and_others_are_not(call):
     environ = {
         "JOBFEATURES_BATCH_INTERVALL": "9s",
-        "JOBFEATURES_SONAR_SPOOL_MAX_FILES": "9",
         "JOBFEATURES_URL": "http://x",
         "JOBFEATURES_OF_SITE": "1",
     }

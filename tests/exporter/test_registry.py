@@ -14,15 +14,15 @@ from jobfeatures_exporter.scrape.pagetext import PageMaker
 from jobfeatures_exporter.scrape.profiles import PROFILES
 
 HISTOGRAM = Metric("batch_waits", "histogram", "Waits.", ("queue", "le"))
-RENAMED = Metric("batch_new_seconds", "gauge", "New.", ("job_id",), "seconds", was="batch_old_seconds")
+TWICE = Metric("batch_new_seconds", "gauge", "New.", ("job_id",), "seconds")
 FOREIGN = (
     Metric("job_reads_total", "counter", "Theirs, with the suffix.", ("id",), verbatim=True),
     Metric("job_writes", "counter", "Theirs, without.", ("id",), verbatim=True),
 )
 ODD = [
     Family(HISTOGRAM, histogram_samples(("long",), (0.5, 10), (1, 2, 4), 31.5)),
-    Family(RENAMED, [(("1",), 3)]),
-    Family(RENAMED, [(("2",), float("inf"))]),
+    Family(TWICE, [(("1",), 3)]),
+    Family(TWICE, [(("2",), float("inf"))]),
     *(Family(each, [(('a "b"\n\\ ü',), 5)]) for each in FOREIGN),
     Family(Metric("batch_none", "gauge", "No samples."), []),
 ]
@@ -76,7 +76,7 @@ def test_as_open_metrics_too(context):
     assert kinds[0] == kinds[1]
 
 
-def test_histograms_former_names_and_the_names_of_others_stand_as_on_the_page():
+def test_histograms_and_the_names_of_others_stand_as_on_the_page():
     registry = CollectorRegistry()
     registry.register(NodeCollector(Served(ODD)))
     assert lines(generate_latest(registry)) == lines(render(ODD, openmetrics=False))

@@ -5,12 +5,12 @@ import time
 
 import pytest
 
-from jobfeatures.commands.replay import Player
 from jobfeatures.joblogs.loggedjob import JobRecord
-from jobfeatures.joblogs.replaying import plan_replay
 from jobfeatures.settings.resolve import load_config
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.node.daemon import Daemon
+from tests.labs.replay import Player
+from tests.labs.replaying import plan_replay
 
 
 class Clock:

@@ -20,21 +20,32 @@ KEY = JobKey("slurm", "7")
 BUSY = "import time; until = time.process_time() + 0.3\nwhile time.process_time() < until: pass"
 
 
-@pytest.fixture
-def scope(tmp_path):
-    """Return a real control group of v2 that stands for the root, and slurmstepd's scope in it."""
+ORDINARY, UNTHOUGHT = "system.slice", "site.slice/site-pod.slice/x"
+POD = f"kubepods.slice/kubepods-pod0.slice/cri-containerd-{'0123456789abcdef' * 4}.scope/system.slice"
+
+
+@pytest.fixture(params=[ORDINARY, UNTHOUGHT, POD], ids=["ordinary", "unthought", "pod"])
+def scope(request, tmp_path):
+    """Return a real control group of v2 that stands for the root, and slurmstepd's scope, to be made in it.
+
+    The ordinary place is there already, and that of a slurmd in a pod.
+    """
     for top in ("/sys/fs/cgroup/unified", "/sys/fs/cgroup"):
         root = f"{top}/jobfeatures-test-{os.getpid()}-{tmp_path.name}"
         if not os.path.exists(f"{top}/cgroup.controllers"):
             continue
         with suppress(OSError):
-            os.makedirs(f"{root}/system.slice/slurmstepd.scope")
+            os.makedirs(root if request.param == UNTHOUGHT else f"{root}/{request.param}")
             break
     else:
         pytest.skip("no control group of v2 can be made here: needs root and a mounted hierarchy")
-    yield root, f"{root}/system.slice/slurmstepd.scope"
-    for path in (f"{root}/system.slice/slurmstepd.scope", f"{root}/system.slice", root):
-        os.rmdir(path)
+    scope = f"{root}/{request.param}/slurmstepd.scope"
+    if request.param != UNTHOUGHT:
+        os.mkdir(scope)
+    yield root, scope
+    while scope != os.path.dirname(root):
+        os.rmdir(scope)
+        scope = os.path.dirname(scope)
 
 
 def test_a_job_that_no_regular_look_and_no_scrape_sees_is_shown(scope, tmp_path):
@@ -45,6 +56,7 @@ def test_a_job_that_no_regular_look_and_no_scrape_sees_is_shown(scope, tmp_path)
         "batch.sources": "spool",
         "spool.directory": str(tmp_path),
         "sample.interval": "1h",
+        "batch.cgroup_parents": "/site.slice/*,/kubepods.slice/*/cri-containerd-*.scope",
     }
     daemon = Daemon(load_config(ExporterConfig, flags=flags, environ={}))
     before = count_watches()
@@ -52,7 +64,7 @@ def test_a_job_that_no_regular_look_and_no_scrape_sees_is_shown(scope, tmp_path)
     try:
         until(lambda: daemon.is_ready and count_watches() > before)
         job = f"{parent}/job_7"
-        os.mkdir(job)
+        os.makedirs(job)
         script = f"echo $$ > {job}/cgroup.procs && exec {sys.executable} -S -c '{BUSY}'"
         subprocess.run(["/bin/sh", "-c", script], check=True)
 

@@ -41,6 +41,16 @@ def run(capsys, *arguments):
     return status, json.loads(capsys.readouterr().out)
 
 
+def test_a_flag_that_a_document_of_the_node_does_not_use_is_named(capsys, tmp_path):
+    flag = f"--spool.directory={tmp_path}"
+    main(["sonar", "sysinfo", "--cluster", CLUSTER, flag, *QUIET])
+    assert (
+        "--spool.directory is not used: sysinfo finds jobs by their control groups" in capsys.readouterr().err
+    )
+    main(["sonar", "sysinfo", "--cluster", CLUSTER, *QUIET])
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize("profile", ["current", "seed"])
 @pytest.mark.parametrize("command", ["sample", "sysinfo"])
 def test_a_command_prints_one_valid_document_and_nothing_else(capsys, command, profile):
@@ -251,10 +261,3 @@ def test_settings_that_cannot_work_end_the_program_before_anything_starts(make_d
     with pytest.raises(ConfigurationError) as raised:
         make_daemon(**settings)
     assert raised.value.key == key
-
-
-def test_the_former_names_of_the_actions_go_on_with_one_line_of_warning(capsys):
-    assert main(["validate", "/no/such/file"]) == 2
-    told = capsys.readouterr().err.splitlines()
-    assert told[0].startswith('jobfeatures-exporter: "validate" is now "jobfeatures check --as sonar"')
-    assert "/no/such/file" in told[1]

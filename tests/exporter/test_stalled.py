@@ -75,9 +75,30 @@ def test_a_look_that_does_not_end_is_death_after_some_patience(site):
     daemon.sampling.sampler.sample = hang
     daemon.start()
     assert entered.wait(60)
+    looked = []
+    while clock.ahead_secs <= LOOK_SECS + 10:
+        looked.append(daemon.stalled())
+        clock.ahead_secs += 10  # it is asked every few seconds
+    *before, at_its_end, after = looked  # the machine's own clock goes on, too: at its end either is right
+    assert before == [[]] * 3
+    assert at_its_end in ([], ["sampling"])
+    assert after == ["sampling"]
+
+
+def test_a_pause_of_the_whole_process_is_no_death(site):
+    daemon, clock, released = site
+    entered = threading.Event()
+
+    def hang(wishes):
+        entered.set()
+        released.wait()
+
+    daemon.sampling.sampler.sample = hang
+    daemon.start()
+    assert entered.wait(60)
     assert daemon.stalled() == []
     clock.ahead_secs = LOOK_SECS + 1
-    assert daemon.stalled() == ["sampling"]
+    assert daemon.stalled() == []
 
 
 def test_looks_that_fail_are_none(site):

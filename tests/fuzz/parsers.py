@@ -53,7 +53,6 @@ ALLOWED = (ParseError, ConfigurationError, SourceError, KindError)
 NO_PARSERS = {
     "jobfeatures.errors:parse_each": "calls another for each record",
     "jobfeatures.commands.logarguments:parse_meaning": "takes parsed arguments",
-    "jobfeatures.commands.logarguments:parse_simulation": "takes parsed arguments",
     "jobfeatures.system.privatefile:read_private": "reads a file, and does not look at what is in it",
     "jobfeatures_exporter.ingest.users:read_users": "reads a file for parse_users",
     "jobfeatures.analysis.schedule.logreading:read_log": "reads a file for what jobfeatures.logkinds has",
@@ -201,6 +200,13 @@ def _understood(header: Header) -> Header:
 
 
 # How those are called that take something else than one text, or need to be told more of it.
+def _or_refused(parse: Callable[[str], object], text: str) -> object:
+    try:
+        return parse(text)
+    except ValueError:  # the client knows no other
+        return None
+
+
 ADAPTERS: dict[str, Callable[[Callable[..., object], bytes], object]] = {
     "jobfeatures.batch.gridengine.record:parse_spooled_job": lambda f, data: f(
         "1000.1", text_of(data), hosts=text_of(data), environment=text_of(data)
@@ -210,7 +216,17 @@ ADAPTERS: dict[str, Callable[[Callable[..., object], bytes], object]] = {
     "jobfeatures.batch.htcondor.accounting:parse_record": lambda _, data: parse_condor_record(
         parse_ad(text_of(data)), source="fuzz"
     ),
-    "jobfeatures.batch.htcondor.fields:parse_job_id": lambda f, data: f(parse_ad(text_of(data))),
+    **dict.fromkeys(
+        (
+            "jobfeatures.batch.htcondor.fields:parse_job_id",
+            "jobfeatures.batch.htcondor.fields:parse_global_id",
+        ),
+        lambda f, data: f(parse_ad(text_of(data))),
+    ),
+    **dict.fromkeys(
+        ("jobfeatures.client:parse_signal", "jobfeatures.client:parse_hook"),
+        lambda f, data: _or_refused(f, text_of(data)),
+    ),
     "jobfeatures.batch.lsf.answers:parse_records": lambda _, data: _lsf(data),
     "jobfeatures.batch.lsf.hosts:parse_notice": lambda f, data: f(_lsf(data), "n1"),
     "jobfeatures.batch.lsf.hosts:parse_memory": lambda f, data: f(_lsf(data)),

@@ -1,7 +1,8 @@
 """Whatever stands in a foreign text, a parser takes it or refuses it: nothing else is raised, and no time or memory goes.
 
-Short: some thousands of inputs of each parser, always the same ones. JOBFEATURES_LONG=1: a million of each, others every
-time; JOBFEATURES_FUZZ_INPUTS and JOBFEATURES_FUZZ_SEED say how many and which.
+Short: some hundreds of inputs of each parser, always the same ones. JOBFEATURES_LONG=1: a million of each at most, and
+as many as take ten seconds of CPU: a million of all take hours. These are others every time, so that runs add up.
+JOBFEATURES_FUZZ_INPUTS, JOBFEATURES_FUZZ_SECS and JOBFEATURES_FUZZ_SEED say how many, how long, and which.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from tests.fuzz.parsers import ALLOWED, Parser, parsers
 IS_LONG = bool(os.environ.get("JOBFEATURES_LONG"))
 INPUTS = int(os.environ.get("JOBFEATURES_FUZZ_INPUTS", "1000000" if IS_LONG else "600"))
 SEED = os.environ.get("JOBFEATURES_FUZZ_SEED", str(time.time_ns()) if IS_LONG else "1")
-SHORT_SECS = 0.25  # of CPU: what is slower tries fewer in the short form
+SECS = float(
+    os.environ.get("JOBFEATURES_FUZZ_SECS", "10" if IS_LONG else "0.25")
+)  # of CPU: slow ones try fewer
 BATCH = 100
 MOST_BATCH_SECS = 5.0  # of CPU, for a hundred inputs of 16 KiB at most
 MOST_GROWN_BYTES = 512 * 2**20
@@ -47,7 +50,7 @@ def test_changed_texts_are_taken_or_refused(parser):
     tried, began = 0, time.process_time()
     inputs = mutations(seeds_of(parser), f"{SEED} {parser.name}")
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    while tried < INPUTS and (IS_LONG or time.process_time() - began < SHORT_SECS):
+    while tried < INPUTS and time.process_time() - began < SECS:
         batch = list(islice(inputs, min(BATCH, INPUTS - tried)))
         started = time.process_time()
         for data in batch:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import struct
 
 from jobfeatures.batch.controller.protocol import format_answer
 from jobfeatures.batch.slurm.queue import QUEUE_FIELDS
@@ -12,7 +11,6 @@ from jobfeatures.formats.sonar.joblog import write_records
 from jobfeatures.joblogs.loggedjob import JobRecord
 from jobfeatures.jobs.jobrecords import format_record
 from jobfeatures.records.model import Job, JobKey, JobState, JobTable
-from jobfeatures_exporter.sampling.exits.exitrecords import make_message
 from jobfeatures_exporter.sinks.message import Message
 from jobfeatures_exporter.sinks.spool import format_spooled
 
@@ -77,13 +75,6 @@ CLUSTER = json.dumps(
 ).encode()
 
 
-def _attribute(number: int, content: bytes) -> bytes:
-    return struct.pack("=HH", 4 + len(content), number) + content + b"\0" * (-len(content) % 4)
-
-
-STATS = struct.pack("=H", 14) + bytes(range(256)) * 2
-EXITS = struct.pack("=BBH", 1, 1, 0) + _attribute(4, _attribute(1, b"\1\0\0\0") + _attribute(3, STATS))
-FAMILY = struct.pack("=BBH", 1, 2, 0) + _attribute(2, b"TASKSTATS\0") + _attribute(1, struct.pack("=H", 24))
 STATUS = {
     "used_CPU": "7\n",
     "last_job_start": "1795266000",
@@ -99,6 +90,16 @@ RESERVATION = (
 )
 
 VALUES: dict[str, tuple[bytes, ...]] = {
+    "jobfeatures_exporter.scrape.exposition:parse_accept": (b"a/b;q=0.5, */*", b"gzip;q=1"),
+    "jobfeatures.batch.htcondor.schedds:parse_schedds": (
+        b'[{"MyAddress": "<10.9.9.1:9618?sock=schedd>", "Name": "wn1.lab"}]',
+    ),
+    "jobfeatures.batch.pbs.cards:parse_assigned": (b'{"device_names": ["nvidia0", "mic1"]}',),
+    "jobfeatures.batch.slurm.steps:parse_setup": (
+        b"ProctrackType           = proctrack/cgroup\nSlurmdSpoolDir          = /var/spool/slurmd\n",
+    ),
+    "jobfeatures.client:parse_signal": (b"USR1@300", b"10@300"),
+    "jobfeatures.client:parse_hook": (b"/usr/bin/checkpoint@300",),
     "jobfeatures_exporter.jobreport.jobstats:decode_summary": (
         (
             b'{"nodes": {"n1": {"total_memory": 4096, "used_memory": 1024, "total_time": 5.5, "cpus": 2, "gpu_total_memory":'
@@ -160,12 +161,6 @@ VALUES: dict[str, tuple[bytes, ...]] = {
     "jobfeatures_exporter.sampling.groups.counterfiles:parse_process_io": (
         b"rchar: 9\nwchar: 8\nsyscr: 7\nsyscw: 6\nread_bytes: 5\nwrite_bytes: 4\ncancelled_write_bytes: 3\n",
     ),
-    "jobfeatures_exporter.sampling.exits.exitrecords:parse_error_code": (struct.pack("=i", -1) + bytes(16),),
-    "jobfeatures_exporter.sampling.exits.exitrecords:parse_exits": (EXITS,),
-    "jobfeatures_exporter.sampling.exits.exitrecords:parse_family": (FAMILY,),
-    "jobfeatures_exporter.sampling.exits.exitrecords:parse_taskstats": (STATS,),
-    "jobfeatures_exporter.sampling.exits.exitrecords:split_attributes": (EXITS[4:], FAMILY[4:]),
-    "jobfeatures_exporter.sampling.exits.exitrecords:split_messages": (make_message(16, 3, 2, b"TASKSTATS\0") * 2,),
     "jobfeatures_exporter.sampling.gpu.drm:parse_uevent": (
         b"DRIVER=amdgpu\nPCI_CLASS=38000\nPCI_ID=1002:740F\nPCI_SLOT_NAME=0000:03:00.0\n",
     ),

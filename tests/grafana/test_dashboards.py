@@ -7,9 +7,18 @@ from pathlib import Path
 import promql_parser as promql
 import pytest
 
-from grafana.generate import DASHBOARDS, files
+from grafana.generate import DASHBOARDS, THRESHOLDS, files, thresholds
 from jobfeatures.records.metrics import Metric
 from jobfeatures_exporter.scrape import budget, collectors, profiles
+from jobfeatures_exporter.view.thresholds import (
+    IDLE_CPU,
+    IDLE_GPU,
+    LOW_CPU,
+    LOW_GPU,
+    LOW_MEMORY,
+    MANY_CPUS,
+    MEMORY_FULL,
+)
 from tests.together import together
 
 BOARDS = {
@@ -111,6 +120,17 @@ def test_the_files_are_what_the_code_makes():
     assert sorted(made) == sorted(path.name for path in DASHBOARDS.iterdir())
     for name, content in made.items():
         assert (DASHBOARDS / name).read_text(encoding="utf-8") == content, "run: python -m grafana.generate"
+
+
+def test_alerts_compare_with_the_numbers_by_which_the_page_and_reports_judge():
+    assert THRESHOLDS.read_text(encoding="utf-8") == thresholds(), "run: python -m grafana.generate"
+    written = dict(re.findall(r"site:(\w+):threshold  #.*\n +expr: vector\((.+)\)", thresholds()))
+    judged = (IDLE_CPU, LOW_CPU, MANY_CPUS, IDLE_GPU, LOW_GPU, MEMORY_FULL, LOW_MEMORY)
+    names = (
+        *("idle_cpu_ratio", "low_cpu_ratio", "serial_cpus", "idle_gpu_ratio", "low_gpu_ratio"),
+        *("memory_full_ratio", "low_memory_ratio"),
+    )
+    assert tuple(float(written[name]) for name in names) == judged
 
 
 def test_there_is_one_for_each_question():

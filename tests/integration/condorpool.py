@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.running import until
+from tests.running import until as wait_until
 
 SCHEDDS = {"alice": "wn1.lab", "bob": "schedd2@wn1.lab"}  # whose jobs go where, unless told otherwise
 UIDS = {"alice": 6001, "bob": 6002}
@@ -26,11 +26,17 @@ PATIENCE_SECS = 180.0 * PACE
 Series = dict[tuple[str, str], list[tuple[dict[str, str], float]]]
 
 
+def until(condition: Callable[[], Any]) -> Any:
+    """Return the first true result of `condition`."""
+    return wait_until(condition, PATIENCE_SECS)
+
+
 class Pool:
     """The lab. A job is its id here, ``ClusterId.ProcId@schedd``."""
 
     def __init__(self, lab: Path) -> None:
         self.lab = lab
+        self.base = "htcondor"  # BASE_CGROUP
         self.root = f"/proc/{(lab / 'init.pid').read_text().strip()}/root{lab}/root"
 
     def run(self, *command: str, stdin: str = "", status: int = 0, user: str = "") -> str:
@@ -56,7 +62,7 @@ class Pool:
         )
         schedd = schedd or SCHEDDS[user]
         # a queue that has many jobs may be busy when it is asked
-        told = until(lambda: self._submit(text, user, schedd), PATIENCE_SECS)
+        told = until(lambda: self._submit(text, user, schedd))
         cluster = re.match(r"(\d+)\.", told)[1]
         return [f"{cluster}.{proc}@{schedd}" for proc in range(count)]
 
@@ -80,6 +86,11 @@ class Pool:
         number, _, schedd = job.partition("@")
         found = self.run("condor_q", "-name", schedd, "-allusers", "-json", number)
         return json.loads(found)[0] if found.strip() else None
+
+    def startd(self) -> str:
+        """Return what the node's startd tells of its slots, nothing where there is none."""
+        start = [self.lab / "in", "condor_status", "-direct", "wn1.lab", "-af", "Name"]
+        return subprocess.run(start, capture_output=True, text=True, timeout=60, check=False).stdout
 
     def is_done(self) -> bool:
         """Return whether every schedd tells that it has no job: a busy one cannot be asked, -global leaves it out."""
@@ -108,11 +119,11 @@ class Pool:
             ad = self.queued(job)
             return ad if ad is not None and ad["JobStatus"] == status else None
 
-        return until(there, PATIENCE_SECS)
+        return until(there)
 
     def wait_for_end(self, job: str) -> dict[str, Any]:
         """Wait until a job is in the history; return its ad there."""
-        return until(lambda: None if self.queued(job) else self.history(job), PATIENCE_SECS)
+        return until(lambda: None if self.queued(job) else self.history(job))
 
     def output(self, job: str, ending: str = "out") -> str:
         """Return what an ended job has written."""
@@ -137,7 +148,7 @@ class Pool:
                 timeout=60 + PATIENCE_SECS,
                 check=False,
             )
-        until(lambda: not self.scratch(), PATIENCE_SECS)
+        until(lambda: not self.scratch())
 
     def ssh(self, job: str, script: str) -> subprocess.Popen[str]:
         """Start condor_ssh_to_job with a script for the shell, as the job's user."""
@@ -163,7 +174,7 @@ class Pool:
         """Return a file of a slot's control group, by its controller and name on v1, its name on v2."""
         controller, _, name = v1.partition("/")
         old, new = f"/sys/fs/cgroup/{controller}", "/sys/fs/cgroup/system.slice"
-        script = f"if [ -d {old} ]; then cat {old}/htcondor/*_{slot}/{name}; else cat {new}/htcondor/*_{slot}/{v2}; fi"
+        script = f"if [ -d {old} ]; then cat {old}/{self.base}/*_{slot}/{name}; else cat {new}/{self.base}/*_{slot}/{v2}; fi"
         return self.run("sh", "-c", script)
 
     def cpu_secs_of(self, slot: str) -> float:
@@ -173,7 +184,8 @@ class Pool:
 
     def processes_of(self, slot: str) -> int:
         """Return how many processes the kernel has in the control groups of a slot."""
-        groups = f"find /sys/fs/cgroup/memory/htcondor/*_{slot} /sys/fs/cgroup/system.slice/htcondor/*_{slot} -name cgroup.procs"
+        tops = (f"/sys/fs/cgroup/{each}/{self.base}/*_{slot}" for each in ("memory", "system.slice"))
+        groups = f"find {' '.join(tops)} -name cgroup.procs"
         return len(self.run("sh", "-c", f"cat $({groups} 2>/dev/null)").split())
 
     def scratch(self) -> list[str]:
@@ -186,9 +198,7 @@ class Pool:
         schedd = job.partition("@")[2]
         pattern = f'^GlobalJobId = "{schedd}#{number}#'
         script = f"grep -l '{pattern}' {EXECUTE}/dir_*/.job.ad"
-        return until(lambda: self.run("sh", "-c", f"{script} || true").strip(), PATIENCE_SECS).rpartition(
-            "/"
-        )[0]
+        return until(lambda: self.run("sh", "-c", f"{script} || true").strip()).rpartition("/")[0]
 
 
 class Node:
@@ -238,12 +248,38 @@ class Node:
 
     def wait_until_published(self, job: str) -> dict[str, str]:
         """Wait for a job's directory."""
-        return until(lambda: self.features(job), PATIENCE_SECS)
+        return until(lambda: self.features(job))
 
     def published(self) -> set[str]:
         """Return the names in all folders by job."""
         folders = " ".join(f"{FEATURES}/{each}" for each in ("jobfeatures", "jobstatus", "exports"))
         return {name for name in self.pool.run("sh", "-c", f"ls -1 {folders}").split() if "-" in name}
+
+
+def level(pool: Pool) -> None:
+    """Let both schedds give the same number next."""
+
+    def last(user: str) -> int:
+        return int(
+            number_of(pool.submit("executable = /bin/true\nhold = True", user=user)[0]).partition(".")[0]
+        )
+
+    numbers = {user: last(user) for user in SCHEDDS}
+    for user in SCHEDDS:
+        while numbers[user] < max(numbers.values()):
+            numbers[user] = last(user)
+    pool.clear()
+
+
+def number_of(job: str) -> str:
+    """Return a job's ``ClusterId.ProcId``."""
+    return job.partition("@")[0]
+
+
+def running_on(page: Series) -> set[str]:
+    """Return the jobs that a page shows as running."""
+    states = ((job, series) for (name, job), series in page.items() if name == "batch_job_state")
+    return {job for job, [(labels, _)] in states if labels["state"] == "RUNNING"}
 
 
 def folder_of(job: str) -> str:
@@ -268,7 +304,7 @@ def daemon(pool: Pool, log: Path, *flags: str, address: str = ADDRESS) -> Iterat
                 )
                 return done.returncode == 0
 
-            until(answers, PATIENCE_SECS)
+            until(answers)
             yield node
         finally:
             if process.poll() is None:  # nsenter, which hands no signal on

@@ -118,7 +118,7 @@ def start_exporter(tmp_path):
 def _ready(exporter: Exporter) -> bool:
     try:
         return exporter.get("/-/ready").startswith("ready\n")  # a source may fail all the same
-    except urllib.error.HTTPError:
+    except (urllib.error.HTTPError, TimeoutError):  # the machine may be busy
         return False
 
 

@@ -40,6 +40,12 @@ def check_directories(name: str, found: dict, expected: dict, uid: int) -> None:
     assert found[f"jobstatus/{name}"][1] == uid
 
 
+def check_remaining(left_secs: float, end_secs: float, looked: tuple[float, float]) -> None:
+    """Assert that so much remained until then at some time of a look, by clocks that tell whole seconds."""
+    began, ended = looked
+    assert end_secs - ended - 2 <= left_secs <= end_secs - began + 2
+
+
 def check_suspension(cpu_secs: list[float]) -> None:
     """Assert that CPU time stood still between the first two readings, and went on to the third."""
     assert cpu_secs[1] - cpu_secs[0] < 0.5

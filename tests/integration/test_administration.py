@@ -39,12 +39,9 @@ def administered(slurm):
 
 @pytest.fixture
 def exporter(slurm, administered, start_exporter):
-    flags = [
-        f"--controller.{each}-interval=1s" for each in ("scheduler", "licences", "reservations", "fairshare")
-    ]
     return start_exporter(
         "--role", "controller", "--batch.sources", "slurm", "--controller.interval", "1s",
-        "--collector.fairshare", *flags, environ=slurm.environ,
+        "--collector.fairshare", environ=slurm.environ,
     )  # fmt: skip
 
 

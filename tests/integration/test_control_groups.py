@@ -137,6 +137,7 @@ def test_a_job_is_told_in_sonars_format_by_its_number_or_else_by_its_process_gro
         sys.executable,
         "-m",
         "jobfeatures_exporter",
+        "sonar",
         "sample",
         "--cluster",
         "hpc.example.org",

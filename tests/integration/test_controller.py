@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from jobfeatures.batch.slurm.refused import ask_squeue
 from jobfeatures.formats.sonar.validate import validate_envelope
 
 BIN = Path(sys.executable).parent
@@ -36,7 +37,7 @@ def document(slurm):
 
     def run(command: str, profile: str = "current") -> dict:
         done = subprocess.run(
-            [BIN / "jobfeatures-exporter", command, "--cluster", CLUSTER, "--sonar.profile", profile],
+            [BIN / "jobfeatures-exporter", "sonar", command, "--cluster", CLUSTER, "--sonar.profile", profile],
             env={**os.environ, **slurm.environ}, capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr + done.stdout
@@ -79,6 +80,41 @@ def test_jobs_are_counted_by_partition_and_state(slurm, controller, until):
     assert exporter.series("batch_node_load1") == {}
     slurm.run("scancel", running)
     until(lambda: value(exporter, "batch_queue_jobs", partition="batch", state="RUNNING") == 0)
+
+
+def test_jobs_that_slurm_holds_under_any_reason_do_not_wait(slurm, controller, until):
+    """Requeued into hold, and with constraints that cannot be met: nobody but a person lets them start."""
+    requeued = slurm.submit("sleep 60", "-p", "batch", "-n", "1", "--requeue")
+    slurm.wait(requeued, "RUNNING")
+    slurm.run("scontrol", "requeuehold", requeued)
+    slurm.wait(requeued, "PENDING")
+    waiting = slurm.submit(
+        "sleep 60", "-p", "batch", "--exclusive", "-N", "2", "--dependency", f"after:{requeued}"
+    )
+    told = slurm.run("squeue", "-h", "-j", requeued, "-O", "Reason:60,PriorityLong:20")
+    assert told.replace("_", " ").rpartition("state")[0].strip() == "job requeued in held"
+    assert told.split()[-1] == "0"
+    exporter = controller()
+    assert value(exporter, "batch_queue_not_eligible_jobs", partition="batch", cause="held") == 1
+    assert value(exporter, "batch_queue_not_eligible_jobs", partition="batch", cause="dependent") == 1
+    assert value(exporter, "batch_queue_waiting_jobs", partition="batch") == 0
+    assert value(exporter, "batch_queue_oldest_wait_seconds", partition="batch") == 0
+    slurm.run("scancel", requeued, waiting)
+    until(lambda: value(exporter, "batch_queue_jobs", partition="batch", state="PENDING") == 0)
+
+
+def test_a_job_that_has_left_the_queue_is_no_failure_when_it_is_asked_for_alone(slurm, monkeypatch):
+    for name, text in slurm.environ.items():
+        monkeypatch.setenv(name, text)
+    job = slurm.submit("sleep 60", "-p", "batch")
+
+    def asked(*ids):
+        return ask_squeue(ids, node_name=None, squeue="squeue", timeout_secs=60.0).keys()
+
+    assert asked("99999990") == set()
+    assert asked("99999990", job) == {job}
+    assert asked(job) == {job}
+    slurm.run("scancel", job)
 
 
 def test_a_drained_node_shows_and_its_reason_forges_nothing(slurm, controller, until):
@@ -193,7 +229,7 @@ def test_the_checker_has_nothing_to_say(slurm, tmp_path):
         file = tmp_path / f"{command}.json"
         with file.open("wb") as output:
             subprocess.run(
-                [BIN / "jobfeatures-exporter", command, "--cluster", CLUSTER], env=environ, stdout=output, check=True
+                [BIN / "jobfeatures-exporter", "sonar", command, "--cluster", CLUSTER], env=environ, stdout=output, check=True
             )  # fmt: skip
         subprocess.run([BIN / "jobfeatures", "check", file], check=True)
 
@@ -236,7 +272,7 @@ def test_where_nobody_answers_the_document_says_so(slurm, tmp_path):
     environ = {**os.environ, "SLURM_CONF": str(tmp_path / "slurm.conf")}
     for command in ("jobs", "cluster"):
         done = subprocess.run(
-            [BIN / "jobfeatures-exporter", command, "--cluster", CLUSTER, "--controller.timeout", "3s"],
+            [BIN / "jobfeatures-exporter", "sonar", command, "--cluster", CLUSTER, "--controller.timeout", "3s"],
             env=environ, capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 1

@@ -158,6 +158,14 @@ def test_what_slurm_announces_is_told_to_the_job_and_shown(slurm, start_exporter
             "scontrol", "create", "reservation", "ReservationName=main tenance", "starttime=now+3600",
             "duration=10", f"nodes={slurm.node}", "users=root", "flags=maint,ignore_jobs",
         )  # fmt: skip
+        slurm.run(  # and one that never begins: it is in five minutes whenever it is asked for
+            "scontrol", "create", "reservation", "reservationname=floats", "starttime=now+5minutes",
+            "duration=10", f"nodes={slurm.node}", "users=root", "flags=maint,ignore_jobs,time_float",
+        )  # fmt: skip
+        until(lambda: "TIME_FLOAT" in exporter.log.read_text())
+        slurm.run(
+            "scontrol", "delete", "reservation=floats"
+        )  # for which Slurm soon calls the node in maintenance
         until(lambda: re.match(r"\d+/$", watching_job.saw()[-1][1]))
         told = int(watching_job.saw()[-1][1].rstrip("/"))
         assert abs(told - begin) <= 120
@@ -177,13 +185,43 @@ def test_what_slurm_announces_is_told_to_the_job_and_shown(slurm, start_exporter
         slurm.run("scontrol", "update", f"nodename={slurm.node}", "state=resume")
         until(lambda: draining() == 0)
     finally:
-        for name in ("main Flags=x tenance", "main tenance"):
+        for name in ("main Flags=x tenance", "main tenance", "floats"):
             subprocess.run(
                 ["scontrol", "delete", f"reservation={name}"], env={**slurm.environ, "PATH": "/usr/bin:/bin"}
             )
         if draining():
             slurm.run("scontrol", "update", f"nodename={slurm.node}", "state=resume")
     until(lambda: watching_job.saw()[-1][1] == "/")
+
+
+@pytest.mark.parametrize("ask", ["scontrol", pytest.param("rest", marks=pytest.mark.long)])
+def test_the_grace_of_a_preempted_job_is_told_to_it_and_its_limit_stays(slurm, start_exporter, until, ask):
+    output = Path("/home/alice/preempted.out")
+    output.unlink(missing_ok=True)
+    exporter = start_exporter(
+        "--batch.sources", "slurm", "--features.root", str(slurm.features), "--node.name", slurm.node,
+        "--batch.interval", "1s", "--batch.refresh", "1s", "--slurm.ask", ask,
+        "--slurm.rest-url", f"unix:{slurm.lab}/run/slurmrestd.sock", environ=slurm.environ,
+    )  # fmt: skip
+    slurm.run("scontrol", "create", "partition=low", f"nodes={slurm.node}", "gracetime=30", "prioritytier=0")
+    try:
+        job = slurm.submit(f"trap : TERM; {WATCH}", "-p", "low", "-n4", "--mem=50", "-t", "10", output=output)
+        watching = WatchingJob(job, output)
+        until(watching.saw)
+        until(lambda: exporter.series("batch_job_remaining_seconds", job_id=job, basis="wall_limit"))
+        began = time.time()
+        slurm.submit("sleep 1", "-n4", "--mem=50", "-t", "1", user="bob")
+        until(lambda: "PreemptTime=None" not in slurm.run("scontrol", "-o", "show", "job", job))
+        told = until(lambda: watching.saw()[-1][1].partition("/")[2])
+        assert began + 29 <= int(told) <= time.time() + 31
+        shown = exporter.series("batch_job_shutdown_time_seconds", job_id=job, source="slurm")
+        assert list(shown.values()) == [int(told)]
+        limit = f"{slurm.features}/jobfeatures/slurm-{job}/wall_limit_secs"
+        assert Path(limit).read_text() == "600\n"
+    finally:
+        slurm.cancel_all()
+        until(lambda: not slurm.run("squeue", "-h", "-p", "low"))
+        slurm.run("scontrol", "delete", "partition=low")
 
 
 @pytest.fixture

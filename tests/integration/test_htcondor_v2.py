@@ -1,4 +1,4 @@
-"""HTCondor on control groups v2 alone: tests of test_htcondor.py, run in a virtual machine of one slow CPU."""
+"""HTCondor on control groups v2 alone: tests of the folder htcondor, run in a virtual machine of one slow CPU."""
 
 import os
 import re
@@ -26,7 +26,7 @@ def test_jobs_on_control_groups_v2(tmp_path):
     tests = ["python3", "-m", "pytest", "-n0", "-v", "-m", "integration", "-p", "no:cacheprovider"]
     try:
         done = subprocess.run(
-            [LABS / "up.sh", "machine", *tests, "--durations=0", "tests/integration/test_htcondor.py"],
+            [LABS / "up.sh", "machine", *tests, "--durations=0", "tests/integration/htcondor"],
             env=environ, capture_output=True, text=True, timeout=TIMEOUT_SECS + 200,
         )  # fmt: skip
     finally:

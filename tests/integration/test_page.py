@@ -20,6 +20,7 @@ import pytest
 from aiohttp import web
 
 from jobfeatures.cli import main as jobfeatures
+from jobfeatures.errors import Rejected
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.web import app as front
@@ -85,14 +86,16 @@ def gone() -> str:
 
 
 def make_large_node():
-    """Return a busy node whose figures are as long as they get."""
+    """Return a busy node whose figures, and a name of a file that cannot be used, are as long as they get."""
     context = showcase.make_busy_node()
     jobs = {
         key: replace(job, allocated_cpus=1024, start_secs=int(showcase.NOW) - 29 * 86_400)
         for key, job in context.jobs.items()
     }
     cpu_rates = dict.fromkeys(jobs, 1019.4)
-    return replace(context, jobs=jobs, cpu_rates=cpu_rates, node_busy_cpus=1019.4)
+    skipped = (Rejected("/spool/" + "d" * 255, "not a job"),)
+    sources = tuple(replace(each, skipped=skipped) for each in context.sources)
+    return replace(context, sources=sources, jobs=jobs, cpu_rates=cpu_rates, node_busy_cpus=1019.4)
 
 
 MAKERS = {
@@ -378,7 +381,7 @@ def test_a_drain_plan_is_drawn_and_told_in_figures(open_page):
 def test_the_page_of_the_demonstration_shows_its_jobs(open_page):
     """Real processes, the whole daemon."""
     process = subprocess.Popen(
-        [BIN / "jobfeatures-exporter", "demo", "--web.listen-address", "127.0.0.1:0", "--duration", "120"],
+        [BIN / "jobfeatures-exporter", "demo", "--web.listen-address", "127.0.0.1:0"],
         stdout=subprocess.PIPE,
         text=True,
     )

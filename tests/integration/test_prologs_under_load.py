@@ -121,7 +121,7 @@ def test_jobs_that_start_on_a_busy_node_find_their_features(slurm, slurm_lab, sl
 
 
 def hook_failures(exporter) -> dict[str, float]:
-    return exporter.series("batch_features_hook_failures_total")
+    return exporter.series("batch_features_hook_failures_by_reason_total")
 
 
 def test_the_watcher_sees_what_is_lost(tmp_path):

@@ -116,7 +116,7 @@ class ShippedLab(Lab):
             found = re.search(r"msg=listening address=(\S+)", log.read_text())
             return found and found[1]
 
-        self.exporters[name] = wait(address, 30, f"{name} listens")
+        self.exporters[name] = wait(address, 180, f"{name} listens")
         self.names.places[f"{host}:{PORT}"] = self.exporters[name]
         self.names.places[f"{host}.example.org:{PORT}"] = self.exporters[name]
 

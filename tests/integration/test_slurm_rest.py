@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 import urllib.error
 import urllib.request
 from dataclasses import fields, replace
@@ -16,6 +17,7 @@ from jobfeatures.batch.slurm.source import make_source
 from jobfeatures.config import Config
 from jobfeatures.errors import Rejected, SourceError
 from jobfeatures.joblogs.loggedjob import Notes
+from jobfeatures.logkinds import read_log, write_log
 from jobfeatures.records.model import UNLIMITED, Job, JobKey, JobState, Limits
 from jobfeatures.system.clock import SystemClock
 
@@ -238,3 +240,64 @@ def test_the_ports_server_wants_a_token(rest):
         urllib.request.urlopen(f"{rest['port'].slurm_rest_url}/slurm/v0.0.38/ping", timeout=5)
     found.value.close()
     assert found.value.code == 401
+
+
+CPU_SECS = 5  # column of SWF; the JSON of 22.05 tells those of steps only
+
+
+def as_swf(lines, kind):
+    """Return the rows of SWF that a log becomes, by job."""
+    notes = Notes()
+    found = read_log(lines, kind, source=kind, notes=notes, zone=UTC)
+    rows = list(write_log(notes.accepted_with_passages(found), "swf", notes, all_runs=False))
+    assert [str(each) for each in notes.shown] == []
+    return {line.split()[0]: line.split() for line in rows if not line.startswith(";")}
+
+
+def test_logs_by_text_and_by_json_are_the_same_jobs_of_every_kind(slurm, without_hooks, until):
+    """Each kind of job: ended in each way, requeued, resized, arrays, heterogeneous, and those that still live."""
+    running = slurm.submit("sleep 300", "-n1", "--mem=10")
+    found = {
+        "alone": slurm.submit("sleep 2", "-n1", "--mem=10"),
+        "failed": slurm.submit("srun true; exit 3", "-n1", "--mem=10"),
+        "array": slurm.submit("true", "-n1", "-a", "1-2", "--mem=10"),
+        "het": slurm.submit("sleep 1", "-n1", "--mem=10", ":", "-n1", "--mem=10"),
+        "resized": slurm.submit("sleep 300", "-N2", "-n2", "--mem=10"),
+        "killed": slurm.submit("sleep 300", "-n1", "--mem=10"),
+        "removed": slurm.submit("true", "-n1", "--begin=now+1hour"),
+        "requeued": slurm.submit("sleep 300", "-n1", "--mem=10", "--requeue"),
+        "waiting": slurm.submit("true", "-n1", "--hold"),
+        "running": running,
+    }
+    for kind in ("resized", "killed", "requeued", "running"):
+        slurm.wait(found[kind], "RUNNING")
+    time.sleep(2)  # each part and run takes seconds that can be told apart
+    slurm.run("scontrol", "update", f"JobId={found['resized']}", "NumNodes=1")
+    slurm.run("scontrol", "requeue", found["requeued"])
+    slurm.run("scancel", found["removed"])
+    time.sleep(2)
+    slurm.run("scancel", found["killed"], found["resized"])
+    for kind in ("alone", "failed", "array", "het", "killed", "resized"):
+        until(lambda kind=kind: not {"RUNNING", "PENDING"} & set(slurm.states(found[kind]).values()), 60)
+    slurm.wait(found["requeued"], "RUNNING", timeout_secs=150)
+    slurm.run("scancel", found["requeued"])
+    ids = ",".join(found.values())
+    columns = "JobIDRaw,JobID,User,Group,Account,Partition,JobName,State,Submit,Eligible,Start,End,ElapsedRaw,Elapsed"
+    columns += ",ExitCode,AllocCPUS,ReqCPUS,NNodes,ReqNodes,ReqMem,TimelimitRaw,TotalCPU,AllocTRES,ReqTRES,MaxRSS,NodeList"
+
+    def told():
+        text = slurm.run("env", "TZ=UTC", "sacct", "-D", "-j", ids, "-P", "-o", columns)
+        rows = as_swf(text.splitlines(keepends=True), "sacct")
+        lives = [each for each, row in rows.items() if row[3] == "-1" and row[10] != "5"]
+        return rows if sorted(lives) == sorted((running, found["waiting"])) else None
+
+    by_text = until(told, 60)
+    by_json = as_swf([slurm.run("sacct", "-D", "-j", ids, "--json")], "slurmjson")
+    for rows in (by_text, by_json):
+        assert len(rows) == len(found) + 2  # the array has two tasks, the heterogeneous job two parts
+    for row in (*by_text.values(), *by_json.values()):
+        del row[CPU_SECS]
+    assert by_json == by_text
+    assert by_text[found["removed"]][3] == "-1"
+    wait, run = map(int, by_text[found["resized"]][2:4])
+    assert (wait >= 0, run >= 4) == (True, True), "from its first start"

@@ -40,6 +40,22 @@ def test_two_builds_of_a_commit_are_the_same_bytes(tmp_path):
     assert first == second
 
 
+def test_one_command_makes_every_file_of_a_release_candidate_and_their_checksums(packages):
+    """That of README's first block; whoever downloads them checks them."""
+    folder = packages.deb.parent
+    listed = dict(line.split("  ")[::-1] for line in (folder / "SHA256SUMS").read_text().splitlines())
+    made = {each.name for each in (packages.wheel, packages.archive, packages.deb, packages.rpm)}
+    made |= {each.name for kind in ("*-wheels-*", "*.cdx.json") for each in folder.glob(kind)}
+    assert len(made) == 6
+    assert listed.keys() >= made
+    for name in made:
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == listed[name], name
+    first = (ROOT / "README.md").read_text().partition("## What it looks like")[0]
+    assert "`packaging/build.sh`" in first
+    for word in ("wheel", "source archive", ".deb", ".rpm", "`SHA256SUMS`"):
+        assert word in first
+
+
 def test_a_list_in_cyclonedx_names_every_library_of_a_package_with_its_licence(packages):
     [listed] = packages.deb.parent.glob("*.cdx.json")
     document = json.loads(listed.read_text())

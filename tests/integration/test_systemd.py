@@ -24,10 +24,10 @@ def system_python() -> str:
     return str(Path(sys.executable).resolve())
 
 
-# Two boots: on control groups v1, as fast as this machine is, and on v2, in User Mode Linux, where taskstats are, too.
+# Two boots: on control groups v1, as fast as this machine is, and on v2, in User Mode Linux.
 STEPS = (
     ("started", "hardened_against_not", "told", "reloaded", "watched", "stopped", "refused", "activated", "controller"),
-    ("started", "told", "unprivileged", "with_exit_records", "ended"),
+    ("started", "told", "unprivileged", "ended"),
 )  # fmt: skip
 
 
@@ -115,7 +115,8 @@ def test_it_has_no_rights_but_those_that_are_named(facts):
 def test_hardening_takes_no_series_and_makes_nothing_unreadable(facts):
     found = facts["hardened_against_not"]
     assert set(found["service"]["unreadable"]) <= set(found["plain"]["unreadable"])
-    assert names(found["plain"]["series"]) - names(found["service"]["series"]) == set()
+    fewer = names(found["plain"]["series"]) - names(found["service"]["series"])
+    assert {name for name in fewer if not name.endswith("_by_reason_total")} == set()  # only what has counted
     for job in (PLAIN_JOB, GROUP_JOB):
         series = {each for each in found["plain"]["series"] if job in each}
         assert len(series) > 10
@@ -204,13 +205,7 @@ def test_without_root_everything_is_measured_and_nothing_published(more_facts):
     rooted = {each for each in more_facts["told"]["series"] if PLAIN_JOB in each}
     assert len(rooted) > 10
     assert rooted - set(found["series"]) == set()
-    assert not [each for each in found["series"] if "unreadable_readings" in each]
-
-
-def test_exit_records_are_had_with_the_right_that_the_variant_gives(more_facts):
-    found = more_facts["with_exit_records"]
-    assert found["ActiveState"] == "active"
-    assert "no exit records" not in found["log"]
+    assert not [each for each in found["series"] if "unreadable_readings_by_kind" in each]
 
 
 def test_the_controller_runs_without_root_and_without_any_right(facts):

@@ -235,6 +235,13 @@ def test_get_says_where_a_value_is_not_known(in_job, capsys):
     assert "hs06" in captured.err
 
 
+def test_get_names_the_other_spelling_that_has_a_value(in_job, capsys):
+    (in_job / "allocated_cpu").unlink()
+    (in_job / "allocated_CPU").write_text("2\n")
+    assert main(["get", "allocated_cpu"]) == 1
+    assert "but allocated_CPU of the other document is: '2'" in capsys.readouterr().err
+
+
 def test_remaining_prints_whole_seconds_and_its_bases(in_job, capsys):
     (in_job / "jobstart_secs").write_text(f"{int(time.time()) - 20}\n")
     (in_job / "cpu_limit_secs").unlink()
@@ -348,6 +355,16 @@ def test_show_tells_where_each_value_came_from(site, capsys, monkeypatch, tmp_pa
     scratch = f"({file}: partition.batch.scratch_bytes_per_cpu * allocated_cpu)"
     assert f"scratch_limit_bytes 20000000000  {scratch}" in lines
     assert any(line.startswith("wall_limit_secs 420  (slurm: TimeLimit (scontrol)") for line in lines)
+
+
+def test_show_tells_origins_to_a_job_that_knows_its_directory_by_a_link(in_job, site, capsys, monkeypatch):
+    link = site.features / "jobfeatures" / "starter.4711"
+    link.symlink_to("slurm-777")
+    monkeypatch.setenv("JOBFEATURES", str(link))
+    assert main(["show", "--origin"]) == 0
+    told = capsys.readouterr().out
+    assert f"{link}\n" in told
+    assert "wall_limit_secs 420  (slurm: " in told
 
 
 def test_show_says_so_where_an_origin_was_not_recorded(in_job, site, capsys):

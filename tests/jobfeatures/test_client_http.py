@@ -14,6 +14,7 @@ from jobfeatures.client import (
     FeaturesError,
     FeaturesUnreachableError,
     FeaturesValueError,
+    StatusWriter,
 )
 
 
@@ -42,6 +43,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.wfile.write(b"what?\r\n\r\n")
         else:
             self.reply(404, b"<html>not here</html>")
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        if self.path.endswith("torn"):
+            self.wfile.write(b"HTTP/1.1 422 No\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n")
+        else:
+            self.do_GET()
 
     def reply(self, code: int, body: bytes, **headers: str) -> None:
         self.send_response(code)
@@ -132,3 +140,14 @@ def test_a_server_that_drips_is_given_up(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_addresses_that_mean_nothing_are_an_error_of_ours(location: str) -> None:
     with pytest.raises(FeaturesError):
         Features(job=location).get("job", "job_id")
+
+
+@pytest.mark.parametrize("path", ["moved", "wall_limit_secs", "broken", "garbage", "gone"])
+def test_what_another_server_answers_is_no_status_written(address: str, path: str) -> None:
+    with StatusWriter(f"{address}/{path}") as writer, pytest.raises(OSError, match=address):
+        writer.amend(used_CPU=1)
+
+
+def test_a_refusal_that_breaks_off_is_a_refusal(address: str) -> None:
+    with StatusWriter(f"{address}/torn") as writer, pytest.raises(ValueError, match="broke off"):
+        writer.amend(used_CPU=1)

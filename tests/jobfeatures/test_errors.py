@@ -43,7 +43,7 @@ def test_the_nearest_word_is_told_where_one_is_near(word, hint):
         (exporter_main, ["serve", "--config.file", "FILE"], 2),
         (main, ["schedule", "FILE"], 2),
         (main, ["schedule", "LOG", "--report", "FILE/in/it"], 2),
-        (main, ["schedule", "LOG", "--plots", "FILE/in/it"], 2),
+        (main, ["schedule", "LOG", "--report", "FILE/in/it/"], 2),
         (main, ["convert", "FILE", "-", "--to", "swf"], 2),
         (main, ["check", "FILE"], 2),
     ],

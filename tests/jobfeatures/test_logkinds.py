@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.joblogs.folding import EARLIER_RUN, ORPHAN, SAME_RUN, STEP
+from jobfeatures.joblogs.folding import EARLIER_RUN, ORPHAN, STEP, TOLD_AGAIN
 from jobfeatures.joblogs.loggedjob import MORE, JobRecord, Notes
 from jobfeatures.logkinds import KINDS, KindError, kind_of_name, read_log, recognise_kind, write_log
 from jobfeatures.records.model import UNLIMITED, JobState
@@ -48,6 +48,7 @@ BEGINNINGS = {
         + "0:" * 31 + "0\n",
         '{"job_number":12,"task_number":0,"qname":"all.q","hostname":"c1","failed":0}\n',
     ],
+    "qacct": ["=" * 62 + "\nqname        all.q               \nhostname     n1\n"],
     "lsf": ['"JOB_FINISH" "10.1" 1795246070 12 6001 33554435 1 1795246000 0 0 1795246010 "alice" "normal"\n'],
     "oar": ['{\n "12" : {\n "events" : [\n {\n "type" : "X"\n }\n ],\n "cpuset_name" : "alice_12",\n', '{"7":{"assigned_resources":[],'],
 }  # fmt: skip
@@ -155,7 +156,7 @@ def test_a_field_comes_back_or_is_lost_by_name(kind, data):
     if whole:
         return
     for name in JobRecord.__dataclass_fields__:
-        if name in {"batch_system", "source_text", *MOVED.get(kind, ())}:
+        if name in {"batch_system", "source_text", "told", *MOVED.get(kind, ())}:
             continue
         before = Counter(value for each in records if (value := getattr(each, name)) not in (None, ()))
         after = Counter(getattr(each, name) for each in found)
@@ -177,6 +178,7 @@ LOGS = {
     "pbs/accounting.txt": "pbs",
     "torque/accounting.txt": "pbs",
     "gridengine/accounting": "gridengine",
+    "gridengine/qacct": "qacct",
     "htcondor/history": "htcondor",
     "htcondor/history.json": "htcondor",
     "lsf/lsb.acct": "lsf",
@@ -199,7 +201,7 @@ def test_logs_of_every_kind_become_logs_of_every_other(name, to_kind):
     lines = [f"{line}\n" for line in write_log(records, to_kind, notes)]
     assert notes.read > 0
     if KINDS[to_kind].jobs_only:
-        gone = sum(notes.folded[each] for each in (STEP, EARLIER_RUN, ORPHAN, SAME_RUN))
+        gone = sum(notes.folded[each] for each in (STEP, EARLIER_RUN, ORPHAN, TOLD_AGAIN))
     else:
         gone = 0
     gone += sum(count for each, count in notes.lost.items() if each.startswith("job "))
@@ -268,3 +270,14 @@ def test_memory_comes_back_as_it_was_or_is_named_and_never_becomes_unknown_or_no
     same = getattr(back, field) == size
     assert bool([name for name in notes.lost if name.startswith(field)]) is not same
     assert same or size is UNLIMITED or getattr(back, field) >= size / 2
+
+
+@pytest.mark.parametrize("kind", ["gridengine", "pbs", "lsf", "records", "swf"])
+@pytest.mark.parametrize("first", ["cut in mid-line 5 0\n", "x:y:z\n"])
+def test_a_log_that_begins_with_a_damaged_line_is_known_by_the_others(kind, first):
+    line = (
+        next(head for head in BEGINNINGS[kind] if head.strip()[:1] not in {";", "#"}).strip().split("\n")[-1]
+    )
+    assert recognise_kind(first + f"{line}\n" * 3) == kind
+    with pytest.raises(KindError, match=rf"closest to {kind} \(1 of 4 lines\)"):
+        recognise_kind(first * 3 + f"{line}\n")

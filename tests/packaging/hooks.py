@@ -9,6 +9,18 @@ from pathlib import Path
 
 MakeCommand = Callable[[str], Path]  # makes a stand-in for the command of lines of bash
 
+NO_PROXY_LINES = "export no_proxy=127.0.0.1\nexport NO_PROXY=127.0.0.1\n"
+# What a job has of the two variables, and what it has with an address of ours: nothing that it had is lost.
+NO_PROXY_CASES = [
+    ({}, ("127.0.0.1", "127.0.0.1")),
+    ({"no_proxy": ""}, ("127.0.0.1", "127.0.0.1")),
+    ({"no_proxy": ".cern.ch,a"}, (".cern.ch,a,127.0.0.1", ".cern.ch,a,127.0.0.1")),
+    ({"NO_PROXY": "*.cern.ch"}, ("*.cern.ch,127.0.0.1", "*.cern.ch,127.0.0.1")),
+    ({"no_proxy": "a", "NO_PROXY": "b"}, ("a,127.0.0.1", "b,127.0.0.1")),
+    ({"no_proxy": "a,127.0.0.1", "NO_PROXY": "127.0.0.10"}, ("a,127.0.0.1", "127.0.0.10,127.0.0.1")),
+    ({"no_proxy": "*"}, ("*", "*")),
+]
+
 
 def processes_with(mark: str) -> list[int]:
     """Return the living processes that have the word in their environment."""

@@ -26,7 +26,8 @@ JOBFEATURES = {
     "show": (0,),
     "get wall_limit_secs": (0,),
     "remaining": (1,),  # nothing limits this job
-    "drain show": (0,),
+    "run --signal USR1@60 -- true": (0,),
+    "drain show --features.root FOLDER/features": (0,),
     "drain expire": (0,),
     "drain plan --metrics http://127.0.0.1:1/metrics --plot out.png": (1, 2),
     "victims --cores 1 --metrics http://127.0.0.1:1/metrics": (1,),
@@ -41,7 +42,6 @@ JOBFEATURES = {
     "sss schema": (0,),
     "sss explain job.xml": (0, 2),
     "sss match job.xml nodes.json": (0, 2),
-    "replay log.swf --dry-run --spool spool": (0,),
 }
 EXPORTER = {
     "serve --no-such-flag": (2,),
@@ -58,7 +58,6 @@ EXPORTER = {
     "sonar sysinfo --sonar.cluster c": (0,),
     "sonar jobs --sonar.cluster c --batch.sources slurm": (1,),  # no server
     "sonar cluster --sonar.cluster c --batch.sources slurm": (1,),
-    "sonar validate log.swf": (1,),
 }
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 import re
+import shutil
 import subprocess
 import tomllib
 
@@ -78,12 +79,11 @@ def test_shells_take_texts_for_what_they_are(tmp_path):
     ):
         file = tmp_path / shell
         file.write_text(write(PROGRAM))
-        try:
-            done = subprocess.run([shell, "-n", file], capture_output=True, text=True)
-        except FileNotFoundError:
+        if shutil.which(shell) is None:  # a folder of PATH may not be ours to enter: exec would say EACCES
             assert shell != "bash"
-        else:
-            assert (done.returncode, done.stderr) == (0, "")
+            continue
+        done = subprocess.run([shell, "-n", file], capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
     assert "reboot" not in (tmp_path / "bash").read_text()
 
 

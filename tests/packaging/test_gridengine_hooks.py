@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.hooks import MakeCommand, wait_until_none_is_left
+from tests.packaging.hooks import NO_PROXY_CASES, NO_PROXY_LINES, MakeCommand, wait_until_none_is_left
 
 SCRIPTS = Path(__file__).parents[2] / "packaging" / "gridengine"
 HOOKS = ["prolog.sh", "epilog.sh"]
@@ -132,6 +132,18 @@ def test_the_job_finds_the_prepared_lines_in_its_environment(
     assert (folder / "environment").read_text() == (
         "JOB_ID=7\nUSER=alice\nJOBFEATURES=/f/gridengine-7\nJOBSTATUS=/s/gridengine-7\n"
     )
+
+
+@pytest.mark.parametrize(("had", "has"), NO_PROXY_CASES)
+def test_a_job_asks_our_address_without_a_proxy(
+    had: dict[str, str], has: tuple[str, str], folder: Path, command: MakeCommand, exports: Path, mark: str
+) -> None:
+    (exports / "gridengine-7").write_text(NO_PROXY_LINES)
+    environment = folder / "environment"
+    environment.write_text("".join(f"{name}={value}\n" for name, value in had.items()))
+    run_hook("prolog.sh", folder, command("exit 0"), mark)
+    values = dict(line.split("=", 1) for line in environment.read_text().splitlines())
+    assert (values["no_proxy"], values["NO_PROXY"]) == has
 
 
 @pytest.mark.parametrize("script", HOOKS)

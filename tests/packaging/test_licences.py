@@ -12,8 +12,9 @@ PROJECT = "jobfeatures-exporter"
 TESTS_ONLY = {"test", "lint", "benchmark", "browser"}
 # Permissive, or weak copyleft: libraries that are imported unchanged, and whose text and source are at hand.
 COMPATIBLE = {
-    "0BSD", "Apache-2.0", "Apache Software License", "BSD", "BSD License", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0",
+    "0BSD", "Apache-2.0", "Apache License 2.0", "Apache Software License", "BSD", "BSD License", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0",
     "GNU Lesser General Public License v2 or later (LGPLv2+)", "ISC", "MIT", "MIT License", "MIT-CMU", "MPL-2.0",
+    "Mozilla Public License 2.0 (MPL 2.0)",
     "PSF-2.0", "Python Software Foundation License", "Python-2.0", "Zlib",
 }  # fmt: skip
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from jobfeatures.records.model import JobKey
+from tests.packaging.hooks import NO_PROXY_CASES, NO_PROXY_LINES
 
 SCRIPTS = Path(__file__).parents[2] / "packaging" / "lsf"
 HOOKS = ["preexec.sh", "postexec.sh"]
@@ -223,6 +224,16 @@ def test_a_job_finds_its_variables_and_its_arguments_as_they_were(
     assert (done.returncode, done.stderr) == (7, "")
 
 
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(("had", "has"), NO_PROXY_CASES)
+def test_a_job_asks_our_address_without_a_proxy(
+    had: dict[str, str], has: tuple[str, str], shell: str, exports: Path, tmp_path: Path
+) -> None:
+    exports.write_text(NO_PROXY_LINES)
+    done = run_starter(tmp_path, "sh", "-c", 'echo "$no_proxy"; echo "$NO_PROXY"', shell=shell, **had)
+    assert tuple(done.stdout.splitlines()) == has
+
+
 @pytest.mark.usefixtures("exports")
 def test_a_script_that_is_not_executable_is_read_by_a_shell(tmp_path: Path) -> None:
     job = tmp_path / "1795264260.123"
@@ -300,6 +311,51 @@ def test_what_is_no_file_is_not_waited_for(exports: Path, tmp_path: Path) -> Non
 def test_a_command_that_is_not_there_fails_as_it_would_alone(exports: Path, tmp_path: Path) -> None:
     assert run_starter(tmp_path, "/nonexistent/job").returncode == 127
     assert run_starter(tmp_path).returncode == 0
+
+
+OUTCOMES = [  # commands of jobs, as a shell reads them: exit status without a starter, and behind it where another
+    ("/nonexistent/job", 127, None),
+    ("./not-executable", 126, None),
+    ("./folder", 126, None),
+    ("./no-interpreter", 127, None),
+    ("./no-first-line", 5, None),
+    ("./not-executable.shell", 126, 5),  # LSF's own file, which LSF would give to a shell
+    ("sh -c 'exit 3'; exit 4", 4, None),
+    ("sh -c 'exit 3' && false", 3, None),
+    ("sh -c 'kill -TERM $$'", 143, None),
+    ("printf '<%s>' 'a b' '' '*' '\"'", 0, None),
+    ("pwd", 0, None),
+    ("cd / && pwd", 0, 127),  # the starter gets a shell's word for a program
+    ("A=1 sh -c 'exit $A'", 1, 127),
+    ("(exit 3)", 3, 2),
+]
+
+
+@pytest.mark.parametrize(("command", "alone", "behind"), OUTCOMES)
+def test_what_a_starter_changes_of_how_jobs_end(
+    command: str, alone: int, behind: int | None, exports: Path, tmp_path: Path
+) -> None:
+    """Constructed after IBM's manual: LSF's shell runs the queue's starter with the job's command behind it."""
+    (tmp_path / "folder").mkdir()
+    texts = {"not-executable": "exit 5", "not-executable.shell": "exit 5", "no-first-line": "exit 5"}
+    for name, text in {**texts, "no-interpreter": "#!/nonexistent/interpreter"}.items():
+        (tmp_path / name).write_text(f"{text}\n")
+        (tmp_path / name).chmod(0o644 if name.startswith("not") else 0o755)
+    environ = {
+        **JOB,
+        "PATH": "/usr/bin:/bin",
+        "JOBFEATURES_FEATURES_ROOT": str(tmp_path),
+        "LSB_JOBFILENAME": "./not-executable.",
+    }
+
+    def ends(line: str) -> tuple[int, str]:
+        argv = ["/bin/sh", "-c", f"{line}\nexit $?"]
+        done = subprocess.run(argv, env=environ, cwd=tmp_path, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout
+
+    found, without = ends(f"{SCRIPTS / 'jobstarter.sh'} {command}"), ends(command)
+    assert without[0] == alone
+    assert found == (without if behind is None else (behind, ""))
 
 
 # ---------------------------------------------------------------- with the command itself

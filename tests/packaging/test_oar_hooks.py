@@ -77,6 +77,20 @@ def test_as_root_the_prologue_hands_over_what_it_was_told(
     }
 
 
+@pytest.mark.parametrize("is_link", [False, True])
+def test_the_prologue_tells_the_start_that_the_daemon_reads(
+    command: MakeCommand, nodes: Path, tmp_path: Path, is_link: bool
+) -> None:
+    log, file = tmp_path / "log", tmp_path / "root_10.env"
+    file.touch()
+    os.utime(file, (5, 1795336598))
+    if is_link:
+        file.rename(tmp_path / "other")
+        file.symlink_to("other")
+    assert is_silent(run_hook("prologue.sh", command(f'echo "$OAR_HOOK_START" >{log}'), "10", "root", nodes))
+    assert (int(log.read_text()) == 1795336598) is not is_link
+
+
 def test_the_epilogue_takes_away(command: MakeCommand, nodes: Path, tmp_path: Path) -> None:
     log = tmp_path / "log"
     assert is_silent(run_hook("epilogue.sh", command(f'echo "$*" "$OAR_JOB_ID" >{log}'), "10", "root", nodes))

@@ -8,12 +8,15 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
 from jobfeatures.batch.pbs.openpbs import job_from_prolog
 from jobfeatures.hooks.request import is_finished, parse_request
+from tests.packaging.hooks import NO_PROXY_CASES, NO_PROXY_LINES
 
 pytestmark = pytest.mark.program
 
@@ -36,7 +39,7 @@ class Job:
 class Event:
     def __init__(self):
         self.type = given["type"]
-        self.env = {}
+        self.env = given["env"]
     @property
     def job(self):
         return Job(given["job"])
@@ -79,14 +82,18 @@ class Hook:
         self.command.write_text(f"#!/bin/bash\n{body}\n")
         self.command.chmod(0o755)
 
-    def run(self, event: str, **changes: object) -> dict[str, object]:
+    def run(
+        self, event: str, environment: Mapping[str, str] = MappingProxyType({}), **changes: object
+    ) -> dict[str, object]:
         (self.folder / "hook.json").write_text(json.dumps(self.settings))
         done = subprocess.run(
             [sys.executable, "-S", str(HOOK)],
             env={
                 "PYTHONPATH": str(self.folder),
                 "PBS_HOOK_CONFIG_FILE": str(self.folder / "hook.json"),
-                "EVENT": json.dumps({"type": TYPES[event], "job": {**JOB, **changes}}),
+                "EVENT": json.dumps(
+                    {"type": TYPES[event], "env": dict(environment), "job": {**JOB, **changes}}
+                ),
             },
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -210,6 +217,18 @@ def test_a_launch_sets_what_was_prepared_and_nothing_else(hook: Hook, tmp_path: 
         "JOBFEATURES": "/run/b=c",
         "JOBSTATUS_URL": "http://x",
     }
+
+
+@pytest.mark.parametrize(("had", "has"), NO_PROXY_CASES)
+def test_a_task_asks_our_address_without_a_proxy(
+    had: dict[str, str], has: tuple[str, str], hook: Hook, tmp_path: Path
+) -> None:
+    exports = tmp_path / "features" / "exports"
+    exports.mkdir(parents=True)
+    (exports / "pbs-123%5B4%5D").write_text(NO_PROXY_LINES)
+    # As pbs.event().env has them: a comma without a backslash ends a variable.
+    values = hook.run("launch", {name: value.replace(",", "\\,") for name, value in had.items()})["env"]
+    assert (values["no_proxy"], values["NO_PROXY"]) == tuple(each.replace(",", "\\,") for each in has)
 
 
 @pytest.mark.parametrize("job_id", ["../../etc/passwd", "", "123[4]/.head", "x.head"])

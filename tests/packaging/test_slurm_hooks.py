@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.packaging.hooks import MakeCommand, wait_until_none_is_left
+from tests.packaging.hooks import NO_PROXY_CASES, NO_PROXY_LINES, MakeCommand, wait_until_none_is_left
+from tests.running import until
 
 SCRIPTS = Path(__file__).parents[2] / "packaging" / "slurm"
 LABS = Path(__file__).parents[1] / "labs"
@@ -308,6 +310,15 @@ def test_a_task_of_a_heterogeneous_job_is_told_of_the_component_on_its_node(
     ) in lines
 
 
+def test_a_task_is_told_nothing_of_another_cluster_s_job_of_its_number(exports: Path, tmp_path: Path) -> None:
+    lines = b"export JOBFEATURES=/x\n"
+    exports.write_bytes(lines)
+    exports.with_name("slurm-7@other").touch()
+    assert run_task_prolog(tmp_path, SLURM_CLUSTER_NAME="other").stdout == b""
+    assert run_task_prolog(tmp_path, SLURM_CLUSTER_NAME="one").stdout == lines
+    assert run_task_prolog(tmp_path).stdout == lines
+
+
 def test_paths_and_addresses_may_come_together(exports: Path, tmp_path: Path) -> None:
     lines = b"".join(
         b"export %s%s=/x\n" % (name, suffix)
@@ -335,6 +346,16 @@ def test_what_containers_see_is_appended_to_what_the_job_binds(
     environ = {} if old is None else {"APPTAINER_BIND": old}
     done = run_task_prolog(tmp_path, **environ)
     assert (done.returncode, done.stdout, done.stderr) == (0, told, b"")
+
+
+@pytest.mark.parametrize(("had", "has"), NO_PROXY_CASES)
+def test_a_task_asks_our_address_without_a_proxy(
+    had: dict[str, str], has: tuple[str, str], exports: Path, tmp_path: Path
+) -> None:
+    exports.write_text(NO_PROXY_LINES)
+    told = run_task_prolog(tmp_path, **had).stdout.decode().splitlines()
+    values = had | dict(line.removeprefix("export ").split("=", 1) for line in told)
+    assert (values["no_proxy"], values["NO_PROXY"]) == has
 
 
 def test_a_last_line_without_its_end_counts(exports: Path, tmp_path: Path) -> None:
@@ -417,3 +438,46 @@ def test_scripts_have_no_syntax_error_and_can_be_run(path: Path) -> None:
 def test_scripts_are_clean_under_shellcheck(path: Path) -> None:
     done = subprocess.run(["shellcheck", path], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "")
+
+
+# ---------------------------------------------------------------- two clusters below one root
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: hooks run what root alone can write")
+def test_of_two_clusters_jobs_of_one_number_the_second_gets_nothing_and_takes_nothing_away(
+    tmp_path: Path,
+) -> None:
+    """With the real command: what slurmd, slurmstepd and users see."""
+    root = tmp_path / "root"
+    (root / "failures").mkdir(parents=True, mode=0o700)
+    (root / "failures/publish.cluster").touch(0o600)
+    environ = {
+        "JOBFEATURES_FEATURES_ROOT": str(root),
+        "JOBFEATURES_HOOK_ASK": "never",
+        "SLURM_JOB_UID": str(os.getuid()),
+        "SLURM_JOB_USER": "alice",
+        "SLURM_JOB_CPUS_PER_NODE": "2",
+    }
+
+    def hook(script: str, cluster: str) -> str:
+        more = {**environ, "SLURM_CLUSTER_NAME": cluster}
+        done = run_hook(script, Path(sys.executable).parent / "jobfeatures", "X=1", limit="20", **more)
+        assert (done.returncode, done.stdout) == (0, "")
+        return done.stderr
+
+    def told(cluster: str) -> bytes:
+        return run_task_prolog(root, SLURM_CLUSTER_NAME=cluster).stdout
+
+    features = root / "jobfeatures/slurm-7/allocated_cpu"
+    hook("prolog.sh", "one")
+    assert "job 7 of other gets no features: another cluster's job has this number" in hook(
+        "prolog.sh", "other"
+    )
+    until(lambda: (root / "failures/publish.cluster").stat().st_size == 1)
+    assert (b"slurm-7" in told("one"), told("other")) == (True, b"")
+    hook("epilog.sh", "other")
+    assert features.read_text() == "2\n"
+    hook("epilog.sh", "one")
+    assert not features.exists()
+    hook("prolog.sh", "other")
+    assert b"slurm-7" in told("other")

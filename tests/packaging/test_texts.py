@@ -265,7 +265,7 @@ def test_a_real_bash_offers_every_command_and_flag(tmp_path):
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
-        ("jobfeatures rep", {"replay", "report"}),
+        ("jobfeatures rem", {"remaining", "remove"}),
         ("jobfeatures drain s", {"set", "show"}),
         ("jobfeatures publish --features.form ", {"local", "http", "both"}),
         ("jobfeatures-exporter serve --web.listen-a", {"--web.listen-address"}),

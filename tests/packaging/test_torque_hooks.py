@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.hooks import MakeCommand
+from tests.packaging.hooks import NO_PROXY_CASES, NO_PROXY_LINES, MakeCommand
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = ROOT / "packaging" / "torque"
@@ -158,22 +158,25 @@ def test_the_whole_way_from_the_prologue_to_the_variables(command: MakeCommand, 
 # ---------------------------------------------------------------- profile.sh
 
 
-def run_profile(root: Path, job_id: str | None, environment: str | None = "PBS_BATCH") -> dict[str, str]:
+def run_profile(
+    root: Path, job_id: str | None, environment: str | None = "PBS_BATCH", **more: str
+) -> dict[str, str]:
     """Return the variables that a login shell has behind the snippet, as well as any it should not have."""
     given = {"JOBFEATURES_FEATURES_ROOT": str(root), "PATH": os.environ["PATH"]}
     if job_id is not None:
         given["PBS_JOBID"] = job_id
     if environment is not None:
         given["PBS_ENVIRONMENT"] = environment
+    given_too = {**given, **more}
     done = subprocess.run(
         ["sh", "-uc", f'. "{SCRIPTS}/profile.sh"; set | cut -d= -f1 >{root}.names; exec env'],
-        env=given,
+        env=given_too,
         capture_output=True,
         text=True,
         check=True,
     )
     assert done.stderr == ""
-    assert not {"_jobfeatures", "_line"} & set(Path(f"{root}.names").read_text().split())
+    assert not {"_jobfeatures", "_line", "_hosts", "_old"} & set(Path(f"{root}.names").read_text().split())
     pairs = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
     return {
         name: value for name, value in pairs.items() if name not in {*given, "PWD", "OLDPWD", "SHLVL", "_"}
@@ -185,6 +188,15 @@ def exports(tmp_path: Path) -> Path:
     folder = tmp_path / "features" / "exports"
     folder.mkdir(parents=True)
     return folder
+
+
+@pytest.mark.parametrize(("had", "has"), NO_PROXY_CASES)
+def test_a_job_asks_our_address_without_a_proxy(
+    had: dict[str, str], has: tuple[str, str], exports: Path
+) -> None:
+    (exports / "torque-7").write_text(NO_PROXY_LINES)
+    values = run_profile(exports.parent, "7.batch.example.org", **had)
+    assert (values["no_proxy"], values["NO_PROXY"]) == has
 
 
 def test_only_lines_that_are_expected_are_taken_and_none_is_evaluated(exports: Path) -> None:

@@ -23,7 +23,7 @@ ALERTS = {rule["alert"]: rule for rule in EVERY if "alert" in rule}
 RULES_BY_NAME = {**RECORDS, **ALERTS}
 TESTS = sorted(Path(__file__).parent.glob("*.yml"))
 SITE = {"cluster", "job", "instance", "node"}  # labels that Prometheus or the site puts on
-LEVELS = {"site", "cluster", "partition", "account", "user", "job", "job_node", "node"}
+LEVELS = {"site", "cluster", "partition", "account", "user", "job", "job_node", "job_gpu", "node"}
 OF_INFO = {"batch_system", "job_id", "user", "account", "partition", "name"}
 
 

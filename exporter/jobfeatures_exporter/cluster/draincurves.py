@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from jobfeatures.drains.nodemetrics import LATE_SECS
 from jobfeatures.records.combining import grouped
 from jobfeatures.records.model import Cluster, ClusterNode, Job, JobTable
+from jobfeatures.status.waste import IdleCpus
 from jobfeatures_exporter.cluster.sums import starts_jobs
 
 
@@ -128,34 +129,26 @@ def compute_points(jobs: Iterable[RunningJob], total_cpus: int) -> tuple[CurvePo
 
     end: seconds until a job ends; run: for how long it has run. All its work is lost if it is killed.
 
-        idle(T): (total − Σ cpus) × T + Σ over jobs with end ≤ T: cpus × (T − end)
+        idle(T): ∫ from 0 to T: max(0, total − Σ over jobs that still run: cpus) dt
         kill(T): Σ over jobs with end > T: cpus × (run + T)
     """
     ordered = sorted(jobs, key=lambda job: job.end_secs)
-    held = sum(job.cpus for job in ordered)
-    free = max(0, total_cpus - held)
-    done = sum(job.cpus * job.run_secs for job in ordered)  # by jobs that still run at T
-    ended_cpus, ended_core_secs = 0, 0.0  # Σ cpus, Σ cpus × end of ended jobs
+    idle = IdleCpus(total_cpus, ((job.cpus, job.end_secs) for job in ordered))
+    running = sum(job.cpus for job in ordered)  # CPUs of jobs that still run at T
+    done = sum(job.cpus * job.run_secs for job in ordered)  # by these
     points: list[CurvePoint] = []
     at = 0
     for time in sorted({0.0, *(job.end_secs for job in ordered if math.isfinite(job.end_secs))}):
-        before = _cost(time, free, held, ended_cpus, ended_core_secs, done)
+        idle_core_secs = idle.until(time)
+        before = idle_core_secs + done + running * time
         while at < len(ordered) and ordered[at].end_secs <= time:
             job = ordered[at]
-            ended_cpus += job.cpus
-            ended_core_secs += job.cpus * job.end_secs
+            running -= job.cpus
             done -= job.cpus * job.run_secs
             at += 1
-        idle, kill = _cost(time, free, held, ended_cpus, ended_core_secs, done)
-        points.append(CurvePoint(time, idle, max(0.0, kill), sum(before), len(ordered) - at))
+        kill = max(0.0, done + running * time)
+        points.append(CurvePoint(time, idle_core_secs, kill, before, len(ordered) - at))
     return tuple(points)
-
-
-def _cost(
-    time: float, free: int, held: int, ended_cpus: int, ended_core_secs: float, done: float
-) -> tuple[float, float]:
-    idle = free * time + ended_cpus * time - ended_core_secs
-    return idle, done + (held - ended_cpus) * time
 
 
 def cheapest(points: Sequence[CurvePoint]) -> CurvePoint:

@@ -14,15 +14,21 @@ from dataclasses import dataclass
 
 from jobfeatures.records.combining import grouped
 from jobfeatures.records.model import Cluster, ClusterNode, Job, JobState, JobTable
+from jobfeatures.records.waiting import cause_of
 
 Sums = Mapping[tuple[str, str], int]  # by partition, and state, flag, kind or reason
 
 OTHER = "other"
 _STARTS_JOBS = frozenset({"IDLE", "MIXED", "ALLOCATED"})
-_STARTS_NONE = frozenset({"DRAIN", "FAIL", "NOT_RESPONDING", "MAINTENANCE", "REBOOT_ISSUED"})
+# Slurm's make_node_avail() in node_mgr.c passes over those that are powered down; BLOCKED: for another job.
+_STARTS_NONE = frozenset(
+    {
+        *("DRAIN", "FAIL", "NOT_RESPONDING", "MAINTENANCE", "REBOOT_ISSUED"),
+        *("POWER_DOWN", "POWERING_DOWN", "BLOCKED"),
+    }
+)
 
 _WORD = re.compile(r"[A-Za-z_]{1,40}\Z")
-_NOT_ELIGIBLE = re.compile(r"(?P<held>JobHeld|Held\Z|PSUSP\Z)|(?P<dependent>Dependency)|(?P<date>BeginTime)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +88,8 @@ def compute_queue_sums(table: JobTable) -> QueueSums:
     for job in table.jobs.values():
         if job.state.is_finished:
             continue
-        since = _waits_since(job, table.taken_at_secs)
+        cause = cause_of(job.reason, is_held=job.is_held)
+        since = None if cause else _waits_since(job, table.taken_at_secs)
         amounts = (("cpus", job.total_cpus), ("nodes", job.total_nodes), ("gpus", job.total_gpus))
         for partition in dict.fromkeys((job.partition or "").split(",")):
             place = partition, job.state.value
@@ -93,8 +100,8 @@ def compute_queue_sums(table: JobTable) -> QueueSums:
             if job.state is JobState.PENDING:
                 reason = (job.reason or "").partition(",")[0]  # ReqNodeNotAvail, UnavailableNodes:n1
                 sums["reasons"][partition, reason if _WORD.match(reason) else OTHER] += job.tasks
-                if (found := _NOT_ELIGIBLE.match(reason)) and found.lastgroup:
-                    sums["not_eligible"][partition, found.lastgroup] += job.tasks
+                if cause is not None:
+                    sums["not_eligible"][partition, cause] += job.tasks
             if since is not None:
                 old = waiting.get(partition, Waiting(0, 0, since))
                 waiting[partition] = Waiting(
@@ -106,8 +113,8 @@ def compute_queue_sums(table: JobTable) -> QueueSums:
 
 
 def _waits_since(job: Job, now_secs: float) -> int | None:
-    """Return since when a job could start; None for one that runs, is held, or waits for a job or a date."""
-    if job.state is not JobState.PENDING or _NOT_ELIGIBLE.match(job.reason or ""):
+    """Return since when a job could start; None for one that runs, or may not start yet."""
+    if job.state is not JobState.PENDING:
         return None
     since = job.eligible_secs if job.eligible_secs is not None else job.submit_secs
     return since if since is not None and since <= now_secs else None

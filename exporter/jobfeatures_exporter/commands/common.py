@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping, Set
+import signal
+from collections.abc import Callable, Mapping, Set
+from queue import Empty, SimpleQueue
 
 from jobfeatures.settings.flags import add_flags
-from jobfeatures.settings.resolve import load_config, settings_of, variable_of
+from jobfeatures.settings.resolve import load_config, settings_of
 from jobfeatures.settings.usage import complain
 from jobfeatures_exporter.config import ExporterConfig
 
@@ -19,17 +21,17 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
 
 def config_of(arguments: argparse.Namespace, changes: Mapping[str, str] | None = None) -> ExporterConfig:
     """Return the settings: from flags, else from `changes`, else from the file. Raises ConfigurationError."""
-    flags, known = dict(vars(arguments)), settings_of(ExporterConfig)
-    _warn_of_misspelt({each.variable for each in known}, set(map(variable_of, ExporterConfig.RETIRED)))
+    flags = dict(vars(arguments))
+    _warn_of_misspelt({each.variable for each in settings_of(ExporterConfig)})
     for key, value in (changes or {}).items():
         if flags.get(key) is None:
             flags[key] = value
     return load_config(ExporterConfig, flags=flags, file=flags.get("config.file"))
 
 
-def _warn_of_misspelt(variables: Set[str], retired: Set[str]) -> None:
+def _warn_of_misspelt(variables: Set[str]) -> None:
     """Name a variable of the environment that is nearly a setting's: others may be of other programs."""
-    unknown = os.environ.keys() - variables - retired
+    unknown = os.environ.keys() - variables
     for name in sorted(each for each in unknown if each.startswith("JOBFEATURES_")):
         from difflib import get_close_matches  # seldom needed
 
@@ -37,3 +39,24 @@ def _warn_of_misspelt(variables: Set[str], retired: Set[str]) -> None:
         if near := get_close_matches(name.removeprefix("JOBFEATURES_"), words, 1, 0.85):
             warning = f"{name}: there is no such setting; did you mean JOBFEATURES_{near[0]}?"
             complain(warning, "jobfeatures-exporter")
+
+
+def pause_until_signal() -> Callable[[float], bool]:
+    """Return `pause(secs)`, which waits and returns whether a signal to end has come: at once from then on.
+
+    An Event's lock would not do: the handler, which runs between two lines of the main thread, would wait
+    for itself if that holds it. A SimpleQueue is made for this.
+    """
+    came: SimpleQueue[int] = SimpleQueue()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as by nohup
+            signal.signal(number, lambda number, _frame: came.put(number))
+
+    def pause(secs: float) -> bool:
+        try:
+            came.put(came.get(timeout=secs))
+        except Empty:
+            return False
+        return True
+
+    return pause

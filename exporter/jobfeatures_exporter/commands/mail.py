@@ -50,12 +50,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="takes the mail with figures (default: %(default)s)",
     )
     parser.add_argument("--from", dest="sender", metavar="ADDRESS", help="the sender (default: sendmail's)")
-    parser.add_argument(
-        "--timeout",
-        dest="prometheus.timeout",
-        metavar="DURATION",
-        help="the same as --prometheus.timeout (default: %(default)s)",
-    )
     parser.set_defaults(**{"prometheus.timeout": "20s"})
 
 

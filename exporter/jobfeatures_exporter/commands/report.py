@@ -18,6 +18,7 @@ from jobfeatures.settings.usage import complain
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    parser.epilog = "What a pilot reports of itself to the site: jobfeatures report."
     parser.add_argument(
         "job",
         metavar="JOB",
@@ -97,6 +98,11 @@ def run(arguments: argparse.Namespace) -> int:
 
         with shown_count(None, f"asking {access.url}"):
             totals = ask_totals(server.query, question, arguments.by)
+        if not totals.totals:
+            nothing = (
+                f"no job ended in the last {arguments.since} on {access.url}: --since reaches further back"
+            )
+            complain(nothing, "jobfeatures-exporter")
         if arguments.format == "json":
             print(json.dumps(make_totals_document(totals), indent=2))
         else:

@@ -7,12 +7,13 @@ import contextlib
 import json
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from jobfeatures.errors import JobfeaturesError, SourceError
 from jobfeatures.formats.sonar.envelopes import Document, Origin, error_envelope
 from jobfeatures.formats.sonar.validate import validate_envelope
+from jobfeatures.records.model import Job, JobKey
 from jobfeatures.settings.usage import complain
 from jobfeatures.system.clock import SystemClock
 from jobfeatures.system.logs import configure_logging
@@ -20,6 +21,7 @@ from jobfeatures_exporter.commands.common import add_settings, config_of
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.privacy.hiding import make_privacy
 from jobfeatures_exporter.sampling.descriptors import Unreadable
+from jobfeatures_exporter.sampling.hierarchies import ORDINARY, Places
 from jobfeatures_exporter.sonar.node import NodeDocuments, make_origin
 
 log = logging.getLogger(__name__)
@@ -27,6 +29,8 @@ log = logging.getLogger(__name__)
 BETWEEN_LOOKS_SECS = 0.1  # as in Sonar, to measure the processes' current usage
 GPU_WAIT_SECS = 5.0  # for a first answer of the drivers
 GPU_LOOK_SECS = 0.05
+
+UNUSED = {"sample": ("spool.directory",), "sysinfo": ("batch.sources", "spool.directory")}
 
 ACTIONS = {
     "sample": "print the state of the node and its processes",
@@ -54,6 +58,13 @@ def run(arguments: argparse.Namespace) -> int:
     """
     changes = {} if arguments.cluster is None else {"sonar.cluster": arguments.cluster}
     config = config_of(arguments, changes)
+    for name in UNUSED.get(arguments.action, ()):
+        if getattr(arguments, name, None):
+            complain(
+                f"--{name} is not used: {arguments.action} finds jobs by their control groups alone; the "
+                "daemon's documents (sonar.cluster) have the others, too",
+                "jobfeatures-exporter",
+            )
     configure_logging(config.log_level, config.log_format)
     origin = make_origin(config)
     privacy = make_privacy(config)
@@ -71,8 +82,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 @contextlib.contextmanager
-def _node_documents(config: ExporterConfig, origin: Origin) -> Iterator[NodeDocuments]:
-    """Yield a maker of documents. No batch system is queried: jobs are found on the node itself."""
+def _node_documents(
+    config: ExporterConfig,
+    origin: Origin,
+    places: Callable[[], Places] = lambda: ORDINARY,
+    jobs: Callable[[], Mapping[JobKey, Job]] = dict,
+) -> Iterator[NodeDocuments]:
+    """Yield a maker of documents. Jobs are found at `places` on the node, `jobs` by their system's word."""
     from jobfeatures_exporter.sampling.gpu import Paths
     from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
     from jobfeatures_exporter.sampling.sampler import Sampler
@@ -82,7 +98,7 @@ def _node_documents(config: ExporterConfig, origin: Origin) -> Iterator[NodeDocu
     paths = Paths(procfs=config.path_procfs, sysfs=config.path_sysfs)
     gpus = GpuMonitor(config.gpu_drivers, clock, interval_secs=GPU_WAIT_SECS, paths=paths)
     settings = replace(SamplerSettings.of(config), sysfs=config.path_sysfs)
-    sampler = Sampler(settings, clock, gpus=gpus)
+    sampler = Sampler(settings, clock, jobs=jobs, gpus=gpus, places=places)
     gpus.start()
     try:
         deadline_secs = clock.monotonic_secs() + GPU_WAIT_SECS
@@ -95,15 +111,20 @@ def _node_documents(config: ExporterConfig, origin: Origin) -> Iterator[NodeDocu
 
 
 def _sample(config: ExporterConfig, origin: Origin) -> Document:
-    """Return the state of the node and its processes."""
-    with _node_documents(config, origin) as documents:
-        documents.prime()
+    """Return the state of the node and its processes. A batch system is asked where groups need its word."""
+    from jobfeatures_exporter.node.samplingloop import find_places
+    from jobfeatures_exporter.node.sources import confirm_jobs
+
+    clock, jobs = SystemClock(), dict[JobKey, Job]()
+    with _node_documents(config, origin, find_places(config, clock), lambda: jobs) as documents:
+        if claims := documents.prime():
+            jobs.update(confirm_jobs(config, clock, claims))
         time.sleep(BETWEEN_LOOKS_SECS)
         return documents.sample()[0]
 
 
 def _sysinfo(config: ExporterConfig, origin: Origin) -> Document:
-    """Return the node's hardware and system."""
+    """Return the node's hardware and system, which is asked for no job."""
     with _node_documents(config, origin) as documents:
         return documents.sysinfo()[0]
 

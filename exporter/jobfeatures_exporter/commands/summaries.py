@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import contextlib
 import logging
-import signal
-import threading
 import time
 
 from jobfeatures.errors import ConfigurationError, JobfeaturesError, SourceError, shown
 from jobfeatures.settings.access import access_of, add_access_flags
 from jobfeatures.settings.flags import parse_duration_flag
 from jobfeatures.system.logs import configure_logging
+from jobfeatures_exporter.commands.common import pause_until_signal
 
 log = logging.getLogger(__name__)
 
@@ -85,14 +84,14 @@ def run(arguments: argparse.Namespace) -> int:
             return None
         return next((each for each in found if each.job_id == job.job_id), None)
 
-    ended = threading.Event()
+    pause = time.sleep if interval_secs is None else pause_until_signal()
     writer = SummaryWriter(
         comments=JobComments(sacct=arguments.sacct, sacctmgr=arguments.sacctmgr),
         ask=ask,
         delay_secs=delay_secs,
         window_secs=parse_duration_flag("--window", arguments.window),
         per_second=_rate(arguments.per_second),
-        pause=ended.wait,
+        pause=pause,
         now=time.time,
     )
     if interval_secs is None:
@@ -100,10 +99,8 @@ def run(arguments: argparse.Namespace) -> int:
         if writer.failure:
             raise SourceError(writer.failure)
         return 0
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ended.set())
     said = ""
-    while not ended.is_set():
+    while True:
         try:
             written = writer.round()
             if written:
@@ -117,8 +114,8 @@ def run(arguments: argparse.Namespace) -> int:
             if str(error) != said:  # once, not in each round
                 log.error("%s", error)
             said = str(error)
-        ended.wait(interval_secs)
-    return 0
+        if pause(interval_secs):
+            return 0
 
 
 def _rate(text: str) -> float:

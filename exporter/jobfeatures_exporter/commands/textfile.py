@@ -6,14 +6,12 @@ import argparse
 import contextlib
 import logging
 import os
-import signal
-import threading
 from typing import TYPE_CHECKING
 
 from jobfeatures.errors import ConfigurationError, JobfeaturesError, UnsafePathError, shown
 from jobfeatures.settings.flags import parse_duration_flag
 from jobfeatures.system.logs import configure_logging
-from jobfeatures_exporter.commands.common import add_settings, config_of
+from jobfeatures_exporter.commands.common import add_settings, config_of, pause_until_signal
 
 if TYPE_CHECKING:
     from jobfeatures_exporter.registry import NodeCollector
@@ -96,10 +94,8 @@ def _write(path: str, collector: NodeCollector) -> None:
 
 
 def _keep_writing(path: str, collector: NodeCollector, interval_secs: float) -> None:
-    """Write until SIGTERM or SIGINT; then remove the file, as its values would become stale."""
-    ended = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ended.set())
+    """Write until a signal; then remove the file, as its values would become stale."""
+    pause = pause_until_signal()
     said = ""
     try:
         while True:
@@ -110,7 +106,7 @@ def _keep_writing(path: str, collector: NodeCollector, interval_secs: float) -> 
                 if str(error) != said:  # once, not at each attempt
                     log.error("%s", error)
                 said = str(error)
-            if ended.wait(interval_secs):
+            if pause(interval_secs):
                 return
     finally:
         with contextlib.suppress(FileNotFoundError):

@@ -121,11 +121,8 @@ def _open(arguments: argparse.Namespace) -> Pages:
         try:
             daemon.look()
         except SourceError as error:
-            if arguments.url is not None:
+            if arguments.url is not None or not is_nobody_there(error):
                 raise
-            if not is_nobody_there(error):
-                hint = "where the daemon wants TLS or a password, say --url https://… and the flags below it"
-                raise SourceError(f"{error} ({hint})") from error
         else:
             return daemon
     configure_logging("error", config.log_format)  # log lines would garble the table

@@ -166,13 +166,17 @@ class Controller:
     def is_ready(self) -> bool:
         """Return whether queue and node queries have all answered or failed; accounting may take longer."""
         asked: list[Keeper[Any]] = [*self._queues, *self._clusters]
-        return all(keeper.status.table is not None or keeper.status.failures for keeper in asked)
+        return all(map(_was_asked, asked))
 
     def problems(self) -> list[str]:
         """Return the queries that have not answered yet or fail, one line each."""
         return describe_problems((keeper.status for keeper in self._keepers()), self._clock.now_secs())
 
     def stalled(self) -> list[str]:
+        """Return the same as `dead`: nothing else is known to hang."""
+        return self.dead()
+
+    def dead(self) -> list[str]:
         """Return the names of keepers whose thread has died."""
         return [f"source {keeper.status.name}" for keeper in self._keepers() if keeper.has_died]
 
@@ -237,9 +241,12 @@ class Controller:
         return self._privacy.context(found)
 
     def targets(self) -> list[TargetGroup] | None:
-        """Return the nodes to scrape, None until a batch system has reported some."""
+        """Return the nodes to scrape; None until each batch system has answered or failed, and one has some.
+
+        Prometheus takes a list whole: it would drop the nodes of one that is still being asked.
+        """
         clusters = list(known(self._clusters))
-        if not clusters:
+        if not clusters or not all(map(_was_asked, self._clusters)):
             return None
         return make_targets(
             clusters,
@@ -247,6 +254,11 @@ class Controller:
             host=self._config.controller_sd_host,
             skip=self._config.controller_sd_skip,
         )
+
+
+def _was_asked(keeper: Keeper[Any]) -> bool:
+    """Return whether its first query has ended, with an answer or without."""
+    return keeper.status.table is not None or keeper.status.failures > 0
 
 
 def known(keepers: Iterable[Keeper[AnswerT]]) -> Iterator[AnswerT]:
@@ -258,7 +270,7 @@ def known(keepers: Iterable[Keeper[AnswerT]]) -> Iterator[AnswerT]:
 
 def make_cluster_sources(config: DaemonConfig, clock: Clock) -> list[ClusterSource]:
     """Return the batch systems that report a whole cluster. Raises ConfigurationError if there is none."""
-    asked = [name for name in config.batch_sources if name != AUTO]
+    asked = [name for name in dict.fromkeys(config.batch_sources) if name != AUTO]
     able = {name: each for name, each in SYSTEMS.items() if each.has_cluster}
     for name in asked:
         if name not in able:

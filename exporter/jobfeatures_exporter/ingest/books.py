@@ -86,7 +86,7 @@ class ForeignJobCounters:
             left = look.counts[unit] if _goes_on(before, look, unit) else NOTHING
             gone = counts.less(left)
             ended = ended.plus(gone)
-            if gone != NOTHING and _has_heir(before, look, unit):
+            if gone != NOTHING and _has_living_ancestor(before, look, unit):
                 inherited = inherited.plus(gone)
         # Among rolled-up processes, an ended one cannot be told from one that is now shown elsewhere.
         due = self._owed.plus(ended if before.is_rolled or look.is_rolled else inherited)
@@ -116,8 +116,8 @@ def _goes_on(before: _Look, now: _Look, unit: _Unit) -> bool:
     return before.ppids[unit] == now.ppids[unit] or before.commands[unit] == now.commands[unit]
 
 
-def _has_heir(before: _Look, now: _Look, unit: _Unit) -> bool:
-    """Return whether an ancestor within the job is alive, on its own or rolled up."""
+def _has_living_ancestor(before: _Look, now: _Look, unit: _Unit) -> bool:
+    """Return whether an ancestor of a process is still in the job, as a process or in a merged row."""
     for _ in range(MAX_ANCESTORS):
         parent = before.ppids[unit]
         if parent in now.counts:

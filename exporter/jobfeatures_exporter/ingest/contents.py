@@ -19,8 +19,8 @@ class ProcessGpuRecord:
     """One process on one card."""
 
     uuid: str
-    util_percent: float
-    memory_bytes: int
+    util_percent: float | None
+    memory_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

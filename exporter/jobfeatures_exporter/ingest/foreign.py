@@ -8,16 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from jobfeatures.records.combining import grouped, sum_known
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.ingest.books import Counts
 from jobfeatures_exporter.ingest.contents import JobRecord, ProcessRecord, SampleRecord, SysinfoRecord
+from jobfeatures_exporter.sampling.gpu.bounds import MAX_PERCENT
+from jobfeatures_exporter.sampling.measured import MemoryBytes
 from jobfeatures_exporter.snapshot import (
     Accounting,
     GpuSample,
     GroupKey,
     JobGpu,
     JobSample,
-    MemoryBytes,
     Snapshot,
     WorkKey,
 )
@@ -36,13 +38,14 @@ def processes_by_key(jobs: tuple[JobRecord, ...]) -> dict[WorkKey, list[ProcessR
     return found
 
 
-def compute_job_gpus(processes: list[ProcessRecord]) -> dict[str, tuple[float, int]]:
-    """Return utilisation in percent and memory in bytes by card."""
-    found: dict[str, tuple[float, int]] = {}
-    for process in processes:
-        for gpu in process.gpus:
-            util, memory = found.get(gpu.uuid, (0.0, 0))
-            found[gpu.uuid] = (util + gpu.util_percent, memory + gpu.memory_bytes)
+def compute_job_gpus(processes: list[ProcessRecord]) -> dict[str, tuple[float | None, int | None]]:
+    """Return utilisation in percent, 100 at most, and memory in bytes by card; None: of no process known."""
+    uses = grouped((gpu.uuid, gpu) for process in processes for gpu in process.gpus)
+    found = {}
+    for uuid, mine in uses.items():
+        util = sum_known([each.util_percent for each in mine])
+        memory = sum_known([each.memory_bytes for each in mine])
+        found[uuid] = None if util is None else min(MAX_PERCENT, util), memory
     return found
 
 

@@ -259,7 +259,7 @@ def _integrate(
     for key, processes in processes_by_key(record.jobs).items():
         for uuid, (util, memory) in compute_job_gpus(processes).items():
             before = kept.get((key, uuid))
-            busy = (0.0 if before is None else before.busy_secs or 0.0) + util / 100 * gap
+            busy = (0.0 if before is None else before.busy_secs or 0.0) + (util or 0.0) / 100 * gap
             job_cards[key, uuid] = JobGpu(
                 key=key, uuid=uuid, busy_secs=busy, memory_bytes=memory, ce_util_percent=util
             )

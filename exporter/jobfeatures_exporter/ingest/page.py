@@ -26,7 +26,7 @@ from jobfeatures_exporter.scrape.exposition import (
     LabelTexts,
     Sample,
     Values,
-    blocks_of,
+    block_of,
     render_blocks,
 )
 from jobfeatures_exporter.snapshot import Kind, kind_of
@@ -150,7 +150,10 @@ class SonarPage:
             )
             found = _blocks_of(_prefixed(family, name, NODE) for family in page.families)
         except Exception:  # supervised
-            log.exception("foreign node is not shown", extra={"cluster": name[0], "node": name[1]})
+            log.exception(
+                "the metrics of a node that another agent monitors cannot be shown",
+                extra={"cluster": name[0], "node": name[1]},
+            )
             self._nodes.count("not_shown")
             found = []
         return _Kept(state, known, budget, found)
@@ -232,7 +235,7 @@ def _with_labels(metric: Metric, names: tuple[str, ...]) -> Metric:
 
 def _blocks_of(families: Iterable[Family]) -> list[Block]:
     texts = LabelTexts()
-    return [block for family in families if family.samples for block in blocks_of(family, texts)]
+    return [block_of(family, texts) for family in families if family.samples]
 
 
 def _merged(families: Iterable[Family]) -> list[Family]:

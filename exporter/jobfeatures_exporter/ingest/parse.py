@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
-from jobfeatures.errors import ParseError
+from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.formats.sonar.fields import TAGS
 from jobfeatures.formats.sonar.parsejobs import parse_cluster_record, parse_slurm_job
 from jobfeatures.formats.sonar.reader import KIB, SONAR, Json, Reader, read_envelope, secs_of, short
@@ -24,7 +24,15 @@ from jobfeatures_exporter.ingest.contents import (
     SampleRecord,
     SysinfoRecord,
 )
-from jobfeatures_exporter.snapshot import DiskSample, GpuCard, GpuSample, NodeSample, SysinfoSample
+from jobfeatures_exporter.sampling.gpu.bounds import Count, bounded, bounded_process
+from jobfeatures_exporter.snapshot import (
+    DiskSample,
+    GpuCard,
+    GpuProcess,
+    GpuSample,
+    NodeSample,
+    SysinfoSample,
+)
 
 MAX_CORES: Final = 16_384
 MAX_CARDS: Final = 1024
@@ -77,6 +85,12 @@ def _sample(attributes: Json, reader: Reader) -> SampleRecord:
     sent = frozenset(name for process in processes for name in ("num_threads", *_IO) if name in process)
     if "existing_entities" in system or "boot" in system:  # agents that send these count threads as well
         sent |= {"num_threads"}
+    refused: list[Rejected] = []
+
+    def refuse(name: str) -> None:
+        refused.append(Rejected("sonar", "more than a GPU can have", field=path, text=name))
+
+    gpus = [_gpu(gpu, reader.producer) for gpu, _ in reader.items(system, "gpus", f"{path}.system")]
     return SampleRecord(
         cluster=attributes["cluster"],
         node=attributes["node"],
@@ -92,10 +106,10 @@ def _sample(attributes: Json, reader: Reader) -> SampleRecord:
             existing_entities=system.get("existing_entities"),
             disks=_disks([disk for disk, _ in reader.items(system, "disks", f"{path}.system")]),
         ),
-        gpus=tuple(_gpu(gpu, reader.producer) for gpu, _ in reader.items(system, "gpus", f"{path}.system")),
-        jobs=tuple(_job(job, place, sent, reader) for job, place in jobs),
+        gpus=tuple(bounded(gpu, refuse) for gpu in gpus),
+        jobs=tuple(_job(job, place, sent, reader, refuse) for job, place in jobs),
         errors=tuple(short(each["detail"]) for each, _ in reader.items(attributes, "errors", path))[:100],
-        rejected=reader.rejected,
+        rejected=(*reader.rejected, *refused),
     )
 
 
@@ -120,18 +134,19 @@ def is_whole(name: str, names: Collection[str]) -> bool | None:
     return None if stem != name and (stem in names or stem.removesuffix("p") in names) else True
 
 
-def _job(job: Json, path: str, sent: frozenset[str], reader: Reader) -> JobRecord:
+def _job(job: Json, path: str, sent: frozenset[str], reader: Reader, refuse: Count) -> JobRecord:
     return JobRecord(
         job=job.get("job") or 0,
         epoch=job.get("epoch") or 0,
         user=short(job.get("user") or ""),
         processes=tuple(
-            _process(each, place, sent, reader) for each, place in reader.items(job, "processes", path)
+            _process(each, place, sent, reader, refuse)
+            for each, place in reader.items(job, "processes", path)
         ),
     )
 
 
-def _process(process: Json, path: str, sent: frozenset[str], reader: Reader) -> ProcessRecord:
+def _process(process: Json, path: str, sent: frozenset[str], reader: Reader, refuse: Count) -> ProcessRecord:
     count = 1 + (process.get("rolledup") or 0)
     has_io = bool(sent & set(_IO))
     read, written, cancelled = ((process.get(name) or 0) * KIB if has_io else None for name in _IO)
@@ -147,15 +162,14 @@ def _process(process: Json, path: str, sent: frozenset[str], reader: Reader) -> 
         data_read_bytes=read,
         data_written_bytes=written,
         data_cancelled_bytes=cancelled,
-        gpus=tuple(
-            ProcessGpuRecord(
-                uuid=short(gpu["uuid"]),
-                util_percent=float(gpu.get("gpu_util") or 0),
-                memory_bytes=(gpu.get("gpu_memory") or 0) * KIB,
-            )
-            for gpu, _ in reader.items(process, "gpus", path)
-        ),
+        gpus=tuple(_process_gpu(gpu, refuse) for gpu, _ in reader.items(process, "gpus", path)),
     )
+
+
+def _process_gpu(gpu: Json, refuse: Count) -> ProcessGpuRecord:
+    sent = GpuProcess(0, (gpu.get("gpu_memory") or 0) * KIB, float(gpu.get("gpu_util") or 0))
+    _, memory_bytes, util_percent = bounded_process(sent, refuse)
+    return ProcessGpuRecord(uuid=short(gpu["uuid"]), util_percent=util_percent, memory_bytes=memory_bytes)
 
 
 def _gpu(gpu: Json, producer: str) -> GpuSample:

@@ -6,27 +6,30 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from jobfeatures_exporter.jobreport.figures import NEAR_MEMORY, JobReport, NodeUse
+from jobfeatures_exporter.jobreport.figures import JobReport, NodeUse
 from jobfeatures_exporter.terminal.cells import clean
+from jobfeatures_exporter.view.thresholds import (
+    BUSY_CPU,
+    BUSY_GPU,
+    CPU_STALLED,
+    IDLE_CPU,
+    IDLE_GPU,
+    IO_STALLED,
+    LOW_CPU,
+    LOW_GPU,
+    LOW_MEMORY,
+    LOW_TIME,
+    MANY_CPUS,
+    MEMORY_STALLED,
+    NEAR_MEMORY,
+    SERIAL_CPUS,
+    SETTLED_SECS,
+    SPARED_BYTES,
+    SPARED_SECS,
+    THREADS_PER_CPU,
+    THROTTLED,
+)
 from jobfeatures_exporter.view.units import format_bytes, format_figure, format_share, format_span
-
-SETTLED_SECS = 300.0  # most rules skip shorter jobs
-LOW_CPU = 0.5
-BUSY_CPU = 0.8  # a job stalled for CPUs below this share shares them, or is bound to too few
-SERIAL_CPUS = 1.2
-IDLE_NODE = 0.05
-LOW_MEMORY = 0.25
-SPARED_BYTES = 2**30  # smaller savings are not worth a hint
-LOW_GPU = 0.15
-BUSY_GPU = 0.5
-IDLE_GPU = 0.01
-LOW_TIME = 0.25
-SPARED_SECS = 3600.0
-IO_STALLED = 0.25
-CPU_STALLED = 0.3
-MEMORY_STALLED = 0.1
-THROTTLED = 0.2
-THREADS_PER_CPU = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,7 @@ def _idle_nodes(report: JobReport) -> list[NodeUse]:
     idle = [
         node
         for node in report.nodes
-        if (share := _while_active(report, node.cpu_share)) is not None and share < IDLE_NODE
+        if (share := _while_active(report, node.cpu_share)) is not None and share < IDLE_CPU
     ]
     return idle if len(idle) < len(report.nodes) else []
 
@@ -184,14 +187,15 @@ def _cached_files(report: JobReport) -> str | None:
 
 @_rule(
     "cpu_serial",
-    f"{LOW_CPU:g} to {SERIAL_CPUS:g} CPUs used on average, of several, and nothing else explains it",
+    f"at most {SERIAL_CPUS:g} CPUs used on average, of {MANY_CPUS} or more, but {IDLE_CPU:.0%} or more, and "
+    "nothing else explains it",
 )
 def _serial(report: JobReport) -> str | None:
     working = _without_idle_nodes(report)
     used, given = _while_active(report, working.cpus_used), working.allocated_cpus
-    if used is None or given is None or given < 2 or _is_explained(report):
+    if used is None or given is None or given < MANY_CPUS or _is_explained(report):
         return None
-    if not LOW_CPU < used <= SERIAL_CPUS or used / given >= LOW_CPU:
+    if not IDLE_CPU * given <= used <= SERIAL_CPUS:
         return None
     had = format_figure(given)
     return f"it did the work of one CPU, and had {had}: ask for one, or start its parallel parts"
@@ -273,7 +277,7 @@ def _idle_pilot(report: JobReport) -> str | None:
     )
 
 
-@_rule("nodes_idle", f"some of its nodes used less than {IDLE_NODE:.0%} of their CPU time")
+@_rule("nodes_idle", f"some of its nodes used less than {IDLE_CPU:.0%} of their CPU time")
 def _uneven(report: JobReport) -> str | None:
     idle = _idle_nodes(report)
     if not idle:

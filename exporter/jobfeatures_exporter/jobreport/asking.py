@@ -178,9 +178,11 @@ def _ask_figures(query: Query, runs: Mapping[str, Run], selector: str, question:
         steps=query(queries.steps_seen(selector, range_secs), then),
         step_secs=queries.step_secs(range_secs),
         resets=resets,
-        increases=over_time(
-            "increase", [metric for metric, found in resets.items() if any(each.value > 0 for each in found)]
-        ),
+        samples={
+            metric: query(queries.samples(metric, selector, range_secs), then)
+            for metric, found in resets.items()
+            if any(each.value > 0 for each in found)
+        },
     )
     is_pilot = any(each.name == JOB_SAYS_CPUS.sample_name for each in last)
     answers.average = over_time(
@@ -193,8 +195,8 @@ def _ask_figures(query: Query, runs: Mapping[str, Run], selector: str, question:
         instances = sorted({each.labels.get("instance", "") for each in last if "uuid" in each.labels})
         which = f"uuid=~{queries.any_of(uuids)},instance=~{queries.any_of(instances)}"
         answers.cards = query(queries.last(queries.OF_CARDS, which, range_secs), then)
-    had_runs_before = any(note.startswith(EARLIER_RUN) for run in runs.values() for note in run.notes)
-    if had_runs_before and len(runs) == 1:
+    answers.had_runs_before = any(note.startswith(EARLIER_RUN) for run in runs.values() for note in run.notes)
+    if answers.had_runs_before and len(runs) == 1:
         answers.before = query(queries.last((jobs.CPU,), selector, LOOKBACK_SECS), begin)
     return answers
 

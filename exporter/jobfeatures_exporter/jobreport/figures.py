@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 
 from jobfeatures.joblogs.loggedjob import TOO_MUCH_CPU_TIME, is_too_much_cpu_time
 from jobfeatures.records.combining import max_known, sum_known
+from jobfeatures_exporter.view.thresholds import NEAR_MEMORY
 
 DOUBTFUL_CPU_TIME = f"{TOO_MUCH_CPU_TIME}: wrong, or it is not confined to its CPUs"
-NEAR_MEMORY = 0.9  # of the memory allocated on a node
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,8 @@ class Answers:
     steps: tuple[Series, ...] = ()  # number of steps at which a job was seen
     step_secs: float = 1.0
     resets: Mapping[Metric, tuple[Series, ...]] = field(default_factory=dict)
-    increases: Mapping[Metric, tuple[Series, ...]] = field(default_factory=dict)
+    samples: Mapping[Metric, tuple[Series, ...]] = field(default_factory=dict)  # of those that were reset
+    had_runs_before: bool = False
     before: tuple[Series, ...] = ()  # CPU time at the start, if the id had an earlier run
     cards: tuple[Series, ...] = ()
 
@@ -205,15 +206,15 @@ class _Job:
 
 
 def _corrected(answers: Answers, notes: list[str]) -> list[Series]:
-    """Return the last values; counters that were reset are replaced by their increases, and noted.
+    """Return the last values; of counters that were reset the sum of their increases, and a note.
 
     CPU time may continue from an earlier run of the same id: that run's part is subtracted.
     """
-    increases = {
-        (metric.sample_name, _same(each)): each.value
-        for metric, found in answers.increases.items()
+    samples = grouped(
+        ((metric.sample_name, _same(each)), each.value)
+        for metric, found in answers.samples.items()
         for each in found
-    }
+    )
     anew = {
         (metric.sample_name, _same(each))
         for metric, found in answers.resets.items()
@@ -225,8 +226,9 @@ def _corrected(answers: Answers, notes: list[str]) -> list[Series]:
     for each in answers.last:
         key = each.name, _same(each)
         value = each.value
-        if key in anew and key in increases:
-            value = increases[key]
+        if key in anew and key in samples:
+            known = before.get(key, samples[key][0] if answers.had_runs_before else 0.0)
+            value = grown(known, samples[key])
             notes.append(
                 f"{each.name} began anew while the job ran: what is shown are its increases, a little low"
             )
@@ -234,6 +236,15 @@ def _corrected(answers: Answers, notes: list[str]) -> list[Series]:
             value -= before[key]
         corrected.append(Series(each.name, each.labels, value))
     return corrected
+
+
+def grown(known: float, samples: Iterable[float]) -> float:
+    """Return by how much a counter grew from a known value on; one that decreases has begun anew from 0."""
+    total = 0.0
+    for each in samples:
+        total += each - known if each >= known else each
+        known = each
+    return total
 
 
 def _same(series: Series) -> frozenset[tuple[str, str]]:

@@ -6,6 +6,7 @@ Source: https://prometheus.io/docs/prometheus/latest/querying/api/.
 from __future__ import annotations
 
 import json
+from http import HTTPStatus
 
 from jobfeatures.errors import ParseError, SourceError, shown
 from jobfeatures.records.series import Answer, parse_vector
@@ -24,7 +25,8 @@ class Prometheus:
         url = self._access.url
         try:
             text = self._access.get("/api/v1/query", {"query": expression, "time": f"{at_secs:.3f}"})
-            return parse_vector(text, source=url)
+            kind = "matrix" if expression.endswith("]") else "vector"  # a range gives all its samples
+            return parse_vector(text, source=url, kind=kind)
         except HttpStatusError as error:
             raise SourceError(f"{url}: {_explain(error)}") from error
         except ParseError as error:
@@ -33,10 +35,8 @@ class Prometheus:
 
 def _explain(error: HttpStatusError) -> str:
     said = _said(error.body)
-    if error.status in (401, 403):
+    if error.status == HTTPStatus.FORBIDDEN:
         return f"answers {error.status}: a user and password, or a token, may be missing or wrong"
-    if 300 <= error.status < 400:
-        return f"answers {error.status}: give the address that it refers to, redirects are not followed"
     if said is None:
         return f"answers {error.status}: is this the address of a Prometheus server?"
     if "unknown function" in said:

@@ -76,6 +76,11 @@ def over_time(function: str, metric: Metric, selector: str, range_secs: float) -
     return f"{function}({metric.sample_name}{{{selector}}}[{span(range_secs)}])"
 
 
+def samples(metric: Metric, selector: str, range_secs: float) -> str:
+    """Return the query for all samples of one metric in a range."""
+    return f"{metric.sample_name}{{{selector}}}[{span(range_secs)}]"
+
+
 def seen(function: str, selector: str, range_secs: float) -> str:
     """Return the query for when jobs were last or first seen (max_over_time, min_over_time), to one step."""
     return _at_steps(function, current(selector), range_secs)

@@ -34,7 +34,9 @@ from jobfeatures_exporter.scrape.pagetext import PageMaker
 from jobfeatures_exporter.service.reload import Change
 from jobfeatures_exporter.service.supervision import describe_sources
 from jobfeatures_exporter.snapshot import Kind, Snapshot
-from jobfeatures_exporter.state.knowledge import Knowledge
+from jobfeatures_exporter.state.daemongroups import GroupReader
+from jobfeatures_exporter.state.knowledge import Knowledge, manners_of
+from jobfeatures_exporter.state.missinggroups import MissingGroups
 from jobfeatures_exporter.web.nodepages import NodePages
 
 if TYPE_CHECKING:
@@ -62,7 +64,10 @@ class Daemon:
         self._name = node_name(config, {})
         self._tree = FeatureTree(config.features_root)
         self._site = make_site(config)
-        self._knowledge = Knowledge(clock)
+        self._knowledge = Knowledge(clock, manners_of(config))
+        named = config.batch_cgroup_parents
+        groups = GroupReader(config.path_procfs, config.path_cgroup, self._name, named)
+        self._missing_groups = MissingGroups(clock, groups)
         self._stopping = threading.Event()
         self._board = StatusBoard(clock)
         self._statuses = StatusKeeper(
@@ -181,10 +186,12 @@ class Daemon:
 
     def stalled(self) -> list[str]:
         """Return the threads that have died, or that take too long to sample the node."""
-        found = [thread.name for thread in self._threads if not thread.is_alive()]
-        if self.sampling.is_late and "sampling" not in found:
-            found.append("sampling")
-        return found + self._sources.stalled()
+        found = self.dead()
+        return [*found, "sampling"] if self.sampling.is_late() and "sampling" not in found else found
+
+    def dead(self) -> list[str]:
+        """Return the threads that have died."""
+        return [thread.name for thread in self._threads if not thread.is_alive()] + self._sources.dead()
 
     def summary(self) -> str:
         """Return a one-line status without names."""
@@ -258,6 +265,7 @@ class Daemon:
             sonar_unreadable=dict(sampling.unreadable.counts),
             web=self.web(),
             findings=self._knowledge.roll.findings,
+            missing_groups=self._missing_groups.latest,
         )
 
     # --- what follows from news ---------------------------------------------------
@@ -285,9 +293,12 @@ class Daemon:
         self._people.history.update(snapshot, self._knowledge.jobs, self.sampling.ended)
         self._judge()
         known = self._knowledge.jobs
-        unknown = [each for each in snapshot.jobs if isinstance(each, JobKey) and each not in known]
+        self._missing_groups.follow(known, snapshot, self._sources.tables())
+        ours = (key for key, each in snapshot.jobs.items() if isinstance(key, JobKey) and not each.is_apart)
+        unknown = [key for key in ours if key not in known]
         living = {each.batch_system for each in unknown if snapshot.jobs[each].processes}
-        self._sources.refresh(living, {each.batch_system for each in unknown} - living)
+        empty = {each.batch_system for each in (*unknown, *snapshot.claims)}
+        self._sources.refresh(living, empty - living)
 
     def _gives_up_counters(self, key: JobKey) -> bool:
         """Return whether the hardware counters are left to a job that asked for them."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from typing import Any
 
 from jobfeatures.records.model import JobKey
 from jobfeatures.system.clock import Clock
 from jobfeatures_exporter.config import DaemonConfig
+from jobfeatures_exporter.node.sources import chosen_systems
 from jobfeatures_exporter.node.supervised import supervised
 from jobfeatures_exporter.sampling.bpf.choice import Choice
 from jobfeatures_exporter.sampling.cpurates import CpuRates
@@ -17,16 +19,42 @@ from jobfeatures_exporter.sampling.gpu import Paths
 from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
 from jobfeatures_exporter.sampling.groups.groupwatch import JobArrivals
 from jobfeatures_exporter.sampling.groups.lastwords import LastWords
+from jobfeatures_exporter.sampling.hierarchies import Places
 from jobfeatures_exporter.sampling.host.sysinfo import read_sysinfo
 from jobfeatures_exporter.sampling.performance.monitor import WorkMonitor
+from jobfeatures_exporter.sampling.places.finder import PlaceFinder
 from jobfeatures_exporter.sampling.power.monitor import PowerMonitor
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings, Wishes
+from jobfeatures_exporter.service.goingon import Progress
 from jobfeatures_exporter.snapshot import Kind, Snapshot, SysinfoSample
 from jobfeatures_exporter.state.knowledge import Knowledge
 from jobfeatures_exporter.state.retention import EndedJob, Retention
 
+PLACES_SECS = 60.0  # between two looks of commands for further places
 LOOK_SECS = 30.0  # beyond the interval, after which the sampling thread counts as hung
+
+
+def make_finder(config: DaemonConfig, **more: Any) -> PlaceFinder:
+    """Return a finder of places of jobs' groups on this node, which has looked for none yet."""
+    root, procfs = config.path_cgroup, config.path_procfs
+    return PlaceFinder(config, root=root, procfs=procfs, systems=chosen_systems, **more)
+
+
+def find_places(config: DaemonConfig, clock: Clock) -> Callable[[], Places]:
+    """Return what says where jobs' groups are on this node, and looks again as time goes by."""
+    finder = make_finder(config)
+    finder.read_configuration()
+    looked_secs = float("-inf")
+
+    def places() -> Places:
+        nonlocal looked_secs
+        if clock.monotonic_secs() - looked_secs >= PLACES_SECS:
+            looked_secs = clock.monotonic_secs()
+            finder.look()
+        return finder.places()
+
+    return places
 
 
 class SamplingLoop:
@@ -69,11 +97,16 @@ class SamplingLoop:
         budget = DescriptorBudget()
         self._work = WorkMonitor(config, budget)
         self._last_words = LastWords()
+        self.places = make_finder(
+            config,
+            candidates=self._list_candidates,
+            on_change=self.looks.wanted.set,
+            on_shapes=self._list_anew,
+        )
         self.sampler = Sampler(
             replace(
                 SamplerSettings.of(config),
                 sysfs=config.path_sysfs,
-                taskstats=config.sample_taskstats,
                 steps=config.jobs_steps,
                 process_io=config.jobs_process_io,
                 top_commands=config.processes_top if "processes" in enabled else 0,
@@ -84,6 +117,7 @@ class SamplingLoop:
             last_words=self._last_words,
             reader=reader,
             budget=budget,
+            places=self.places.places,
         )
         self._arrivals = JobArrivals(
             config.path_cgroup,
@@ -91,13 +125,16 @@ class SamplingLoop:
             self.looks.wanted.set,
             interval_secs=config.sample_interval_secs,
             on_ending=self._last_words.note,
+            on_candidates=self.places.look_again,
+            shapes_at=self.places.shapes_at,
+            skips=self.places.skips,
         )
         self.rates = CpuRates()
         self.cpu_rates: Mapping[JobKey, float] = {}
         self._retention = Retention(config.jobs_retain_secs)
         self.ended: Mapping[JobKey, EndedJob] = {}
         self.shown: Mapping[JobKey, EndedJob] = {}  # in the latest scrape
-        self._sampled_at = clock.monotonic_secs()  # when the last sample of the node was complete
+        self._progress = Progress(clock)
         self.sysinfo: SysinfoSample | None = None
         self.threads = [
             threading.Thread(target=run, name=name, daemon=True)
@@ -105,14 +142,17 @@ class SamplingLoop:
                 ("sampling", self._run),
                 ("arrivals", self._arrivals.run),
                 ("last words", self._last_words.run),
+                ("places", self._find_places),
             )
         ]
 
     def start(self) -> None:
         """Start all threads."""
+        self._arrivals.rescan()  # so that the first sample has all jobs
+        supervised("looking for control groups", self.places.look)
         self._gpus.start()
         self._power.start()
-        self._sampled_at = self._clock.monotonic_secs()
+        self._progress.made()
         for thread in self.threads:
             thread.start()
 
@@ -120,19 +160,19 @@ class SamplingLoop:
         """Have all threads end; who waits for a sample gets the latest."""
         self._stopping = True
         self.looks.wanted.set()
-        for each in (self._arrivals, self._last_words, self._gpus, self._power):
+        for each in (self._arrivals, self._last_words, self.places, self._gpus, self._power):
             each.stop()
         self.looks.stop()
 
-    @property
     def is_late(self) -> bool:
-        """Return whether the sampling thread takes too long."""
-        return self._clock.monotonic_secs() - self._sampled_at > self.config.sample_interval_secs + LOOK_SECS
+        """Return whether the sampling thread takes too long; to be asked every few seconds."""
+        return self._progress.missing_secs() > self.config.sample_interval_secs + LOOK_SECS
 
     def reconfigure(self, config: DaemonConfig) -> None:
         """Apply new settings."""
         self.config = config
         self._retention.retain_secs = config.jobs_retain_secs
+        self.places.reconfigure(config)
 
     def listing(self, fresh_secs: float = 0.0) -> Snapshot | None:
         """Return a snapshot of all processes, at most `fresh_secs` old; None if it takes too long."""
@@ -148,17 +188,35 @@ class SamplingLoop:
             all_processes=are_shown or self.looks.all_are_wanted,
             cores=config.wants("reads_cores"),
             open_files=config.wants("reads_open_files"),
+            thread_states=set(map(Kind, config.jobs_kinds)) if config.wants("reads_thread_states") else (),
+            programs=config.wants("reads_programs"),
         )
 
     def _run(self) -> None:
         while not self._stopping:
             self.looks.wanted.clear()
             supervised("sampling", self.sample)
-            self._sampled_at = self._clock.monotonic_secs()
+            self._progress.made()
             if not self._stopping:  # else the event may have been set before it was cleared
                 self.looks.wanted.wait(self.config.sample_interval_secs)
         self.sampler.close()
         self._work.stop()
+
+    def _list_candidates(self) -> Collection[str]:
+        return self._arrivals.tree.candidates()
+
+    def _list_anew(self) -> None:
+        self._arrivals.look_anew()
+
+    def _find_places(self) -> None:
+        read_secs = float("-inf")
+        while not self._stopping:
+            now_secs = self._clock.monotonic_secs()
+            if now_secs - read_secs >= self.config.batch_refresh_secs:
+                read_secs = now_secs
+                supervised("reading where control groups are", self.places.read_configuration)
+            supervised("looking for control groups", self.places.look)
+            self.places.wait()
 
     def sample(self) -> None:
         """Take one sample. Only the sampling thread calls it, or a test without that thread."""

@@ -9,11 +9,13 @@ from collections.abc import Callable, Collection
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.batch.source import BatchSource, Keeper, SourceStatus
 from jobfeatures.config import Config
+from jobfeatures.errors import JobfeaturesError
+from jobfeatures.hooks.actions import node_name
 from jobfeatures.publish.drainstore import DrainStore
 from jobfeatures.publish.hooksource import HookSource
 from jobfeatures.publish.site import Site, read_cores, read_cpu_model
 from jobfeatures.publish.tree import FeatureTree
-from jobfeatures.records.model import JobKey, JobTable
+from jobfeatures.records.model import Job, JobKey, JobTable
 from jobfeatures.system.clock import Clock
 from jobfeatures_exporter.config import AUTO, DaemonConfig
 from jobfeatures_exporter.service.supervision import describe_problems
@@ -149,7 +151,7 @@ class NodeSources:
         """Return the last good answer of each source."""
         return [status.table for status in self.statuses if status.table is not None]
 
-    def stalled(self) -> list[str]:
+    def dead(self) -> list[str]:
         """Return the names of keepers whose thread has died."""
         return [f"source {keeper.status.name}" for keeper in self._keepers if keeper.has_died]
 
@@ -208,6 +210,22 @@ def make_source(name: str, config: DaemonConfig, clock: Clock, node_name: str) -
     """Return the source that queries a batch system on this node. Raises ConfigurationError."""
     source: BatchSource = SYSTEMS[name].load("source").make_source(config, clock, node_name)
     return source
+
+
+def confirm_jobs(config: DaemonConfig, clock: Clock, claims: Collection[JobKey]) -> dict[JobKey, Job]:
+    """Return the jobs of this node, by the batch systems whose word some of their groups need.
+
+    One that does not answer is named in the log.
+    """
+    confirmed: dict[JobKey, Job] = {}
+    for name in sorted({each.batch_system for each in claims}.intersection(chosen_systems(config))):
+        try:
+            table = make_source(name, config, clock, node_name(config, {})).poll_jobs((), claims)
+        except (JobfeaturesError, OSError) as error:
+            log.warning("whether jobs run here is not told: %s", error, extra={"source": name})
+        else:
+            confirmed.update((key, job) for key, job in table.jobs.items() if job.state.is_on_node)
+    return confirmed
 
 
 def make_site(config: DaemonConfig, stated: Config | None = None) -> Site:

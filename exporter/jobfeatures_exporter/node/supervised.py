@@ -17,5 +17,7 @@ def supervised(what: str, work: Callable[[], Any]) -> None:
         work()
     except (JobfeaturesError, OSError) as error:
         log.error("%s failed: %s", what, error)
+    except MemoryError:
+        raise  # the thread ends, and with it the daemon: without memory nothing is done in any round
     except Exception:
         log.exception("%s failed", what)

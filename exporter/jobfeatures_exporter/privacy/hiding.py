@@ -194,6 +194,7 @@ class Privacy:
             final={key: self._sample(each) for key, each in snapshot.final.items()},
             keys={pid: self._key(key) for pid, key in snapshot.keys.items()} if has_units else snapshot.keys,
             job_gpus=tuple(replace(each, key=self._key(each.key)) for each in snapshot.job_gpus),
+            programs={},  # paths have names of users
             commands={key: self._commands(found) for key, found in snapshot.commands.items()},
         )
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from jobfeatures.records.model import JobKey
-from jobfeatures_exporter.snapshot import CpuSecs, JobSample, Snapshot, StepSample
+from jobfeatures_exporter.snapshot import CpuSecs, JobSample, RunKey, Snapshot, StepSample
 
 MIN_SECS = 5.0  # samples closer together would measure clock ticks
 APART_SECS = 1.0  # between stored samples, however frequent scrapes are
@@ -34,7 +34,7 @@ def idle_secs_of(cpu: CpuSecs) -> float:
 
 class _Look(NamedTuple):
     read_at_secs: float  # monotonic
-    used_secs: Mapping[JobKey, float]
+    used_secs: Mapping[RunKey, float]
     node: CpuSecs | None
 
 
@@ -51,7 +51,7 @@ class CpuRates:
         self.node_busy_cpus: float | None = None
 
     def update(self, snapshot: Snapshot) -> Mapping[JobKey, float]:
-        """Add a sample and return the rates. A job that is not in the earlier sample has none yet."""
+        """Add a sample and return the rates. A run that is not in the earlier sample has none yet."""
         now = _look(snapshot)
         while len(self._looks) > 1 and self._looks[1].read_at_secs <= now.read_at_secs - MIN_SECS:
             self._looks.popleft()
@@ -64,7 +64,7 @@ class CpuRates:
                 busy_cpus = share * cpus
             both = ((key, before.used_secs.get(key), secs) for key, secs in now.used_secs.items())
             found = {key: compute_rate(earlier, secs, elapsed, cpus) for key, earlier, secs in both}
-            rates = {key: rate for key, rate in found.items() if rate is not None}
+            rates = {key: rate for (key, _), rate in found.items() if rate is not None}
         self.node_busy_cpus = busy_cpus  # at once: pages read it meanwhile
         if not self._looks or now.read_at_secs - self._looks[-1].read_at_secs >= APART_SECS:
             self._looks.append(now)
@@ -73,7 +73,7 @@ class CpuRates:
 
 def _look(snapshot: Snapshot) -> _Look:
     used = {
-        key: secs
+        (key, sample.run): secs
         for key, sample in snapshot.jobs.items()
         if isinstance(key, JobKey) and (secs := cpu_secs_of(sample)) is not None
     }

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
-import resource
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from jobfeatures.errors import ParseError
+from jobfeatures.system.filelimit import limits, raise_limit
 
 # Nothing in a directory tree may block us or lead us out of it: no FIFO, no symbolic link.
 # None of these flags has drawbacks on /proc.
@@ -133,27 +133,12 @@ class DescriptorBudget:
         soft, hard = limits()
         wanted = min(hard, self.open + STEP + self._reserve)
         if wanted > soft:
-            try:
-                resource.setrlimit(
-                    resource.RLIMIT_NOFILE, (wanted, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
-                )
-            except (OSError, ValueError):  # a sandbox may forbid it
+            soft = raise_limit(wanted)
+            if soft < wanted:
                 self._may_raise = False
                 self._reserve = min(self._reserve, soft // 2)
-            else:
-                soft = wanted
         self._allowed = self._bounded(soft - self._reserve)
         return self.open < self._allowed
-
-
-def limits() -> tuple[int, int]:
-    """Return the soft and the hard limit of open descriptors."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = 2**31 - 1
-    return (
-        most if soft == resource.RLIM_INFINITY else soft,
-        most if hard == resource.RLIM_INFINITY else hard,
-    )
 
 
 def read_file(path: str, *, max_bytes: int = 2**22) -> bytes:

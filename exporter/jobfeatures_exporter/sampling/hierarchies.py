@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
+from glob import escape
+from types import MappingProxyType
+from typing import NamedTuple
 
 from jobfeatures.batch import SYSTEMS
-from jobfeatures.batch.groups import BatchHierarchy, Membership, unescape
+from jobfeatures.batch.groups import BatchHierarchy, Layout, Membership, unescape
 from jobfeatures_exporter.snapshot import Kind, UnitKey
 
 BATCH_HIERARCHIES: tuple[BatchHierarchy, ...] = tuple(
     each.load("groups").HIERARCHY for each in SYSTEMS.values() if each.has_groups
 )
+SHAPES = {each.name: each.job_directories for each in BATCH_HIERARCHIES}  # below ordinary parents
+STEPS = {each.name: each.steps for each in BATCH_HIERARCHIES}
 _DELETED = " (deleted)"  # follows the path of a removed group
 MAX_REMEMBERED = 4096  # cached job paths, and texts of /proc/PID/cgroup, which processes of a job share
 
@@ -43,11 +49,76 @@ _DIRECT = (
     ("lxc", re.compile(r"/lxc(?:\.payload|\.monitor)?[./](?P<id>[^/]{1,64})(?:/|\Z)")),
     ("apptainer", re.compile(r"/(?:apptainer|singularity)/(?P<id>[0-9]{1,10})(?:/|\Z)")),
 )  # fmt: skip
+_LONG_ID = re.compile(r"[0-9a-f]{64}")  # of a container, whatever runtime and whatever parent
 _USER = re.compile(r"/user\.slice/(?P<name>user-[0-9]{1,10})\.slice(?:/|\Z)", re.ASCII)
 
 
+_LAYOUTS = [(hierarchy, layout) for hierarchy in BATCH_HIERARCHIES for layout in hierarchy.layouts]
+_MARKED = [layout.strict for _, layout in _LAYOUTS if layout.mark and layout.strict]
+# What a batch system writes below any parent, by which that is found.
+SUFFIXES = frozenset(shape for _, layout in _LAYOUTS if layout.mark for shape in layout.directories)
+_USUAL = frozenset(
+    {("system.slice",), *(each for _, one in _LAYOUTS for each in one.ordinary if "*" not in "".join(each))}
+)
+_OF_USERS = re.compile(r"(?:\A|.*/)(?:user\.slice|user@[^/]{1,255}\.service)(?:/|\Z)")
+
+
+class Parent(NamedTuple):
+    """A group below which jobs' groups count, though it is no ordinary place of theirs."""
+
+    path: str
+    layouts: tuple[tuple[BatchHierarchy, Layout], ...]
+    is_proven: bool = False  # found by what stands there, and proven; else settings or configuration name it
+
+
+class Places:
+    """Further places of the control groups of jobs, besides the ordinary ones; it does not change.
+
+    `refused` says of paths with something like jobs' groups why these do not count; there were `refusals`
+    since the start.
+    """
+
+    def __init__(
+        self,
+        parents: Iterable[Parent] = (),
+        refused: Mapping[str, str] = MappingProxyType({}),
+        refusals: int = 0,
+    ) -> None:
+        self.refused, self.refusals = refused, refusals
+        # What is named needs no word, though it may be below what is proven.
+        order = sorted(parents, key=lambda each: (each.is_proven, each.path))
+        self.parents = {each.path: each for each in order}
+        self._patterns = [
+            (each, hierarchy, layout.strict if each.is_proven else layout.below)
+            for each in self.parents.values()
+            for hierarchy, layout in each.layouts
+        ]
+        self.shapes: Mapping[str, Collection[tuple[str, ...]]] = {
+            name: [
+                (*map(escape, each.path.split("/")[1:]), *directory)
+                for each in self.parents.values()
+                for hierarchy, layout in each.layouts
+                for directory in layout.directories
+                if hierarchy.name == name
+            ]
+            for name in SHAPES
+        }
+
+    def match(self, path: str) -> Membership | None:
+        """Return the job that a path from the root belongs to, None where it is at no such place."""
+        for parent, hierarchy, pattern in self._patterns:
+            if pattern is not None and path.startswith(parent.path):
+                found = pattern.match(path, len(parent.path))
+                if found is not None:
+                    return hierarchy.read(found, parent.path, is_proven=parent.is_proven)
+        return None
+
+
+ORDINARY = Places()
+
+
 @lru_cache(MAX_REMEMBERED)
-def match_path(path: str) -> Membership | None:
+def match_path(path: str, places: Places = ORDINARY) -> Membership | None:
     """Return the batch job that a path from the hierarchy's root belongs to, None if it is no job's.
 
     Only the start of a path is trusted: users may create groups of any name below groups delegated to them.
@@ -56,11 +127,66 @@ def match_path(path: str) -> Membership | None:
     for hierarchy in BATCH_HIERARCHIES:
         if membership := hierarchy.match(path):
             return membership
-    return None
+    return places.match(path)
+
+
+def find_parent(path: str) -> str | None:
+    """Return what a job's group stands below, by its form alone: it proves nothing. None: no such form."""
+    found = [match for pattern in _MARKED if (match := pattern.search(path)) is not None]
+    return min((path[: each.start()] for each in found), key=len, default=None)
+
+
+def shapes_at(path: str) -> frozenset[tuple[str, ...]]:
+    """Return the shapes of jobs' directories that may stand below a path from the root, which is ""."""
+    return SUFFIXES if path else SUFFIXES.union(*SHAPES.values())
+
+
+def is_of_users(path: str) -> bool:
+    """Return whether users make the groups at a path or below."""
+    return _OF_USERS.match(path) is not None
 
 
 @lru_cache(MAX_REMEMBERED)
-def parse_process_cgroup(text: str) -> Membership | UnitKey | None:
+def name_place(parent: str) -> str:
+    """Return what tells jobs below a parent from others of the same number: its container, or its path.
+
+    Of several places in a container, those that are not usual are told by what is below it.
+    """
+    names = parent.split("/")
+    for depth in range(2, len(names) + 1):
+        unit = match_unit("/".join(names[:depth]))
+        if unit is not None and unit.kind is Kind.CONTAINER:
+            rest = names[depth:]
+            return "/".join([unit.name, *([] if tuple(rest) in _USUAL else rest)])
+    return parent.strip("/")
+
+
+def is_no_place(path: str) -> bool:
+    """Return whether no place of jobs can be at a path or below: it is a user's, or in a job's group."""
+    if is_of_users(path) or match_path(path) is not None:
+        return True
+    return find_parent(path) is not None
+
+
+def is_in_container(path: str) -> bool:
+    """Return whether a path is a container's or a pod's group, or below one, at any depth."""
+    if _LONG_ID.search(path) or any(pattern.search(path) for _, pattern in _DIRECT):
+        return True
+    kinds = (_match_name(name) for name in path.split("/"))
+    return "/kubepods" in path or any(each is not None and each.kind is Kind.CONTAINER for each in kinds)
+
+
+def layouts_at(path: str, names: Iterable[str]) -> list[tuple[BatchHierarchy, Layout]]:
+    """Return the layouts that the `names` below a path bear the marks of, if they are no ordinary place."""
+    return [
+        (hierarchy, layout)
+        for hierarchy, layout in _LAYOUTS
+        if layout.mark is not None and any(map(layout.mark.fullmatch, names)) and not layout.is_ordinary(path)
+    ]
+
+
+@lru_cache(MAX_REMEMBERED)
+def parse_process_cgroup(text: str, places: Places = ORDINARY) -> Membership | UnitKey | None:
     """Return what a process belongs to by the text of its /proc/PID/cgroup, None if no group is recognised.
 
     Source: cgroups(7), lines ``ID:CONTROLLERS:PATH``. Never raises. Controllers may disagree on v1: a batch
@@ -74,7 +200,7 @@ def parse_process_cgroup(text: str) -> Membership | UnitKey | None:
         path = rest.partition(":")[2]
         if not path.startswith("/"):
             continue
-        membership = match_path(path)
+        membership = match_path(path, places)
         if membership is None:
             found = match_unit(path.removesuffix(_DELETED))
             if found and (unit is None or (found.kind is Kind.CONTAINER and unit.kind is not Kind.CONTAINER)):
@@ -84,6 +210,11 @@ def parse_process_cgroup(text: str) -> Membership | UnitKey | None:
         else:
             job = job or membership
     return job or unit
+
+
+def is_removed(text: str) -> bool:
+    """Return whether the group of v2 in a text of /proc/PID/cgroup has been removed: nobody lives in it."""
+    return text.rstrip("\n").endswith(_DELETED)
 
 
 def match_unit(path: str) -> UnitKey | None:

@@ -1,21 +1,30 @@
-"""Makes one record per job from control groups, processes and accumulated times; keeps counters monotonic."""
+"""Makes one record per job from control groups, processes and accumulated times.
+
+Its counters never decrease during a run; docs/evidence.md says when another one begins.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
 from jobfeatures.batch.groups import Membership
-from jobfeatures.records.model import JobKey
-from jobfeatures_exporter.sampling.bpf.byjob import Figures, Sums
+from jobfeatures.records.combining import min_known, sum_all
+from jobfeatures.records.model import Job, JobKey
+from jobfeatures_exporter.sampling.bpf.byjob import Figures
 from jobfeatures_exporter.sampling.groups.cgroup import JobCgroup
 from jobfeatures_exporter.sampling.groups.cgroupfiles import compute_memory_sum
-from jobfeatures_exporter.sampling.groups.endings import SHEPHERD_COMMANDS, complete, keep_counts
+from jobfeatures_exporter.sampling.groups.endings import complete, emptied, keep_counts
+from jobfeatures_exporter.sampling.groups.hierarchy import UNIFIED
 from jobfeatures_exporter.sampling.groups.steps import StepBook
+from jobfeatures_exporter.sampling.hierarchies import name_place
 from jobfeatures_exporter.sampling.host.procfs import TICKS_PER_SEC
-from jobfeatures_exporter.sampling.ledger import CounterLedger, JobCounters
-from jobfeatures_exporter.sampling.processes.accumulate import NO_CPU_TIME, CpuLedger, CpuTicks, CpuTimes
+from jobfeatures_exporter.sampling.jobruns import JobRun, JobRuns, path_uids
+from jobfeatures_exporter.sampling.ledger import JobLedger
+from jobfeatures_exporter.sampling.measured import MemoryBytes
+from jobfeatures_exporter.sampling.processes.accumulate import CpuTicks, CpuTimes
 from jobfeatures_exporter.sampling.processes.members import Members
 from jobfeatures_exporter.sampling.values import Attributed, Counted, LastLook, Listed, LookFacts
 from jobfeatures_exporter.snapshot import (
@@ -29,26 +38,9 @@ from jobfeatures_exporter.snapshot import (
     WorkKey,
 )
 
-EXTERN_STEP = "extern"
 _NETWORK = Figures._fields.index("received_bytes")
 _IO_OF = attrgetter(*ProcessIo._fields)  # `Figures` has fields of the same names
 _ASLEEP = frozenset("SIT")  # without those that wait for storage or for a CPU
-
-
-class _State:
-    __slots__ = ("by_cgroup", "counters", "done", "io", "last", "ledger", "owner", "reported", "seen", "uid")
-
-    def __init__(self) -> None:
-        self.owner: str | int | None = None  # SLUID or uid in the control group's path
-        self.counters = JobCounters()
-        self.done = CounterLedger(len(Figures._fields))
-        self.io: ProcessIo | None = None
-        self.ledger = CpuLedger()
-        self.by_cgroup = False  # once the kernel has counted CPU time for the job, always True
-        self.reported = NO_CPU_TIME
-        self.uid: int | None = None
-        self.last: JobSample | None = None  # the last record made with control groups
-        self.seen: tuple[object, ...] | None = None  # what `_stands_still` compares
 
 
 class JobRecorder:
@@ -57,8 +49,9 @@ class JobRecorder:
     def __init__(self, members: Members, steps: StepBook | None, *, tells_io: bool) -> None:
         self._members = members
         self._tells_io = tells_io
+        self.counts_huge_pages = False  # whether a job's huge pages are known by its processes alone
         self._steps = steps
-        self._states: dict[JobKey, _State] = {}
+        self._runs = JobRuns(members, steps)
         self._units: dict[UnitKey | GroupKey, tuple[CpuTicks, JobSample, Sequence[ProcessSample]]] = {}
 
     def records(
@@ -93,8 +86,7 @@ class JobRecorder:
                 records[group] = self.unit(group, members[key], ticks[key])
         if self._steps is not None:
             self._steps.forget_others()
-        for ended in self._states.keys() - records.keys():
-            del self._states[ended]
+        self._runs.forget_others(records.keys())
         for over in self._units.keys() - records.keys():
             del self._units[over]
         return records, final
@@ -108,93 +100,134 @@ class JobRecorder:
         io: ProcessIo | None,
         facts: LookFacts,
     ) -> JobSample:
-        """Return the record of a job that has control groups, processes or both.
+        """Return the record of a job that has control groups, processes, both, or none any more.
 
         CPU time is what the kernel counted for the job's control groups, else the sum over its processes,
         with that of children that were waited for; the same holds for memory, independently.
         """
-        state = self._state(key, cgroups, processes, facts)
-        if state.last is not None and self._stands_still(state, cgroups, processes, io, facts):
-            return state.last
+        run = self._runs.present(key, cgroups, processes, facts)
+        is_frozen = bool(cgroups) and all(not each.has_gone and each.freezing.read() for each in cgroups)
+        if run.last is not None and self._stands_still(run, cgroups, processes, io, facts):
+            if run.last.is_frozen != is_frozen:
+                run.last = replace(run.last, is_frozen=is_frozen)
+            return run.last
         heard = facts.heard
+        ledger = run.ledger
         figures = [(each, each.read(facts.signs, heard.get(each.directory.cpu_source))) for each in cgroups]
-        by_cpu = {each.directory.cpu_source: read.cpu for each, read in figures if each.counts_cpu}
-        counted = state.ledger.update(by_cpu)
-        state.by_cgroup = state.by_cgroup or bool(by_cpu)
-        cpu = counted if state.by_cgroup else _seconds(ticks)
+        by_cpu: dict[Hashable, CpuTimes | None] = {
+            each.directory.source("cpuacct", UNIFIED): read.cpu for each, read in figures if each.counts_cpu
+        }
+        run.by_cgroup = run.by_cgroup or bool(by_cpu)
+        counted = ledger.cpu.update(by_cpu)
+        by_process = None if ticks is None else ledger.ticks.update({"": ticks})
+        cpu = _seconds(counted, 1) if run.by_cgroup else _seconds(by_process, TICKS_PER_SEC)
         if cpu is not None:
-            state.reported = cpu = state.reported.or_more(cpu)
-        counters = state.counters.update(
-            {each.directory.cpu_source: read.counters for each, read in figures}, facts.other_devices
+            run.reported = cpu = run.reported.or_more(cpu)
+        counters = ledger.counters.update(
+            {
+                each.directory.cpu_source: (each.directory, read.counters, each.has_gone)
+                for each, read in figures
+            },
+            facts.other_devices,
         )
         sets = [read.cpus for _, read in figures if read.cpus is not None]
         numbers = None if not sets else sets[0] if len(sets) == 1 else sets[0].union(*sets[1:])
+        peaks: dict[bool, dict[str, int | None]] = {True: {}, False: {}}
+        for each, read in figures:
+            if each.counts_memory:
+                peaks[each.has_gone][each.directory.source("memory", UNIFIED)] = read.memory.peak
+        for source, peak in peaks[True].items():
+            ledger.peak({source: peak})
         memories = [read.memory for each, read in figures if each.counts_memory and not each.has_gone]
-        peaks = [read.memory.peak for each, read in figures if each.has_gone and read.memory.peak]
         memory = compute_memory_sum(memories) if memories else self._members.memory(processes)
-        if peaks:
-            memory = memory._replace(peak=max(memory.peak or 0, *peaks))
+        memory = memory._replace(
+            hugetlb=self._huge_pages(memory.hugetlb, cgroups, processes, facts),
+            limit=_find_limit(memory, facts.jobs.get(key)),
+            peak=ledger.peak(peaks[False]),
+        )
+        transfers = None if io is None else ledger.process_io.update({"": io})
         reported: dict[str, Any] = {
             "processes": len(processes),
             "threads": sum([process.threads for process in processes]),
-            "process_io": io,
+            "process_io": None if transfers is None else ProcessIo._make(transfers),
         }
-        if facts.sums and cgroups:
-            reported.update(_summed(state, cgroups, facts))
-        reported["process_io"] = _no_lower(reported["process_io"], state.io) if self._tells_io else None
-        state.io = reported["process_io"] or state.io
+        reported.update(_summed(ledger, cgroups, facts))
+        reported["process_io"] = _no_lower(reported["process_io"], run.io) if self._tells_io else None
+        run.io = reported["process_io"] or run.io
         memberships = [each.directory.membership for each in cgroups] or self._memberships(processes)
         nodes = {each.node for each in memberships}
-        if state.uid is None or (len(cgroups) > 1 and len(_path_uids(cgroups)) > 1):
-            uid = self._uid(cgroups, processes, facts.sums)
-            state.uid = state.uid if uid is None else uid
+        run.place = next((name_place(each.parent) for each in memberships), run.place)
+        if memberships:
+            is_slot = any(each.slot is not None for each in memberships)  # whose name may have an @
+            run.own_place = "" if is_slot else key.job_id.partition("@")[2]
+        if run.uid is None or (len(cgroups) > 1 and len(path_uids(cgroups)) > 1):
+            uid = self._runs.uid(cgroups, processes, facts.sums)
+            run.uid = run.uid if uid is None else uid
         sample = JobSample(
             key=key,
-            accounting=Accounting.CGROUP if state.by_cgroup else Accounting.PROCESSES,
+            run=run.number,
+            accounting=Accounting.CGROUP if run.by_cgroup else Accounting.PROCESSES,
             user_cpu_secs=None if cpu is None else cpu.user_secs,
             system_cpu_secs=None if cpu is None else cpu.system_secs,
             memory=memory,
-            uid=state.uid,
+            uid=run.uid,
             node=nodes.pop() if len(nodes) == 1 else None,
+            place=run.own_place or run.place or "",
             sluid=next((each.sluid for each in memberships if each.sluid is not None), None),
             slot=next((each.slot for each in memberships if each.slot is not None), None),
             cpus=None if numbers is None else len(numbers),
             cpu_numbers=numbers,
-            core_nanosecs=_sum_cores(cgroups, numbers) if facts.reads_cores else {},
+            core_nanosecs=_sum_cores(ledger, cgroups, numbers) if facts.reads_cores and cgroups else {},
             steps=() if self._steps is None else self._steps.read(key, cgroups),
             **reported,
             **counters,
             cgroup=cgroups[0].directory.path if cgroups else None,
             cgroup_version=cgroups[0].directory.version if cgroups else None,
             in_group=bool(memberships),
+            is_frozen=is_frozen,
         )
-        if state.last is not None and all(each.has_gone for each in cgroups):
-            sample = keep_counts(sample, state.last)  # its remaining processes have outlived its groups
-        if cgroups:
-            state.last = sample
+        has_groups = not all(each.has_gone for each in cgroups)
+        if run.last is not None and not has_groups:
+            sample = keep_counts(sample, run.last)  # its remaining processes have outlived its groups
+        if sample.processes:
+            run.has_come = run.is_over
+        else:
+            sample = sample if has_groups else emptied(sample)
+            if not run.has_come:
+                ledger.mark()
+            run.is_over = run.told is not None and key not in facts.jobs
+        if cgroups or not sample.processes:
+            run.last = sample
         return sample
 
-    def _state(
-        self, key: JobKey, cgroups: Sequence[JobCgroup], processes: Sequence[ProcessSample], facts: LookFacts
-    ) -> _State:
-        """Return the state of a job; a new one if the id was another user's or another run's before."""
-        named = (each.directory.membership for each in cgroups)
-        owner = next((found for each in named if (found := each.sluid or each.uid) is not None), None)
-        state = self._states.get(key)
-        is_other = state is not None and owner is not None and state.owner not in {None, owner}
-        if state is not None and state.uid and state.last is not None and not state.last.processes:
-            # Its group was empty before, so it may have been reused for another user's job.
-            is_other = is_other or (self._uid(cgroups, processes, facts.sums) or state.uid) != state.uid
-        if state is None or is_other:
-            if state is not None and self._steps is not None:
-                self._steps.forget(key)
-            state = self._states[key] = _State()
-        state.owner = owner if state.owner is None else state.owner
-        return state
+    def _huge_pages(
+        self,
+        said: int | None,
+        cgroups: Sequence[JobCgroup],
+        processes: Sequence[ProcessSample],
+        facts: LookFacts,
+    ) -> int | None:
+        """Return the bytes in huge pages of a job, as `said` with its memory, else by what else counts them.
+
+        Several processes may share a page, but no job has more than the node. None: unknown, or the node has
+        no huge pages.
+        """
+        if facts.huge_pages is None:
+            return said or None
+        in_use = sum(facts.huge_pages.values())
+        if said is None and in_use:
+            living = [each for each in cgroups if not each.has_gone]
+            said = sum_all([each.read_huge_pages(facts.huge_pages) for each in living])
+            if said is None:
+                self.counts_huge_pages = True
+                if not facts.has_all_processes:
+                    return None
+                said = self._members.memory(processes).hugetlb
+        return min(said or 0, in_use)
 
     def _stands_still(
         self,
-        state: _State,
+        run: JobRun,
         cgroups: Sequence[JobCgroup],
         processes: Sequence[ProcessSample],
         io: ProcessIo | None,
@@ -205,13 +238,16 @@ class JobRecorder:
         Then nothing has changed except memory that the kernel reclaimed. Without sums in the kernel, the
         states of its processes and unchanged CPU time are the evidence.
         """
-        if len(cgroups) != 1 or state.uid is None or self._steps is not None:
-            state.seen = None
+        if not cgroups and not processes:
+            before, run.seen = run.seen, ()
+            return before == ()
+        if len(cgroups) != 1 or run.uid is None or self._steps is not None:
+            run.seen = None
             return False
         source = cgroups[0].directory.cpu_source
         sums = facts.sums.get(source)
         seen = (source, sums, io, None if sums is not None else processes)
-        before, state.seen = state.seen, seen
+        before, run.seen = run.seen, seen
         if seen != before or source in facts.heard:
             return False
         if sums is not None:
@@ -241,51 +277,30 @@ class JobRecorder:
             self._units[key] = (ticks, record, processes)
         return record
 
-    def _uid(
-        self, cgroups: Sequence[JobCgroup], processes: Sequence[ProcessSample], summed: Mapping[str, Sums]
-    ) -> int | None:
-        """Return the uid of a job's user, from its groups' paths if these agree, else from its processes."""
-        uids = _path_uids(cgroups)
-        if len(uids) == 1 and (uid := uids.pop()) is not None:
-            return uid
-        for each in cgroups:
-            sums = summed.get(each.directory.cpu_source)
-            if sums is not None and sums.user is not None:
-                return sums.user
-        owners = set()
-        for process in processes:
-            membership = self._members.attributed.get(process.pid)
-            if membership is not None and membership.uid is not None:
-                return membership.uid
-            if process.command in SHEPHERD_COMMANDS:
-                continue
-            owner = self._members.uid(process.pid)
-            if owner:  # not root: any job may run set-user-ID programs
-                return owner
-            if membership is None or membership.step != EXTERN_STEP:
-                owners.add(owner)
-        return 0 if 0 in owners else None
-
     def _memberships(self, processes: Sequence[ProcessSample]) -> set[Membership]:
         found = (self._members.attributed.get(process.pid) for process in processes)
         return {membership for membership in found if membership is not None}
 
 
-def _summed(state: _State, cgroups: Sequence[JobCgroup], facts: LookFacts) -> dict[str, Any]:
+def _find_limit(memory: MemoryBytes, job: Job | None) -> int | None:
+    """Return the limit that a job meets first; one above counts if it leaves less than the job was given."""
+    given = None if job is None else job.limits.memory_bytes
+    above = memory.limit_above
+    if above is not None and isinstance(given, int) and above >= given:
+        above = None
+    return min_known(memory.limit, above)
+
+
+def _summed(ledger: JobLedger, cgroups: Sequence[JobCgroup], facts: LookFacts) -> dict[str, Any]:
     """Return the fields from the kernel's sums of a job; none if a control group has no sums."""
-    living = [each.directory.cpu_source for each in cgroups if not each.has_gone]
-    sums = {
-        source: found
-        for source in (each.directory.cpu_source for each in cgroups)
-        if (found := facts.sums.get(source)) is not None
-    }
-    row = state.done.update({source: each.figures for source, each in sums.items()})
-    if row is None or any(source not in sums for source in living):
+    found = ((each, facts.sums.get(each.directory.cpu_source)) for each in cgroups)
+    sums = [(each, known) for each, known in found if known is not None]
+    row = ledger.done.update({each.directory.cpu_source: known.figures for each, known in sums})
+    there = [known for each, known in sums if not each.has_gone]
+    if row is None or not sums or len(there) < sum([not each.has_gone for each in cgroups]):
         return {}
-    done, there = Figures._make(row), [sums[source] for source in living]
-    return {
-        "processes": sum([each.processes for each in there]),
-        "threads": sum([each.threads for each in there]),
+    done = Figures._make(row)
+    counts = {
         "process_io": ProcessIo._make(_IO_OF(done)),
         "network": row[_NETWORK:] if facts.counts_network else None,
         "scheduling": Scheduling(
@@ -297,10 +312,10 @@ def _summed(state: _State, cgroups: Sequence[JobCgroup], facts: LookFacts) -> di
             blocked=sum([each.blocked for each in there]),
         ),
     }
-
-
-def _path_uids(cgroups: Sequence[JobCgroup]) -> set[int | None]:
-    return {each.directory.membership.uid for each in cgroups}
+    if not there:
+        return counts
+    processes, threads = sum([each.processes for each in there]), sum([each.threads for each in there])
+    return {**counts, "processes": processes, "threads": threads}
 
 
 def _no_lower(now: ProcessIo | None, reported: ProcessIo | None) -> ProcessIo | None:
@@ -310,16 +325,15 @@ def _no_lower(now: ProcessIo | None, reported: ProcessIo | None) -> ProcessIo | 
     return ProcessIo(*map(max, now, reported))
 
 
-def _seconds(ticks: CpuTicks | None) -> CpuTimes | None:
-    if ticks is None:
-        return None
-    return CpuTimes(ticks.user / TICKS_PER_SEC, ticks.system / TICKS_PER_SEC)
+def _seconds(row: Sequence[float] | None, per_sec: int) -> CpuTimes | None:
+    # Rounded to what the kernel counts: differences of two runs have residues.
+    return None if row is None else CpuTimes(round(row[0] / per_sec, 9), round(row[1] / per_sec, 9))
 
 
-def _sum_cores(cgroups: Sequence[JobCgroup], numbers: frozenset[int] | None) -> dict[int, int]:
-    used: dict[int, int] = {}
-    for cgroup in cgroups:
-        for cpu, nanosecs in enumerate(cgroup.read_core_usage()):
-            if numbers is None or cpu in numbers:
-                used[cpu] = used.get(cpu, 0) + nanosecs
-    return used
+def _sum_cores(
+    ledger: JobLedger, cgroups: Sequence[JobCgroup], numbers: frozenset[int] | None
+) -> dict[int, int]:
+    used = {each.directory.source("cpuacct"): each.read_core_usage() for each in cgroups}
+    return {
+        cpu: nanosecs for cpu, nanosecs in enumerate(ledger.cores(used)) if numbers is None or cpu in numbers
+    }

@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from jobfeatures_exporter.sampling.bpf.byjob import Sums
 from jobfeatures_exporter.sampling.bpf.reader import KernelSums
-from jobfeatures_exporter.sampling.descriptors import Unreadable, read_file
+from jobfeatures_exporter.sampling.descriptors import Unreadable
+from jobfeatures_exporter.sampling.groups.groupfiles import read_processes
 from jobfeatures_exporter.sampling.groups.hierarchy import JobDirectory
 from jobfeatures_exporter.sampling.groups.memorytree import list_directories
 from jobfeatures_exporter.snapshot import KernelChecks
@@ -106,7 +107,7 @@ class KernelLooks:
             while pending:
                 path = pending.pop()
                 try:
-                    found.update(map(int, read_file(f"{path}/cgroup.procs").split()))
+                    found.update(map(int, read_processes(path).split()))
                     if os.stat(path).st_nlink != NO_GROUPS_BELOW:
                         pending += list_directories(path)
                 except OSError as error:

@@ -1,54 +1,89 @@
-"""Counters of one job summed over all its sources so that they never decrease: pure."""
+"""Counters of one job summed over all its sources so that they never decrease during a run: pure.
+
+What belongs to a run, when it ends, and when a counter may restart is in docs/evidence.md.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
-from operator import lt
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from operator import lt, sub
 from typing import Any
 
-from jobfeatures_exporter.snapshot import BlockIo
+from jobfeatures_exporter.sampling.bpf.byjob import Figures
+from jobfeatures_exporter.sampling.groups.hierarchy import UNIFIED, JobDirectory
+from jobfeatures_exporter.snapshot import BlockIo, ProcessIo
 
 KEPT_ABSENT = 256  # absent sources that are remembered because they could come back
 
-# The name of a job's counter: "oom_kills", "limit_hits", "throttled" (microseconds), "block_io" (rows of
-# `BlockIo`'s fields by device), or for pressure the resource and the share (microseconds).
+# The name of a job's counter: "oom_kills", "ooms", "limit_hits", "high_hits", "throttled" (microseconds),
+# "block_io" (rows of `BlockIo`'s fields by device), or for pressure resource and share (microseconds).
 Counter = str | tuple[str, str]
 Rows = Mapping[str, tuple[int, ...]] | None  # by source; None if one is unreadable
+# By whose group a counter is counted: the first of these controllers that a job's directory has.
+_CONTROLLERS: Mapping[Counter, tuple[str, ...]] = {
+    "oom_kills": ("memory", UNIFIED),
+    "limit_hits": ("memory", UNIFIED),
+    "throttled": ("cpu", UNIFIED),
+    "block_io": ("blkio", UNIFIED),
+}
+
+
+GroupCounters = Mapping[str, tuple[JobDirectory, Mapping[Counter, Rows], bool]]
 
 
 class CounterLedger:
     """The sums of counters over several sources, each of which reports a row of counters.
 
-    A counter that is lower than before was reset (its group or device is a new one, somebody wrote
-    to it, or it overflowed): its new value is added to the earlier one. An absent counter keeps its
-    last value.
+    A counter that is lower than before was reset (its device is a new one, somebody wrote to it, or
+    it overflowed): its new value is added to the earlier one, if it `resets`. An absent counter keeps
+    its last value. A run's sums are those since the last `mark` before it.
     """
 
-    def __init__(self, width: int = 1) -> None:
-        self._before = [0] * width  # sums of counters before they were reset
+    def __init__(self, width: int = 1, *, resets: bool = True) -> None:
+        self._resets = resets
+        self._before: list[Any] = [0] * width  # sums of counters before they were reset
         self._has_reset = False
-        self._last: dict[Hashable, tuple[int, ...]] = {}
+        self._last: dict[Hashable, tuple[Any, ...]] = {}
+        self._mark: tuple[Any, ...] | None = None  # all sums as of the latest mark
+        self._zero: tuple[Any, ...] | None = None  # what earlier runs had of them
 
-    def update(self, readings: Mapping[Hashable, Sequence[int] | None]) -> tuple[int, ...] | None:
+    def update(
+        self, readings: Mapping[Hashable, Sequence[Any] | None], late: Collection[Hashable] = ()
+    ) -> tuple[Any, ...] | None:
         """Add the rows of existing sources, None for one that could not be read.
 
-        Return the sums; None if there are no sources, or if the sums are unknown
-        because a row could not be read.
+        Rows of `late` sources may have been read before those of the last update. Return the sums of
+        this run; None if there never was a source, or if a row could not be read.
         """
         for source, row in readings.items():
             if row is None:
                 continue
-            last = self._last.pop(source, ())
-            if any(map(lt, row, last)):
+            now, last = tuple(row), self._last.pop(source, ())
+            if any(map(lt, now, last)):
+                if source in late or not self._resets:
+                    now = tuple(map(max, now, last))
                 self._has_reset = True
                 for column, earlier in enumerate(last):
-                    if row[column] < earlier:
+                    if now[column] < earlier:
                         self._before[column] += earlier
-            self._last[source] = tuple(row)  # moves it to the end of the order
+            self._last[source] = now  # moves it to the end of the order
         if len(self._last) > len(readings) + KEPT_ABSENT:
             self._forget_oldest(readings)
-        if not readings or None in readings.values():
+        if not self._last or None in readings.values():
             return None
+        sums = self._sums()
+        return sums if self._zero is None else tuple(map(sub, sums, self._zero))
+
+    def mark(self) -> None:
+        """Note that the next run, if there is one, begins with what comes from now on."""
+        self._mark = self._sums()
+
+    def begin_run(self) -> None:
+        """Leave all up to the latest mark to earlier runs."""
+        self._zero = self._sums() if self._mark is None else self._mark
+        self._mark = None
+
+    def _sums(self) -> tuple[Any, ...]:
         if len(self._last) == 1 and not self._has_reset:
             return next(iter(self._last.values()))
         return tuple(map(sum, zip(self._before, *self._last.values(), strict=True)))
@@ -69,31 +104,38 @@ class JobCounters:
         self._basis: tuple[object, object] | None = None  # the arguments that `_fields` were computed from
         self._fields: dict[str, Any] = {}
 
-    def update(
-        self, groups: Mapping[str, Mapping[Counter, Rows]], other_devices: Collection[str] = ()
-    ) -> dict[str, Any]:
-        """Add the counters of each group, by path; return the known ones as fields of `JobSample`.
+    def update(self, groups: GroupCounters, other_devices: Collection[str] = ()) -> dict[str, Any]:
+        """Add the counters of each directory; return the known ones as fields of `JobSample`.
 
-        `other_devices` are block devices to omit because their transfers count on others too.
+        `groups` has directory, counters, and whether it was removed, by `cpu_source`. `other_devices` are
+        block devices to omit because their transfers count on others too.
         """
         basis = groups, other_devices
         if basis != self._basis:  # most jobs have neither been killed nor hit a limit since the last sample
             self._basis, self._fields = basis, self._sum(groups, other_devices)
         return self._fields
 
-    def _sum(
-        self, groups: Mapping[str, Mapping[Counter, Rows]], other_devices: Collection[str]
-    ) -> dict[str, Any]:
+    def ledgers(self) -> Collection[CounterLedger]:
+        """Return all ledgers, to begin a run in them."""
+        self._basis = None
+        return self._ledgers.values()
+
+    def _sum(self, groups: GroupCounters, other_devices: Collection[str]) -> dict[str, Any]:
         sums: dict[Counter, tuple[int, ...]] = {}
-        for counter in dict.fromkeys(each for counters in groups.values() for each in counters):
+        found = [each for _, counters, _ in groups.values() for each in counters]
+        for counter in dict.fromkeys(found if groups else self._ledgers):
             readings: dict[Hashable, tuple[int, ...] | None] = {}
-            for path, counters in groups.items():
+            late: set[Hashable] = set()
+            for directory, counters, has_gone in groups.values():
                 if counter in counters:
-                    readings.update(_readings(path, counter, counters[counter], other_devices))
+                    source = directory.source(*_CONTROLLERS.get(counter, (UNIFIED,)))
+                    rows = _readings(source, counter, counters[counter], other_devices)
+                    readings.update(rows)
+                    late.update(rows if has_gone else ())
             ledger = self._ledgers.get(counter)
             if ledger is None:
                 ledger = self._ledgers[counter] = CounterLedger(4 if counter == "block_io" else 1)
-            if (row := ledger.update(readings)) is not None:
+            if (row := ledger.update(readings, late)) is not None:
                 sums[counter] = row
         fields: dict[str, Any] = {
             "pressure_secs": {each: row[0] / 1e6 for each, row in sums.items() if not isinstance(each, str)}
@@ -104,6 +146,10 @@ class JobCounters:
             fields["throttled_secs"] = sums["throttled"][0] / 1e6
         if "limit_hits" in sums:
             fields["memory_limit_hits"] = sums["limit_hits"][0]
+        if "ooms" in sums:
+            fields["memory_ooms"] = sums["ooms"][0]
+        if "high_hits" in sums:
+            fields["memory_high_hits"] = sums["high_hits"][0]
         if "block_io" in sums:
             read, written, reads, writes = sums["block_io"]
             fields["block_io"] = BlockIo(read_bytes=read, written_bytes=written, reads=reads, writes=writes)
@@ -111,12 +157,62 @@ class JobCounters:
 
 
 def _readings(
-    path: str, counter: Counter, rows: Rows, other_devices: Collection[str]
+    group: str, counter: Counter, rows: Rows, other_devices: Collection[str]
 ) -> dict[Hashable, tuple[int, ...] | None]:
     if rows is None:
-        return {path: None}
+        return {group: None}
     if counter != "block_io":
-        return {(path, source): row for source, row in rows.items()}
+        return {(group, source): row for source, row in rows.items()}
     # A group that has transferred nothing has no devices, which is a real zero.
-    nothing: dict[Hashable, tuple[int, ...] | None] = {(path, ""): (0, 0, 0, 0)}
-    return nothing | {(path, each): row for each, row in rows.items() if each not in other_devices}
+    nothing: dict[Hashable, tuple[int, ...] | None] = {(group, ""): (0, 0, 0, 0)}
+    return nothing | {(group, each): row for each, row in rows.items() if each not in other_devices}
+
+
+class JobLedger:
+    """All that a job has used, above all in its present run."""
+
+    def __init__(self) -> None:
+        self.cpu = CounterLedger(2, resets=False)  # seconds by control group: user, system
+        self.ticks = CounterLedger(2)  # of processes, where no control group counts
+        self.done = CounterLedger(len(Figures._fields))
+        self.process_io = CounterLedger(len(ProcessIo._fields))
+        self.counters = JobCounters()
+        self._cores: CounterLedger | None = None
+        self._peak: int | None = None
+        self._peaks: dict[str, int] = {}  # by control group, as the kernel tells them
+        self._marked: dict[str, int] | None = None  # the same as of the latest mark
+        self._earlier: dict[str, int] = {}  # the same of earlier runs
+
+    def mark(self) -> None:
+        """Note that the job has no process: its next run, if there is one, begins after this."""
+        self._marked = dict(self._peaks)
+        for each in self._all():
+            each.mark()
+
+    def begin_run(self) -> None:
+        """Leave all up to the latest mark, else up to the last sample, to earlier runs."""
+        self._earlier, self._marked = dict(self._peaks) if self._marked is None else self._marked, None
+        self._peak = None
+        for each in self._all():
+            each.begin_run()
+
+    def _all(self) -> Iterator[CounterLedger]:
+        yield from (self.cpu, self.ticks, self.done, self.process_io, *self.counters.ledgers())
+        if self._cores is not None:
+            yield self._cores
+
+    def peak(self, told: Mapping[str, int | None]) -> int | None:
+        """Return the highest sum of its control groups' peaks so far; None: not known of this run."""
+        known = {source: each for source, each in told.items() if each is not None}
+        self._peaks.update(known)
+        own = [each for source, each in known.items() if each > self._earlier.get(source, -1)]
+        if own and len(known) == len(told):
+            self._peak = max(self._peak or 0, sum(own))
+        return self._peak
+
+    def cores(self, used: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
+        """Add the nanoseconds of each control group on each CPU of the machine; return their sums."""
+        known: dict[Hashable, tuple[int, ...] | None] = {source: row for source, row in used.items() if row}
+        if self._cores is None and known:
+            self._cores = CounterLedger(max(map(len, used.values())))
+        return () if self._cores is None else self._cores.update(known) or ()

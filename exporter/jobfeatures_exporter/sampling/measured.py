@@ -1,4 +1,4 @@
-"""Optional measurements, made only if a site enables them: frozen records, parts of a snapshot."""
+"""Frozen records that are parts of a snapshot: memory, and optional measurements that a site enables."""
 
 from __future__ import annotations
 
@@ -21,3 +21,35 @@ class OpenFiles(NamedTuple):
 
     opened: int
     limit: int | None  # None: unlimited
+
+
+class MemoryBytes(NamedTuple):
+    """Memory of a job by component, with one meaning on cgroup v1, v2 and for sums over processes."""
+
+    anon: int | None = None
+    file: int | None = None  # page cache, without shmem
+    shmem: int | None = None
+    kernel: int | None = None
+    sock: int | None = None  # buffers of sockets
+    hugetlb: int | None = None  # huge pages of the pool, charged or not
+    swap: int | None = None
+    charged: int | None = None  # what the kernel counts against the limit
+    reclaimable: int | None = None  # of it: page cache that the kernel can drop
+    limit: int | None = None  # None also where unlimited
+    limit_above: int | None = None  # the lowest of the groups above, which others may share, if below `limit`
+    swap_limit: int | None = None  # the lowest of its group's and of those above
+    high: int | None = None  # likewise: beyond it the job is slowed down, not killed
+    peak: int | None = None
+
+    @property
+    def used(self) -> int | None:
+        """Return what counts against the limit and the kernel cannot reclaim: charged memory less page cache.
+
+        Only this drives a job to its limit: page cache is charged too, but dropped before an OOM kill. Where
+        nothing is charged, without control groups, it is the sum of the other parts but swap.
+        """
+        if self.anon is None:
+            return None
+        if self.charged is not None and self.reclaimable is not None:
+            return max(0, self.charged - self.reclaimable)
+        return self.anon + sum([each or 0 for each in (self.shmem, self.kernel, self.sock, self.hugetlb)])

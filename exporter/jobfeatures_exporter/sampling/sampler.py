@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from functools import partial
 
@@ -17,7 +17,9 @@ from jobfeatures_exporter.sampling.groups.lastwords import FirstProcesses, LastW
 from jobfeatures_exporter.sampling.groups.steps import StepBook
 from jobfeatures_exporter.sampling.groups.turns import NodeSigns
 from jobfeatures_exporter.sampling.groups.unseenkills import UnseenKills
+from jobfeatures_exporter.sampling.hierarchies import ORDINARY, Places
 from jobfeatures_exporter.sampling.host.disks import Disks
+from jobfeatures_exporter.sampling.host.hugepages import read_huge_pages
 from jobfeatures_exporter.sampling.host.procfs import read_node
 from jobfeatures_exporter.sampling.jobbook import JobRecorder
 from jobfeatures_exporter.sampling.kernellooks import KernelLooks
@@ -27,9 +29,11 @@ from jobfeatures_exporter.sampling.processes.attribution import compute_epoch
 from jobfeatures_exporter.sampling.processes.attributor import Attributor
 from jobfeatures_exporter.sampling.processes.counting import ProcessCounting
 from jobfeatures_exporter.sampling.processes.members import Members
+from jobfeatures_exporter.sampling.processes.namespace import GroupNamespace
 from jobfeatures_exporter.sampling.processes.openfiles import OpenFileBook
 from jobfeatures_exporter.sampling.processes.reading import ProcessReading
 from jobfeatures_exporter.sampling.processes.scan import ProcessScanner
+from jobfeatures_exporter.sampling.processes.threadstates import read_thread_states
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings, Wishes
 from jobfeatures_exporter.sampling.values import (
     Attributed,
@@ -37,18 +41,20 @@ from jobfeatures_exporter.sampling.values import (
     Listed,
     LookFacts,
     NodeLook,
+    ProcessesRead,
     find_populated,
     gather,
     list_groups,
 )
-from jobfeatures_exporter.snapshot import Snapshot
+from jobfeatures_exporter.snapshot import Kind, Snapshot, kind_of
 
 
 class Sampler:
     """Takes snapshots of the node. One thread calls `sample`; any thread may use a snapshot.
 
     `jobs` returns the jobs known at the time, needed for those that name processes or sessions. `last_words`
-    has the readings of groups that end between samples. `budget` may be shared with other readers.
+    has the readings of groups that end between samples. `budget` may be shared with other readers. `places`
+    returns those of jobs' groups besides the ordinary ones.
 
     A job's processes and threads include those of its batch system in its control groups. Memory of a job
     without control groups is the sum over its processes, in which shared pages count once per process.
@@ -67,17 +73,21 @@ class Sampler:
         last_words: LastWords | None = None,
         reader: Choice = PROCFS_ALONE,
         budget: DescriptorBudget | None = None,
+        places: Callable[[], Places] = lambda: ORDINARY,
     ) -> None:
         procfs, sysfs = settings.procfs, settings.sysfs
         self._clock, self._jobs, self._gpus, self._reader = clock, jobs, gpus, reader
+        self._places = places
         self._unreadable = unreadable = Unreadable()
         self._budget = budget = DescriptorBudget() if budget is None else budget
         is_here = partial(_is_here, settings.node_name)
-        members = Members(procfs, unreadable)
+        members = Members(
+            procfs, unreadable, absolute=GroupNamespace(settings.cgroup, unreadable).absolute, places=places
+        )
         steps = StepBook(budget, unreadable) if settings.steps else None
         self._kernel = None if reader.kernel is None else KernelLooks(reader.kernel, unreadable)
         self._node = NodeReader(procfs, sysfs or "/sys", unreadable)
-        self._cgroups = JobCgroups(settings.cgroup, budget, unreadable, wanted=is_here)
+        self._cgroups = JobCgroups(settings.cgroup, budget, unreadable, wanted=is_here, places=places)
         self._last_words = last_words
         self._attributor = Attributor(procfs, members, unreadable, is_here=is_here, config=settings.batch)
         self._counting = ProcessCounting(settings, budget, unreadable)
@@ -91,6 +101,7 @@ class Sampler:
         self._energy = None if sysfs is None else NodeEnergy(sysfs, clock, budget, unreadable)
         self._job_energy = JobEnergy()
         self._open_files = OpenFileBook(procfs, unreadable)
+        self._procfs = procfs
         self._last = LastLook()
         self._closing = ExitStack()
         for each in (scanner, self._cgroups, self._counting, reader.kernel, steps, self._energy):
@@ -107,9 +118,9 @@ class Sampler:
         taken_at_secs, started_secs = self._clock.now_secs(), self._clock.monotonic_secs()
         last = self._last
         node = self._node.read()
-        self._counting.begin()
         has_gpus = self._gpus is not None and bool(self._gpus.readers)
-        every = self._processes.begin(wants_all=wishes.all_processes or has_gpus)
+        needs_all = has_gpus or (bool(node.huge_pages) and self._book.counts_huge_pages)
+        every = self._processes.begin(wants_all=wishes.all_processes or needs_all)
         groups = self._cgroups.update()
         listed = list_groups(groups, {} if self._last_words is None else self._last_words.take(), last)
         sums = self._processes.read_sums(listed)
@@ -125,8 +136,9 @@ class Sampler:
             are_all=read.are_all,
             populated=find_populated(listed, sums),
         )
-        found = gather(attribution, listed, read.processes)
-        counted = self._counting.count(read, sums, found, node.node.boot_time_secs)
+        staying = [key for key in jobs if key in last.jobs]  # seen before, and said to be here
+        found = gather(attribution, listed, read.processes, staying)
+        counted = self._counting.count(read, sums, found)
         if self._first is not None:
             self._first.follow(listed, read, found)
         facts = LookFacts(
@@ -136,6 +148,9 @@ class Sampler:
             other_devices=node.other_devices,
             reads_cores=wishes.cores,
             counts_network=self._reader.no_network == "",
+            huge_pages=node.huge_pages,
+            has_all_processes=read.are_all,
+            jobs=jobs,
         )
         records, final = self._book.records(found, counted, listed, last, facts, node.epoch)
         lost = _find_lost(listed, found, last)
@@ -145,12 +160,14 @@ class Sampler:
             of_node, records = self._job_energy.share(self._energy.read(), of_node, records)
         self._last = LastLook(found.key_of, records)
         of_jobs = (read.processes[pid] for pid, key in found.keys.items() if isinstance(key, JobKey))
+        by_command = self._counting.by_command(read, found, records, with_programs=wishes.programs)
         snapshot = Snapshot(
             taken_at_secs=taken_at_secs,
             duration_secs=self._clock.monotonic_secs() - started_secs,
             node=of_node,
             jobs=records,
             final=final,
+            claims=found.claims,
             read_at_secs=read_at_secs,
             processes=read.processes,
             lists_all=read.are_all,
@@ -160,14 +177,25 @@ class Sampler:
             kernel_checks=None if self._kernel is None else self._kernel.checks(),
             keys=found.keys,
             epoch=node.epoch,
-            commands=counted.commands,
+            commands=by_command.commands,
+            programs=by_command.programs,
             open_files=self._open_files.update(of_jobs) if wishes.open_files else {},
-            exit_records=self._counting.exit_records,
-            unreadable=dict(self._unreadable.counts),
-            kept_files=self._budget.kept,
+            thread_states=self._read_thread_states(read, found, wishes.thread_states),
+            unreadable=self._count_unreadable(),
             reopened=self._budget.refused,
         )
         return snapshot if self._gpus is None else self._gpus.fill(snapshot, jobs)
+
+    def _read_thread_states(
+        self, read: ProcessesRead, found: Attributed, kinds: Collection[Kind]
+    ) -> dict[int, Mapping[str, int]]:
+        keys = found.keys.items() if kinds else ()
+        processes = [read.processes[pid] for pid, key in keys if kind_of(key) in kinds]
+        return read_thread_states(self._procfs, processes, self._unreadable)
+
+    def _count_unreadable(self) -> dict[str, int]:
+        counts, refused = self._unreadable.counts, self._places().refusals
+        return {**counts, "job_places_refused": refused} if refused else dict(counts)
 
     def close(self) -> None:
         """Close all descriptors."""
@@ -189,7 +217,7 @@ class NodeReader:
     """Reads the node's own files at each sample, and tells what has changed since the last sample."""
 
     def __init__(self, procfs: str, sysfs: str, unreadable: Unreadable) -> None:
-        self._procfs = procfs
+        self._procfs, self._sysfs = procfs, sysfs
         self._unreadable = unreadable
         self._disks = Disks(procfs, sysfs, unreadable)
         self._signs = NodeSigns()
@@ -202,4 +230,5 @@ class NodeReader:
         if self._epoch is None and node.boot_time_secs is not None:
             # Only once: the kernel derives the boot time from the clock, and groups must keep their names.
             self._epoch = compute_epoch(node.boot_time_secs)
-        return NodeLook(node, self._signs, self._disks.others, self._epoch)
+        pages = read_huge_pages(self._sysfs, node.memory_bytes, self._unreadable)
+        return NodeLook(node, self._signs, self._disks.others, self._epoch, pages)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -9,6 +10,7 @@ from jobfeatures.batch import BatchSettings
 
 if TYPE_CHECKING:
     from jobfeatures_exporter.config import DaemonConfig
+    from jobfeatures_exporter.snapshot import Kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +26,6 @@ class SamplerSettings:
     sysfs: str | None = None  # None: no joules are read
     node_name: str | None = None
     batch: BatchSettings = field(default_factory=BatchSettings)
-    taskstats: bool = False  # the CPU time of processes by their exit records
     steps: bool = False  # the steps of jobs
     process_io: bool = False  # what the processes of jobs read and wrote
     top_commands: int = 0  # how many commands a job's processes are rolled up by; 0: none
@@ -43,3 +44,5 @@ class Wishes(NamedTuple):
     all_processes: bool = False  # even if the kernel's sums suffice
     cores: bool = False  # CPU time on each CPU
     open_files: bool = False  # by process
+    thread_states: Collection[Kind] = ()  # by process, of these kinds
+    programs: bool = False  # CPU time by program, where commands are counted

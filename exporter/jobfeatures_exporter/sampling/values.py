@@ -7,14 +7,13 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from jobfeatures.batch.groups import Membership
-from jobfeatures.records.model import JobKey
+from jobfeatures.records.model import Job, JobKey
 from jobfeatures_exporter.sampling.bpf.byjob import Sums
 from jobfeatures_exporter.sampling.groups.cgroup import GroupList, JobCgroup, JobFigures
 from jobfeatures_exporter.sampling.groups.turns import NodeSigns
 from jobfeatures_exporter.sampling.processes.accumulate import CpuTicks
 from jobfeatures_exporter.sampling.processes.attributor import Attribution, Key
 from jobfeatures_exporter.snapshot import (
-    CommandSample,
     JobSample,
     NodeSample,
     ProcessIo,
@@ -37,6 +36,7 @@ class NodeLook(NamedTuple):
     signs: NodeSigns
     other_devices: Collection[str]  # block devices whose transfers count on others too
     epoch: int | None  # names process groups over reboots; None: the time of boot is not known
+    huge_pages: Mapping[int, int] | None  # bytes in use by size of page; None: it has none
 
 
 class Listed(NamedTuple):
@@ -59,8 +59,10 @@ class Attributed(NamedTuple):
 
     keys: Mapping[int, Key]  # by pid
     key_of: Mapping[str, JobKey | None]  # by `cpu_source` of groups; None: a stranger's
-    groups: Mapping[JobKey, Sequence[JobCgroup]]
+    groups: Mapping[JobKey, Sequence[JobCgroup]]  # none of a job that goes on without any
     members: Mapping[Key, Sequence[ProcessSample]]
+    aliases: Mapping[JobKey, JobKey] = MappingProxyType({})  # what a job was called before its id was known
+    claims: Collection[JobKey] = ()  # of groups that the batch system has yet to confirm
 
     def of_jobs(self) -> dict[JobKey, Sequence[ProcessSample]]:
         """Return the processes of each job, none for one that has only control groups."""
@@ -74,7 +76,6 @@ class Counted(NamedTuple):
 
     ticks: Mapping[Key, CpuTicks]
     io: Mapping[JobKey, ProcessIo]
-    commands: Mapping[JobKey, tuple[CommandSample, ...]]
 
 
 class LookFacts(NamedTuple):
@@ -86,6 +87,9 @@ class LookFacts(NamedTuple):
     other_devices: Collection[str]
     reads_cores: bool
     counts_network: bool
+    huge_pages: Mapping[int, int] | None = None  # bytes in use on the node by size; None: it has none
+    has_all_processes: bool = True  # whether each job's processes are complete
+    jobs: Mapping[JobKey, Job] = MappingProxyType({})  # those said to be here
 
 
 def find_populated(listed: Listed, sums: Mapping[str, Sums]) -> list[Membership]:
@@ -94,8 +98,13 @@ def find_populated(listed: Listed, sums: Mapping[str, Sums]) -> list[Membership]
     return [each.membership for each in found if sums[each.cpu_source].processes]
 
 
-def gather(found: Attribution, listed: Listed, processes: Mapping[int, ProcessSample]) -> Attributed:
-    """Return groups and processes by job."""
+def gather(
+    found: Attribution,
+    listed: Listed,
+    processes: Mapping[int, ProcessSample],
+    staying: Collection[JobKey] = (),
+) -> Attributed:
+    """Return groups and processes by job, also of those that are `staying` without any."""
     key_of: dict[str, JobKey | None] = {}
     groups: dict[JobKey, list[JobCgroup]] = {}
     for cgroup in listed.groups.groups:
@@ -105,7 +114,9 @@ def gather(found: Attribution, listed: Listed, processes: Mapping[int, ProcessSa
     members: dict[Key, list[ProcessSample]] = {}
     for pid, key in found.keys.items():
         members.setdefault(key, []).append(processes[pid])
-    return Attributed(found.keys, key_of, groups, members)
+    for job in staying:
+        groups.setdefault(job, [])
+    return Attributed(found.keys, key_of, groups, members, found.aliases, found.claims)
 
 
 def list_groups(groups: GroupList, heard: Mapping[str, JobFigures], last: LastLook) -> Listed:

@@ -30,14 +30,10 @@ from jobfeatures_exporter.context import Context, job_labels
 from jobfeatures_exporter.scrape.exposition import Family, Number, Sample, Values
 from jobfeatures_exporter.snapshot import JobSample, WorkKey
 
-DROPPED = gauge(
-    "batch_exporter_series_over_budget",
-    "Series that the latest page left out.",
-    was="batch_exporter_dropped_series",
-)
+DROPPED = gauge("batch_exporter_series_over_budget", "Series that the latest page left out.")
 DROPPED_TOTAL = counter("batch_exporter_series_dropped", "Series left out so far, once per sample.")
 METRICS = (DROPPED, DROPPED_TOTAL)
-OWN_SERIES = len(METRICS) + sum(each.former is not None for each in METRICS)
+OWN_SERIES = len(METRICS)
 
 OTHER = "other"  # the job id of the sums
 OPEN_LABELS = frozenset({"step", "command"})  # users choose their values, so nothing bounds their number
@@ -123,6 +119,7 @@ class SeriesBudget:
         self._active = False
         self._totals: dict[_SumKey, Number] = {}
         self._dropped = 0
+        self.left_out = 0  # series, of the latest page
         self._last_look: float | None = None
 
     def limit(self, max_series: int) -> None:
@@ -145,12 +142,13 @@ class SeriesBudget:
         those of hidden jobs.
         """
         extra = extra or {}
-        series = sum(map(_size, families)) + sum(extra.values()) + OWN_SERIES
+        series = sum([len(each.samples) for each in families]) + sum(extra.values()) + OWN_SERIES
         if not self._active and series + len(self._totals) <= self._max:
             return Page([*self._with_totals(families), *self._families_of(0, look)])
         return self._reduce(families, extra, weigh(), look, now_secs)
 
     def _families_of(self, dropped: int, look: float | None) -> list[Family]:
+        self.left_out = dropped
         if dropped and look != self._last_look:
             self._dropped += dropped
             self._last_look = look
@@ -174,7 +172,7 @@ class SeriesBudget:
         sizes = Counter({job: count for job, count in extra.items() if job is not None})
         for _, samples in of_jobs:
             sizes.update([values[:2] for values, _ in samples])
-        loose = {each.metric.name: _size(each) for each in families if not each.metric.is_of_jobs}
+        loose = {each.metric.name: len(each.samples) for each in families if not each.metric.is_of_jobs}
         own = OWN_SERIES + extra.get(None, 0)
         left_out = _choose_left_out(loose, self._max - own)
         room = max(0, self._max - own - sum(loose[name] for name in loose.keys() - left_out))
@@ -273,11 +271,6 @@ class SeriesBudget:
         for reported in self._reported.values() if gone else ():
             for values in [values for values in reported if values[:2] in gone]:
                 del reported[values]
-
-
-def _size(family: Family) -> int:
-    """Return the number of series of a family, including those under its former name."""
-    return len(family.samples) * (1 if family.metric.former is None else 2)
 
 
 def _finite(samples: Sequence[Sample]) -> Sequence[Sample]:

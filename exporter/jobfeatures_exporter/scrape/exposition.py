@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple, TypeGuard
 
@@ -16,6 +16,9 @@ from jobfeatures.records.metrics import Metric
 
 # Lone surrogates, as JSON may hold them, except those that stand for undecodable bytes.
 _LONE_HALF = re.compile("[\ud800-\udc7f\udd00-\udfff]")
+# Elements of a header and their parameters, which a quoted text may be part of; a quality.
+_ELEMENT, _PART = (re.compile(rf'(?:[^{end}"]|"(?:[^"\\]|\\.)*"?)+') for end in ",;")
+_QUALITY = re.compile(r"[01](?:\.[0-9]{0,3})?\Z")
 
 Number = int | float
 Values = tuple[str, ...]  # of labels
@@ -50,6 +53,11 @@ class Family(NamedTuple):
     def by_word(cls, metric: Metric, values: Mapping[str, Number]) -> Family:
         """Return a family with one label; `values` are by label value."""
         return cls(metric, [((word,), value) for word, value in values.items()])
+
+    @classmethod
+    def counted(cls, metric: Metric, counts: Iterable[tuple[Values, int]]) -> Family:
+        """Return a family of what has counted; beside it stands a sum, from 0 on, as `increase` needs it."""
+        return cls(metric, [each for each in sorted(counts) if each[1]])
 
 
 Block = tuple[Metric, str]  # lines of samples
@@ -117,39 +125,74 @@ def histogram_samples(
     return [*classes, ((*values, SUM), total), ((*values, COUNT), counts[-1])]
 
 
+class Range(NamedTuple):
+    """An element of an Accept or Accept-Encoding header."""
+
+    name: str
+    version: str  # empty: any
+    quality: float
+
+
+def parse_accept(header: str) -> list[Range]:
+    """Return the elements of a header. Source: RFC 9110, 12.4.2 and 12.5.1; a quality that is none is 1."""
+    found = []
+    for element in _ELEMENT.findall(header.lower()):
+        name, *rest = [each.strip() for each in _PART.findall(element)] or [""]
+        given = dict(each.replace(" ", "").replace('"', "").partition("=")[::2] for each in rest)
+        quality = given.get("q", "1")
+        found.append(
+            Range(name, given.get("version", ""), float(quality) if _QUALITY.match(quality) else 1.0)
+        )
+    return found
+
+
+@lru_cache(16)  # scrapers repeat their headers
 def choose_format(accept: str) -> tuple[bool, str]:
-    """Return (is it OpenMetrics, content type) for an Accept header: OpenMetrics if it is accepted."""
-    if takes(accept, "application/openmetrics-text"):
+    """Return (is it OpenMetrics, content type) for an Accept header: the format that it prefers.
+
+    Of two that it likes as much, OpenMetrics if it is named; else text, which is also for who takes neither.
+    """
+    ranges = parse_accept(accept)
+    openmetrics, is_named = _quality(ranges, "application/openmetrics-text", {"1.0.0", "0.0.1"})
+    text, _ = _quality(ranges, "text/plain", {"0.0.4"})
+    if openmetrics > text or (openmetrics == text > 0 and is_named):
         return True, "application/openmetrics-text; version=1.0.0; charset=utf-8"
     return False, "text/plain; version=0.0.4; charset=utf-8"
 
 
-def takes(header: str, name: str) -> bool:
-    """Return whether an Accept or Accept-Encoding header names something without refusing it (q=0)."""
-    for each in header.lower().split(","):
-        found, *parameters = (part.strip() for part in each.split(";"))
-        if found == name and not any(re.fullmatch(r"q=0(\.0*)?", part) for part in parameters):
-            return True
-    return False
+def _quality(ranges: Iterable[Range], name: str, versions: Collection[str]) -> tuple[float, bool]:
+    """Return how much a format is liked, by the most specific range, and whether that names it."""
+    ranks = [
+        [each.quality for each in ranges if each.name == name and each.version in versions],
+        [each.quality for each in ranges if each.name == name and not each.version],
+        [each.quality for each in ranges if each.name == name],  # of another version: the closest there is
+        [each.quality for each in ranges if each.name == f"{name.partition('/')[0]}/*"],
+        [each.quality for each in ranges if each.name == "*/*"],
+    ]
+    rank = next((number for number, each in enumerate(ranks) if each), None)
+    return (0.0, False) if rank is None else (max(ranks[rank]), rank < 3)
+
+
+def takes(header: str, coding: str) -> bool:
+    """Return whether an Accept-Encoding header names a coding, and likes it no less than none at all."""
+    liked = {each.name: each.quality for each in parse_accept(header)}
+    return liked.get(coding, 0.0) > 0 and liked[coding] >= liked.get("identity", 0.0)
 
 
 def render(families: Iterable[Family], *, openmetrics: bool, texts: LabelTexts | None = None) -> bytes:
     """Return the text of all families that have samples. Of several with one name, the first declares it."""
     texts = LabelTexts() if texts is None else texts
     sized = [(family, len(family.samples)) for family in families]
-    blocks = [block for family, size in sized if size for block in blocks_of(family, texts)]
+    blocks = [block_of(family, texts) for family, size in sized if size]
     texts.forget_unused(sum([size for _, size in sized]))
     return render_blocks(blocks, openmetrics=openmetrics)
 
 
-def blocks_of(family: Family, texts: LabelTexts) -> list[Block]:
-    """Return the lines of a family, and those under its former name."""
+def block_of(family: Family, texts: LabelTexts) -> Block:
+    """Return the lines of a family."""
     metric, samples = family
     lines = getattr(samples, "lines", None)  # of `rows.Column`, which caches them
-    blocks = [(metric, "".join(sample_lines(metric, samples, texts) if lines is None else lines(texts)))]
-    if metric.former is not None:
-        blocks += blocks_of(Family(metric.former, list(samples)), texts)
-    return blocks
+    return metric, "".join(sample_lines(metric, samples, texts) if lines is None else lines(texts))
 
 
 def render_blocks(blocks: Iterable[Block], *, openmetrics: bool) -> bytes:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from jobfeatures_exporter.config import DaemonConfig
 from jobfeatures_exporter.context import Context, job_labels
-from jobfeatures_exporter.scrape.budget import Page, SeriesBudget, weigh_jobs
+from jobfeatures_exporter.scrape.budget import DROPPED, Page, SeriesBudget, weigh_jobs
 from jobfeatures_exporter.scrape.collectors import collect
 from jobfeatures_exporter.scrape.exposition import Family, LabelTexts, Values, render
 from jobfeatures_exporter.scrape.profiles import read_profiles, to_families
@@ -33,8 +33,9 @@ class PageMaker:
             self._budget.limit(config.metrics_max_series)
 
     def collected(self, context: Context) -> list[Family]:
-        """Return the families of all collectors, without profiles and not limited by the budget."""
-        return collect(replace(context, rows=self._rows), self._collectors)
+        """Return the families of all collectors, without profiles; what the budget left out is counted."""
+        families = collect(replace(context, rows=self._rows), self._collectors)
+        return [*families, Family.single(DROPPED, self._budget.left_out)]
 
     def families(self, context: Context) -> list[Family]:
         """Return all families within the budget."""

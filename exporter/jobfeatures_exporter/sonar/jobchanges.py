@@ -19,6 +19,7 @@ ROUNDS_KEPT = 2  # an ended job no longer appears in the answers and is then for
 
 _FIELDS = tuple(name for name in fields_of("SlurmJob") if name not in {"job_id", "job_step"})
 _ABSENT = 0
+_STATE, _START = _FIELDS.index("job_state"), _FIELDS.index("start_time")
 
 
 class JobChanges:
@@ -41,7 +42,7 @@ class JobChanges:
         now = array("q", [_fingerprint(name, fields) for name in _FIELDS])
         known = self._sent.pop(key, None)
         self._sent[key] = self._round, now
-        if known is None:
+        if known is None or _begins_anew(known[1], now, fields["job_state"]):
             return dict(fields)
         before = known[1]
         for place, mark in enumerate(now):
@@ -60,6 +61,13 @@ class JobChanges:
                 break
             del self._sent[key]
         self._round += 1
+
+
+def _begins_anew(before: array[int], now: array[int], state: str) -> bool:
+    """Return whether a job waits again or has another start: of another run, equal values are new."""
+    if state == "PENDING" and before[_STATE] != now[_STATE]:
+        return True
+    return _ABSENT not in {before[_START], now[_START]} and before[_START] != now[_START]
 
 
 def _fingerprint(name: str, fields: Mapping[str, Any]) -> int:

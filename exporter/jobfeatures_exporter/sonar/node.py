@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-import pwd
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from jobfeatures.errors import ConfigurationError, JobfeaturesError, shown, shown_name
 from jobfeatures.formats.sonar import SEED
 from jobfeatures.formats.sonar.envelopes import Document, Origin
 from jobfeatures.formats.sonar.values import fault_of_hostname
+from jobfeatures.records.model import JobKey
 from jobfeatures.system.clock import Clock
+from jobfeatures.system.lookups import user_names
 from jobfeatures.system.privatefile import read_private
 from jobfeatures_exporter.config import DaemonConfig
 from jobfeatures_exporter.sampling.descriptors import Unreadable
@@ -61,22 +62,6 @@ def _read_token(path: str | None) -> str:
     return token
 
 
-class Users:
-    """User names by uid, each looked up once; a uid without a name is looked up again next time."""
-
-    def __init__(self) -> None:
-        self._names: dict[int, str] = {}
-
-    def names(self, uids: Iterable[int]) -> dict[int, str]:
-        """Return the known names by uid. May block as long as the directory service takes."""
-        for uid in set(uids) - self._names.keys():
-            try:
-                self._names[uid] = pwd.getpwuid(uid).pw_name
-            except (KeyError, OverflowError, OSError):
-                continue
-        return self._names
-
-
 class NodeDocuments:
     """Builds `sample` and `sysinfo` from the snapshots that `look` returns; None if it could take none."""
 
@@ -95,15 +80,20 @@ class NodeDocuments:
         self._look = look
         # The older form has no place for hwloc's text.
         self._topology = [each for each in config.sonar_topology if origin.profile != SEED or each != TEXT]
-        self._users = Users()
+        self._users = user_names()
         self._previous: tuple[Snapshot, float] | None = None
         self._unreadable = unreadable
 
-    def prime(self) -> None:
-        """Take a first snapshot, so that the next sample can report current process utilisation."""
+    def prime(self) -> Collection[JobKey]:
+        """Take a first snapshot, so that the next sample can report current process utilisation.
+
+        Return the jobs that count once their batch system says that they run here.
+        """
         snapshot = self._look()
-        if snapshot is not None:
-            self._previous = (snapshot, self._monotonic_of(snapshot))
+        if snapshot is None:
+            return ()
+        self._previous = (snapshot, self._monotonic_of(snapshot))
+        return snapshot.claims
 
     def sample(self) -> list[Document]:
         """Return the state of the node, and of its processes since the previous sample."""
@@ -137,7 +127,8 @@ class NodeDocuments:
     def _read(self, snapshot: Snapshot) -> SampleInput:
         # Details are read a moment later: a process that has ended meanwhile is left out.
         details = read_details(self._config.path_procfs, snapshot.processes.values(), self._unreadable)
-        users = self._users.names(each.uid for each in details.values() if each.uid is not None)
+        uids = {each.uid for each in details.values() if each.uid is not None}
+        users = {uid: name for uid in uids if (name := self._users.get(uid)) is not None}
         monotonic_secs = self._monotonic_of(snapshot)
         previous, elapsed_secs = None, None
         if self._previous is not None and self._previous[0] is not snapshot:

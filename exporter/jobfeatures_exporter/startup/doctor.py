@@ -6,15 +6,13 @@ import contextlib
 import ctypes
 import ipaddress
 import os
+import re
 import socket
 import ssl
 import stat
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import StrEnum
-from functools import partial
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.check.fetching import CannotCheckError, read_listing
@@ -24,20 +22,35 @@ from jobfeatures.errors import ConfigurationError, JobfeaturesError, SourceError
 from jobfeatures.hooks.actions import node_name
 from jobfeatures.publish.folders import FAILURES
 from jobfeatures.publish.tree import FeatureTree
-from jobfeatures.records.model import JobKey, JobTable
+from jobfeatures.records.model import Job, JobKey, JobTable
 from jobfeatures.records.quantities import counted
 from jobfeatures.system.clock import SystemClock
 from jobfeatures.system.httpget import Server
 from jobfeatures_exporter.config import DaemonConfig
 from jobfeatures_exporter.controller.daemon import make_cluster_sources
+from jobfeatures_exporter.node.samplingloop import find_places
 from jobfeatures_exporter.node.sources import chosen_systems, make_source
+from jobfeatures_exporter.sampling.bpf.choice import try_reader
 from jobfeatures_exporter.sampling.groups.hierarchy import UNIFIED, find_hierarchies
+from jobfeatures_exporter.sampling.hierarchies import Places
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 from jobfeatures_exporter.scrape.collectors import CONTROLLER
+from jobfeatures_exporter.snapshot import Snapshot
 from jobfeatures_exporter.startup.checks import check, check_features_root
+from jobfeatures_exporter.startup.findings import Finding, Mark, good, note, see, wrong
+from jobfeatures_exporter.startup.gpudrivers import examine_gpus
 from jobfeatures_exporter.startup.hooksites import HOOK_SITES, NamedHook, mentions_us, named_hooks, program_of
-from jobfeatures_exporter.view.sources import SourceView
+from jobfeatures_exporter.startup.sitesays import (
+    hidden_features,
+    jobs_without_group,
+    listed_jobs,
+    refused_places,
+    unseen_processes,
+)
+from jobfeatures_exporter.state.daemongroups import GroupReader
+from jobfeatures_exporter.state.missinggroups import find_missing
+from jobfeatures_exporter.view.sources import GET_SUMS, READ_ONE_BY_ONE, SourceView
 from jobfeatures_exporter.view.units import format_span
 from jobfeatures_exporter.web.admission import is_loopback
 from jobfeatures_exporter.web.configfile.reloaded import WebFile
@@ -45,64 +58,51 @@ from jobfeatures_exporter.web.configfile.reloaded import WebFile
 TIME_ERROR = 5  # of adjtimex(2): the clock is not synchronized
 TIMEX_BYTES = 512  # larger than the structure on any platform
 MAX_CLOCK_AHEAD_SECS = 2.0
+MAX_PAGE_BYTES = 64 * 2**20
 SOON_SECS = 14 * 86_400.0
-TROUBLESHOOTING = "docs/troubleshooting.md"
 ALL_JOBS = (
     "let the daemon's user see all users' jobs: PrivateData of Slurm, query_other_jobs of PBS, "
     "SECURE_JOB_INFO_LEVEL of LSF"
 )
 
 
-class Mark(StrEnum):
-    """The severity of a finding."""
-
-    GOOD = "ok"
-    NOTE = "note"
-    WRONG = "WRONG"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """The result of one check."""
-
-    mark: Mark
-    what: str
-    words: str
-    remedy: str = ""
-
-
-_good, _note, _wrong = (partial(Finding, mark) for mark in Mark)
-
-
 def examine(config: DaemonConfig) -> Iterator[Finding]:
     """Run the checks; yield each finding as it is made."""
     try:
         check(config)
-        yield _good("settings", "consistent")
+        yield good("settings", "consistent")
     except ConfigurationError as error:
-        yield _wrong("settings", str(error), "correct the key that is named")
+        yield wrong("settings", str(error), "correct the key that is named")
     seen: frozenset[JobKey] = frozenset()
     if config.role == CONTROLLER:
         yield from _cluster(config)
     else:
-        with contextlib.closing(Sampler(SamplerSettings.of(config), SystemClock())) as sampler:
+        settings, clock = SamplerSettings.of(config), SystemClock()
+        places, known = find_places(config, clock), dict[JobKey, Job]()
+        with contextlib.closing(Sampler(settings, clock, jobs=lambda: known, places=places)) as sampler:
             snapshot = sampler.sample()
-        jobs = snapshot.jobs.items()  # an empty group is not a job
-        seen = frozenset(key for key, each in jobs if isinstance(key, JobKey) and each.processes)
+            answers = [_ask(name, config, snapshot) for name in chosen_systems(config)]
+            tables = [each.table for each in answers if each.table is not None]
+            known.update(each for table in tables for each in table.jobs.items() if each[1].state.is_on_node)
+            if find_missing(known, snapshot, tables) or snapshot.claims:
+                # Of some jobs the processes are found by what their batch system says, and some groups count
+                # once it has said that their jobs run here.
+                snapshot = sampler.sample()
+        seen = _living(snapshot)
         yield _control_groups(config, seen)
+        yield from unseen_processes(config)
+        yield from refused_places(places())
         yield from (
-            _note(f"reading {kind}", f"failed {counted(count, 'time')}", _see("unreadable readings"))
+            note(f"reading {kind}", f"failed {counted(count, 'time')}", see("unreadable readings"))
             for kind, count in sorted(snapshot.unreadable.items())
         )
-        yield from _sources(config, seen)
+        yield from _reader(config)
+        yield from examine_gpus(config)
+        yield from _sources(config, answers, snapshot, places())
         yield from _tree(config, seen)
     yield from _certificate(config)
     yield _clock()
     yield _listener(config)
-
-
-def _see(section: str) -> str:
-    return f"see {section!r} in {TROUBLESHOOTING}"
 
 
 # --- what is queried ----------------------------------------------------------------
@@ -111,41 +111,77 @@ def _see(section: str) -> str:
 def _failed(name: str, error: Exception) -> Finding:
     words = str(error)
     view = SourceView(name, has_answered=False, is_up=False, failures=1, words=words)
-    return _wrong(name, words, view.advice or "run the same command by hand, as the daemon's user")
+    return wrong(name, words, view.advice or "run the same command by hand, as the daemon's user")
 
 
-def _sources(config: DaemonConfig, seen: frozenset[JobKey]) -> Iterator[Finding]:
-    names = chosen_systems(config)
-    if not names:
+class _Asked(NamedTuple):
+    """What a batch system answered; `unlisted`: why it could not be asked for all jobs of the node."""
+
+    name: str
+    table: JobTable | None = None
+    failure: Exception | None = None
+    unlisted: str = ""
+
+
+def _ask(name: str, config: DaemonConfig, snapshot: Snapshot) -> _Asked:
+    node, listed, unlisted = node_name(config, {}), frozenset[JobKey](), ""
+    try:
+        listed = listed_jobs(name, config, node)
+    except SourceError as error:
+        unlisted = str(error)
+    claimed = listed.union(snapshot.claims)
+    try:
+        table = make_source(name, config, SystemClock(), node).poll_jobs(_living(snapshot), claimed)
+    except (JobfeaturesError, OSError) as error:
+        return _Asked(name, failure=error)
+    return _Asked(name, table, unlisted=unlisted)
+
+
+def _living(snapshot: Snapshot) -> frozenset[JobKey]:
+    """Return the jobs that have processes; an empty group is not a job."""
+    jobs = snapshot.jobs.items()
+    return frozenset(key for key, each in jobs if isinstance(key, JobKey) and each.processes)
+
+
+def _sources(
+    config: DaemonConfig, answers: Sequence[_Asked], snapshot: Snapshot, places: Places
+) -> Iterator[Finding]:
+    if not answers:
         remedy = f"batch.sources names one of {', '.join(SYSTEMS)}"
-        yield (_wrong if seen else _note)("batch system", "none is found on this node", remedy)
-    for name in names:
-        try:
-            table = make_source(name, config, SystemClock(), node_name(config, {})).poll_jobs(seen)
-        except (JobfeaturesError, OSError) as error:
-            yield _failed(name, error)
+        yield (wrong if _living(snapshot) else note)("batch system", "none is found on this node", remedy)
+    named = config.batch_cgroup_parents
+    groups = GroupReader(config.path_procfs, config.path_cgroup, node_name(config, {}), named)
+    for name, table, failure, unlisted in answers:
+        if failure is not None:
+            yield _failed(name, failure)
+        if table is None:
             continue
         yield from _answer(name, table)
+        if unlisted:
+            words = f"whether it runs others here is unknown: {unlisted}"
+            yield note(f"{name} jobs", words, "run the same command by hand, as the daemon's user")
+        yield from jobs_without_group(name, table, snapshot, places, groups)
         if name in HOOK_SITES:
             yield from _hooks(name, config)
+        yield from hidden_features(name, config, node_name(config, {}))
 
 
 def _answer(name: str, table: JobTable) -> Iterator[Finding]:
     running = sum(job.state.is_on_node for job in table.jobs.values())
-    yield _good(name, f"answers: {counted(running, 'job')} on this node")
+    yield good(name, f"answers: {counted(running, 'job')} on this node")
     if table.node_problem:
         words = f"{name} answers, but not about this node: {table.node_problem}"
         advice = SourceView(name, has_answered=True, is_up=True, failures=0, words=table.node_problem).advice
-        yield _wrong(name, words, advice or "set node.name to this machine's name there")
+        yield wrong(name, words, advice or "set node.name to this machine's name there")
     for each in table.rejected[:3]:
-        yield _note(name, f"record skipped: {each}", "the rest of the answer is used")
+        yield note(name, f"record skipped: {each}", "the rest of the answer is used")
     if not table.complete:
-        yield _note(name, "the answer lacks jobs of this node", ALL_JOBS)
+        yield note(name, "the answer lacks jobs of this node", ALL_JOBS)
     ahead = table.clock_ahead_secs
     if ahead is not None and abs(ahead) > MAX_CLOCK_AHEAD_SECS:
         which = "ahead of" if ahead > 0 else "behind"
         words = f"its clock is {format_span(abs(ahead))} {which} this node's"
-        yield _wrong(f"{name} clock", words, "run chrony or systemd-timesyncd on both")
+        yield wrong(f"{name} clock", words, "run chrony or systemd-timesyncd on both")
 
 
 def _hooks(system: str, config: DaemonConfig) -> Iterator[Finding]:
@@ -157,7 +193,7 @@ def _hooks(system: str, config: DaemonConfig) -> Iterator[Finding]:
     except SourceError as error:
         yield _failed(what, error)
     except OSError as error:
-        yield _note(what, str(error), "run doctor as root")
+        yield note(what, str(error), "run doctor as root")
 
 
 def _hook(system: str, hook: NamedHook) -> tuple[Mark, str, str]:
@@ -183,6 +219,8 @@ def _hook(system: str, hook: NamedHook) -> tuple[Mark, str, str]:
         is_ours = mentions_us(hook.command)
     except OSError as error:
         return Mark.NOTE, f"{set_to}: {error.strerror}", f"see that it calls our hook: {page}"
+    if hook.costs:
+        return (Mark.NOTE, f"{set_to}: {hook.costs}", page) if is_ours else (Mark.GOOD, set_to, "")
     if not is_ours:
         return Mark.NOTE, f"{set_to} does not mention jobfeatures", f"call our hook from it: {page}"
     return Mark.GOOD, set_to, ""
@@ -192,17 +230,17 @@ def _cluster(config: DaemonConfig) -> Iterator[Finding]:
     try:
         sources = make_cluster_sources(config, SystemClock())
     except ConfigurationError as error:
-        yield _wrong("batch system", str(error), "install its commands here, or name it")
+        yield wrong("batch system", str(error), "install its commands here, or name it")
         return
     for source in sources:
         try:
-            yield _good(f"{source.name} queue", counted(len(source.poll_queue().jobs), "job"))
+            yield good(f"{source.name} queue", counted(len(source.poll_queue().jobs), "job"))
         except SourceError as error:
             yield _failed(f"{source.name} queue", error)
         try:
             cluster = source.poll_cluster()
             words = f"{counted(len(cluster.nodes), 'node')}, {counted(len(cluster.partitions), 'partition')}"
-            yield _good(f"{source.name} nodes", words)
+            yield good(f"{source.name} nodes", words)
         except SourceError as error:
             yield _failed(f"{source.name} nodes", error)
 
@@ -216,51 +254,60 @@ def _control_groups(config: DaemonConfig, seen: frozenset[JobKey]) -> Finding:
         found = find_hierarchies(config.path_cgroup)
     except OSError as error:
         words = f"{config.path_cgroup}: {error.strerror}"
-        return _wrong(what, words, "path.cgroup is where they are mounted")
+        return wrong(what, words, "path.cgroup is where they are mounted")
     if not found:
         words = f"none at {config.path_cgroup}: jobs are known by their processes alone"
-        return _note(what, words, "mount cgroup2, or set path.cgroup")
+        return note(what, words, "mount cgroup2, or set path.cgroup")
     version = "v2" if found.keys() == {UNIFIED} else f"v1 ({', '.join(sorted(found))})"
     if not os.path.exists(f"{config.path_procfs}/pressure/cpu"):
         words = f"{version}, {jobs}; the kernel does not count pressure"
-        return _note(what, words, "psi=1 on the kernel's command line")
-    return _good(what, f"{version}, {jobs}")
+        return note(what, words, "psi=1 on the kernel's command line")
+    return good(what, f"{version}, {jobs}")
+
+
+def _reader(config: DaemonConfig) -> Iterator[Finding]:
+    """Load the programs that the daemon would, for a moment."""
+    choice = try_reader(config)
+    if choice.kernel is not None:
+        choice.kernel.close()
+    if failure := choice.process_reader.failure:
+        yield note("processes", f"{READ_ONE_BY_ONE[10:]}: {failure}", GET_SUMS)
 
 
 def _tree(config: DaemonConfig, seen: frozenset[JobKey]) -> Iterator[Finding]:
     if not config.features_publish:
-        yield _note("features", "are not published", "features.publish")
+        yield note("features", "are not published", "features.publish")
         return
     try:
         check_features_root(config)
     except ConfigurationError as error:
-        yield _wrong("features", str(error), _see("It does not start"))
+        yield wrong("features", str(error), see("It does not start"))
         return
     tree = FeatureTree(config.features_root)
     if not os.path.isdir(tree.machine_path):
         words = f"nothing is published at {tree.root}"
-        yield _note("features", words, "start the daemon, or let a prolog run our hook")
+        yield note("features", words, "start the daemon, or let a prolog run our hook")
         return
     try:
         published = tree.published().keys()
         faults = judge(Case(read_listing(tree.machine_path, Kind.MACHINE), time.time()))
         failures = tree.hook_failures() if os.path.isdir(f"{tree.root}/{FAILURES}") else {}
     except (CannotCheckError, JobfeaturesError, OSError) as error:
-        yield _wrong("features", f"{tree.root}: {error}", "make it readable for root")
+        yield wrong("features", f"{tree.root}: {error}", "make it readable for root")
         return
-    yield _good("features", f"{tree.root}: {counted(len(published), 'job')} published")
+    yield good("features", f"{tree.root}: {counted(len(published), 'job')} published")
     for each in faults:
         if each.severity is Severity.ERROR:
             words = f"{tree.machine_path}: {each.key} {each.text}"
-            yield _wrong("features", words, f"docs/check.md has the rule {each.rule}")
+            yield wrong("features", words, f"docs/check.md has the rule {each.rule}")
     for key in sorted(seen - set(published)):
         words = f"{key.batch_system} job {key.job_id} is here and has no directory"
-        yield _wrong("features", words, "check that its prolog runs our hook, or that the daemon runs")
+        yield wrong("features", words, "check that its prolog runs our hook, or that the daemon runs")
     for (action, reason), count in sorted(each for each in failures.items() if each[1]):
         words = f"{action} failed {counted(count, 'time')}: {reason}"
         full = f"make room: df {tree.root}; df -i {tree.root}"
         remedy = full if reason == "enospc" else "journalctl -t jobfeatures has the job and the reason"
-        yield _wrong("hooks", words, remedy)
+        yield wrong("hooks", words, remedy)
 
 
 def _certificate(config: DaemonConfig) -> Iterator[Finding]:
@@ -270,28 +317,28 @@ def _certificate(config: DaemonConfig) -> Iterator[Finding]:
     try:
         tls = WebFile(config.web_config_file, quiet=True).options.tls
     except ConfigurationError as error:
-        yield _wrong(what, str(error), _see("It does not start"))
+        yield wrong(what, str(error), see("It does not start"))
         return
     if tls is None or not tls.certificate.path:
-        yield _note(what, "not in a file of its own", "")
+        yield note(what, "not in a file of its own", "")
         return
     try:
         held = _decode(tls.certificate.path)
     except (ssl.SSLError, OSError) as error:
-        yield _wrong(what, f"{tls.certificate.path}: {error}", "use a certificate in PEM")
+        yield wrong(what, f"{tls.certificate.path}: {error}", "use a certificate in PEM")
         return
     left = ssl.cert_time_to_seconds(held["notAfter"]) - time.time()
     if left < SOON_SECS:
         words = f"{tls.certificate.path} {'ended' if left < 0 else 'ends'} {held['notAfter']}"
-        yield (_wrong if left < 0 else _note)(what, words, "replace it: a new one is used at once")
+        yield (wrong if left < 0 else note)(what, words, "replace it: a new one is used at once")
     names = {value for kind, value in held.get("subjectAltName", ()) if kind in {"DNS", "IP Address"}}
     wanted = {socket.gethostname(), socket.getfqdn(), node_name(config, {})}
     if not names & wanted and not any(name.startswith("*.") or _is_own_address(name) for name in names):
         its = ", ".join(sorted(names)) or "no name"
         words = f"is for {its}, and this machine is {', '.join(sorted(wanted))}"
-        yield _wrong(what, words, "use one with the names that /sd lists, which Prometheus connects to")
+        yield wrong(what, words, "use one with the names that /sd lists, which Prometheus connects to")
     elif left >= SOON_SECS:
-        yield _good(what, f"{', '.join(sorted(names))}, until {held['notAfter']}")
+        yield good(what, f"{', '.join(sorted(names))}, until {held['notAfter']}")
 
 
 def _is_own_address(text: str) -> bool:
@@ -315,10 +362,10 @@ def _clock() -> Finding:
         zeros = ctypes.create_string_buffer(TIMEX_BYTES)  # modes 0: change nothing
         state = ctypes.CDLL(None).adjtimex(zeros)
     except (OSError, AttributeError):
-        return _note("clock", "unknown whether it is synchronised")
+        return note("clock", "unknown whether it is synchronised")
     if state == TIME_ERROR:
-        return _note("clock", "not synchronised, according to the kernel", "run chrony or systemd-timesyncd")
-    return _good("clock", "synchronised, according to the kernel")
+        return note("clock", "not synchronised, according to the kernel", "run chrony or systemd-timesyncd")
+    return good("clock", "synchronised, according to the kernel")
 
 
 def _listener(config: DaemonConfig) -> Finding:
@@ -329,16 +376,20 @@ def _listener(config: DaemonConfig) -> Finding:
         with socket.create_connection((host, int(port)), timeout=2.0):
             pass
         if config.web_config_file is not None:
-            return _good(what, "listens (with TLS or users: not queried)")
-        url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-        answer = Server(url, max_bytes=2**16).get("/-/ready", timeout_secs=5.0)
+            return good(what, "listens; it wants TLS or a password, so it is asked nothing more")
+        server = Server(f"http://{f'[{host}]' if ':' in host else host}:{port}", max_bytes=MAX_PAGE_BYTES)
+        answer = server.get("/-/ready", timeout_secs=5.0)
+        page = server.get("/metrics", timeout_secs=10.0).body
     except (OSError, JobfeaturesError) as error:
         unit = "jobfeatures-controller" if config.role == CONTROLLER else "jobfeatures-exporter"
         words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        return _wrong(what, words, f"systemctl status {unit} says why it does not run")
+        return wrong(what, words, f"systemctl status {unit} says why it does not run")
     words = "; ".join(answer.body.decode("utf-8", "replace").split("\n")[:3]).strip("; ")
     if answer.status != 200:
-        return _wrong(what, words, "the sources above say more")
+        return wrong(what, words, "the sources above say more")
+    if found := re.search(rb"(?m)^batch_exporter_series_over_budget ([1-9]\d*)", page):
+        words += f"; leaves out {found[1].decode()} series of /metrics"
+        return note(what, words, "raise metrics.max_series, and Prometheus' sample_limit with it")
     if is_loopback(host):
         words += "; only this machine can scrape it, unless web.listen_address says otherwise"
-    return _good(what, words)
+    return good(what, words)

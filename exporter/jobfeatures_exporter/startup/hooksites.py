@@ -31,6 +31,7 @@ class NamedHook(NamedTuple):
     is_run: bool = True  # False: it is read or sourced, and need not be executable
     wanted: str = ""  # for a setting that hooks depend on: its required value
     begins: str = ""  # the prefix that makes a command run as root
+    costs: str = ""  # what it changes for jobs if it is ours: it need not be
 
 
 def mentions_us(command: str) -> bool:
@@ -51,7 +52,7 @@ def program_of(command: str) -> str:
     return re.sub(r"\A[\w.-]+@(?=/)", "", word)
 
 
-def _asked(system: str, *argv: str, config: DaemonConfig, may_fail: str = "") -> str:
+def asked(system: str, *argv: str, config: DaemonConfig, may_fail: str = "") -> str:
     """Return what a command prints. Raises SourceError, except for errors that mention `may_fail`."""
     output = run_command(
         argv,
@@ -71,7 +72,7 @@ def _read(path: str) -> str:
     return content.decode("utf-8", "replace")
 
 
-def _set_in(text: str, names: tuple[str, ...], between: str) -> dict[str, list[str]]:
+def set_in(text: str, names: tuple[str, ...], between: str) -> dict[str, list[str]]:
     """Return the values of settings, one a line; ``NAME[0]`` counts as NAME. Unset ones are empty."""
     found: dict[str, list[str]] = {name: [] for name in names}
     for line in text.replace("\\\n", "").splitlines():
@@ -83,9 +84,12 @@ def _set_in(text: str, names: tuple[str, ...], between: str) -> dict[str, list[s
 
 
 def _slurm(config: DaemonConfig, _node: str) -> Iterator[NamedHook]:
-    text = _asked("slurm", config.slurm_scontrol, "show", "config", config=config)
-    for name, commands in _set_in(text, ("Prolog", "TaskProlog", "Epilog"), "=").items():
+    text = asked("slurm", config.slurm_scontrol, "show", "config", config=config)
+    for name, commands in set_in(text, ("Prolog", "TaskProlog", "Epilog"), "=").items():
         yield from (NamedHook(name, command) for command in commands or [""])
+    name = "ProctrackType"  # without control groups nothing tells whose a process is
+    for value in set_in(text, (name,), "=")[name]:
+        yield NamedHook(name, value, wanted="proctrack/cgroup")
 
 
 def _torque(config: DaemonConfig, _node: str) -> Iterator[NamedHook]:
@@ -108,26 +112,33 @@ def _gridengine(config: DaemonConfig, node: str) -> Iterator[NamedHook]:
 
     def ask(*argv: str, may_fail: str = "") -> str:
         qconf = config.gridengine_qstat.removesuffix("qstat") + "qconf"
-        return _asked("gridengine", qconf, *argv, config=config, may_fail=may_fail)
+        return asked("gridengine", qconf, *argv, config=config, may_fail=may_fail)
 
     every = ask("-sconf") + ask("-sconf", node, may_fail=node)  # host settings follow the global ones
-    for name, commands in _set_in(every, names, " ").items():
+    for name, commands in set_in(every, names, " ").items():
         everywhere = next((each for each in reversed(commands) if each), "")
         text = ask("-sq", f"*@{node},*@{node}.*", may_fail="No cluster queue or queue instance matches")
         queues = re.split(r"(?m)^qname\s+", text)[1:]
         if not queues:
             yield NamedHook(name, everywhere, begins="root@")
         for queue in queues:
-            own = next(filter(None, _set_in(queue, names, " ")[name]), everywhere)
+            own = next(filter(None, set_in(queue, names, " ")[name]), everywhere)
             yield NamedHook(name, own, queue=queue.split(maxsplit=1)[0], begins="root@")
 
 
 def _htcondor(config: DaemonConfig, _node: str) -> Iterator[NamedHook]:
     command = config.htcondor_condor_status.removesuffix("condor_status") + "condor_config_val"
-    for name, wanted in (("USER_JOB_WRAPPER", ""), ("EXECUTE", config.htcondor_execute_directory)):
-        text = _asked("htcondor", command, name, config=config, may_fail="Not defined")
-        value = "" if "Not defined" in text else text.strip().partition("\n")[0]
-        yield NamedHook(name, value, wanted=wanted)
+
+    def ask(name: str) -> str:
+        text = asked("htcondor", command, name, config=config, may_fail="Not defined")
+        return "" if "Not defined" in text else text.strip().partition("\n")[0]
+
+    yield NamedHook("STARTER_JOB_ENVIRONMENT", ask("STARTER_JOB_ENVIRONMENT"), is_run=False)
+    if wrapper := ask("USER_JOB_WRAPPER"):
+        yield NamedHook(
+            "USER_JOB_WRAPPER", wrapper, costs="a job that cannot be started ends, and is not held"
+        )
+    yield NamedHook("EXECUTE", ask("EXECUTE"), wanted=config.htcondor_execute_directory)
 
 
 def _lsf(config: DaemonConfig, _node: str) -> Iterator[NamedHook]:
@@ -135,20 +146,24 @@ def _lsf(config: DaemonConfig, _node: str) -> Iterator[NamedHook]:
     text = commands.text("bqueues", "-l")
     names = ("HOST_PRE_EXEC", "HOST_POST_EXEC", "JOB_STARTER")
     for queue in re.split(r"(?m)^QUEUE:[ \t]*", text)[1:]:
-        for name, commands in _set_in(queue, names, ":").items():
-            yield NamedHook(name, "".join(commands[:1]), queue=queue.split(maxsplit=1)[0])
+        for name, commands in set_in(queue, names, ":").items():
+            hook = NamedHook(name, "".join(commands[:1]), queue=queue.split(maxsplit=1)[0])
+            if name != "JOB_STARTER":
+                yield hook
+            elif hook.command:
+                yield hook._replace(costs="a command that begins with a shell's word, as cd, fails")
     if not re.search(r"(?m)^HOST_PRE_EXEC:[ \t]*\S", text):
         return
     name, sudoers = "LSB_PRE_POST_EXEC_USER", ""
     with contextlib.suppress(FileNotFoundError):
         sudoers = _read(LSF_SUDOERS)
-    users = _set_in(sudoers, (name,), "=")[name]
+    users = set_in(sudoers, (name,), "=")[name]
     yield NamedHook(name, "".join(users[-1:]), wanted="root")
 
 
 def _oar(_config: DaemonConfig, _node: str) -> Iterator[NamedHook]:
     names = ("PROLOGUE_EXEC_FILE", "EPILOGUE_EXEC_FILE")
-    for name, commands in _set_in(_read(OAR_CONFIGURATION), names, "=").items():
+    for name, commands in set_in(_read(OAR_CONFIGURATION), names, "=").items():
         yield NamedHook(name, "".join(commands[-1:]).strip("\"'"))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import faulthandler
 import gc
 import logging
 import os
@@ -12,13 +13,15 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from jobfeatures.errors import ConfigurationError
+from jobfeatures.errors import JobfeaturesError
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.system.clock import SystemClock
+from jobfeatures.system.filelimit import LEAST, raise_limit
 from jobfeatures_exporter.config import DaemonConfig, ExporterConfig
 from jobfeatures_exporter.node.daemon import Daemon
 from jobfeatures_exporter.sampling.bpf.choice import PROCFS_ALONE, Choice
 from jobfeatures_exporter.scrape.collectors import CONTROLLER, load_all
+from jobfeatures_exporter.service.goingon import fail_if_dead, tell_ends
 from jobfeatures_exporter.service.supervision import Notifier, keep_telling
 from jobfeatures_exporter.startup.checks import check, check_features_root
 from jobfeatures_exporter.startup.keptsettings import KeptSettings
@@ -37,28 +40,39 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+FEW_FILES = 1024  # a limit below which it is said
+START_SECS = 120.0  # for all threads to start
+
 
 def serve(
     config: ExporterConfig,
     *,
     reread: Callable[[], ExporterConfig] | None = None,
     settings_file: str | None = None,
-    duration_secs: float | None = None,
     on_listening: Callable[[str], None] = lambda _address: None,
     choose_reader: Callable[[], Choice] = lambda: PROCFS_ALONE,
 ) -> None:
-    """Serve until SIGINT, SIGTERM or for `duration_secs`; a second signal ends the process at once.
+    """Serve until SIGINT or SIGTERM; a second signal ends the process at once.
 
-    `reread` returns the current settings: SIGHUP applies them. `settings_file`, if given, is checked
-    periodically: see `keptsettings`. `on_listening` is called with HOST:PORT once the port is
-    open. `choose_reader` says how processes are read. Raises ConfigurationError before anything has started.
+    `reread` returns the current settings: SIGHUP applies them, or ends, too, without it.
+    `settings_file`, if given, is checked periodically: see `keptsettings`. `on_listening` is called with
+    HOST:PORT once the port is open. `choose_reader` says how processes are read. Raises ConfigurationError
+    before anything has started.
     """
     notifier = Notifier.from_environment()
-    try:
-        asyncio.run(
-            _serve(config, notifier, reread, settings_file, duration_secs, on_listening, choose_reader)
+    threading.excepthook = tell_ends
+    if (limit := raise_limit()) < LEAST:
+        raise JobfeaturesError(
+            f"{limit} open files are too few, {LEAST} are needed: LimitNOFILE=, ulimit -Hn"
         )
-    except ConfigurationError as error:
+    if limit < FEW_FILES:
+        told = (
+            "few files can be open at once, so few connections are accepted: raise LimitNOFILE=, ulimit -Hn"
+        )
+        log.warning(told, extra={"limit": limit})
+    try:
+        asyncio.run(_serve(config, notifier, reread, settings_file, on_listening, choose_reader))
+    except JobfeaturesError as error:
         notifier.status(str(error))
         raise
 
@@ -68,7 +82,6 @@ async def _serve(
     notifier: Notifier,
     reread: Callable[[], ExporterConfig] | None,
     settings_file: str | None,
-    duration_secs: float | None,
     on_listening: Callable[[str], None],
     choose_reader: Callable[[], Choice],
 ) -> None:
@@ -77,7 +90,7 @@ async def _serve(
     ingest = make_ingest(config)
     listeners = Listeners.from_config(config)
     served.web = listeners.status
-    ended = _end_signals()
+    ended = _end_signals(hangup=reread is None and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN)
     kept = contextlib.ExitStack()  # to the end of all that publishes
     started = False
     try:
@@ -98,7 +111,10 @@ async def _serve(
             if isinstance(served, Daemon) and config.features_publish:
                 kept.enter_context(FeatureTree(config.features_root).kept_by_one_daemon())
             started = True
+            # Python may hang for ever where there is no memory for another thread.
+            faulthandler.dump_traceback_later(START_SECS, exit=True, file=2)
             served.start()
+            faulthandler.cancel_dump_traceback_later()
             log.info("listening", extra={"address": address})
             if isinstance(served, Daemon):
                 log.info("%s", served.reader)
@@ -108,12 +124,16 @@ async def _serve(
             threading.Thread(target=load_all, args=(config.enabled_collectors(),), daemon=True).start()
             gc.freeze()  # objects made so far stay: exempt them from garbage collection
             async with _at_work(keep_telling(notifier, served, reloader.prefix), reloader.follow()):
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(ended.wait(), duration_secs)
-                notifier.stopping()
+                try:
+                    await _until(ended, fail_if_dead(served))
+                finally:
+                    notifier.stopping()
     finally:  # after the listeners: no scrape is accepted that would get no answer
         if started:
-            await asyncio.to_thread(served.stop)
+            try:
+                await asyncio.to_thread(served.stop)
+            except (RuntimeError, MemoryError):  # no thread can be started
+                served.stop()
         kept.close()
     log.info("stopped")
 
@@ -130,11 +150,11 @@ def _choose(choose_reader: Callable[[], Choice], notifier: Notifier) -> Choice:
     return choice
 
 
-def _end_signals() -> asyncio.Event:
-    """Return the event that the first SIGINT or SIGTERM sets; the next one has its default effect."""
+def _end_signals(*, hangup: bool) -> asyncio.Event:
+    """Return the event that the first SIGINT, SIGTERM (or SIGHUP) sets; the next has its default effect."""
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
-    numbers = (signal.SIGINT, signal.SIGTERM)
+    numbers = (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hangup else []))
 
     def end() -> None:
         ended.set()
@@ -163,7 +183,20 @@ async def _at_work(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 def _log_end(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
-        log.error("does not go on any more", exc_info=error)
+        log.error("a background task has stopped: what it did is not done until a restart", exc_info=error)
+
+
+async def _until(ended: asyncio.Event, watching: Coroutine[Any, Any, None]) -> None:
+    """Wait for the event; raise what `watching` raises."""
+    tasks = [asyncio.create_task(each) for each in (ended.wait(), watching)]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def make_served(

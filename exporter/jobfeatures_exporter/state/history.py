@@ -46,11 +46,12 @@ class Span(NamedTuple):
 
 
 class _Ring:
-    __slots__ = ("cpu_secs", "end_secs", "points", "start_secs")
+    __slots__ = ("cpu_secs", "end_secs", "points", "run", "start_secs")
 
     def __init__(self, start_secs: float) -> None:
         self.points = array("f", [_NAN]) * (2 * POINTS)
-        self.cpu_secs: float | None = None  # at the latest point
+        self.cpu_secs: float | None = None  # at the latest point, of this run
+        self.run = 0
         self.start_secs = start_secs
         self.end_secs: float | None = None
 
@@ -177,8 +178,9 @@ class History:
             if start is not None:
                 known.start_secs = float(start)  # it may be reported late
             used = cpu_secs_of(sample)
-            cpus = compute_rate(known.cpu_secs, used, elapsed, 0)
-            known.cpu_secs = used
+            before = known.cpu_secs if known.run == sample.run else None
+            cpus = compute_rate(before, used, elapsed, 0)
+            known.cpu_secs, known.run = used, sample.run
             known.put(at, _point(cpus), _point(sample.memory.used), busy.get(owner, _NAN))
         self._take_node(snapshot, at)
 

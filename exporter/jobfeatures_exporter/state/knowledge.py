@@ -5,8 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 
+from jobfeatures.batch import SYSTEMS
+from jobfeatures.config import Config
 from jobfeatures.jobs.evidence import Group, JobObservation
 from jobfeatures.jobs.roster import EMPTY, Roll, Roster
+from jobfeatures.jobs.suspension import Manners
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.records.model import Job, JobKey, JobTable
 from jobfeatures.status.board import StatusTarget
@@ -17,9 +20,9 @@ from jobfeatures_exporter.snapshot import Snapshot
 class Knowledge:
     """Combines the sources and the control groups; `jobs` and `roll` are replaced atomically."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, manners: Manners = Manners()) -> None:  # noqa: B008  # it cannot change
         self._clock = clock
-        self._roster = Roster()
+        self._roster = Roster(manners)
         self._lock = threading.Lock()
         self._published: Mapping[JobKey, float] = {}
         self._last_looks: dict[JobKey, Job] = {}  # jobs with a reported end that need a last sample
@@ -96,19 +99,30 @@ class Knowledge:
     def seen(self, snapshot: Snapshot | None) -> tuple[frozenset[JobKey], frozenset[JobKey]]:
         """Return the jobs that have processes in a snapshot, and those that have empty control groups.
 
-        Jobs that must be queried whether seen or not are left out: those whose epilog has run since,
-        and those whose batch system's answer is out of date.
+        The latter with those that their batch system has yet to confirm. Jobs that must be queried whether
+        seen or not are left out: those whose epilog has run since, and those whose batch system's answer is
+        out of date.
         """
         living: set[JobKey] = set()
         empty: set[JobKey] = set()
         if snapshot is not None:
+            empty.update(snapshot.claims)
             suspects, taken_at_secs = self._roster.suspects, snapshot.taken_at_secs
             for key, sample in snapshot.jobs.items():
-                if not isinstance(key, JobKey) or key in suspects:
+                if not isinstance(key, JobKey) or key in suspects or sample.is_apart:
                     continue
                 if not self._roster.has_left(key, taken_at_secs):
                     (living if sample.processes else empty).add(key)
         return frozenset(living), frozenset(empty)
+
+
+def manners_of(config: Config) -> Manners:
+    """Return how suspended jobs fare in each batch system; the controller role reports suspensions."""
+    asked = {name for name in SYSTEMS if getattr(config, f"{name}_ask", None) == "controller"}
+    return Manners(
+        silent=frozenset(name for name, each in SYSTEMS.items() if not each.tells_suspension) - asked,
+        waiting=frozenset(name for name, each in SYSTEMS.items() if each.limit_waits),
+    )
 
 
 def populated_groups(snapshot: Snapshot | None) -> dict[JobKey, Group]:
@@ -116,9 +130,9 @@ def populated_groups(snapshot: Snapshot | None) -> dict[JobKey, Group]:
     if snapshot is None:
         return {}
     return {
-        key: Group(sample.uid, sample.sluid)
+        key: Group(sample.uid, sample.sluid, sample.is_frozen)
         for key, sample in snapshot.jobs.items()
-        if isinstance(key, JobKey) and sample.in_group and sample.processes
+        if isinstance(key, JobKey) and sample.in_group and sample.processes and not sample.is_apart
     }
 
 

@@ -1,7 +1,8 @@
-"""The last values of jobs that have ended, kept for a while. Does no I/O.
+"""What jobs have used that have ended, kept for a while. Does no I/O.
 
 Otherwise, a job that ends between two scrapes would be shown with its values at
-the last scrape before its end, or never.
+the last scrape before its end, or never. Of what it held nothing is left, but the
+peak of its memory.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from jobfeatures.jobs.evidence import find_difference
 from jobfeatures.records.model import Job, JobKey, JobState
-from jobfeatures_exporter.snapshot import JobGpu, JobSample, Snapshot
+from jobfeatures_exporter.sampling.groups.endings import emptied
+from jobfeatures_exporter.snapshot import JobGpu, JobSample, RunKey, Snapshot
 from jobfeatures_exporter.state.knowledge import Knowledge
 
 MAX_ENDED = 10_000
@@ -46,6 +49,7 @@ class Retention:
     def __init__(self, retain_secs: float) -> None:
         self.retain_secs = retain_secs
         self._living: dict[JobKey, Job] = {}  # jobs of the last snapshot
+        self._bare: dict[RunKey, float] = {}  # since when their runs have had neither group nor process
         self._kept: dict[JobKey, _Kept] = {}  # oldest first
         self._snapshot: Snapshot | None = None
         self._ending: frozenset[JobKey] = frozenset()  # reported to have ended, and still sampled
@@ -91,20 +95,32 @@ class Retention:
     ) -> Mapping[JobKey, EndedJob]:
         """Take in one snapshot, as `take` does; return the ended jobs to be shown."""
         last, self._snapshot = self._snapshot, snapshot
+        before = {} if last is None else last.jobs
+        begun = {key for key, each in before.items() if snapshot.jobs.get(key, each).run != each.run}
         living = {
-            key: jobs.get(key) or self._living.get(key) or Job(key=key)
+            key: jobs.get(key) or (None if key in begun else self._living.get(key)) or Job(key=key)
             for key in snapshot.jobs
             if isinstance(key, JobKey) and key not in self._left
         }
-        gone = self._living.keys() - living.keys()
+        runs = [(key, snapshot.jobs[key]) for key in living]
+        bare = [(key, each.run) for key, each in runs if not (each.in_group or each.processes)]
+        gone, since = self._living.keys() - living.keys(), self._bare
+        self._bare = {run: since.get(run, snapshot.taken_at_secs) for run in bare}
         if last is not None and gone:
             gone -= _find_renamed(last, snapshot)
             for key in [key for key in self._living if key in gone and not _is_stand_in(last.jobs[key])]:
+                latest = last.jobs[key]
+                # Without a group its processes are only followed while its source names them.
+                processes = None if latest.processes and not latest.in_group else 0
                 ended = EndedJob(
-                    snapshot.final.get(key, last.jobs[key]),
+                    emptied(snapshot.final.get(key, latest), processes=processes),
                     self._living[key],
-                    snapshot.taken_at_secs,
-                    tuple(each for each in last.job_gpus if each.key == key),
+                    since.get((key, latest.run), snapshot.taken_at_secs),
+                    tuple(
+                        replace(each, memory_bytes=None, ce_util_percent=None)
+                        for each in last.job_gpus
+                        if each.key == key
+                    ),
                 )
                 self._kept[key] = _Kept(ended, now_secs)
         self._living = living
@@ -145,9 +161,11 @@ def _find_renamed(before: Snapshot, now: Snapshot) -> frozenset[JobKey]:
 def _informed(ended: EndedJob, job: Job | None) -> EndedJob:
     """Return the same with what its batch system reports now; without a report, running becomes unknown.
 
-    How a job ended is reported once: what is remembered of it afterwards does not say it.
+    How a job ended is reported once: what is remembered of it afterwards does not say it. What waits, or is
+    of another user, count or SLUID, is no report of this run.
     """
-    if job is None or (job.state is JobState.UNKNOWN and ended.job.state.is_finished):
+    is_report = job is not None and job.state is not JobState.PENDING and not find_difference(job, ended.job)
+    if job is None or not is_report or (job.state is JobState.UNKNOWN and ended.job.state.is_finished):
         if not ended.job.state.is_on_node:
             return ended
         return replace(ended, job=replace(ended.job, state=JobState.UNKNOWN))

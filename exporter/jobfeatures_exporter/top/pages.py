@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
 from jobfeatures.errors import JobfeaturesError, SourceError, shown
-from jobfeatures.records.metrics import NODE_CPUS, NODE_READ_AT
+from jobfeatures.records.metrics import JOB_INFO, NODE_CPUS, NODE_READ_AT
+from jobfeatures.records.model import Job, JobKey, JobState
 from jobfeatures.records.series import parse_lines
 from jobfeatures.settings.access import Access
 from jobfeatures.system.clock import SystemClock
@@ -16,7 +18,8 @@ from jobfeatures_exporter.config import DaemonConfig
 from jobfeatures_exporter.sampling.host.procfs import read_stat
 from jobfeatures_exporter.scrape.collectors.node import BOOT
 from jobfeatures_exporter.scrape.exposition import Number
-from jobfeatures_exporter.snapshot import Snapshot
+from jobfeatures_exporter.snapshot import Accounting, Snapshot
+from jobfeatures_exporter.view.job import find_jobs
 from jobfeatures_exporter.view.node import METRICS, NAMES
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.web.admission import is_loopback
@@ -48,20 +51,27 @@ def is_here(url: str, boot_time_secs: float | None, *, procfs: str) -> bool:
 class DaemonPages:
     """A daemon's metrics; and this machine's processes, if the daemon runs on it."""
 
-    # Shown for a job without known processes.
-    without_processes = "none found by its control group; top --local queries the batch systems, too"
-
     def __init__(self, access: Access, config: DaemonConfig) -> None:
         self._access = access
         self._config = config
         self._sampler: Sampler | None = None
         self._boot_time_secs: Number | None = None
+        self._jobs: Mapping[JobKey, Job] = {}
         self.name = access.url
+
+    @property
+    def without_processes(self) -> str:
+        """Return what is shown for a job without known processes."""
+        found = "none found by its control group; "
+        if self.name.startswith("unix:"):
+            return found + "top --local queries the batch systems, too"
+        return f"{found}its page lists them: {self.name.removesuffix('metrics')}"
 
     def look(self) -> Numbers:
         """Fetch a page. Raises SourceError and ParseError."""
         numbers = parse_page(self._text(), source=self._access.url)
         self._boot_time_secs = numbers.one(BOOT)
+        self._jobs = find_confirmed(numbers)
         return numbers
 
     def _text(self) -> str:
@@ -77,10 +87,14 @@ class DaemonPages:
         if not is_here(self.name, self._boot_time_secs, procfs=self._config.path_procfs):
             return ELSEWHERE
         if self._sampler is None:
+            from jobfeatures_exporter.node.samplingloop import find_places
             from jobfeatures_exporter.sampling.sampler import Sampler  # only needed to list processes
             from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 
-            self._sampler = Sampler(SamplerSettings.of(self._config), SystemClock())
+            clock = SystemClock()
+            places = find_places(self._config, clock)
+            settings = SamplerSettings.of(self._config)
+            self._sampler = Sampler(settings, clock, jobs=lambda: self._jobs, places=places)
         return self._sampler.sample()
 
     def close(self) -> None:
@@ -130,8 +144,18 @@ WITHOUT_TRACES = {
     "metrics.profile": "",
     "metrics.max_series": "0",
     "jobs.process_io": "false",
-    "sample.taskstats": "false",
 }
+
+
+def find_confirmed(numbers: Numbers) -> dict[JobKey, Job]:
+    """Return the jobs that a daemon has by their control groups: some of these need its word."""
+    names = JOB_INFO.label_names[2:]
+    found: dict[JobKey, Job] = {}
+    for key, info in find_jobs(numbers).items():
+        labels = dict(zip(names, info, strict=True))
+        if labels["accounting"] == Accounting.CGROUP.value:
+            found[key] = Job(key=key, state=JobState.RUNNING, sluid=labels["sluid"] or None)
+    return found
 
 
 def parse_page(text: str, *, source: str = "") -> Numbers:

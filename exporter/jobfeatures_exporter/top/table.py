@@ -242,6 +242,8 @@ def make_head(node: NodeView, source: str = "") -> list[Line]:
     """Return the summary, problems, and the job that wastes most now."""
     made = [Line(_summary(node, source), Style.HEAD)]
     made += [Line(each.sentence, Style.WARNING) for each in node.troubles]
+    if node.groupless:
+        made.append(Line(f"{node.groupless_sentence}: jobfeatures-exporter doctor says why", Style.WARNING))
     if node.leftovers:
         ids = ", ".join(fit(key.job_id, 24) for key in node.leftovers)
         made.append(Line(f"{node.leftovers_sentence}: {ids}", Style.WARNING))

@@ -5,12 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from jobfeatures.records.model import JobState
-from jobfeatures_exporter.view.job import IDLE_GPU, NEAR_LIMIT, JobView
+from jobfeatures_exporter.view.job import JobView
+from jobfeatures_exporter.view.thresholds import IDLE_CPU, IDLE_GPU, IO_STALLED, MEMORY_FULL, SETTLED_SECS
 from jobfeatures_exporter.view.units import format_bytes, format_cpus, format_share, format_span, format_when
-
-IDLE_AFTER_SECS = 600.0  # jobs may start slowly
-IDLE_CPUS = 0.1  # of its allocation, on average and now
-IO_STALLED = 0.25  # of its elapsed time with some task waiting for storage
 
 
 class Hint(NamedTuple):
@@ -26,10 +23,10 @@ def find_hints(job: JobView) -> list[Hint]:
     if not job.is_running:
         remains = Hint("bad", "processes remain", "it has ended, but some of its processes are still here")
         return [remains] if job.processes_remain else []
-    found = _on_idleness(job) if (job.elapsed_secs or 0.0) >= IDLE_AFTER_SECS else []
+    found = _on_idleness(job) if (job.elapsed_secs or 0.0) >= SETTLED_SECS else []
     if job.is_near_its_memory:
         used, limit = format_bytes(job.memory or 0), format_bytes(job.memory_limit or 0)
-        said = f"it uses {used} of {limit}, {format_share(NEAR_LIMIT)} or more"
+        said = f"it uses {used} of {limit}, {format_share(MEMORY_FULL)} or more"
         found.append(Hint("bad", "memory near its limit", f"{said}: beyond the limit the kernel kills it"))
     left = job.enforced_secs or 0.0
     if job.is_late:
@@ -46,14 +43,14 @@ def find_hints(job: JobView) -> list[Hint]:
 def _on_idleness(job: JobView) -> list[Hint]:
     """Return the hints on a job that hardly uses its CPUs or GPUs."""
     found = []
-    after = f"{format_span(IDLE_AFTER_SECS)} or more after its start"
+    after = f"{format_span(SETTLED_SECS)} or more after its start"
     given, now, mean = job.allocated_cpus, job.cpus_used, job.cpus_mean
-    is_idle = given and now is not None and mean is not None and max(mean, now) < IDLE_CPUS * given
+    is_idle = given and now is not None and mean is not None and max(mean, now) < IDLE_CPU * given
     if is_idle and job.identity.state != JobState.SUSPENDED.value:
         used = f"{format_cpus(now or 0)} of {format_cpus(given or 0)} CPUs now and {format_cpus(mean or 0)}"
-        said = f"it uses {used} on average: less than {format_share(IDLE_CPUS)}, {after}"
+        said = f"it uses {used} on average: less than {format_share(IDLE_CPU)}, {after}"
         stalled_secs, claimed = job.io_stalled_secs or 0.0, job.claimed_cpus
-        if claimed is not None and claimed < IDLE_CPUS * (given or 0):
+        if claimed is not None and claimed < IDLE_CPU * (given or 0):
             found.append(Hint("warn", "no payload", f"{said}; its JOBSTATUS says {format_cpus(claimed)}"))
         elif stalled_secs >= IO_STALLED * (job.elapsed_secs or 0.0):
             waited = f"{format_span(stalled_secs)}, {format_share(IO_STALLED)} of its time or more"

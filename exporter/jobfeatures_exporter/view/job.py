@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 
 from jobfeatures.records.metrics import (
@@ -25,12 +26,8 @@ from jobfeatures_exporter.sampling.cpurates import compute_rate
 from jobfeatures_exporter.scrape.collectors import allocation, gpus, jobs, remaining, status, waste
 from jobfeatures_exporter.scrape.exposition import Number, Values
 from jobfeatures_exporter.view.numbers import Numbers
+from jobfeatures_exporter.view.thresholds import ENDS_SOON_SECS, IDLE_GPU, MEMORY_FULL
 from jobfeatures_exporter.view.waste import NO_WASTE, UNKNOWN_WASTE, WasteNow, compute_unused
-
-ENDS_SOON_SECS = 600.0
-NEAR_LIMIT = 0.9  # of its memory
-IDLE_GPU = 0.05
-
 
 # The metrics that the view of a job is built from.
 METRICS = (
@@ -68,6 +65,7 @@ class GpuUse:
     is_allocated: bool
     share: Number | None = None  # of the GPU's time, busy with the job's work
     memory_bytes: Number | None = None
+    part: float = 1.0  # of the GPU: jobs that share one have equal parts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +80,7 @@ class JobView:
     cpus_mean: float | None = None  # since its start
     allocated_cpus: Number | None = None
     memory: Number | None = None  # see `jobs.USED`
+    uncharged: Number = 0  # huge pages that count against no limit, but that no other job can have
     page_cache: Number | None = None
     memory_limit: Number | None = None
     limit_metric: Metric = jobs.LIMIT  # where `memory_limit` comes from
@@ -151,7 +150,7 @@ class JobView:
     @property
     def is_near_its_memory(self) -> bool:
         """Return whether its memory use is close to its limit."""
-        return self.memory_share is not None and self.memory_share >= NEAR_LIMIT
+        return self.memory_share is not None and self.memory_share >= MEMORY_FULL
 
     @property
     def time_share(self) -> float | None:
@@ -203,6 +202,8 @@ def view_job(
     left, left_basis = _left(numbers, key)
     limit, limit_metric = find_memory_limit(numbers, key)
     used = _gpus(numbers, key)
+    memory = numbers.one(jobs.USED, *key)
+    parts = [numbers.one(jobs.MEMORY, *key, each) or 0 for each in jobs.HELD]
     return JobView(
         key=key,
         identity=identity,
@@ -211,7 +212,8 @@ def view_job(
         cpus_now=cpus_now if ended is None or processes_remain else None,
         cpus_mean=cpu_secs / worked if cpu_secs is not None and worked and worked > 0 else None,
         allocated_cpus=numbers.one(JOB_CPUS, *key),
-        memory=numbers.one(jobs.USED, *key),
+        memory=memory,
+        uncharged=max(0, sum(parts) - (memory or 0)),
         page_cache=numbers.one(jobs.MEMORY, *key, "file"),
         memory_limit=limit,
         limit_metric=limit_metric,
@@ -245,8 +247,11 @@ def waste_now(
     if job.identity.state == JobState.SUSPENDED.value:
         return NO_WASTE
     idle_cpus = compute_unused(job.allocated_cpus, job.cpus_used, cpus)
-    unused_bytes = compute_unused(job.memory_limit, job.memory, memory_bytes)
-    idle = [max(0.0, 1 - each.share) for each in job.gpus if each.is_allocated and each.share is not None]
+    held = None if job.memory is None else job.memory + job.uncharged
+    unused_bytes = compute_unused(job.memory_limit, held, memory_bytes)
+    idle = [
+        max(0.0, each.part - each.share) for each in job.gpus if each.is_allocated and each.share is not None
+    ]
     idle_gpus = float(sum(idle)) if idle else None
     pairs = ((idle_cpus, cpus), (unused_bytes, memory_bytes), (idle_gpus, gpus))
     shares = [min(1.0, part / whole) for part, whole in pairs if part is not None and whole]
@@ -278,8 +283,12 @@ def compute_cpus_now(now: Numbers, before: Numbers, elapsed_secs: float, cpus: f
 def _gpus(numbers: Numbers, key: JobKey) -> tuple[GpuUse, ...]:
     given, busy = numbers.of_job(gpus.JOB_ALLOCATED, key), numbers.of_job(gpus.JOB_UTILIZATION, key)
     held, worked = numbers.of_job(gpus.JOB_MEMORY, key), numbers.of_job(gpus.JOB_BUSY, key)
+    ended = numbers.all(JOB_END)
+    sharing = Counter(
+        card for *job, card in numbers.all(gpus.JOB_ALLOCATED) if (card,) in given and tuple(job) not in ended
+    )
     return tuple(
-        GpuUse(card[0], card in given, busy.get(card), held.get(card))
+        GpuUse(card[0], card in given, busy.get(card), held.get(card), 1 / max(1, sharing[card[0]]))
         for card in dict.fromkeys((*given, *busy, *held, *worked))
     )
 

@@ -19,10 +19,11 @@ from jobfeatures.records.model import JobKey
 from jobfeatures.records.quantities import counted
 from jobfeatures.status.waste import Basis
 from jobfeatures_exporter.sampling.cpurates import compute_busy_share
-from jobfeatures_exporter.scrape.collectors import allocation, drains, gpus, node
+from jobfeatures_exporter.scrape.collectors import allocation, drains, features, gpus, node
 from jobfeatures_exporter.scrape.collectors.own import sources
 from jobfeatures_exporter.scrape.exposition import Number
 from jobfeatures_exporter.snapshot import CpuSecs
+from jobfeatures_exporter.state.missinggroups import Reason
 from jobfeatures_exporter.view import job
 from jobfeatures_exporter.view.job import (
     Identity,
@@ -42,7 +43,7 @@ from jobfeatures_exporter.view.waste import NOTABLE
 METRICS = (
     *(*job.METRICS, NODE_CPUS, node.CORES, node.CPU, node.MEMORY),
     *(drains.DRAINING_WASTE, drains.DRAINING_JOBS, drains.KILL_WASTE, drains.KILL_JOBS),
-    *(SOURCE_UP, SOURCE_AGE, sources.FAILURES, sources.FAILING),
+    *(SOURCE_UP, SOURCE_AGE, sources.FAILURES, sources.FAILING, features.WITHOUT_GROUP),
 )
 NAMES = frozenset(each.sample_name for each in METRICS)  # of all samples that a view needs
 
@@ -70,6 +71,7 @@ class NodeView:
     count: int = 0
     running: int = 0
     leftovers: tuple[JobKey, ...] = ()  # ended jobs with remaining processes
+    groupless: int = 0  # jobs that should have a control group, which is not found
     allocated_cpus: Number = 0  # summed over the running jobs with a known allocation
     unknown_allocations: int = 0  # running jobs without one
     allocatable_cpus: Number | None = None
@@ -112,6 +114,12 @@ class NodeView:
         count = len(self.leftovers)
         verb = "has" if count == 1 else "have"
         return f"{counted(count, 'job')} {verb} ended, processes remain" if count else ""
+
+    @property
+    def groupless_sentence(self) -> str:
+        """Return a sentence on jobs whose control group is not found; empty if there are none."""
+        jobs = counted(self.groupless, "running job")
+        return f"No control group is found of {jobs}" if self.groupless else ""
 
     @property
     def without_jobs(self) -> str:
@@ -162,6 +170,7 @@ def view_node(
         count=len(order),
         running=len(here),
         leftovers=tuple(sorted(leftovers)),
+        groupless=int(numbers.one(features.WITHOUT_GROUP, Reason.FOUND.value) or 0),
         allocated_cpus=sum(cpus[key] or 0 for key in here),
         unknown_allocations=sum(cpus[key] is None for key in here),
         allocatable_cpus=numbers.one(NODE_CPUS),

@@ -40,6 +40,11 @@ ADVICE = (
         "its server answers late or not at all; {timeout} sets how long to wait",
     ),
 )
+READ_ONE_BY_ONE = "Processes are read one by one, which takes up to four times the CPU time"
+GET_SUMS = (
+    "Sums in the kernel (eBPF) need libbpf (Debian: libbpf1), a package built with clang, Linux 5.13, root; "
+    'where they cannot be had, set sampling.processes = "procfs"'
+)
 
 
 @dataclass(frozen=True, slots=True)

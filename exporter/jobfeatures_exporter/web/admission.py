@@ -26,6 +26,7 @@ ALWAYS = {"X-Content-Type-Options": "nosniff", "Server": "jobfeatures-exporter"}
 _HOST: Final = re.compile(
     r"(?:\[(?P<v6>[0-9a-f:.]{2,45})\]|(?P<name>[0-9a-z_.-]{1,254}))(?::[0-9]{0,5})?", re.ASCII
 )
+_ABSOLUTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://([^/?#]*)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,15 @@ def is_loopback(host: str) -> bool:
         return True
     address = _address(host.strip("[]"))
     return address is not None and address.is_loopback
+
+
+def host_asked(target: str, header: str | None) -> str | None:
+    """Return the host that a request is for: of an absolute request target, which decides, else of Host.
+
+    Source: RFC 9112, 3.2.2.
+    """
+    found = _ABSOLUTE.match(target)
+    return header if found is None else found[1]
 
 
 def is_ours(header: str | None, names: Collection[str] | None) -> bool:

@@ -136,7 +136,7 @@ def handler_of(answerer: Answerer) -> Callable[[web.Request], Awaitable[web.Resp
 
 
 def discovery_route(targets: Callable[[], Sequence[TargetGroup] | None]) -> web.RouteDef:
-    """Return the route of HTTP service discovery. `targets` returns None until nodes have been reported.
+    """Return the route of HTTP service discovery. `targets` returns None while they are not known.
 
     That is answered with an error, on which Prometheus keeps its last list; an empty list
     would make it drop all targets.

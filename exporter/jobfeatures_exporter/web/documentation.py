@@ -11,7 +11,6 @@ from html import escape
 
 from aiohttp import web
 
-FOLDER = "/usr/share/doc/jobfeatures-exporter/docs"
 ABSENT = "the documentation is not installed here: it comes with the packages, and with the source in docs/\n"
 _PICTURES = {"png": "image/png", "svg": "image/svg+xml"}
 _DOCUMENT = """<!DOCTYPE html>
@@ -41,13 +40,19 @@ async def _answer(request: web.Request) -> web.Response:
     try:
         return await asyncio.to_thread(_make, f"{name}.{kind}", kind)
     except OSError:
-        return web.Response(status=404, text=ABSENT if not os.path.isdir(FOLDER) else "no such page\n")
+        return web.Response(status=404, text=ABSENT if not os.path.isdir(_folder()) else "no such page\n")
+
+
+def _folder() -> str:
+    from jobfeatures_exporter.web import pages  # nothing of them before somebody opens one
+
+    return pages.DOCUMENTATION
 
 
 def _make(name: str, kind: str) -> web.Response:
     from jobfeatures_exporter.web.pages import CONTENT_SECURITY_POLICY
 
-    path = os.path.join(FOLDER, name)
+    path = os.path.join(_folder(), name)
     headers = {"Content-Security-Policy": CONTENT_SECURITY_POLICY, "Cache-Control": "max-age=300"}
     if kind in _PICTURES:
         with open(path, "rb") as file:
@@ -65,7 +70,7 @@ def _render(name: str, _changed_ns: int) -> str:
     """Return the page as HTML. Raises ModuleNotFoundError without the extra `web`, and OSError."""
     from markdown_it import MarkdownIt
 
-    with open(os.path.join(FOLDER, name), encoding="utf-8") as file:
+    with open(os.path.join(_folder(), name), encoding="utf-8") as file:
         text = file.read()
     parser = MarkdownIt("commonmark").enable("table")
     tokens = parser.parse(text)

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from jobfeatures.publish.http.connections import Server, Tls
 from jobfeatures.publish.http.connectiontable import ConnectionLimits, ConnectionTable
-from jobfeatures_exporter.web.admission import ALWAYS, BUSY, PASSWORD, Admission, Refusal
+from jobfeatures_exporter.web.admission import ALWAYS, BUSY, PASSWORD, Admission, Refusal, host_asked
 
 if TYPE_CHECKING:  # needs the extra `web`
     from jobfeatures_exporter.web.configfile.reloaded import WebFile
@@ -49,7 +49,7 @@ class Guard:
         """Answer or refuse a request."""
         if self._file is not None:
             self._file.refresh()
-        now, host = self._now(), request.headers.get("Host")
+        now, host = self._now(), host_asked(request.raw_path, request.headers.get("Host"))
         refusal = self._admission.refusal(request.remote, host, now) or await self._refuse_user(request, now)
         if refusal is not None:
             response: web.StreamResponse = web.Response(

@@ -6,7 +6,6 @@ wrong tokens per second, a node may send two requests per second.
 
 from __future__ import annotations
 
-import resource
 from typing import Final
 
 from aiohttp import web
@@ -22,6 +21,7 @@ from jobfeatures.batch.controller.protocol import (
 from jobfeatures.errors import ConfigurationError, JobfeaturesError
 from jobfeatures.publish.http.connectiontable import ConnectionLimits
 from jobfeatures.system.clock import Clock
+from jobfeatures.system.filelimit import raise_limit
 from jobfeatures.system.privatefile import read_private
 from jobfeatures.system.rates import Rates
 from jobfeatures_exporter.cluster.nodeanswers import NodeAnswers
@@ -105,18 +105,8 @@ def read_secrets(path: str) -> tuple[bytes, ...]:
 
 def raise_descriptors(wanted: int = MAX_CONNECTIONS + SPARE_DESCRIPTORS) -> None:
     """Raise the soft limit of open files to `wanted`. Raises ConfigurationError if it cannot."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard != resource.RLIM_INFINITY and hard < wanted:
-        raise ConfigurationError(
-            "controller.listen",
-            f"needs {wanted} descriptors, and the limit is {hard} (LimitNOFILE= of the unit, ulimit -Hn)",
+    if (limit := raise_limit(wanted)) < wanted:
+        reported = (
+            f"needs {wanted} descriptors, and the limit is {limit} (LimitNOFILE= of the unit, ulimit -Hn)"
         )
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
-        return
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-    except (OSError, ValueError) as error:  # a sandboxed service may be denied this
-        raise ConfigurationError(
-            "controller.listen",
-            f"needs {wanted} descriptors, and the soft limit of {soft} cannot be raised: {error}",
-        ) from error
+        raise ConfigurationError("controller.listen", reported)

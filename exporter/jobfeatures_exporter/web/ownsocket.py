@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import pwd
 import socket
 import stat
 import struct
@@ -24,6 +23,7 @@ from aiohttp import web
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.publish.http.connections import Server
 from jobfeatures.publish.http.connectiontable import IDLE_SECS, ConnectionLimits
+from jobfeatures.system.lookups import user_names
 from jobfeatures.system.rates import Rates
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.privacy.own import COLLECTORS, make_own_context
@@ -56,6 +56,7 @@ class OwnSocket:
         self._known = known
         self._pages = pages
         self._procfs = procfs
+        self._names = user_names()
         self._open: dict[int, list[asyncio.BaseTransport]] = {}
         self._rates = Rates(RATE_OF_ONE, BURST_SECS)
         self._makers = asyncio.Semaphore(MAX_MADE)
@@ -105,11 +106,7 @@ class OwnSocket:
 
     def own(self, uid: int) -> Context:
         """Return the context that a user may see."""
-        try:
-            user = pwd.getpwuid(uid).pw_name
-        except KeyError:
-            user = None
-        return make_own_context(self._known(), uid, user)
+        return make_own_context(self._known(), uid, self._names.get(uid))
 
     async def _metrics(self, request: web.Request) -> web.Response:
         uid = _caller(request)

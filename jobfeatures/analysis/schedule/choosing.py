@@ -58,14 +58,12 @@ class Chosen:
         return np.add.reduceat(summable(values), self.bounds[:-1]).tolist()  # type: ignore[no-any-return]
 
 
-def choose(
-    log: ScheduleLog, *, by: Arrival = Arrival.SUBMIT, filters: Iterable[Filter] = (), no_waits: bool = False
-) -> Chosen:
+def choose(log: ScheduleLog, *, by: Arrival = Arrival.SUBMIT, filters: Iterable[Filter] = ()) -> Chosen:
     """Return the jobs that count and pass the filters; there must be at least one.
 
-    `by` defines when jobs arrive. `no_waits`: assume that jobs with an unknown start started on arrival.
+    `by` defines when jobs arrive.
     """
-    is_chosen, _, (arrival, start, end) = sift(log, by=by, no_waits=no_waits)
+    is_chosen, _, (arrival, start, end) = sift(log, by=by)
     position = np.flatnonzero(is_chosen & passing(log, filters))
     arrivals = arrival[position]
     if not (arrivals[1:] >= arrivals[:-1]).all():
@@ -86,15 +84,11 @@ def choose(
 
 
 def sift(
-    log: ScheduleLog, *, by: Arrival = Arrival.SUBMIT, no_waits: bool = False
+    log: ScheduleLog, *, by: Arrival = Arrival.SUBMIT
 ) -> tuple[Array, dict[str, int], tuple[Array, Array, Array]]:
     """Return whether each job counts, how many do not by reason, and arrivals, starts and ends."""
     arrival = arrival_of(log, by)
     start, end = log.start, log.end
-    if no_waits:
-        is_open = (start == -1) & (log.runtime >= 0)
-        start = np.where(is_open, arrival, start)
-        end = np.where(is_open, arrival + log.runtime, end)
     reasons = _reasons(log, arrival, start, end)
     counts = np.bincount(reasons, minlength=len(REASONS) + 1)
     skipped = dict(zip(REASONS, counts[1:].tolist(), strict=True))
@@ -134,7 +128,7 @@ def why_none(skipped: Mapping[str, int]) -> str:
     reported = [f"{count} × {REASONS[reason]}" for reason, count in skipped.items() if count]
     if not reported:
         return "holds no jobs"
-    hint = "; if submit times are start times, say --no-waits" if skipped[NO_START] else ""
+    hint = "; if an SWF log's submit times are start times, say --swf no-waits" if skipped[NO_START] else ""
     return f"no job can be counted: {'; '.join(reported)}{hint}"
 
 

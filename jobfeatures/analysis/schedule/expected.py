@@ -1,7 +1,6 @@
 """Expected ends of all users' jobs: numpy; independent by user, so parts of a log can be computed anywhere.
 
-`split` makes parts, `compute_part` computes one and needs nothing else: it can
-be mapped over processes here, or over machines by whatever maps functions.
+`split` makes parts, `compute_part` computes one and needs nothing else.
 """
 
 from __future__ import annotations
@@ -48,16 +47,12 @@ def make_part(
     demands: Iterable[Demand],
     *,
     mode: Mode = Mode.LITERAL,
-    min_runtime_secs: float = 0,
 ) -> Part:
     """Return a part of whole seconds, where the mode wants them, ready to compute.
 
     Fractions of a second are rounded up, of arrival and of runtime, so that
     no job that starts at once is late by rounding.
     """
-    if min_runtime_secs > 0:
-        least = int(min_runtime_secs) if min_runtime_secs == int(min_runtime_secs) else min_runtime_secs
-        runtimes = np.maximum(runtimes, least)
     if mode is not Mode.FLUID:
         arrivals, runtimes = _whole(arrivals), _whole(runtimes)
     return Part(users, bounds, arrivals, runtimes, tuple(demands), mode)
@@ -101,24 +96,14 @@ def compute_part(part: Part) -> Array:
     return ends
 
 
-def compute_all(parts: Sequence[Part], *, workers: int = 1, tick: Tick | None = None) -> Array:
-    """Return the same for all parts, one array in order, by so many processes. Raises ScheduleError."""
+def compute_all(parts: Sequence[Part], *, tick: Tick | None = None) -> Array:
+    """Return the same for all parts, one array in order. Raises ScheduleError."""
     found = []
-    for part, ends in zip(parts, _map(parts, workers), strict=True):
-        found.append(ends)
+    for part in parts:
+        found.append(compute_part(part))
         if tick is not None:
             tick(len(part.arrivals))
     return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
-
-
-def _map(parts: Sequence[Part], workers: int) -> Iterable[Array]:
-    if workers <= 1 or len(parts) <= 1:
-        yield from map(compute_part, parts)
-        return
-    from concurrent.futures import ProcessPoolExecutor
-
-    with ProcessPoolExecutor(min(workers, len(parts))) as pool:
-        yield from pool.map(compute_part, parts)
 
 
 def _compute(part: Part, demand: Demand) -> Array:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from jobfeatures.errors import ConfigurationError, shown_name
@@ -15,39 +14,34 @@ if TYPE_CHECKING:
     from jobfeatures.analysis.schedule.runs import Store
     from jobfeatures.analysis.schedule.whole import Whole
 
-FORMATS: Final = ("png", "svg")
+FLAG: Final = "--report"
 
 
 class Gallery:
-    """Draws all schedules into a report, a directory of pictures, or both."""
+    """Draws all schedules into a report, or into a directory of pictures."""
 
-    def __init__(
-        self,
-        *,
-        report: str | None = None,
-        directory: str | None = None,
-        formats: Sequence[str] = FORMATS,
-        top: int = 20,
-    ) -> None:
-        """Store the options; raise ConfigurationError where it is already clear that they cannot be met.
+    def __init__(self, path: str | None = None) -> None:
+        """Take the report's path, or that of a directory, which is there or ends with a slash; None: neither.
 
-        `report`: the HTML file; `directory`: where pictures are written, one file
-        for each of `formats`; `top`: maximum rows of a table of users.
+        Raises ConfigurationError where it is already clear that nothing can be drawn or written there.
         """
-        self._report, self._directory, self._formats, self._top = report, directory, formats, top
+        self._path = path
         self._views: list[View] = []
-        for option, path in (("--report", report), ("--plots", directory)):
-            if path is not None:
-                _check(option, path)
-
-    @property
-    def is_wanted(self) -> bool:
-        """Return whether a report or pictures were requested."""
-        return self._report is not None or self._directory is not None
+        self._is_directory = path is not None and (os.path.isdir(path) or path.endswith("/"))
+        if path is None:
+            return
+        need("matplotlib.figure", FLAG, "matplotlib")
+        if self._is_directory:
+            try:
+                os.makedirs(path, exist_ok=True)
+            except OSError as error:
+                raise ConfigurationError(FLAG, f"{shown_name(path)}: {error.strerror or error}") from None
+        elif not os.path.isdir(os.path.dirname(path) or "."):
+            raise ConfigurationError(FLAG, f"no such directory: {shown_name(os.path.dirname(path))}")
 
     def sketch(self, whole: Whole, store: Store) -> Sketch | None:
         """Return a collector for the jobs of a schedule, None where nothing is drawn."""
-        if not self.is_wanted:
+        if self._path is None:
             return None
         from jobfeatures.analysis.schedule.pictures.drawn import Sketch
 
@@ -59,36 +53,22 @@ class Gallery:
 
     def write(self) -> None:
         """Draw all schedules side by side. Raises ConfigurationError where a file cannot be written."""
-        if not self._views:
+        if self._path is None or not self._views:
             return
         from jobfeatures.analysis.schedule.pictures.draw import count_pictures, draw_pictures, write_picture
         from jobfeatures.analysis.schedule.pictures.reportpage import Report
 
-        report, option = Report(self._views, top=self._top), "--plots"
+        report = Report(self._views)
         try:
             with shown_count(count_pictures(self._views), "pictures") as tick:
                 for picture in draw_pictures(self._views):
-                    if self._directory is not None:
-                        write_picture(picture, self._directory, self._formats)
-                    if self._report is not None:
+                    if self._is_directory:
+                        write_picture(picture, self._path)
+                    else:
                         report.add(picture)
                     tick(1)
-            if self._report is not None:
-                option = "--report"
-                with open(self._report, "w", encoding="utf-8") as file:
+            if not self._is_directory:
+                with open(self._path, "w", encoding="utf-8") as file:
                     file.write(report.page())
         except OSError as error:
-            raise ConfigurationError(option, f"cannot be written: {error.strerror or error}") from None
-
-
-def _check(option: str, path: str) -> None:
-    need("matplotlib.figure", option, "matplotlib")
-    if option == "--plots":
-        try:
-            os.makedirs(path, exist_ok=True)
-        except OSError as error:
-            raise ConfigurationError(option, f"{shown_name(path)}: {error.strerror or error}") from None
-    elif os.path.isdir(path):
-        raise ConfigurationError(option, f"is a directory: {shown_name(path)}")
-    elif not os.path.isdir(os.path.dirname(path) or "."):
-        raise ConfigurationError(option, f"no such directory: {shown_name(os.path.dirname(path))}")
+            raise ConfigurationError(FLAG, f"cannot be written: {error.strerror or error}") from None

@@ -95,6 +95,8 @@ def from_swf(columns: SwfColumns, name: str, meaning: Meaning | None = None) -> 
     if too_late.any():
         submit, wait = (np.where(too_late, 0, each) for each in (submit, wait))
         runtime = np.where(too_late, IMPOSSIBLE, runtime)
+    if meaning.no_waits:
+        wait = np.where((wait == UNKNOWN) & (runtime >= 0), 0, wait)
     start = np.where((submit >= 0) & (wait >= 0), submit + wait, UNKNOWN)
     processors, requested = table["processors"], table["requested_processors"]
     cpus = np.where(processors >= 0, processors, requested)

@@ -32,7 +32,7 @@ from jobfeatures.formats.swf.fields import FIELDS, Meaning
 from jobfeatures.formats.swf.header import Header
 from jobfeatures.joblogs.folding import fold_jobs
 from jobfeatures.joblogs.logfiles import LogFileError, bounded_lines, open_log, reading
-from jobfeatures.joblogs.loggedjob import JobRecord, Notes, Pair, StepUse
+from jobfeatures.joblogs.loggedjob import JobRecord, Notes, StepUse
 from jobfeatures.joblogs.spill import DiskSorter
 from jobfeatures.logkinds import read_log as read_records
 
@@ -145,13 +145,15 @@ class Pieces:
         notes, name, is_linked, zero = Notes(), files[0][1], False, math.inf
 
         def records() -> Iterator[JobRecord | StepUse]:
-            nonlocal is_linked
+            nonlocal is_linked, zero
             for kind, name, path in files:
                 with reading(path) as stream:
                     _, lines = open_log(stream, kind, name)
                     found = read_records(lines, kind, source=name, zone=self.zone, notes=notes)
                     for record in notes.accepted(found):
                         is_linked = is_linked or getattr(record, "preceding_job_id", None) is not None
+                        if isinstance(record, JobRecord) and record.submit_secs is not None:
+                            zero = min(zero, record.submit_secs)
                         yield record
 
         def reads(jobs: Iterator[JobRecord]) -> Iterator[Read]:
@@ -161,15 +163,8 @@ class Pieces:
                 yield Read(from_records(some, name, zero=start, notes=told), records=some)
                 told = None
 
-        def noted(pairs: Iterable[Pair]) -> Iterator[Pair]:
-            nonlocal zero
-            for key, each in pairs:
-                if isinstance(each, JobRecord) and each.submit_secs is not None:
-                    zero = min(zero, each.submit_secs)
-                yield key, each
-
         with DiskSorter() as sort:
-            jobs = fold_jobs(records(), notes.fold, sort=lambda pairs: sort(noted(pairs)))
+            jobs = fold_jobs(records(), notes.fold, sort=sort)
             some = list(islice(jobs, self.most))  # by now all records were read
             if not (more := list(islice(jobs, 1))):
                 log = from_records(some, name, notes=notes)

@@ -38,17 +38,17 @@ class Distribution(NamedTuple):
     most: float | None = None
 
 
-def measure(arrival: Array, start: Array, end: Array, runtime: Array, tau_secs: float = TAU_SECS) -> Measures:
+def measure(arrival: Array, start: Array, end: Array, runtime: Array) -> Measures:
     """Return wait, response, slowdown and bounded slowdown of each job.
 
     Wait is from arrival to start, response from arrival to end. Slowdown is
-    response ÷ runtime; bounded, max(1, response ÷ max(runtime, τ)).
+    response ÷ runtime; bounded, max(1, response ÷ max(runtime, TAU_SECS)).
     """
     response = end - arrival
     runs = runtime > 0
     slowdown = np.full(len(runtime), np.nan)
     np.divide(response, runtime, out=slowdown, where=runs)
-    bounded = np.maximum(1.0, response / np.maximum(runtime, tau_secs)) if tau_secs > 0 else slowdown
+    bounded = np.maximum(1.0, response / np.maximum(runtime, TAU_SECS))
     return Measures(start - arrival, response, slowdown, bounded)
 
 

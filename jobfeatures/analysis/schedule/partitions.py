@@ -26,7 +26,8 @@ from jobfeatures.analysis.schedule.shares import FIELDS
 from jobfeatures.analysis.schedule.spooled import Spooled, spool
 from jobfeatures.analysis.schedule.whole import Found, Whole
 from jobfeatures.errors import ConfigurationError, shown
-from jobfeatures.joblogs.folding import EARLIER_RUN, SAME_RUN, is_next_run
+from jobfeatures.joblogs.loggedjob import JobRecord
+from jobfeatures.joblogs.tellings import order_of, relation, told_at
 from jobfeatures.settings.usage import need
 
 HANDS: Final = 16
@@ -63,7 +64,7 @@ def evaluate_partitions(
     object with its `submit` and `gather`. Raises ScheduleError, and what `read` raises.
     """
     name = f"{files[0]} and {len(files) - 1} more" if len(files) > 1 else files[0]
-    options, submit = replace(options, workers=1), runner.submit
+    submit = runner.submit
     parts = [submit(read, each) for each in files]
     shifts = compute_shifts(files, runner.gather([submit(attrgetter("zero_secs"), part) for part in parts]))
     dealt = [submit(deal, part, shift, hands) for part, shift in zip(parts, shifts, strict=True)]
@@ -153,15 +154,17 @@ def fold(logs: Sequence[ScheduleLog]) -> list[ScheduleLog]:
         places, first = order[first : end + 1].tolist(), end + 1
         if len(places) == 1:
             continue
-        # Submission, start and end; −1 where unknown: such a run sorts first.
-        runs = sorted((tuple(each[place].item() for each in times), place) for place in places)
-        latest: list[tuple[tuple[float, ...], int]] = []  # of each job with this id
-        for run in runs:
-            same = next((each for each in latest if _may_be_one(each[0], run[0])), None)
-            if same is None:
+        runs = [(_as_record(*(each[place].item() for each in times)), place) for place in places]
+        latest: list[tuple[JobRecord, int]] = []  # of each job with this id
+        for run in sorted(runs, key=lambda run: order_of(run[0])):
+            how, same = next(
+                ((how, each) for each in latest if (how := relation(each[0], run[0], told_at(each[0])))),
+                (None, None),
+            )
+            if how is None or same is None:
                 latest.append(run)
                 continue
-            folded[SAME_RUN if same[0][:2] == run[0][:2] else EARLIER_RUN] += 1
+            folded[how.value] += 1
             keeps[same[1]] = False
             latest[latest.index(same)] = run
     kept = np.split(keeps, np.cumsum([len(log) for log in known])[:-1])
@@ -170,9 +173,7 @@ def fold(logs: Sequence[ScheduleLog]) -> list[ScheduleLog]:
     return found + [log for log in logs if log.ids is None]
 
 
-def _may_be_one(earlier: tuple[float, ...], later: tuple[float, ...]) -> bool:
-    """Return whether two entries may be one job: the same run, or the next after a requeue."""
-    if earlier[:2] == later[:2]:
-        return earlier[2] == later[2] or (earlier[1] >= 0 and min(earlier[2], later[2]) < 0)
-    known = [None if time < 0 else time for time in (*earlier, *later[:2])]
-    return is_next_run((known[0], known[1], known[2]), (known[3], known[4]))
+def _as_record(*times: float) -> JobRecord:
+    """Return a record with a submission, start and end; −1: unknown."""
+    submit, start, end = (None if time < 0 else time for time in times)
+    return JobRecord(batch_system="", job_id="", submit_secs=submit, start_secs=start, end_secs=end)

@@ -24,7 +24,6 @@ from jobfeatures.analysis.schedule.eet import Lanes, Mode
 from jobfeatures.analysis.schedule.expected import Demand, Tick, compute_all, make_part, scaled, split
 from jobfeatures.analysis.schedule.jobarrays import MOST, Labels, ScheduleLog
 from jobfeatures.analysis.schedule.measures import (
-    TAU_SECS,
     Distribution,
     Measures,
     compute_steps,
@@ -32,7 +31,7 @@ from jobfeatures.analysis.schedule.measures import (
     measure,
 )
 from jobfeatures.analysis.schedule.runs import Array
-from jobfeatures.analysis.schedule.shares import CPU, GPU, MEMORY, RESOURCES, STEPS, ShareRules, Shares
+from jobfeatures.analysis.schedule.shares import CPU, GPU, MEMORY, RESOURCES, ShareRules, Shares
 
 PART_JOBS: Final = 100_000  # jobs per step of a progress bar
 QUEUE: Final = "queue"
@@ -47,14 +46,8 @@ class Options:
     rules: ShareRules = field(default_factory=ShareRules)
     mode: Mode = Mode.LITERAL
     arrival: Arrival = Arrival.SUBMIT
-    no_waits: bool = False
-    min_runtime_secs: float = 0
-    tau_secs: float = TAU_SECS
     filters: tuple[Filter, ...] = ()
-    recompute: bool = False  # expected ends as if the log held only the selected jobs
     join: tuple[Join, ...] = ()  # what joins jobs into bags with one expected end
-    intervals: int = 100  # of use and queue over time
-    workers: int = 1
 
 
 class Group(NamedTuple):
@@ -155,7 +148,7 @@ class Schedule:
     def measures(self) -> Measures:
         """Return wait, response and slowdowns by job."""
         chosen = self.chosen
-        return measure(chosen.arrival, chosen.start, chosen.end, chosen.runtime, self.options.tau_secs)
+        return measure(chosen.arrival, chosen.start, chosen.end, chosen.runtime)
 
     def steps(self, edges: Array) -> dict[str, Array]:
         """Return the mean use of each resource that the log reports, and the mean number of waiting jobs.
@@ -219,8 +212,8 @@ def evaluate(
 
     `lanes`, for a part of one user's jobs, are the shares as earlier jobs left them. Raises ScheduleError.
     """
-    chosen = choose(log, by=options.arrival, filters=options.filters, no_waits=options.no_waits)
-    laid = chosen if options.recompute else _all_of_users(log, options, chosen)
+    chosen = choose(log, by=options.arrival, filters=options.filters)
+    laid = _all_of_users(log, options, chosen)
     part = make_part(
         laid.users,
         laid.bounds,
@@ -228,11 +221,10 @@ def evaluate(
         laid.runtime,
         [_demand(log, each, laid, options, lanes) for each in shares],
         mode=options.mode,
-        min_runtime_secs=options.min_runtime_secs,
     )
-    count = max(options.workers * 4 if options.workers > 1 else 1, len(chosen) // PART_JOBS)
+    count = max(1, len(chosen) // PART_JOBS)
     try:
-        expected = compute_all(split(part, count), workers=options.workers, tick=tick)
+        expected = compute_all(split(part, count), tick=tick)
     except ScheduleError as error:
         raise ScheduleError(f"{log.name}: {error}") from None
     bags = None
@@ -249,7 +241,7 @@ def _all_of_users(log: ScheduleLog, options: Options, chosen: Chosen) -> Chosen:
     if all(each.field == "user" for each in options.filters):
         return chosen
     users = Filter("user", frozenset(chosen.users))
-    return choose(log, by=options.arrival, filters=[users], no_waits=options.no_waits)
+    return choose(log, by=options.arrival, filters=[users])
 
 
 def requests_of(log: ScheduleLog, resource: str) -> Array | None:
@@ -308,8 +300,7 @@ def _demand(
 ) -> Demand:
     requests, resource = asked(log, shares.resource), shares.resource
     scale = shares.scale
-    factor = STEPS[resource] // scale
-    each = [shares.of(user) // factor for user in chosen.users]
+    each = [shares.lanes(user, scale) for user in chosen.users]
     left = None if lanes is None else lanes.setdefault(resource, Lanes(each[0], options.mode))
     return Demand(resource, scaled(requests[chosen.position], scale), each, left)
 

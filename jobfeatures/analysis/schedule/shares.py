@@ -1,16 +1,18 @@
 """The share of each resource that a user may expect: pure.
 
-Shares of processors and GPUs may be fractions, down to a thousandth; shares of memory are whole KiB. A user's
-own share takes precedence over the group's (the largest, where there are several), and that over the
-default: the given one, or the machine's total divided by the number of its users.
+Given shares of processors and GPUs may be fractions, down to a thousandth; those of memory are whole KiB. A
+user's own share takes precedence over the group's (the largest, where there are several), and that over the
+default: the given one, or the machine's total divided by the number of its users, exactly.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from fractions import Fraction
 from typing import Final
 
 from jobfeatures.errors import ConfigurationError, ParseError, shown
@@ -46,22 +48,26 @@ class Shares:
     """The shares of one resource in one log; all amounts in steps."""
 
     resource: str
-    default: int
+    default: int | Fraction
     total: int
     total_from: str  # "given", "log", "most in use"
     default_from: str  # "given", "total / users"
     users: Amounts = field(default_factory=dict)  # by user, where not the default
     groups: Amounts = field(default_factory=dict)  # as given
 
-    def of(self, user: str) -> int:
+    def of(self, user: str) -> int | Fraction:
         """Return the share of a user."""
         return self.users.get(user, self.default)
 
+    def lanes(self, user: str, scale: int) -> int:
+        """Return the share of a user in units of which `scale` make a processor, a KiB or a GPU."""
+        return int(self.of(user) * scale / Fraction(STEPS[self.resource]))
+
     @property
     def scale(self) -> int:
-        """Return a factor that makes all shares whole numbers."""
+        """Return the least factor that makes all shares whole numbers."""
         step = STEPS[self.resource]
-        return 1 if all(each % step == 0 for each in (self.default, *self.users.values())) else step
+        return math.lcm(*(Fraction(each, step).denominator for each in (self.default, *self.users.values())))
 
 
 def make_shares(
@@ -75,16 +81,13 @@ def make_shares(
 ) -> Shares:
     """Return each user's share of a resource.
 
-    `total` is the machine's; divided by `all_users` it is the default, at least
-    one step. `groups_of` names the groups of users whose groups have shares.
+    `total` is the machine's; divided by `all_users` it is the default. `groups_of` names the groups of
+    users whose groups have shares.
     """
     if resource in rules.totals:
         total, total_from = rules.totals[resource], "given"
     default = rules.default.get(resource)
-    default_from = "given"
-    if default is None:
-        default = max(1, round(total / max(1, all_users))) if total else 0
-        default_from = "total / users"
+    equal = Fraction(total, max(1, all_users))
     of_groups = {name: each[resource] for name, each in rules.groups.items() if resource in each}
     users: Amounts = {}
     for user, groups in groups_of.items():
@@ -94,19 +97,19 @@ def make_shares(
     users.update({name: each[resource] for name, each in rules.users.items() if resource in each})
     return Shares(
         resource=resource,
-        default=default,
+        default=equal if default is None else default,
         total=total,
         total_from=total_from,
-        default_from=default_from,
+        default_from="total / users" if default is None else "given",
         users=users,
         groups=of_groups,
     )
 
 
-def plain(resource: str, amount: int) -> int | float:
+def plain(resource: str, amount: int | Fraction) -> int | float:
     """Return an amount in units of its resource, as an integer where it is one: 1.5 processors, KiB."""
-    step = STEPS[resource]
-    return amount // step if amount % step == 0 else amount / step
+    found = Fraction(amount, STEPS[resource])
+    return found.numerator if found.denominator == 1 else float(found)
 
 
 def split_list(text: str) -> list[tuple[str, list[str]]]:
@@ -178,11 +181,13 @@ def parse_words(key: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def parse_amount(key: str, text: str, resource: str) -> int:
-    """Parse one amount into steps: a number with at most three decimals, or a size (bare: KiB), rounded down.
+    """Parse one amount into steps: a number with at most three decimals, or a size, rounded down.
 
-    Raises ConfigurationError.
+    Raises ConfigurationError, also for a size without a unit: kibibytes and bytes are both usual.
     """
     if resource == MEMORY:
+        if text.isdigit() and text.strip("0"):
+            raise ConfigurationError(key, f"say KiB or GiB: {shown(text)}")
         try:
             return parse_binary_size(text.removesuffix("iB"), bare_unit="K") // KIB
         except ParseError as error:

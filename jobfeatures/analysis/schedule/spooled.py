@@ -71,7 +71,7 @@ class Spooled:
         """Write the jobs of a piece."""
         options = self.options
         self.has_eligible |= log.eligible is not None
-        is_counted, skipped, (arrival, start, end) = sift(log, by=options.arrival, no_waits=options.no_waits)
+        is_counted, skipped, (arrival, start, end) = sift(log, by=options.arrival)
         self.skipped.update(skipped)
         self.folded.update(log.folded)
         for resource, amount in log.totals.items():
@@ -82,8 +82,8 @@ class Spooled:
         self.counted += int(is_counted.sum())
         self.shown += int(is_shown.sum())
         if options.rules.groups:
-            laid = is_shown if options.recompute else is_counted
-            self._groups.update(zip(keys["user"][laid].tolist(), keys["group"][laid].tolist(), strict=True))
+            pairs = (keys[field][is_counted].tolist() for field in ("user", "group"))
+            self._groups.update(zip(*pairs, strict=True))
         columns: dict[str, Array] = {}
         for name in COLUMNS:
             each = getattr(log.links if name in Links._fields else log, name, None)

@@ -6,12 +6,12 @@ import csv
 import functools
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from jobfeatures.analysis.schedule.document import COMPARED, MEASURES, Values
 from jobfeatures.errors import shown_name
 
-TOP = 20
+TOP: Final = 20  # users, groups … of a table
 _SPREAD = ("mean", "min", "p25", "p50", "p75", "p90", "p95", "p99", "max")
 
 
@@ -23,18 +23,18 @@ class Table(NamedTuple):
     more: int = 0  # rows left out at the end
 
 
-def format_text(documents: Sequence[Values], *, top: int = TOP) -> str:
+def format_text(documents: Sequence[Values]) -> str:
     """Return logs side by side, then each log's groups with the most weighted tardiness."""
-    return "\n\n".join(_text(table) for table in make_tables(documents, top=top))
+    return "\n\n".join(_text(table) for table in make_tables(documents))
 
 
-def make_tables(documents: Sequence[Values], *, top: int = TOP) -> list[Table]:
+def make_tables(documents: Sequence[Values]) -> list[Table]:
     """Return the tables that `format_text` shows."""
     tables = [Table("", _columns(documents))]
     for document in documents:
         for field, groups in document.get("by", {}).items():
             title = f"{shown_name(document['log'])}: by {field}" if len(documents) > 1 else f"By {field}"
-            tables.append(_group_table(title, field, groups, document, top))
+            tables.append(_group_table(title, field, groups, document))
     return tables
 
 
@@ -64,7 +64,7 @@ def format_csv(documents: Sequence[Values]) -> str:
     """Return one row per log, and one per group of it; columns that do not apply are empty."""
     out = io.StringIO()
     columns = [
-        "log", "scope", "name", "mode", "recomputed", "share", "jobs", "skipped", "users", "violated", "veet",
+        "log", "scope", "name", "mode", "share", "jobs", "skipped", "users", "violated", "veet",
         "tardiness", "weighted_tardiness", "sum_eet", "cpu_secs", "mean_utilisation", "mean_queue_length",
         *(f"{name}_{each}" for name in MEASURES for each in _SPREAD),
     ]  # fmt: skip
@@ -80,7 +80,6 @@ def _rows(document: Values) -> Iterator[Values]:
     yield {
         **document,
         "scope": "log",
-        "recomputed": str(document["recomputed"]).lower(),
         "skipped": sum(document["skipped"].values()),
         "veet": document["violated_percent"],
         "tardiness": document["total_tardiness"],
@@ -111,13 +110,7 @@ def _columns(documents: Sequence[Values]) -> list[list[str]]:
             add(f"skipped: {reason.replace('_', ' ')}", _each(documents, "skipped", reason))
     if any(_each(documents, "filtered")):
         add("left out by filter", _each(documents, "filtered"))
-        add(
-            "expected ends",
-            [
-                "of these jobs alone" if each else "of the whole log"
-                for each in _each(documents, "recomputed")
-            ],
-        )
+        add("expected ends", ["of the whole log"] * len(documents))
     if any(_each(documents, "waited_for_another")):
         add("waited for another job's end", _each(documents, "waited_for_another"))
     if first["joined"]:
@@ -157,7 +150,7 @@ def _each(documents: Sequence[Values], *path: str) -> list[Any]:
     return [functools.reduce(lambda value, key: value[key], path, each) for each in documents]
 
 
-def _group_table(title: str, field: str, groups: Values, document: Values, top: int) -> Table:
+def _group_table(title: str, field: str, groups: Values, document: Values) -> Table:
     worst = sorted(groups.items(), key=lambda item: -item[1]["weighted_tardiness"])
     shares = document["shares"][document["resources"][0]]
     columns: dict[str, Callable[[str, Values], Any]] = {
@@ -175,9 +168,9 @@ def _group_table(title: str, field: str, groups: Values, document: Values, top: 
     if field != "user":
         del columns["share"]
     rows = [[field, *columns]]
-    for name, group in worst[:top]:
+    for name, group in worst[:TOP]:
         rows.append([shown_name(name), *(_number(column(name, group)) for column in columns.values())])
-    return Table(f"{title}, by weighted tardiness", rows, max(0, len(worst) - top))
+    return Table(f"{title}, by weighted tardiness", rows, max(0, len(worst) - TOP))
 
 
 def _text(table: Table) -> str:
@@ -192,8 +185,10 @@ def _share(shares: Values) -> str:
         if shares["default_from"] == "given"
         else f"{_number(shares['total'])} {shares['total_from']} / users"
     )
-    unit = " KiB" if shares["unit"] == "KiB" else ""
-    return f"{_number(shares['default'])}{unit} ({how})"
+    share = f"{shares['default']:.6g}" if 0 < shares["default"] < 1 else _number(shares["default"])
+    if shares["unit"] == "KiB":
+        return f"{share} KiB ({how}; GB is GiB, 1,048,576 KiB)"
+    return f"{share} ({how})"
 
 
 def _number(value: Any) -> str:

@@ -26,6 +26,7 @@ from jobfeatures.analysis.schedule.shares import RESOURCES, STEPS, Shares, make_
 from jobfeatures.analysis.schedule.spooled import Spooled
 
 HAND_JOBS: Final = 2**20
+INTERVALS: Final = 100  # of use and queue over time
 
 
 class Use(NamedTuple):
@@ -118,7 +119,7 @@ class Whole:
         self.user_count = len(spooled.shown_users)
         self.shares = tuple(map(self._settle, options.resources))
         self.first_secs, self.last_secs = spooled.first, spooled.last
-        self.edges = make_edges(self.first_secs, self.last_secs, options.intervals)
+        self.edges = make_edges(self.first_secs, self.last_secs, INTERVALS)
         self._found = found = Found(by)
         self.users, self.violated, self.weighted_by_user = found.users, found.violated, found.weighted_by_user
 
@@ -177,7 +178,7 @@ class Whole:
                 goes_on = True
                 yield hand, len(found.users) - len(hand.chosen.users)
                 del hand  # else two are in memory at once
-            elif left is not None and not options.recompute:  # lay them before the user's later ones
+            elif left is not None:  # lay them before the user's later ones
                 evaluate(log, replace(options, filters=()), self.shares, None, left)
             del log
             was_cut = is_cut

@@ -85,7 +85,9 @@ def choose_pool(log: ScheduleLog, pieces: Iterable[ScheduleLog], store: Store) -
         raise _nothing(log, {})
     most = int(peak_of(runs))
     if not most:
-        raise ScheduleError(f"{log.name}: does not say how many processors there are: use --processors")
+        raise ScheduleError(
+            f"{log.name}: does not say how many processors there are: use jobfeatures simulate --processors"
+        )
     return one_pool(most)
 
 
@@ -308,7 +310,7 @@ def _too_late(log: ScheduleLog) -> ScheduleError:
 def _weights(workload: Workload, rules: ShareRules) -> list[int]:
     """Return the factors of users' usage, integers that replace a division by the share."""
     found = make_shares(CPU, rules, total=0, total_from="", all_users=1, groups_of=workload.groups)
-    shares = [found.default, *map(found.of, workload.users)]  # first: jobs of unknown users
+    shares = [int(each) for each in (found.default, *map(found.of, workload.users))]  # first: unknown users
     common = lcm(*shares)
     return [common // share for share in shares]
 

@@ -47,12 +47,20 @@ SYSTEM = System(
     has_groups=False,
     has_processes=True,
     shepherd="sge_shepherd",
+    daemon="sge_execd",
     command="gridengine.qstat",
     variables=("SGE_ROOT", "SGE_CELL", "SGE_QMASTER_PORT", "SGE_EXECD_PORT", "SGE_CLUSTER_NAME"),
     log_kinds={
         "gridengine": LogKind(
-            "Grid Engine's accounting file", reader="jobfeatures.batch.gridengine.accounting"
-        )
+            "Grid Engine's accounting file",
+            reader="jobfeatures.batch.gridengine.accounting",
+            is_by_line=True,
+        ),
+        "qacct": LogKind(
+            "what qacct -j of Grid Engine prints",
+            reader="jobfeatures.batch.gridengine.qacct",
+            is_zoned=True,
+        ),
     },
     key_sources=KEY_SOURCES,
 )

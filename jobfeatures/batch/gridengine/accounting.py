@@ -12,8 +12,9 @@ tasks are accounted for separately have several lines.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from typing import TypeVar
 
 from jobfeatures.batch.gridengine.basics import (
     NAME,
@@ -24,6 +25,7 @@ from jobfeatures.batch.gridengine.basics import (
     parse_limit_bytes,
     parse_limit_secs,
 )
+from jobfeatures.batch.gridengine.colonlines import MAX_LINE_CHARACTERS, parse_line
 from jobfeatures.batch.gridengine.record import account_of, scale_epoch
 from jobfeatures.errors import ParseError, Rejected, matched
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes, Number
@@ -32,17 +34,7 @@ from jobfeatures.records.jsontext import parse_object
 from jobfeatures.records.model import JobState, Limit, multiplied
 from jobfeatures.records.quantities import parse_count
 
-FIELDS = (
-    *("qname", "hostname", "group", "owner", "job_name", "job_number", "account", "priority"),
-    *("submission_time", "start_time", "end_time", "failed", "exit_status", "ru_wallclock", "ru_utime"),
-    *("ru_stime", "ru_maxrss", "ru_ixrss", "ru_ismrss", "ru_idrss", "ru_isrss", "ru_minflt", "ru_majflt"),
-    *("ru_nswap", "ru_inblock", "ru_oublock", "ru_msgsnd", "ru_msgrcv", "ru_nsignals", "ru_nvcsw"),
-    *("ru_nivcsw", "project", "department", "granted_pe", "slots", "task_number", "cpu", "mem", "io"),
-    *("category", "iow", "pe_taskid", "maxvmem", "arid", "ar_sub_time"),
-)
-MORE_FIELDS = ("job_class", "qdel_info", "maxrss")  # added by Univa Grid Engine, after the others
-LEAST_FIELDS = FIELDS.index("category") + 1  # older versions write no more than these
-MAX_LINE_CHARACTERS = 65536
+T = TypeVar("T")
 
 RESCHEDULED = frozenset({24, 25})  # "migrating", "rescheduling": the job starts again
 LOST_HOST = frozenset({19, 21})  # the shepherd or the execution daemon lost track of the job
@@ -55,7 +47,6 @@ _LIMITS = frozenset({"h_rt", "s_rt", "h_cpu", "h_rss", "h_vmem"})
 NEEDED = frozenset(
     {"job_number", "task_number", "pe_taskid", "submission_time", "start_time", "end_time", "failed", "slots"}
 )
-_COLUMNS = {name: place for place, name in enumerate((*FIELDS, *MORE_FIELDS))}
 _START = re.compile(r"(?:[^:\n]*:){5}[1-9][0-9]{0,9}:[^:\n]*:[^:\n]*:[0-9]+:[0-9]+:[0-9]+:[0-9]+:[0-9]+:")
 
 
@@ -76,29 +67,33 @@ def read_records(lines: Iterable[str], *, source: str, notes: Notes) -> Iterator
     `restarts` counts the job's earlier runs that appear earlier in the lines.
     A task of a parallel job (``pe_taskid``) is a step.
     """
+    told = (
+        (number, line)
+        for number, line in enumerate(lines, 1)
+        if not line.startswith("#") and len(line.strip()) > 1  # qacct(1) skips these as well
+    )
+    return make_records(told, _parse, source=source, notes=notes)
+
+
+def _parse(line: str) -> Mapping[str, str]:
+    return _parse_json(line) if line.startswith("{") else parse_line(line)
+
+
+def make_records(
+    told: Iterable[tuple[int, T]], parse: Callable[[T], Mapping[str, str]], *, source: str, notes: Notes
+) -> Iterator[JobRecord | Rejected]:
+    """Yield the record of what is told at each line; `parse` returns its values by accounting(5)'s names."""
     reruns: dict[str, int] = {}
-    for number, line in enumerate(lines, 1):
-        if line.startswith("#") or len(line.strip()) < 2:  # qacct(1) skips these as well
-            continue
+    for number, each in told:
         try:
-            values = Asked[str](_parse_json(line) if line.startswith("{") else _parse_line(line))
-            values.update(_parse_requests(values.get("category", "")))
+            values = Asked[str](parse(each))
+            values.update(parse_requests(values.get("category", "")))
             record = without_unreadable(partial(make_record, values, reruns), values, NEEDED, notes)
         except ParseError as error:
             yield Rejected.from_error(error.at(source, number))
             continue
         count_not_taken(notes, values)
         yield record
-
-
-def _parse_line(line: str) -> Mapping[str, str]:
-    """Split a line into its fields. Only the last fields may contain a colon."""
-    if len(line) > MAX_LINE_CHARACTERS:
-        raise ParseError("line is too long", text=line)
-    fields = line.rstrip("\n").split(":")
-    if len(fields) < LEAST_FIELDS:
-        raise ParseError(f"{len(fields)} fields, not {len(FIELDS)}", text=line)
-    return dict(zip(_COLUMNS, fields, strict=False))
 
 
 def _parse_json(line: str) -> Mapping[str, str]:
@@ -206,7 +201,7 @@ def compute_state(
     return JobState.COMPLETED if failed == 0 and status == 0 else JobState.FAILED
 
 
-def _parse_requests(category: str) -> dict[str, str]:
+def parse_requests(category: str) -> dict[str, str]:
     """Return what the job requested of the limits that records hold, named such as ``-l h_rt``."""
     asked = (
         part.partition("=")[::2] for match in _REQUESTS.finditer(category) for part in match[1].split(",")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from datetime import UTC
 from itertools import chain, islice
 
 from jobfeatures.batch.gridengine import SYSTEM
@@ -35,7 +36,7 @@ class GridEngineCluster:
     def __init__(self, config: Config, clock: Clock, timeout_secs: float) -> None:
         """`timeout_secs` applies to each query; without an accounting file there is no accounting."""
         self._clock = clock
-        self._programs = Programs(SYSTEM, config, timeout_secs)
+        self._programs = Programs(SYSTEM, config, timeout_secs, environment={"TZ": "UTC0"})
         self._accounting_file = config.gridengine_accounting_file or _default_accounting_file()
 
     def poll_queue(self) -> JobTable:
@@ -43,7 +44,7 @@ class GridEngineCluster:
         taken_at_secs = self._clock.now_secs()
         data = self._ask("qstat", *QUEUE_QUESTION)
         with failing_source(QUEUE_SOURCE, ParseError):
-            table = parse_queue(data, taken_at_secs=taken_at_secs)
+            table = parse_queue(data, taken_at_secs=taken_at_secs, tz=UTC)
         return replace(table, jobs=self._with_outcomes(table.jobs))
 
     def _with_outcomes(self, jobs: Mapping[JobKey, Job]) -> Mapping[JobKey, Job]:

@@ -46,6 +46,9 @@ KEY_SOURCES = {
     "cpu_limit_secs": "the wall limit * allocated_cpu",
     "max_rss_bytes": "MemoryProvisioned (job ad), else Memory (machine ad), MiB",
     "scratch_limit_bytes": "DiskProvisioned (job ad), else Disk (machine ad), KiB",
+    "shutdowntime_job": "the end of RetirementTimeRemaining, of a vacating slot EnteredCurrentActivity +"
+    " grace_secs_job (condor_status -direct)",
+    "grace_secs_job": "MachineMaxVacateTime (machine ad), or JobMaxVacateTime (job ad) if that is less",
 }
 
 SYSTEM = System(
@@ -53,7 +56,9 @@ SYSTEM = System(
     room=__name__,
     job_variable="_CONDOR_JOB_AD",
     is_plain=False,
+    tells_suspension=False,
     shepherd="condor_starter",
+    daemon="condor_startd",
     command="htcondor.condor_status",
     variables=("CONDOR_CONFIG",),
     log_kinds={

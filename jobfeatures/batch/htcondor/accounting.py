@@ -9,19 +9,20 @@ CompletionDate = 1795246000``; ``condor_history`` prints this with ``-long``, an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
 from jobfeatures.batch.basics import Note
 from jobfeatures.batch.htcondor.evaluate import find_evaluator
 from jobfeatures.batch.htcondor.fields import KIB, MIB, NAME, Evaluate, Fields, required_job_id
 from jobfeatures.batch.htcondor.jobad import (
-    PARALLEL_UNIVERSE,
     SITE_LIMITS,
     common_fields,
     end_of,
     host_of,
+    machine_secs_of,
     restarts_of,
+    slots_of,
     state_of,
     wall_limit,
 )
@@ -38,12 +39,20 @@ HISTORY_ATTRIBUTES = (
     *("ClusterId", "ProcId", "GlobalJobId", "JobStatus", "JobUniverse", "Owner", "AcctGroup"),
     *("AccountingGroup", "Cmd", "JobBatchName", "JobPrio", "QDate", "JobStartDate", "JobCurrentStartDate"),
     "CompletionDate",
-    *("EnteredCurrentStatus", "ExitBySignal", "ExitCode", "ExitSignal", "RemoteHost", "LastRemoteHost"),
+    *("EnteredCurrentStatus", "ExitBySignal", "ExitCode", "ExitSignal", "JobSuccessExitCode"),
+    *("RemoteHost", "LastRemoteHost"),
     *("MaxHosts", "RequestCpus", "CpusProvisioned", "RequestMemory", "RequestGPUs", "GPUsProvisioned"),
     *("AllowedJobDuration", "AllowedExecuteDuration", "NumJobStarts", "TotalSubmitProcs"),
     "DAGManJobId",
-    *("CumulativeSuspensionTime", "RemoteUserCpu", "RemoteSysCpu", "ResidentSetSize", "ResidentSetSize_RAW"),
-    *("MemoryUsage", "RemoteWallClockTime"),
+    *(
+        "CumulativeSuspensionTime",
+        "TotalSuspensions",
+        "RemoteUserCpu",
+        "RemoteSysCpu",
+        "ResidentSetSize",
+        "ResidentSetSize_RAW",
+    ),
+    *("MemoryUsage", "RemoteWallClockTime", "LastRemoteWallClockTime", "LastJobStatus"),
 )
 # A job whose state or times cannot be read is rejected; any other value may be unknown.
 NEEDED = frozenset({"JobStatus", "QDate", "JobStartDate", "JobCurrentStartDate", "CompletionDate"})
@@ -76,13 +85,17 @@ def _record_or_fault(
     faults: list[Rejected] = []
     values = Asked[Value](reported.values)
     ad = ClassAd(values)
+    valueless: list[str] = []
     try:
-        record = parse_record(ad, source=source, note=faults.append, evaluate=evaluate)
+        record = parse_record(
+            ad, source=source, note=faults.append, evaluate=evaluate, without_value=valueless.append
+        )
     except ParseError as error:
         return Rejected.from_error(error)
     if (fault := count_unreadable(faults, NEEDED, notes)) is not None:
         return fault
     count_not_taken(notes, values)
+    notes.not_taken.update(f"{name}: expression without a value" for name in valueless)
     return record
 
 
@@ -98,23 +111,36 @@ def read_ads(lines: Iterable[str], *, source: str) -> Iterator[ClassAd | Rejecte
 
 
 def parse_record(
-    ad: ClassAd, *, source: str, note: Note = lambda _: None, evaluate: Evaluate | None = None
+    ad: ClassAd,
+    *,
+    source: str,
+    note: Note = lambda _: None,
+    evaluate: Evaluate | None = None,
+    without_value: Callable[[str], None] = lambda _: None,
 ) -> JobRecord:
     """Return the record of a job from its ad. Raises ParseError without a job id.
 
     Start, CPUs and CPU time of a job that ran several times are of its last run; a pending job has none.
+    `without_value` is called with the name of each attribute that is an expression without a value.
     """
     job_id = required_job_id(ad, source=source)
     job = Fields(ad, source=source, note=note, evaluate=evaluate)
     state = state_of(job)
     by_signal, starts = job.flag("ExitBySignal"), job.count("NumJobStarts")
     ended = state in {JobState.COMPLETED, JobState.FAILED}
-    nodes = job.count("MaxHosts") if job.integer("JobUniverse") == PARALLEL_UNIVERSE else 1
+    nodes = slots_of(job)
     user_secs, system_secs = job.seconds("RemoteUserCpu"), job.seconds("RemoteSysCpu")
     # When the last run began; JobStartDate is the start of the first.
     start = job.epoch("JobCurrentStartDate") or (job.epoch("JobStartDate") if starts == 1 else None)
     host = host_of(job.text("LastRemoteHost") or job.text("RemoteHost"))
-    run_secs = job.seconds("RemoteWallClockTime") if starts == 1 else None  # it adds up all runs
+    suspended = job.seconds("CumulativeSuspensionTime")  # of all runs
+    run_secs = machine_secs_of(job)
+    if not suspended and job.count(
+        "TotalSuspensions"
+    ):  # it is added when the job goes on: here a hold came first
+        suspended = run_secs = None
+    if run_secs is not None and suspended:
+        run_secs = run_secs - suspended if starts == 1 and suspended <= run_secs else None
     if state is JobState.PENDING:
         start = run_secs = user_secs = system_secs = None
         host = ()
@@ -122,7 +148,7 @@ def parse_record(
     def of_all(amount: int | None) -> int | None:
         return None if amount is None or nodes is None else amount * nodes
 
-    return JobRecord(
+    record = JobRecord(
         **common_fields(job),
         batch_system=NAME,
         job_id=job_id,
@@ -130,7 +156,7 @@ def parse_record(
         executable=job.text("Cmd"),
         start_secs=start,
         end_secs=end_of(job, state),
-        suspended_secs=job.seconds("CumulativeSuspensionTime"),
+        suspended_secs=suspended,
         restarts=restarts_of(job, state),
         exit_status=job.integer("ExitCode") if ended and not by_signal else None,
         exit_signal=job.integer("ExitSignal") if ended and by_signal else None,
@@ -150,6 +176,9 @@ def parse_record(
         used_memory_bytes=used_memory(job),
         workflow_id=None if (dag := job.count("DAGManJobId")) is None else str(dag),
     )
+    for name in sorted(job.without_value):
+        without_value(name)
+    return record
 
 
 def used_memory(job: Fields) -> int | None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
+from typing import NamedTuple
 
 from jobfeatures.batch.htcondor import SYSTEM
 from jobfeatures.batch.htcondor.accounting import HISTORY_ATTRIBUTES, HISTORY_SOURCE, parse_record
@@ -18,13 +21,16 @@ from jobfeatures.batch.htcondor.jobad import (
     parse_site_limits,
 )
 from jobfeatures.batch.htcondor.machine import STATUS_ATTRIBUTES, STATUS_SOURCE, parse_status
+from jobfeatures.batch.htcondor.schedds import SCHEDD_ATTRIBUTES, LastAnswers, parse_failed, parse_schedds
 from jobfeatures.batch.programs import Programs
 from jobfeatures.config import Config
 from jobfeatures.errors import ParseError, Rejected, SourceError, failing_source, parse_each
+from jobfeatures.formats.classad.ad import ClassAd
 from jobfeatures.formats.classad.jsonform import parse_json_ads
 from jobfeatures.joblogs.loggedjob import Accounting, JobRecord
 from jobfeatures.records.model import Cluster, JobTable
 from jobfeatures.system.clock import Clock
+from jobfeatures.system.command import checked
 
 MAX_HISTORY = 100_000  # jobs per query
 
@@ -39,51 +45,121 @@ class CondorPool:
         self._clock = clock
         self._programs = Programs(SYSTEM, config, timeout_secs)
         self._site_limits = parse_site_limits(config.htcondor_wall_limit_attributes)
+        self._last = LastAnswers()
+        self._history = _History()
 
     def poll_queue(self) -> JobTable:
-        """Return the jobs of all schedds; ended ones stay until their schedd moves them to its history."""
+        """Return the jobs of all schedds; ended ones stay until their schedd moves them to its history.
+
+        Of a schedd that does not answer it has the jobs of its last answer, and is incomplete.
+        """
         taken_at_secs = self._clock.now_secs()
-        text = self._ask_queue((*QUEUE_ATTRIBUTES, *self._site_limits))
+        text, failed = self._ask_queue((*QUEUE_ATTRIBUTES, *self._site_limits))
         with failing_source(QUEUE_SOURCE, ParseError):
-            return parse_queue(
+            table = parse_queue(
                 text, taken_at_secs=taken_at_secs, site_limits=self._site_limits, evaluate=find_evaluator()
             )
+        return self._last.complete(table, failed, self._ask_schedds)
 
     def poll_cluster(self) -> Cluster:
         """Return the machines. HTCondor has no partitions."""
         taken_at_secs = self._clock.now_secs()
-        text = self._programs.ask("condor_status", "-json", "-attributes", ",".join(STATUS_ATTRIBUTES))
+        text, said = self._programs.hear("condor_status", "-json", "-attributes", ",".join(STATUS_ATTRIBUTES))
         with failing_source(STATUS_SOURCE, ParseError):
             cluster = parse_status(text, taken_at_secs=taken_at_secs)
         if not cluster.nodes:
             raise SourceError(f"{self._programs.path('condor_status')}: no machines in the answer")
-        return cluster
+        return replace(cluster, rejected=(*cluster.rejected, *said))
 
     def poll_accounting(self, since_secs: float) -> Accounting:
         """Return the jobs in the queue, and the local schedd's jobs completed since `since_secs` (epoch)."""
         taken_at_secs = self._clock.now_secs()
         rejected: list[Rejected] = []
         attributes = (*HISTORY_ATTRIBUTES, *self._site_limits)
-        ended = self._programs.ask(
-            *("condor_history", "-json", "-attributes", ",".join(attributes)),
-            *("-completedsince", str(max(0, math.floor(since_secs) - 1)), "-limit", str(MAX_HISTORY)),
+        history = self._ask_history(since_secs, attributes, rejected)
+        queued, failed = self._ask_queue(attributes)
+        rejected += (Rejected(QUEUE_SOURCE, f"no answer of {each}", text=why) for each, why in failed.items())
+        ads = _parse_ads(queued, QUEUE_SOURCE)
+        records = {each.job_id: each for each in _parse_all(ads, QUEUE_SOURCE, rejected)}
+        self._history = history
+        return Accounting(
+            NAME, tuple({**records, **history.records}.values()), taken_at_secs, tuple(rejected)
         )
-        queued = self._ask_queue(attributes)
-        records = {each.job_id: each for each in _parse_records(queued, QUEUE_SOURCE, rejected)}
-        records |= {each.job_id: each for each in _parse_records(ended, HISTORY_SOURCE, rejected)}
-        return Accounting(NAME, tuple(records.values()), taken_at_secs, tuple(rejected))
 
-    def _ask_queue(self, attributes: Collection[str]) -> str:
-        return self._programs.ask(
+    def _ask_history(
+        self, since_secs: float, attributes: Collection[str], rejected: list[Rejected]
+    ) -> _History:
+        """Return what is known of ended jobs after reading the history down to where it was read before.
+
+        Its order is that in which jobs left the queue, where a job may stay after its end:
+        ``-completedsince`` stops at the first that ended earlier, and passes over those below it.
+        """
+        known = self._history if since_secs >= self._history.since_secs else _History()
+        newest = known.newest or self._ask_newest()
+        since = max(0, math.floor(since_secs) - 1)
+        some = ("-constraint", f"CompletionDate >= {since} || EnteredCurrentStatus >= {since}")
+        text, said = self._programs.hear(
+            *("condor_history", "-json", "-attributes", ",".join(attributes), "-limit", str(MAX_HISTORY)),
+            *(("-since", known.newest) if known.newest else some),
+        )
+        rejected += said
+        ads = _parse_ads(text, HISTORY_SOURCE)
+        if len(ads) >= MAX_HISTORY:
+            rejected.append(Rejected(HISTORY_SOURCE, f"more than {MAX_HISTORY} jobs: others are not read"))
+        if known.newest and ads:
+            newest = _number_of(ads[0])
+        ended = {each.job_id: each for each in _parse_all(ads, HISTORY_SOURCE, rejected)}
+        late = {name: each for name, each in known.records.items() if (each.end_secs or 0) >= since}
+        return _History(newest, since_secs, {**late, **ended})
+
+    def _ask_newest(self) -> str | None:
+        """Return the number of the job that left the queue last, None if none has."""
+        text = self._programs.ask("condor_history", "-json", "-attributes", "ClusterId,ProcId", "-limit", "1")
+        return next(map(_number_of, _parse_ads(text, HISTORY_SOURCE)), None)
+
+    def _ask_queue(self, attributes: Collection[str]) -> tuple[str, Mapping[str, str]]:
+        """Return the jobs of the schedds that answer, and what was said of the others, by address."""
+        output = self._programs.run(
             "condor_q", "-global", "-allusers", "-json", "-attributes", ",".join(attributes)
         )
+        failed = parse_failed(output.stderr.decode("utf-8", "replace"))
+        if not failed:
+            checked(self._programs.path("condor_q"), output)
+        return output.stdout.decode("utf-8", "replace"), failed
+
+    def _ask_schedds(self) -> Mapping[str, str]:
+        """Return the names of the schedds in the collector by address; none where it does not answer."""
+        try:
+            return parse_schedds(
+                self._programs.ask(
+                    "condor_status", "-schedd", "-json", "-attributes", ",".join(SCHEDD_ATTRIBUTES)
+                )
+            )
+        except (SourceError, ParseError):
+            return {}
 
 
-def _parse_records(text: str, source: str, rejected: list[Rejected]) -> Iterator[JobRecord]:
-    parse = partial(parse_record, source=source, note=rejected.append, evaluate=find_evaluator())
+class _History(NamedTuple):
+    """How far the history was read: the last job that had left the queue, the ended jobs since then."""
+
+    newest: str | None = None  # ClusterId.ProcId
+    since_secs: float = math.inf
+    records: Mapping[str, JobRecord] = MappingProxyType({})
+
+
+def _number_of(ad: ClassAd) -> str | None:
+    cluster, proc = ad.integer("ClusterId"), ad.integer("ProcId")
+    return None if cluster is None or proc is None else f"{cluster}.{proc}"
+
+
+def _parse_ads(text: str, source: str) -> list[ClassAd]:
     with failing_source(source, ParseError):
-        ads = parse_json_ads("" if text.strip() == EMPTY else text, source=source)
-    yield from parse_each(parse, ads, rejected)
+        return parse_json_ads("" if text.strip() == EMPTY else text, source=source)
+
+
+def _parse_all(ads: Iterable[ClassAd], source: str, rejected: list[Rejected]) -> Iterator[JobRecord]:
+    parse = partial(parse_record, source=source, note=rejected.append, evaluate=find_evaluator())
+    return parse_each(parse, ads, rejected)
 
 
 make_cluster_source = CondorPool

@@ -28,7 +28,8 @@ _WANTED = "jobfeatures_wanted"
 _NAMES = re.compile(
     r'"(?:[^"\\]|\\.)*"'  # a string
     r"|(?P<of>[A-Za-z_]\w*\.)?(?P<name>[A-Za-z_]\w*)(?P<call>\s*\()?"
-    r"|(?P<refused>[\['\"]|/[/*])",  # ads, quoted names, comments; the latter two could hide the others
+    # ads, quoted names, comments, which could hide others; integers that may overflow: the library gives 0
+    r"|(?P<refused>[\['\"]|/[/*]|[0-9]{19,})",
     re.ASCII,
 )
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any
 
-from jobfeatures.batch.basics import Note
+from jobfeatures.batch.basics import MAX_EPOCH_SECS, Note
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.formats.classad.ad import ClassAd, Expression, Special, Value
+from jobfeatures.formats.classad.ad import MAX_INTEGER, ClassAd, Expression, Special, Value
 
 NAME = "htcondor"
 KIB = 1024
@@ -18,6 +19,8 @@ _NUMBER = r"[1-9][0-9]{0,18}\.(?:0|[1-9][0-9]{0,18})"
 _ID = re.compile(rf"{_NUMBER}(?:@[^#\s]{{1,255}})?\Z")
 # Source: HTCondor manual, "Job ClassAd Attributes": schedd's name, ClusterId.ProcId and QDate.
 _GLOBAL = re.compile(rf"(?P<schedd>[^#\s]{{1,255}})#(?P<number>{_NUMBER})#[0-9]+\Z")
+# Of numbers, as macros such as $(HOUR) make them: ``10 * 60`` is a default of HTCondor's own.
+_PRODUCT = re.compile(r"[\s(]*[0-9]{1,9}[\s)]*(?:\*[\s(]*[0-9]{1,9}[\s)]*){1,8}", re.ASCII)
 
 Evaluate = Callable[[Expression, ClassAd], Value]
 
@@ -25,7 +28,7 @@ Evaluate = Callable[[Expression, ClassAd], Value]
 class Fields:
     """Reads one ad. An attribute without a value is None; so is a malformed one, which goes to `note`.
 
-    Expressions have no value without `evaluate`.
+    Without `evaluate` expressions have no value, but for products of numbers; `without_value` names those.
     """
 
     def __init__(
@@ -35,13 +38,21 @@ class Fields:
         self._source = source
         self._note = note
         self._evaluate = evaluate
+        self.without_value: set[str] = set()
 
     def _value(self, name: str, is_valid: Callable[[Any], bool], reason: str) -> Any:
         """Return a value; report an invalid one with `reason`, and return None."""
-        value = self.ad.value(name)
-        if isinstance(value, Expression) and self._evaluate is not None:
+        value = written = self.ad.value(name)
+        if isinstance(value, Expression) and _PRODUCT.fullmatch(value.text):
+            product = math.prod(map(int, re.findall("[0-9]+", value.text)))
+            value = product if product <= MAX_INTEGER else Special.ERROR
+        elif isinstance(value, Expression) and self._evaluate is not None:
             value = self._evaluate(value, self.ad)
+        if value is Special.TOO_LONG:
+            self._note(Rejected(self._source, "too long", field=name, text="a long value"))
         if isinstance(value, Special | Expression):
+            if isinstance(written, Expression) or value is Special.ERROR:
+                self.without_value.add(name)
             return None
         if is_valid(value):
             return value
@@ -67,7 +78,11 @@ class Fields:
 
     def epoch(self, name: str) -> int | None:
         """Return a time (epoch); None for 0, a future event."""
-        return self.count(name) or None
+        value = self.count(name) or None
+        if value is not None and value >= MAX_EPOCH_SECS:
+            self._note(Rejected(self._source, "not a time", field=name, text=str(value)))
+            return None
+        return value
 
     def seconds(self, name: str) -> int | float | None:
         """Return a duration in seconds, with its fraction."""
@@ -101,8 +116,14 @@ def parse_job_id(ad: ClassAd) -> str | None:
     if cluster is None or proc is None or cluster <= 0 or proc < 0:
         return None
     number = f"{cluster}.{proc}"
+    global_id = parse_global_id(ad)
+    return global_id if global_id is not None and global_id.startswith(f"{number}@") else number
+
+
+def parse_global_id(ad: ClassAd) -> str | None:
+    """Return ``ClusterId.ProcId@schedd`` by GlobalJobId, which is in the ads of a job and of its slot."""
     found = _GLOBAL.match(ad.text("GlobalJobId") or "")
-    return f"{number}@{found['schedd']}" if found and found["number"] == number else number
+    return found and f"{found['number']}@{found['schedd']}"
 
 
 def required_job_id(ad: ClassAd, *, source: str, field: str = "ClusterId") -> str:

@@ -4,18 +4,27 @@ A control group of HTCondor names a slot. The slot's condor_starter keeps the jo
 below EXECUTE, PID being its own process id. Users can forge environments and the content of their scratch
 directory, but neither EXECUTE nor the ancestry of their processes. So the ad is found from a process of the
 slot by its ancestor that has a ``dir_PID``, see `jobfeatures.batch.htcondor.scratch`. An ad that the user
-could have written is not trusted: it cannot claim a job id that another slot has.
+could have written is not trusted: it cannot claim a job id that another slot has, unless both are that user's
+and of the parallel universe, whose jobs have a slot for each of their nodes.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from jobfeatures.batch.htcondor.fields import is_ad_of_slot, parse_job_id
-from jobfeatures.batch.htcondor.scratch import STARTER_COMMAND, find_owner, list_scratch, read_ads
+from jobfeatures.batch.htcondor.jobad import PARALLEL_UNIVERSE
+from jobfeatures.batch.htcondor.scratch import (
+    STARTER_COMMAND,
+    find_execute,
+    find_job_uid,
+    find_owner,
+    list_scratch,
+    read_ads,
+)
 from jobfeatures.batch.processes import MAX_ASKED, Answer, Failures, Process, UnnumberedGroups
 from jobfeatures.errors import ParseError
 
@@ -27,6 +36,7 @@ class _Answer(Answer):
     """The job of one slot, and the starter that it comes from."""
 
     starter: tuple[int, int] | None = None  # pid, start time
+    shared_by: int | None = None  # the user of a parallel job, which may have several slots here
 
 
 class SlotResolver:
@@ -52,20 +62,28 @@ class SlotResolver:
         due = [slot for slot, members in slots.items() if self._is_due(slot, members, processes)]
         tried = self._failures.tried
         scratch = (tried("htcondor_execute", list_scratch, self._execute) if due else None) or {}
-        # None: other users may write to EXECUTE, and create any ``dir_PID``.
-        owner = tried("htcondor_execute", find_owner, self._execute) if scratch else None
-        for slot in due if owner is not None else ():
-            starter = _find_starter(slots[slot], processes, groups.in_groups, scratch)
-            if starter is not None:
-                self._ask(slot, starter, owner or 0)
-        taken: dict[str, str] = {}
+        for slot in due:
+            for starter in _find_starters(slots[slot], processes, groups.in_groups):
+                execute = self._execute if starter.pid in scratch else self._find_execute(starter.pid)
+                # None: other users may write to EXECUTE, and create any ``dir_PID``.
+                owner = tried("htcondor_execute", find_owner, execute) if execute else None
+                if execute and owner is not None:
+                    self._ask(slot, starter, execute, owner)
+                    break
+        taken: dict[str, _Answer] = {}
         numbers: dict[str, str] = {}
         # An empty group may outlive its job, which may run in another slot now.
         order = sorted(self._answers.items(), key=lambda each: (not slots[each[0]], not each[1].proven))
         for slot, answer in order:
-            if answer.job_id is not None and taken.setdefault(answer.job_id, slot) == slot:
+            if answer.job_id is None:
+                continue
+            first = taken.setdefault(answer.job_id, answer)
+            if first is answer or first.shared_by == answer.shared_by is not None:
                 numbers[slot] = answer.job_id
         return numbers
+
+    def _find_execute(self, pid: int) -> str | None:
+        return self._failures.tried("htcondor_execute", find_execute, self._procfs, pid)
 
     def _is_due(self, slot: str, members: Sequence[Process], processes: Mapping[int, Process]) -> bool:
         answer = self._answers.setdefault(slot, _Answer())
@@ -77,13 +95,14 @@ class SlotResolver:
             self._answers[slot] = answer = _Answer()
         return bool(members) and answer.is_due(self._look)
 
-    def _ask(self, slot: str, starter: Process, owner: int) -> None:
-        path = f"{self._execute}/dir_{starter.pid}"
+    def _ask(self, slot: str, starter: Process, execute: str, owner: int) -> None:
+        path = f"{execute}/dir_{starter.pid}"
         trusted = {0, owner}
         try:
             if os.stat(f"{self._procfs}/{starter.pid}").st_uid not in trusted:
                 return
             ads = read_ads(path, trusted)
+            uid = find_job_uid(path, self._procfs, starter.pid, trusted)
         except (OSError, ParseError) as error:
             self._failures.add("htcondor_ad", error)
             return
@@ -95,25 +114,24 @@ class SlotResolver:
         answer.job_id = job_id
         answer.starter = (starter.pid, starter.start_ticks)
         answer.proven = ads.is_proven
+        answer.shared_by = uid if ads.job.integer("JobUniverse") == PARALLEL_UNIVERSE else None
 
 
-def _find_starter(
-    members: Sequence[Process],
-    processes: Mapping[int, Process],
-    in_groups: Collection[int],
-    scratch: Mapping[int, str],
-) -> Process | None:
-    """Return the nearest ancestor of a slot's processes that is a starter with a scratch directory."""
+def _find_starters(
+    members: Sequence[Process], processes: Mapping[int, Process], in_groups: Collection[int]
+) -> Iterator[Process]:
+    """Yield the ancestors of a slot's processes, the nearest first, that seem to be starters."""
+    found: set[int] = set()
     for member in sorted(members, key=lambda each: each.pid)[:MAX_ASKED]:
         process: Process | None = member
         for _ in range(MAX_ANCESTORS):
             if process is None:
                 break
-            is_outside = process.pid in scratch and process.pid not in in_groups
+            is_outside = process.pid not in in_groups and process.pid not in found
             if process.command == STARTER_COMMAND and is_outside:
-                return process
+                found.add(process.pid)
+                yield process
             process = processes.get(process.ppid)
-    return None
 
 
 make_group_names = SlotResolver

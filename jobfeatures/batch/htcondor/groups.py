@@ -8,24 +8,20 @@ No path names a job.
 
 from __future__ import annotations
 
-import re
-
-from jobfeatures.batch.groups import BatchHierarchy
+from jobfeatures.batch.groups import BatchHierarchy, make_layout
 
 # The slot is a name as slot1_1 or backfill2 after a "_", up to the end of the path's component.
-_SLOT = re.compile(
-    r"(?:/system\.slice(?:/[^/]{0,255}condor[^/]{0,255}\.service)?)?"
-    r"/htcondor/condor(?:_[^/@]{1,255})?"
-    r"_(?P<slot>[A-Za-z]{1,64}[0-9]{1,9}(?:_[0-9]{1,9})?(?:@[^/]{1,255})?)(?:/|\Z)",
-    re.ASCII,
+_GROUP = r"condor(?:_[^/@]{1,255})?_(?P<slot>[A-Za-z]{1,64}[0-9]{1,9}(?:_[0-9]{1,9})?"
+_HOST = r"@[^/]{1,255}"
+_SLOT = make_layout(
+    rf"/{_GROUP}(?:{_HOST})?)(?:/|\Z)",
+    ("condor_*",),
+    parents=r"(?:/system\.slice(?:/[^/]{0,255}condor[^/]{0,255}\.service)?)?/htcondor",
+    ordinary=(("htcondor",), ("system.slice", "htcondor"), ("system.slice", "*condor*.service", "htcondor")),
+    mark=rf"{_GROUP}{_HOST})",
+    strict=rf"/{_GROUP}{_HOST})(?:/|\Z)",
 )
 
 HIERARCHY = BatchHierarchy(
-    "htcondor",
-    (_SLOT,),
-    (
-        ("htcondor", "condor_*"),
-        ("system.slice", "htcondor", "condor_*"),
-        ("system.slice", "*condor*.service", "htcondor", "condor_*"),
-    ),
+    "htcondor", (_SLOT,), daemons=dict.fromkeys(("condor_master", "condor_startd", "condor_starter"), "")
 )

@@ -9,16 +9,17 @@ absent, undefined, or an expression without a value.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from jobfeatures.batch.basics import Note
 from jobfeatures.batch.htcondor.fields import KIB, MIB, NAME, Evaluate, Fields, required_job_id, schedd_of
 from jobfeatures.errors import Rejected, parse_each
-from jobfeatures.formats.classad.ad import ClassAd
+from jobfeatures.formats.classad.ad import ClassAd, Special
 from jobfeatures.formats.classad.jsonform import parse_json_ads
-from jobfeatures.records.model import Job, JobKey, JobState, JobTable, Limits, multiplied
+from jobfeatures.records.model import Job, JobKey, JobState, JobTable, Limit, Limits, multiplied
 
 # https://htcondor.readthedocs.io/en/latest/classad-attributes/job-classad-attributes.html, JobStatus.
 # 5 is held: it may run once it is released. 6 is transferring output.
@@ -36,6 +37,8 @@ STATES: Final = MappingProxyType(
 IDLE: Final = 1
 HELD: Final = 5
 PARALLEL_UNIVERSE: Final = 11
+# Scheduler (such as DAGMan) and local universe: the schedd runs the job. Grid: another system does.
+WITHOUT_SLOT: Final = frozenset({7, 9, 12})
 LIMIT_ATTRIBUTES: Final = ("AllowedJobDuration", "AllowedExecuteDuration")
 SITE_LIMITS: Final = ("BatchRuntime", "MaxRuntime")  # by HTCondor-CE, and by some sites
 GPU_NAMES: Final = ("GPU-", "MIG-")  # CUDA0 is no use: CUDA's order is not the driver's
@@ -44,11 +47,42 @@ EMPTY = "All queues are empty"
 QUEUE_ATTRIBUTES = (
     *("ClusterId", "ProcId", "GlobalJobId", "JobStatus", "JobUniverse", "Owner", "AcctGroup"),
     *("AccountingGroup", "JobBatchName", "JobPrio", "QDate", "JobCurrentStartDate", "CompletionDate"),
-    *("EnteredCurrentStatus", "ExitBySignal", "ExitCode", "RemoteHost", "LastRemoteHost", "MaxHosts"),
+    *("EnteredCurrentStatus", "ExitBySignal", "ExitCode", "JobSuccessExitCode"),
+    *("RemoteHost", "LastRemoteHost", "MaxHosts"),
     *("RequestCpus", "CpusProvisioned", "RequestMemory", "MemoryProvisioned", "RequestDisk"),
     *("DiskProvisioned", "RequestGPUs", "GPUsProvisioned", "AllowedJobDuration", "AllowedExecuteDuration"),
     *("NumJobStarts", "TotalSubmitProcs"),
 )
+
+
+class VacateTime(NamedTuple):
+    """The seconds from the signal to end until the kill: what the machine gives, and what the job asks for.
+
+    Source: condor_submit(1), ``job_max_vacate_time``.
+    """
+
+    machine_secs: int | None = None
+    wanted_secs: int | None = None
+
+    @property
+    def least_secs(self) -> int | None:
+        """Return what the job has in any case."""
+        return self.after_retirement(0)
+
+    def after_retirement(self, left_secs: int) -> int | None:
+        """Return what it has where it gave up `left_secs` of its retirement for it."""
+        if self.machine_secs is None or self.wanted_secs is None:
+            return None
+        return min(self.wanted_secs, max(self.machine_secs, left_secs))
+
+
+def vacate_time(job: Fields, slot: Fields) -> VacateTime:
+    """Return what a job may take to end, by its ad and the ad of its slot."""
+    machine = slot.count("MachineMaxVacateTime")
+    for name in ("JobMaxVacateTime", "KillSigTimeout"):  # the latter from before 7.9
+        if job.ad.value(name) is not Special.UNDEFINED:
+            return VacateTime(machine, job.count(name))
+    return VacateTime(machine, machine)
 
 
 def job_from_ads(
@@ -90,9 +124,34 @@ def job_from_ads(
             scratch_bytes=_first(job.count("DiskProvisioned", KIB), slot.count("Disk", KIB)),
         ),
         restarts=job.count("NumJobStarts"),
+        grace_secs=vacate_time(job, slot).least_secs,
         gpus=gpus if all(name.startswith(GPU_NAMES) for name in gpus) else (),
         allocated_gpus=_first(job.count("GPUsProvisioned"), slot.count("GPUs"), len(gpus) or None),
     )
+
+
+def with_slot_of(job: Job, other: Job) -> Job:
+    """Return a job of the parallel universe with what another of its slots on this machine adds."""
+    limits, added = job.limits, other.limits
+    return replace(
+        job,
+        allocated_cpus=_sum(job.allocated_cpus, other.allocated_cpus),
+        allocated_gpus=_sum(job.allocated_gpus, other.allocated_gpus),
+        gpus=tuple(dict.fromkeys(job.gpus + other.gpus)),
+        limits=replace(
+            limits,
+            cpu_secs=_sum(limits.cpu_secs, added.cpu_secs),
+            memory_bytes=_sum(limits.memory_bytes, added.memory_bytes),
+            scratch_bytes=_sum(limits.scratch_bytes, added.scratch_bytes),
+        ),
+        deadline_secs=min(filter(None, (job.deadline_secs, other.deadline_secs)), default=None),
+        processes=job.processes | other.processes,
+        starters=job.starters | other.starters,
+    )
+
+
+def _sum(one: Limit, other: Limit) -> int | None:
+    return one + other if isinstance(one, int) and isinstance(other, int) else None
 
 
 def wall_limit(job: Fields, site_limits: Sequence[str]) -> int | None:
@@ -130,18 +189,43 @@ def common_fields(job: Fields) -> dict[str, Any]:
 
 
 def state_of(job: Fields) -> JobState:
-    """Return the state; FAILED for a completed job with a signal or a nonzero exit code."""
+    """Return the state; FAILED for a completed job with a signal or an exit code that is not its success."""
     state = STATES.get(job.integer("JobStatus") or 0, JobState.UNKNOWN)
-    if state is JobState.COMPLETED and (job.flag("ExitBySignal") or job.integer("ExitCode")):
-        return JobState.FAILED
-    return state
+    if state is not JobState.COMPLETED:
+        return state
+    code, success = job.integer("ExitCode"), job.integer("JobSuccessExitCode") or 0
+    return JobState.FAILED if job.flag("ExitBySignal") or code not in (None, success) else state
 
 
 def end_of(job: Fields, state: JobState) -> int | None:
-    """Return when a job ended; CompletionDate is 0 for a removed one."""
-    if state.is_finished:
-        return job.epoch("CompletionDate") or job.epoch("EnteredCurrentStatus")
-    return job.epoch("CompletionDate") if state is JobState.UNKNOWN else None
+    """Return when a job's last run ended, or when one was removed that never ran.
+
+    CompletionDate is 0 for a removed one. A job that was held or evicted before (LastJobStatus) had left its
+    machine then: its run ended after the time that it had the machine, where that is known.
+    """
+    if not state.is_finished:
+        return job.epoch("CompletionDate") if state is JobState.UNKNOWN else None
+    start = job.epoch("JobCurrentStartDate")
+    if state is JobState.CANCELLED and start is not None and job.integer("LastJobStatus") in {IDLE, HELD}:
+        held_secs = machine_secs_of(job)
+        return None if held_secs is None else start + round(held_secs)
+    return job.epoch("CompletionDate") or job.epoch("EnteredCurrentStatus")
+
+
+def machine_secs_of(job: Fields) -> int | float | None:
+    """Return for how long a job had a machine in its last run, with suspensions; None if not known."""
+    last = job.seconds("LastRemoteWallClockTime")
+    if last is None and job.count("NumJobStarts") == 1:
+        return job.seconds("RemoteWallClockTime")  # it adds up all runs
+    return last
+
+
+def slots_of(job: Fields) -> int | None:
+    """Return how many slots a job has or wants; None for one that takes none, and where it is unknown."""
+    universe = job.integer("JobUniverse")
+    if universe == PARALLEL_UNIVERSE:
+        return job.count("MaxHosts")
+    return None if universe in WITHOUT_SLOT else 1
 
 
 def restarts_of(job: Fields, state: JobState) -> int | None:
@@ -190,7 +274,8 @@ def parse_queued_job(
 ) -> Job:
     """Parse one job of the queue; raises ParseError without an id.
 
-    CPUs, memory, disk and GPUs are requested ones of a pending job, provisioned ones of any other.
+    CPUs, memory, disk and GPUs are requested ones of a pending job, provisioned ones of any other. A job
+    without a slot of the pool has no CPUs, GPUs and nodes.
     """
     job_id = required_job_id(ad, source=QUEUE_SOURCE)
     job = Fields(ad, source=f"{QUEUE_SOURCE} {job_id}", note=note, evaluate=evaluate)
@@ -201,7 +286,7 @@ def parse_queued_job(
         return job.count(requested, unit) if provisioned is None else provisioned
 
     cpus, gpus = amount("Cpus", "RequestCpus"), amount("GPUs", "RequestGPUs")
-    nodes = job.count("MaxHosts") if job.integer("JobUniverse") == PARALLEL_UNIVERSE else 1
+    nodes = slots_of(job)
     total_cpus = None if cpus is None or nodes is None else cpus * nodes
     wall = wall_limit(job, site_limits)
     return Job(

@@ -9,25 +9,45 @@ https://htcondor.readthedocs.io/en/latest/classad-attributes/machine-classad-att
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
 
 from jobfeatures.batch.basics import busy_state
-from jobfeatures.batch.htcondor.fields import MIB, NAME, Fields
+from jobfeatures.batch.htcondor.fields import MIB, NAME, Fields, parse_global_id
+from jobfeatures.batch.htcondor.jobad import VacateTime
 from jobfeatures.errors import Rejected
 from jobfeatures.features.machine import PER_CORE
-from jobfeatures.formats.classad.ad import ClassAd
+from jobfeatures.formats.classad.ad import ClassAd, Special
 from jobfeatures.formats.classad.jsonform import parse_json_ads
+from jobfeatures.records.combining import grouped, sum_all
 from jobfeatures.records.model import Cluster, ClusterNode, NodeNotice
 
 STATUS_SOURCE = "condor_status"
 STATUS_ATTRIBUTES = (
     *("Name", "Machine", "State", "PartitionableSlot", "Cpus", "Memory", "GPUs", "TotalCpus", "DetectedCpus"),
-    *("TotalMemory", "DetectedMemory", "TotalGPUs", "DetectedGPUs", "Draining", "Offline"),
+    *(
+        "TotalMemory",
+        "DetectedMemory",
+        "TotalGPUs",
+        "DetectedGPUs",
+        "Draining",
+        "Offline",
+        "Activity",
+        "Start",
+    ),
 )
-NOTICE_ATTRIBUTES = ("Name", "State", "Draining", "ExpectedMachineGracefulDrainingCompletion")
+NOTICE_ATTRIBUTES = (
+    *("Name", "GlobalJobId", "State", "Activity", "EnteredCurrentActivity", "RetirementTimeRemaining"),
+    *("MyCurrentTime", "Draining", "Start"),
+)
 
-# State: https://htcondor.readthedocs.io/en/latest/admin-manual/ep-policy-configuration.html, "Slot States".
-CLAIMED = frozenset({"Claimed", "Preempting"})
+# https://htcondor.readthedocs.io/en/latest/admin-manual/ep-policy-configuration.html, "Slot States".
+PREEMPTING = "Preempting"
+CLAIMED = frozenset({"Claimed", PREEMPTING})
 DRAINED = "Drained"
+RETIRING, VACATING, KILLING = "Retiring", "Vacating", "Killing"
+WORKING = frozenset({"Busy", "Suspended", RETIRING, VACATING})  # there is a job, though its id be unreadable
+ENDLESS_SECS = 2**30  # a peaceful shutdown: as long as the job runs, written as 2**31 seconds from its start
 MIN_RATING, MAX_RATING = 0.0001, 10_000  # per processor
 
 
@@ -47,22 +67,39 @@ def parse_status(text: str, *, taken_at_secs: float) -> Cluster:
 
 
 def _node(name: str, slots: Sequence[Fields]) -> ClusterNode:
-    # A partitionable slot has the free resources and runs nothing; its dynamic slots have ads of their own.
-    used = [each for each in slots if not each.flag("PartitionableSlot") and each.text("State") in CLAIMED]
-    cpus = _most(slots, "TotalCpus", "DetectedCpus")
-    allocated = sum(each.count("Cpus") or 0 for each in used)
-    memory = _most(slots, "TotalMemory", "DetectedMemory")
-    gpus = _most(slots, "TotalGPUs", "DetectedGPUs")
+    """Return a machine, which may have several startds, such as pilots. Each tells its own totals."""
+    startds = [list(each) for each in grouped((_startd_of(slot), slot) for slot in slots).values()]
+    cpus = sum_all([_most(each, "TotalCpus", "DetectedCpus") for each in startds])
+    memory = sum_all([_most(each, "TotalMemory", "DetectedMemory") for each in startds])
+    gpus = sum_all([_most(each, "TotalGPUs", "DetectedGPUs") for each in startds])
+    allocated = sum(_allocated(each, "Cpus", "TotalCpus", "DetectedCpus") for each in startds)
+    allocated_memory = sum(_allocated(each, "Memory", "TotalMemory", "DetectedMemory") for each in startds)
+    allocated_gpus = sum(_allocated(each, "GPUs", "TotalGPUs", "DetectedGPUs") for each in startds)
     return ClusterNode(
         name=name,
         states=_states(slots, allocated, cpus),
         cpus=cpus,
         allocated_cpus=allocated,
         memory_bytes=None if memory is None else memory * MIB,
-        allocated_memory_bytes=sum(each.count("Memory", MIB) or 0 for each in used),
+        allocated_memory_bytes=allocated_memory * MIB,
         gpus=gpus,
-        allocated_gpus=None if gpus is None else sum(each.count("GPUs") or 0 for each in used),
+        allocated_gpus=None if gpus is None else allocated_gpus,
     )
+
+
+def _startd_of(slot: Fields) -> str:
+    """Return the name of a slot's startd: ``pilot@wn1`` of ``slot1_1@pilot@wn1``."""
+    return (slot.text("Name") or "").partition("@")[2]
+
+
+def _allocated(slots: Sequence[Fields], name: str, *totals: str) -> int:
+    """Return what a startd's jobs have, at most all that it has: backfill slots take what others leave.
+
+    A partitionable slot has the free resources and runs nothing; its dynamic slots have ads of their own.
+    """
+    used = [each for each in slots if not each.flag("PartitionableSlot") and each.text("State") in CLAIMED]
+    allocated, total = sum(each.count(name) or 0 for each in used), _most(slots, *totals)
+    return allocated if total is None else min(allocated, total)
 
 
 def _states(slots: Sequence[Fields], allocated: int, cpus: int | None) -> tuple[str, ...]:
@@ -70,11 +107,18 @@ def _states(slots: Sequence[Fields], allocated: int, cpus: int | None) -> tuple[
     if all(each.flag("Offline") for each in slots):
         return "DOWN", "POWERED_DOWN"
     base = busy_state(allocated, cpus)
-    return (base, "DRAIN") if any(map(_drains, slots)) else (base,)
+    return (base, "DRAIN") if _drain(slots) else (base,)
 
 
-def _drains(slot: Fields) -> bool:
-    return slot.flag("Draining") is True or slot.text("State") == DRAINED
+def _drain(slots: Sequence[Fields]) -> bool:
+    """Return whether a node drains, or starts no more jobs: it shuts down, or its START is false."""
+    if any(each.flag("Draining") is True or each.text("State") == DRAINED for each in slots):
+        return True
+    # A slot that is being emptied keeps the START of before. It is undefined in a startd that shuts down.
+    starts = [each.ad.value("Start") for each in slots if each.text("State") != PREEMPTING]
+    if any(each.text("Activity") == RETIRING for each in slots):
+        return all(each is False or each is Special.UNDEFINED for each in starts)
+    return bool(starts) and all(each is False for each in starts)
 
 
 def _most(slots: Iterable[Fields], *names: str) -> int | None:
@@ -87,22 +131,62 @@ def _most(slots: Iterable[Fields], *names: str) -> int | None:
     return None
 
 
-def parse_notice(text: str, ratings: Mapping[str, str]) -> NodeNotice | None:
+class Notice(NamedTuple):
+    """What this node's slots announce: of the node, and when each job has to have left (epoch), by job id."""
+
+    node: NodeNotice
+    ends: Mapping[str, int]
+
+
+def parse_notice(
+    text: str, ratings: Mapping[str, str], vacate: Mapping[str, VacateTime] = MappingProxyType({})
+) -> Notice | None:
     """Return this node's notice from its slots, None without slots. Raises ParseError.
 
     `ratings` maps attributes that rate each processor to our keys; the first slot with a value counts.
-    ExpectedMachineGracefulDrainingCompletion is always set, as if draining began now; it only counts
-    while the node drains.
+    `vacate` has what the jobs here may take to end, by id. The node's shutdown is its last job's end; it is
+    unknown if that of any job is.
     """
     ads: list[ClassAd] = parse_json_ads(text, source=STATUS_SOURCE)
     if not ads:
         return None
-    draining = [slot for slot in map(Fields, ads) if _drains(slot)]
-    expected = {slot.epoch("ExpectedMachineGracefulDrainingCompletion") for slot in draining}
-    shutdowns = tuple(sorted(each for each in expected if each is not None))
+    slots = [Fields(ad) for ad in ads]
+    ends: dict[str, int] = {}
+    complete = True
+    for slot in slots:
+        job_id = parse_global_id(slot.ad)
+        if slot.text("State") not in CLAIMED or (job_id is None and slot.text("Activity") not in WORKING):
+            continue
+        end_secs = _end_of(slot, vacate.get(job_id or ""))
+        complete = complete and None not in (job_id, end_secs)
+        if job_id is not None and end_secs is not None:
+            ends[job_id] = min(end_secs, ends.get(job_id, end_secs))
+    is_draining = _drain(slots)
+    shutdowns = (max(ends.values()),) if is_draining and complete and ends else ()
     reported = {PER_CORE.format(key): [_rating(slot, name) for slot in ads] for name, key in ratings.items()}
     features = {key: found for key, values in reported.items() if (found := next(filter(None, values), None))}
-    return NodeNotice(bool(draining), shutdowns, features=features)
+    return Notice(NodeNotice(is_draining, shutdowns, features=features), ends)
+
+
+def _end_of(slot: Fields, vacate: VacateTime | None) -> int | None:
+    """Return when a slot's job has to have left, None as long as nothing makes it or the time is unknown.
+
+    A retiring job may go on until its retirement is over, and is then told to end (vacating). While it
+    vacates, RetirementTimeRemaining stands still, as it was before.
+    """
+    activity, now_secs = slot.text("Activity"), slot.epoch("MyCurrentTime")
+    since_secs, takes_secs = slot.epoch("EnteredCurrentActivity"), None
+    left_secs = slot.count("RetirementTimeRemaining")
+    if activity == RETIRING:
+        since_secs, takes_secs = now_secs, left_secs
+    elif activity == KILLING:
+        takes_secs = 0
+    elif activity == VACATING and vacate is not None:
+        takes_secs = vacate.after_retirement(left_secs or 0)
+    if since_secs is None or takes_secs is None or takes_secs >= ENDLESS_SECS:
+        return None
+    # An activity entered later than now was entered before the clock was set back.
+    return None if now_secs is not None and since_secs > now_secs else since_secs + takes_secs
 
 
 def _rating(slot: ClassAd, name: str) -> str | None:

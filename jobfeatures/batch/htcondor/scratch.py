@@ -12,14 +12,18 @@ import os
 import re
 import stat
 from collections.abc import Collection
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
+from jobfeatures.batch.processes import read_real_uid
 from jobfeatures.formats.classad.ad import ClassAd
-from jobfeatures.formats.classad.longform import parse_ad
-from jobfeatures.system.privatefile import opened, read_bounded, read_owned
+from jobfeatures.formats.classad.longform import CUT, parse_ad
+from jobfeatures.system.privatefile import READ_UNFOLLOWED, opened, read_owned
 
 STARTER_COMMAND = "condor_starter"
-MAX_AD_BYTES = 2**22
+MAX_AD_BYTES = 2**24  # without lines of more than MAX_LINE_BYTES: a user's attribute must not cost the job
+MAX_LINE_BYTES = 2**18
+MAX_FILE_BYTES = 2**28
+MAX_NAME_BYTES = 1024
 FOLDERS = ("", "scratch/", "htcondor/")  # the second and third with STARTER_NESTED_SCRATCH
 
 _SCRATCH = re.compile(r"dir_([1-9][0-9]{0,9})", re.ASCII)
@@ -38,6 +42,18 @@ class Ads(NamedTuple):
 def list_scratch(execute: str) -> dict[int, str]:
     """Return the names of the scratch directories by their starter's PID. Raises OSError."""
     return {int(match[1]): name for name in os.listdir(execute) if (match := _SCRATCH.fullmatch(name))}
+
+
+def find_execute(procfs: str, pid: int, trusted: Collection[int] = (0,)) -> str | None:
+    """Return the EXECUTE of a starter, by the scratch directory in which it works.
+
+    Slots may have their own (SLOT<N>_EXECUTE), and so may a second startd. None before it works there, and
+    if its real user is none of the `trusted`: anybody's process may be called so. Raises OSError, ParseError.
+    """
+    if read_real_uid(procfs, pid) not in trusted:
+        return None
+    found = re.match(rf"(/.+)/dir_{pid}(?:/|\Z)", os.readlink(f"{procfs}/{pid}/cwd"))
+    return found[1] if found else None
 
 
 def find_owner(execute: str) -> int:
@@ -88,12 +104,47 @@ def _can_change_user(procfs: str, pid: int) -> bool:
 
 def read_one_ad(path: str) -> ClassAd:
     """Return the ad in a file. Raises OSError (EFBIG if larger than `MAX_AD_BYTES`) or ParseError."""
-    return parse_ad(read_bounded(path, MAX_AD_BYTES)[0].decode("utf-8", "replace"), source=path)
+    return parse_ad(read_lines(path, MAX_AD_BYTES)[0].decode("utf-8", "replace"), source=path)
 
 
 def _read_ad(path: str, owners: Collection[int]) -> tuple[ClassAd, int]:
-    data, owner = read_owned(path, owners, MAX_AD_BYTES)
+    data, owner = read_owned(path, owners, MAX_AD_BYTES, read_lines)
     return parse_ad(data.decode("utf-8", "replace"), source=path), owner
+
+
+def read_lines(path: str, max_bytes: int) -> tuple[bytes, os.stat_result]:
+    """Return a file's content with the values of its long lines cut, and its status.
+
+    Raises OSError, EFBIG if it is still longer than `max_bytes`, or has been longer than MAX_FILE_BYTES.
+    """
+    content, left = bytearray(), MAX_FILE_BYTES
+    with opened(path, READ_UNFOLLOWED) as descriptor, open(descriptor, "rb", closefd=False) as file:
+        found = os.fstat(descriptor)
+        while line := file.readline(MAX_LINE_BYTES):
+            left -= len(line)
+            if len(line) == MAX_LINE_BYTES and not line.endswith(b"\n"):
+                line, left = _cut(line, file, left)
+            content += line
+            if len(content) > max_bytes or left < 0:
+                raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
+    return bytes(content), found
+
+
+def _cut(begin: bytes, file: BinaryIO, left: int) -> tuple[bytes, int]:
+    """Read a long line to its end; return one without its value, and what is left of the bytes to read.
+
+    A string that does not end on the line remains open: what follows is the user's text and no attribute.
+    """
+    name, _, value = begin[:MAX_NAME_BYTES].partition(b"=")
+    quotes, piece, end = 0, begin, b""
+    while piece:
+        seen = end[-1:] + piece  # a backslash before the quote may be the end of the last piece
+        quotes += piece.count(b'"') - seen.count(b'\\"')
+        end = (end + piece)[-4:]
+        piece = b"" if end.endswith(b"\n") or left < 0 else file.readline(MAX_LINE_BYTES)
+        left -= len(piece)
+    is_text = quotes == 1 and value.lstrip().startswith(b'"') and end.rstrip().endswith(b'\\"')
+    return name + (b'= "\n' if quotes % 2 and not is_text else f"= {CUT}\n".encode()), left
 
 
 def is_starter(procfs: str, pid: int) -> bool:

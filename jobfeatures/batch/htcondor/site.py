@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING
 
 from jobfeatures.batch.htcondor.jobad import SITE_LIMITS, parse_site_limits
@@ -29,3 +30,25 @@ def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: flo
     if limits == SITE_LIMITS:
         return None
     return job_from_prolog(os.environ, node_name=node_name, site_limits=limits)
+
+
+def daemon_uids(config: Config) -> list[int]:
+    """Return the uids beside root's that its daemons may run as: the owner of EXECUTE. Raises OSError."""
+    from jobfeatures.batch.htcondor.scratch import find_owner  # a hook has no use for it
+
+    return [find_owner(config.htcondor_execute_directory)]
+
+
+def read_parents(config: Config) -> list[str]:
+    """Return the parents of slots' control groups by BASE_CGROUP, which condor_config_val tells.
+
+    Below the root, or the daemon's own group. Raises SourceError.
+    """
+    from jobfeatures.batch.htcondor import SYSTEM
+    from jobfeatures.batch.programs import Programs
+
+    answer = Programs(SYSTEM, config, config.batch_timeout_secs).ask("condor_config_val", "BASE_CGROUP")
+    base = answer.strip().strip("/")
+    if not re.fullmatch(r"[A-Za-z0-9_.@-]+(?:/[A-Za-z0-9_.@-]+)*", base):
+        return []
+    return [f"{above}/{base}" for above in ("", "/system.slice", "/system.slice/*condor*.service")]

@@ -5,28 +5,46 @@ Only the node's drain state is queried, rarely, from its own startd.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Callable, Collection
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, replace
 
 from jobfeatures.batch.basics import procfs_of
 from jobfeatures.batch.htcondor import SYSTEM
 from jobfeatures.batch.htcondor.evaluate import find_evaluator
-from jobfeatures.batch.htcondor.fields import NAME, is_plain_id
-from jobfeatures.batch.htcondor.jobad import job_from_ads, parse_site_limits
+from jobfeatures.batch.htcondor.fields import NAME, Fields, is_plain_id
+from jobfeatures.batch.htcondor.jobad import (
+    PARALLEL_UNIVERSE,
+    VacateTime,
+    job_from_ads,
+    parse_site_limits,
+    vacate_time,
+    with_slot_of,
+)
 from jobfeatures.batch.htcondor.machine import NOTICE_ATTRIBUTES, STATUS_SOURCE, parse_notice
-from jobfeatures.batch.htcondor.scratch import find_job_uid, find_owner, is_starter, list_scratch, read_ads
+from jobfeatures.batch.htcondor.scratch import (
+    find_execute,
+    find_job_uid,
+    find_owner,
+    is_starter,
+    list_scratch,
+    read_ads,
+)
 from jobfeatures.batch.programs import Programs
 from jobfeatures.batch.questions import NodeQuestion
 from jobfeatures.config import Config
 from jobfeatures.errors import News, ParseError, Rejected, SourceError, failing_source
 from jobfeatures.features import keys
+from jobfeatures.formats.classad.ad import Special
 from jobfeatures.records.model import Job, JobKey, JobTable, NodeNotice
 from jobfeatures.system.clock import Clock
 
+LOOK_SECS = 5.0  # between two looks at all processes of the node
 YOUNG_SECS = 30.0  # the ads of a directory younger than this are still being written
+NOTICE_SECS = 30.0  # least time between two questions to the startd, which is this node's own
 ENDED_SECS = 300.0  # for which an end is reported though nobody asks: what was published is removed by then
 MAX_NOTICE_BYTES = 4 * 2**20
 
@@ -38,15 +56,18 @@ class FoundJob:
     """A job from its ads, which are read only once, because its user may change them later.
 
     `is_staging`: the starter has not given the directory to the job's user yet, so nothing of the job runs.
+    `is_parallel`: it may have several slots here.
     """
 
     job: Job
     is_proven: bool
+    vacate: VacateTime
+    is_parallel: bool
     is_staging: bool = False
 
 
 class CondorSource:
-    """The jobs below EXECUTE.
+    """The jobs below EXECUTE, the configured one and each in which a starter works.
 
     A job exists while its scratch directory, once its user's, and its starter do. A table is
     complete if the scratch directory of every running starter could be read.
@@ -63,6 +84,10 @@ class CondorSource:
         self._clock = clock
         self._node_name = node_name
         self._execute = config.htcondor_execute_directory
+        self._folders = [self._execute]  # and others in which starters have been found
+        self._next_look_secs = -math.inf  # for such (monotonic)
+        self._hidden: list[Rejected] = []  # starters whose folder cannot be found
+        self._watching = ExitStack()
         self._procfs = procfs_of(config)
         self._site_limits = parse_site_limits(config.htcondor_wall_limit_attributes)
         rated = {
@@ -70,7 +95,8 @@ class CondorSource:
             keys.HS23.name: config.htcondor_hs23_attribute,
         }
         self._ratings = {name: key for key, name in rated.items() if name is not None}
-        self._node = NodeQuestion(STATUS_SOURCE, config.batch_refresh_secs)
+        self._node = NodeQuestion(STATUS_SOURCE, min(NOTICE_SECS, config.batch_refresh_secs))
+        self._ends: dict[Identity, int] = {}  # when jobs have to have left (epoch), as the startd said last
         self._known: dict[Identity, FoundJob] = {}
         self._ended: dict[JobKey, float] = {}  # when the end was noticed (epoch)
         self._news = News()
@@ -81,14 +107,20 @@ class CondorSource:
         taken_at_secs = self._clock.now_secs()
         problems: list[Rejected] = []
         complete = self._read_scratch(taken_at_secs, problems)
+        self._node.ask(self._read_notice, self._clock.monotonic_secs(), self._run_aside)
+        first: dict[JobKey, FoundJob] = {}
         running: dict[JobKey, Job] = {}
-        shown = (each for each in self._known.values() if not each.is_staging)
-        for known in sorted(shown, key=lambda each: not each.is_proven):
+        shown = (each for each in self._known.items() if not each[1].is_staging)
+        for identity, known in sorted(shown, key=lambda each: not each[1].is_proven):
             key = known.job.key
-            if key in running:
-                problems.append(Rejected(self._execute, "another slot has this job", text=key.job_id))
+            job = replace(known.job, deadline_secs=self._ends.get(identity))
+            one = first.setdefault(key, known)
+            if one is known:
+                running[key] = job
+            elif one.is_parallel and known.is_parallel and one.job.uid == known.job.uid:
+                running[key] = with_slot_of(running[key], job)
             else:
-                running[key] = known.job
+                problems.append(Rejected(self._execute, "another slot has this job", text=key.job_id))
         wanted = {*seen, *claimed}
         self._ended = {
             key: at_secs
@@ -99,34 +131,82 @@ class CondorSource:
         stand_ins = {
             key: Job(key=key) for key in wanted if key.batch_system == NAME and not is_plain_id(key.job_id)
         }
-        self._node.ask(self._read_notice, self._clock.monotonic_secs(), self._run_aside)
-        problems += filter(None, [self._node.problem])
+        said = self._news.among([self._node.problem] if self._node.problem else [])
         return JobTable(
             source=NAME,
             jobs=running | stand_ins,
             taken_at_secs=taken_at_secs,
             complete=complete,
-            rejected=self._news.among(problems),
+            rejected=(*problems, *said),
             node=self._node.notice,
             gone=None if complete else dict(self._ended),
         )
 
     def watch(self, notify: Callable[[], None]) -> AbstractContextManager[object]:
         """Notify when a scratch directory is created or removed."""
+        self._request_poll = notify
+        self._watch(self._execute)
+        return self._watching
+
+    def _watch(self, execute: str) -> None:
         from jobfeatures.system.watch import watch_directory  # only the daemon watches
 
-        self._request_poll = notify
-        return watch_directory(self._execute, notify, directories=True)
+        if self._request_poll is not None:
+            self._watching.enter_context(watch_directory(execute, self._request_poll, directories=True))
 
     def _read_scratch(self, now_secs: float, problems: list[Rejected]) -> bool:
         """Update `_known` and `_ended`; return whether every scratch directory could be read."""
-        with failing_source(self._execute, OSError):
-            trusted = {0, find_owner(self._execute)}
-            names = list_scratch(self._execute)
-        complete = True
         found: dict[Identity, FoundJob] = {}
-        for pid, name in sorted(names.items()):
-            path = f"{self._execute}/{name}"
+        self._find_folders()
+        problems += self._hidden
+        complete = not self._hidden
+        for execute in self._folders:
+            try:
+                complete = self._read_folder(execute, now_secs, found, problems) and complete
+            except OSError as error:
+                if isinstance(error, FileNotFoundError) and len(self._folders) > 1:
+                    continue
+                if execute == self._execute:
+                    raise SourceError(f"{execute}: {error.strerror}") from error
+                complete = False
+                problems.append(Rejected.from_error(error, execute))
+        here = {known.job.key for known in found.values()}
+        gone = (known.job.key for identity, known in self._known.items() if identity not in found)
+        self._ended.update((key, now_secs) for key in gone if key not in here)
+        self._known = found
+        return complete
+
+    def _find_folders(self) -> None:
+        """Find each EXECUTE in which a starter works: slots may have their own, and a second startd."""
+        if self._clock.monotonic_secs() < self._next_look_secs:
+            return
+        self._next_look_secs = self._clock.monotonic_secs() + LOOK_SECS
+        self._hidden = []
+        trusted = {0}
+        with suppress(OSError):
+            trusted.add(find_owner(self._execute))
+        for pid in (int(name) for name in os.listdir(self._procfs) if name.isdecimal()):
+            try:
+                execute = find_execute(self._procfs, pid, trusted) if is_starter(self._procfs, pid) else None
+            except (FileNotFoundError, ProcessLookupError, ParseError):
+                continue  # it has ended
+            except OSError as error:
+                if not any(os.path.lexists(f"{folder}/dir_{pid}") for folder in self._folders):
+                    reason = f"where this condor_starter's job is cannot be read: {error.strerror}"
+                    self._hidden.append(Rejected(f"{self._procfs}/{pid}/cwd", reason))
+                continue
+            if execute is not None and execute not in self._folders:
+                self._folders.append(execute)
+                self._watch(execute)
+
+    def _read_folder(
+        self, execute: str, now_secs: float, found: dict[Identity, FoundJob], problems: list[Rejected]
+    ) -> bool:
+        """Add the jobs below one EXECUTE; return whether each could be read. Raises OSError."""
+        trusted = {0, find_owner(execute)}
+        complete = True
+        for pid, name in sorted(list_scratch(execute).items()):
+            path = f"{execute}/{name}"
             began_secs = now_secs
             try:
                 status = os.lstat(path)
@@ -151,10 +231,6 @@ class CondorSource:
                 problems.append(Rejected.from_error(error, path))
             else:
                 found[identity] = known
-        here = {known.job.key for known in found.values()}
-        gone = (known.job.key for identity, known in self._known.items() if identity not in found)
-        self._ended.update((key, now_secs) for key in gone if key not in here)
-        self._known = found
         return complete
 
     def _run_aside(self, query: Callable[[], None]) -> None:
@@ -180,16 +256,34 @@ class CondorSource:
             note=problems.append,
             evaluate=find_evaluator(),
         )
-        return FoundJob(replace(job, processes=frozenset({pid})), ads.is_proven)
+        job = replace(job, processes=frozenset({pid}), starters=frozenset({pid}))
+        evaluate = find_evaluator()
+        vacate = vacate_time(Fields(ads.job, evaluate=evaluate), Fields(ads.machine, evaluate=evaluate))
+        problems += (
+            Rejected(path, "an attribute is too long", field=getattr(name, "written", name))
+            for name, value in ads.job.values.items()
+            if value is Special.TOO_LONG
+        )
+        return FoundJob(job, ads.is_proven, vacate, ads.job.integer("JobUniverse") == PARALLEL_UNIVERSE)
 
     def _read_notice(self) -> NodeNotice | None:
-        """Return the startd's notice, the last one if it reports no slot. Raises SourceError."""
+        """Return the startd's notice, the last one if it reports no slot. Raises SourceError.
+
+        What it says of jobs is kept for those that were here when it was asked, not for later runs of them.
+        """
         attributes = ",".join((*NOTICE_ATTRIBUTES, *self._ratings))
+        here = self._known
         with failing_source("cannot read the node's drain state", SourceError, ParseError):
             text = self._programs.ask(
                 "condor_status", "-direct", self._node_name, "-json", "-attributes", attributes
             )
-            return parse_notice(text, self._ratings) or self._node.notice
+            vacate = {known.job.key.job_id: known.vacate for known in here.values()}
+            found = parse_notice(text, self._ratings, vacate)
+        if found is None:
+            return self._node.notice
+        ends = ((identity, found.ends.get(known.job.key.job_id)) for identity, known in here.items())
+        self._ends = {identity: at_secs for identity, at_secs in ends if at_secs is not None}
+        return found.node
 
 
 make_source = CondorSource

@@ -44,11 +44,15 @@ SYSTEM = System(
     room=__name__,
     job_variable="LSB_JOBID",
     is_plain=False,
+    daemon="sbatchd",
     command="lsf.bjobs",
     variables=("LSF_ENVDIR",),
     log_kinds={
         "lsf": LogKind(
-            "LSF's lsb.acct", reader="jobfeatures.batch.lsf.accounting", longest_line=LIST_OF_NODES
+            "LSF's lsb.acct",
+            reader="jobfeatures.batch.lsf.accounting",
+            longest_line=LIST_OF_NODES,
+            is_by_line=True,
         )
     },
     key_sources=KEY_SOURCES,

@@ -9,9 +9,12 @@ before 10 are read up to the memory usage, as those fields were the same.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
 from typing import Final
 
+from jobfeatures.batch.basics import parse_epoch
 from jobfeatures.batch.lsf.basics import NAME, count_slots
 from jobfeatures.batch.lsf.values import ENDS_BY_NUMBER
 from jobfeatures.errors import ParseError, Rejected
@@ -48,12 +51,9 @@ def read_records(lines: Iterable[str], *, source: str, notes: Notes) -> Iterator
         if not text or text.startswith("#"):
             continue
         try:
-            record = parse_line(text, notes=notes)
+            yield from parse_line(text, notes=notes)
         except ParseError as error:
             yield Rejected.from_error(error.at(source, number))
-        else:
-            if record is not None:
-                yield record
 
 
 def split_fields(text: str) -> list[tuple[str, bool]]:
@@ -104,7 +104,16 @@ class _Fields:
 
     def optional(self, name: str) -> int:
         """Return a whole number, likewise."""
-        return int(self.number(name))
+        value = self.number(name)
+        if value != int(value):
+            self.unread.append((name, str(value)))
+            return -1
+        return int(value)
+
+    def epoch(self, name: str) -> int:
+        """Return a time in epoch seconds; 0 and -1 are none."""
+        value = self.whole(name)
+        return value if value < 0 else parse_epoch(str(value), field=name)
 
     def skip(self, names: str, times: int = 1) -> None:
         """Skip the fields with these names, the whole `times` times."""
@@ -129,8 +138,8 @@ class _Fields:
         return len(ahead) == 4 and are_whole and ahead[3][1]
 
 
-def parse_line(text: str, *, notes: Notes) -> JobRecord | None:
-    """Return the job of one line, None for other record types. Raises ParseError.
+def parse_line(text: str, *, notes: Notes) -> Iterable[JobRecord]:
+    """Return the job of one line, or the tasks of an array that ended while it waited. Raises ParseError.
 
     Sample, shortened: ``"JOB_FINISH" "10.1" 1795264361 123 6001 33554435 6 1795264200 0 0 1795264260
     "alice" "normal" … 0 2 "4*n1" "2*n2" 64 60.0 "ok" "sleep 100" 0.5 0.1 … 0 2048 0 …``
@@ -140,17 +149,17 @@ def parse_line(text: str, *, notes: Notes) -> JobRecord | None:
     if kind != JOB_FINISH:
         if kind in OTHER_RECORDS:
             notes.not_taken[f"record {kind}"] += 1
-            return None
+            return ()
         raise ParseError("not a record of lsb.acct", text=text)
     version = _VERSION.match(fields.text("version"))
     if version is None:
         raise ParseError("not a version", field="version", text=text)
-    ended, number, uid = fields.whole("event time"), fields.whole("jobId"), fields.optional("userId")
+    ended, number, uid = fields.epoch("event time"), fields.whole("jobId"), fields.optional("userId")
     fields.skip("options")
-    requested, submitted = fields.optional("numProcessors"), fields.whole("submitTime")
+    requested, submitted = fields.optional("numProcessors"), fields.epoch("submitTime")
     eligible = fields.optional("beginTime")
     fields.skip("termTime")
-    started = fields.whole("startTime")
+    started = fields.epoch("startTime")
     user, queue = fields.text("userName"), fields.text("queue")
     fields.skip("resReq dependCond preExecCmd fromHost cwd inFile outFile errFile jobFile")
     fields.texts("askedHosts")
@@ -167,20 +176,20 @@ def parse_line(text: str, *, notes: Notes) -> JobRecord | None:
     fields.skip("maxNumProcessors loginShell timeEvent")
     index = fields.whole("idx")
     memory_kib = fields.optional("maxRMem")
-    tail = _tail(fields) if int(version[1]) >= 10 else _Tail()
-    if number <= 0 or index < 0:
+    tail = _tail(fields, is_unsplit=index < 0) if int(version[1]) >= 10 else _Tail()
+    if number <= 0:
         raise ParseError("not a job id", field="jobId", text=str(number))
+    if index < 0 and not tail.tasks:
+        raise ParseError("an index without ranges of tasks", field="idx", text=str(index))
     notes.not_taken.update(fields.passed_over)
     for unread, word in fields.unread:
         notes.miss(unread, word)
     has_started = started > 0
     signal = exit_status & 0x7F if exit_status > 0 else 0  # exitStatus is a status of wait(2)
     slots = tail.slots or exec_slots
-    return JobRecord(
+    record = JobRecord(
         batch_system=NAME,
-        job_id=f"{number}[{index}]" if index else str(number),
-        array_job_id=str(number) if index else None,
-        array_task_id=str(index) if index else None,
+        job_id=str(number),
         state=_state(status, tail.exit_info, has_started),
         name=name or None,
         user=user or None,
@@ -206,6 +215,14 @@ def parse_line(text: str, *, notes: Notes) -> JobRecord | None:
         system_cpu_secs=None if system_secs < 0 else system_secs,
         used_memory_bytes=memory_kib * KIB if memory_kib > 0 else None,
     )
+    tasks = [index] if index > 0 else chain.from_iterable(tail.tasks if index < 0 else ())
+    return [record] if index == 0 else (_task_of(record, task) for task in tasks)
+
+
+def _task_of(record: JobRecord, task: int) -> JobRecord:
+    return replace(
+        record, job_id=f"{record.job_id}[{task}]", array_job_id=record.job_id, array_task_id=str(task)
+    )
 
 
 class _Tail:
@@ -216,9 +233,10 @@ class _Tail:
     run_limit: int | None = None
     run_secs: int | None = None
     slots: Mapping[str, int] = {}
+    tasks: Sequence[range] = ()  # of an array that was never split, where the index is -1
 
 
-def _tail(fields: _Fields) -> _Tail:
+def _tail(fields: _Fields, *, is_unsplit: bool) -> _Tail:
     tail = _Tail()
     fields.skip("maxRSwap inFileSpool commandSpool")
     tail.reservation = fields.text("rsvId")
@@ -242,7 +260,19 @@ def _tail(fields: _Fields) -> _Tail:
     fields.skip("networkAlloc", 2 * fields.count("num_network"))
     fields.skip("affinity serial_job_energy cpi gips gbs gflops")
     tail.slots = count_slots(fields.texts("allocSlots"), field="allocSlots")
+    if is_unsplit:
+        fields.skip("ineligiblePendingTime")
+        tail.tasks = [_range(fields) for _ in range(fields.count("indexRangeCnt"))]
+        if sum(map(len, tail.tasks)) > MAX_LIST:
+            raise ParseError("too many tasks", field="indexRangeCnt", text="")
     return tail
+
+
+def _range(fields: _Fields) -> range:
+    first, last, step = (fields.whole(f"indexRange{name}") for name in ("Start", "End", "Step"))
+    if not (0 < first <= last < 2**31 and step > 0):
+        raise ParseError("not a range of tasks", field="indexRangeStart", text=f"{first}-{last}:{step}")
+    return range(first, last + 1, step)
 
 
 def _skip_host_usage(fields: _Fields) -> None:

@@ -12,7 +12,7 @@ from jobfeatures.batch.lsf.jobs import BJOBS, FURTHER_FIELDS, PLAIN_FIELDS
 from jobfeatures.batch.lsf.limits import parse_limit_unit
 from jobfeatures.batch.programs import Programs
 from jobfeatures.config import Config
-from jobfeatures.errors import CommandError, ParseError, SourceError, shown
+from jobfeatures.errors import CommandError, ParseError, Rejected, SourceError, shown
 from jobfeatures.system.clock import Clock
 from jobfeatures.system.command import first_line
 from jobfeatures.system.privatefile import opened
@@ -51,7 +51,8 @@ class Commands:
             timeout_secs,
             prefix=() if user is None else ("runuser", "-u", user, "--"),
             max_bytes=max_bytes,
-            environment={"LSB_HMS_TIME_FORMAT": "N"},  # overrides lsf.conf: limits with their host
+            # The first overrides lsf.conf: limits with their host. bjobs prints times in its own zone.
+            environment={"LSB_HMS_TIME_FORMAT": "N", "TZ": "UTC0"},
         )
 
     def run(self, name: str, *arguments: str) -> Output:
@@ -70,35 +71,52 @@ class Commands:
             raise SourceError(_refusal(name, output))
         return output.stdout
 
-    def records(self, name: str, fields: Sequence[str], *arguments: str) -> list[Record]:
-        """Return the records of ``NAME -o FIELDS -json``. Raises SourceError."""
+    def records(
+        self, name: str, fields: Sequence[str], *arguments: str, said: list[Rejected] | None = None
+    ) -> list[Record]:
+        """Return the records of ``NAME -o FIELDS -json``. Raises SourceError.
+
+        What the command says beside them is added to `said`: the answer may lack a part.
+        """
         output = self.run(name, "-o", " ".join(fields), "-json", *arguments)
         try:
-            return parse_records(output.stdout, source=name)
+            found = parse_records(output.stdout, source=name)
         except ParseError as error:
             if not output.stdout.strip():
                 raise SourceError(_refusal(name, output)) from None
             raise SourceError(str(error)) from error
+        _add_said(said, name, output)
+        return found
 
-    def jobs(self, *arguments: str, is_proof: bool = False) -> list[Record]:
+    def jobs(
+        self, *arguments: str, is_proof: bool = False, said: list[Rejected] | None = None
+    ) -> list[Record]:
         """Return the records that bjobs prints. Raises SourceError.
 
         `is_proof`: a job's absence from the answer counts as proof, so any other error message is a failure.
+        Else it is added to `said`.
         """
         now_secs = self._clock.monotonic_secs()
         if now_secs >= self._plain_until_secs:
             try:
-                return self._jobs((*PLAIN_FIELDS, *FURTHER_FIELDS), arguments, is_proof=is_proof)
+                return self._jobs((*PLAIN_FIELDS, *FURTHER_FIELDS), arguments, said, is_proof=is_proof)
             except CommandError:
                 raise
             except SourceError:
                 # A field unknown to this version, or a user's text that breaks the JSON.
-                records = self._jobs(PLAIN_FIELDS, arguments, is_proof=is_proof)
+                records = self._jobs(PLAIN_FIELDS, arguments, said, is_proof=is_proof)
                 self._plain_until_secs = now_secs + self._refresh_secs
                 return records
-        return self._jobs(PLAIN_FIELDS, arguments, is_proof=is_proof)
+        return self._jobs(PLAIN_FIELDS, arguments, said, is_proof=is_proof)
 
-    def _jobs(self, fields: Sequence[str], arguments: Sequence[str], *, is_proof: bool) -> list[Record]:
+    def _jobs(
+        self,
+        fields: Sequence[str],
+        arguments: Sequence[str],
+        said: list[Rejected] | None,
+        *,
+        is_proof: bool,
+    ) -> list[Record]:
         output = self.run(BJOBS, "-o", " ".join(fields), "-json", *arguments)
         try:
             records = parse_records(output.stdout, source=BJOBS)
@@ -107,12 +125,19 @@ class Commands:
                 return []
             if not output.stdout.strip() and unknown_jobs(output.complaints):
                 return []
-            said = f": {output.complaints[0]}" if output.complaints else ""
-            raise SourceError(f"{error} (status {output.status}){said[:200]}") from error
+            why = f": {output.complaints[0]}" if output.complaints else ""
+            raise SourceError(f"{error} (status {output.status}){why[:200]}") from error
         is_foreign = unknown_jobs(output.complaints) is None and not is_nothing_found("", output.complaints)
         if is_proof and is_foreign:
             raise SourceError(f"{BJOBS}: {output.complaints[0][:200]}")
+        if is_foreign:
+            _add_said(said, BJOBS, output)
         return records
+
+
+def _add_said(said: list[Rejected] | None, name: str, output: Output) -> None:
+    if said is not None and output.complaints:
+        said.append(Rejected(name, f"standard error says {shown(output.complaints[0])}"))
 
 
 def _refusal(name: str, output: Output) -> str:

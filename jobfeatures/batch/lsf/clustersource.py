@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from jobfeatures.batch.lastjobs import LastJobs, is_silence
 from jobfeatures.batch.lsf.asking import Commands, read_limit_unit
 from jobfeatures.batch.lsf.basics import NAME
 from jobfeatures.batch.lsf.hosts import (
@@ -16,7 +19,7 @@ from jobfeatures.batch.lsf.jobs import Circumstances, parse_jobs
 from jobfeatures.batch.lsf.limits import HOST_FIELDS, LSHOSTS, Rules
 from jobfeatures.batch.programs import MAX_ANSWER_BYTES
 from jobfeatures.config import Config
-from jobfeatures.errors import SourceError
+from jobfeatures.errors import Rejected, SourceError
 from jobfeatures.joblogs.loggedjob import Accounting
 from jobfeatures.records.model import Cluster, JobTable
 from jobfeatures.system.clock import Clock
@@ -30,21 +33,28 @@ class LsfCluster:
     def __init__(self, config: Config, clock: Clock, timeout_secs: float) -> None:
         self._clock = clock
         self._commands = Commands(config, clock, timeout_secs, MAX_ANSWER_BYTES)
+        self._last = LastJobs()
 
     def poll_queue(self) -> JobTable:
-        """Return the queue, with jobs that ended within CLEAN_PERIOD; no time limits, as hosts differ."""
+        """Return the queue, with jobs that ended within CLEAN_PERIOD; no time limits, as hosts differ.
+
+        While a part of LSF is silent it has the last known jobs that are missing, and is incomplete.
+        """
         taken_at_secs = self._clock.now_secs()
         rules = Rules(unit=read_limit_unit())
-        jobs, rejected = parse_jobs(
-            self._commands.jobs("-u", "all", "-a", "-X"), Circumstances(now_secs=taken_at_secs, rules=rules)
-        )
-        return JobTable.listed(NAME, jobs, taken_at_secs, rejected)
+        said: list[Rejected] = []
+        records = self._commands.jobs("-u", "all", "-a", "-X", said=said)
+        jobs, rejected = parse_jobs(records, Circumstances(now_secs=taken_at_secs, rules=rules))
+        table = JobTable.listed(NAME, jobs, taken_at_secs, [*rejected, *said])
+        silent = next((each.reason for each in said if is_silence(each.reason)), "")
+        return self._last.complete(table, silent)
 
     def poll_cluster(self) -> Cluster:
         """Return hosts and queues. Hosts have no queues, as bqueues only reports host groups."""
         taken_at_secs = self._clock.now_secs()
-        hosts = self._commands.records(BHOSTS, BHOSTS_FIELDS, "-X")
-        queues = self._commands.records(BQUEUES, BQUEUES_FIELDS)
+        said: list[Rejected] = []
+        hosts = self._commands.records(BHOSTS, BHOSTS_FIELDS, "-X", said=said)
+        queues = self._commands.records(BQUEUES, BQUEUES_FIELDS, said=said)
         try:
             memory = parse_memory(self._commands.records(LSHOSTS, HOST_FIELDS))
         except SourceError:  # hosts without memory sizes are better than none
@@ -52,7 +62,7 @@ class LsfCluster:
         cluster = parse_cluster(hosts, queues, memory, taken_at_secs=taken_at_secs)
         if not cluster.nodes:
             raise SourceError(f"{BHOSTS}: no hosts in the answer")
-        return cluster
+        return replace(cluster, rejected=(*cluster.rejected, *said))
 
     def poll_accounting(self, since_secs: float) -> Accounting:
         """Raise SourceError: LSF's accounting is a file, lsb.acct, which is read as a log."""

@@ -4,13 +4,15 @@ Source: LSF 10.1, ``/lsf/<cluster>/job.<id>.<pid>.<time>``, one directory
 for each of the job's tasks on the host; ``<id>`` of an array is ``123[4]``.
 """
 
-import re
+from jobfeatures.batch.groups import BatchHierarchy, make_layout
 
-from jobfeatures.batch.groups import BatchHierarchy
-
-_JOB = re.compile(
-    r"/lsf/[^/]{1,255}/job\.(?P<job_id>[1-9][0-9]{0,9}(?:\[[0-9]{1,9}\])?)\.[0-9]{1,10}\.[0-9]{1,20}(?:/|\Z)",
-    re.ASCII,
+_NAME = r"job\.(?P<job_id>[1-9][0-9]{0,9}(?:\[[0-9]{1,9}\])?)\.[0-9]{1,10}\.[0-9]{1,20}"
+_JOB = make_layout(
+    rf"/{_NAME}(?:/|\Z)",
+    ("job.[1-9]*",),
+    parents="/lsf/[^/]{1,255}",
+    ordinary=(("lsf", "*"),),
+    mark=_NAME,
 )
 
-HIERARCHY = BatchHierarchy("lsf", (_JOB,), (("lsf", "*", "job.[1-9]*"),))
+HIERARCHY = BatchHierarchy("lsf", (_JOB,), daemons=dict.fromkeys(("sbatchd", "res"), ""))

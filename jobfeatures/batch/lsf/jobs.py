@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import tzinfo
+from datetime import UTC, tzinfo
 
 from jobfeatures.batch.basics import share_of
 from jobfeatures.batch.lsf.answers import Record, count_of, text_of
@@ -27,7 +27,8 @@ PLAIN_FIELDS = (
 # Written by users, or missing from some versions of 10.1: requested until a query with them fails.
 FURTHER_FIELDS = ("job_name", "proj_name", "gpu_alloc")
 
-_GPU_HOST = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,254}):([0-9,]{1,4096})\Z")
+_GPU_HOST = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,254}):([0-9:/,]{1,4096})\Z")
+_GPU = re.compile(r"[0-9]{1,6}(?::[0-9]{1,6}/[0-9]{1,6})?\Z")  # or card:GPU instance/compute instance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +39,7 @@ class Circumstances:
     node_name: str | None = None  # None: queried for the whole cluster
     asked_by_host: bool = False  # every job is on this node, whatever name LSF has for it
     rules: Rules
-    tz: tzinfo | None = None
+    tz: tzinfo | None = UTC  # bjobs is asked for it
 
 
 def parse_jobs(records: Iterable[Record], around: Circumstances) -> tuple[dict[JobKey, Job], list[Rejected]]:
@@ -125,11 +126,12 @@ def _time(record: Record, field: str, around: Circumstances) -> int | None:
 def parse_gpus(text: str, node_name: str | None) -> tuple[str, ...]:
     """Return this node's GPUs in ``n1:0,1,0,1;n2:0,1``, a number per task; none for any other text.
 
-    Tasks may share GPUs, so that a number may repeat.
+    Tasks may share GPUs, so that a number may repeat. MIG instances are ``n1:1:1/0,3:1/0``.
     """
     found: dict[str, None] = {}
     for part in text.split(";"):
         match = _GPU_HOST.match(part.strip())
         if match and share_of({match[1]: 1}, node_name):
-            found.update(dict.fromkeys(number for number in match[2].split(",") if number))
+            names = [name for name in match[2].split(",") if name]
+            found.update(dict.fromkeys(names if all(map(_GPU.match, names)) else ()))
     return tuple(found)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from jobfeatures.batch.basics import find_uid
 from jobfeatures.records.model import Job
+from jobfeatures.system.lookups import LookUps
 
 if TYPE_CHECKING:
     from jobfeatures.config import Config
@@ -26,11 +27,14 @@ def is_here(config: Config) -> bool:
 
 
 def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: float) -> Job | None:
-    """Return the job with its user's id; None if no such user exists.
+    """Return the job with its user's id; None if it is unknown, or not known yet.
 
     mbatchd is not queried: a job of many hosts starts on all of them at once. The
     limits come with the daemon's next poll.
     """
     del config, node_name, timeout_secs
-    uid = None if job.user is None or job.uid is not None else find_uid(job.user)
+    uid = None if job.user is None or job.uid is not None else _USERS.get(job.user)
     return None if uid is None else replace(job, uid=uid)
+
+
+_USERS = LookUps(find_uid)

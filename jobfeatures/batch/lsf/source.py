@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from jobfeatures.batch.basics import T, Users, is_elsewhere, is_host_name
+from jobfeatures.batch.basics import T, Users, find_host, is_elsewhere, is_host_name
 from jobfeatures.batch.lsf.answers import Record
 from jobfeatures.batch.lsf.asking import Commands, read_limit_unit
 from jobfeatures.batch.lsf.basics import NAME, is_plain_id
@@ -89,7 +89,7 @@ class LsfSource(PolledSource):
                 # LSF also reports jobs of other users as not found if they are hidden from us.
                 hidden = {key for key in missing if key in seen} - more.keys()
                 complete = complete and not bad and not hidden and asked == missing
-        jobs = {key: replace(job, uid=self._users.uid(job.user)) for key, job in jobs.items()}
+        jobs = {key: self._users.complete(job) for key, job in jobs.items()}
         # Jobs whose ids are not plain cannot be queried: nothing may be concluded about them.
         jobs |= {key: Job(key=key) for key in ours if not is_plain_id(key.job_id)}
         return JobTable(
@@ -100,6 +100,14 @@ class LsfSource(PolledSource):
             rejected=(*rejected, *news),
             node=self._node.notice,
             node_problem=str(self._node.problem or ""),
+            # LSF makes a group on another host than the first only once the job starts a task there.
+            groupless=frozenset(
+                key
+                for key, job in jobs.items()
+                if job.state is JobState.RUNNING
+                and len(job.nodes) > 1
+                and find_host(job.nodes[:1], self._node_name) is None
+            ),
         )
 
     def _refresh(self, records: Sequence[Record]) -> tuple[Rejected, ...]:

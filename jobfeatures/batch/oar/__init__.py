@@ -48,10 +48,12 @@ SYSTEM = System(
     name="oar",
     room=__name__,
     job_variable="OAR_JOB_ID",
+    tells_suspension=False,
+    limit_waits=True,
     command="oar.oarstat",
     log_kinds={
         "oar": LogKind(
-            "what oarstat -J -f of OAR prints", reader="jobfeatures.batch.oar.answers", longest_line=DOCUMENT
+            "what oarstat -J -f of OAR prints", reader="jobfeatures.batch.oar.log", longest_line=DOCUMENT
         )
     },
     key_sources=KEY_SOURCES,

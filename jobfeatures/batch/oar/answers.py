@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from jobfeatures.batch.basics import busy_state
+from jobfeatures.batch.basics import MAX_EPOCH_SECS, busy_state
 from jobfeatures.batch.oar.basics import NAME, make_limits, parse_id
 from jobfeatures.errors import ParseError, Rejected, parse_each
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes, record_of
@@ -31,11 +31,8 @@ STATES: Mapping[str, JobState] = {
 # A job without these is rejected; any other value may be unknown.
 NEEDED = frozenset({"Job_Id", "state", "submissionTime", "startTime", "stopTime", "assigned_resources"})
 _DOWN = {"Absent", "Dead", "Suspected"}
+HOLDS = frozenset({"HOLD_RUNNING_JOB", "HOLD_WAITING_JOB"})  # also of a job that resumes
 _OVERTIME = re.compile(r"\(Elapsed\)|reached its walltime")  # in the words of OAR 2.5, of 2.6
-_HEAD = re.compile(
-    r'\s*\{\s*"[1-9][0-9]{0,9}"\s*:\s*\{.{0,4096}?"(?:assigned_resources|cpuset_name|launchingDirectory)"\s*:',
-    re.DOTALL,
-)
 
 
 def parse_answer(text: str, *, source: str) -> dict[str, Any]:
@@ -63,24 +60,86 @@ class Values:
         value = self.checked(name, lambda value: isinstance(value, str), "not a text")
         return clean(value) if value else None
 
+    def number(self, name: str, limit: int, reason: str) -> int | None:
+        """Return an integer from 0 on below `limit`, None for null and where it is absent."""
+        value = numeral(self.asked.get(name))
+        if value is not None and not _is_below(value, limit):
+            raise ParseError(reason, field=name, text=str(value)[:80])
+        found: int | None = value
+        return found
+
     def count(self, name: str) -> int | None:
         """Return an integer, None for null and 0, which both mean that there is no value."""
-        return self.checked(name, lambda value: _is_below(value, 2**63), "not a non-negative integer") or None
+        return self.number(name, 2**63, "not a non-negative integer") or None
+
+    def epoch(self, name: str) -> int | None:
+        """Return a time in epoch seconds, None for null and 0: not yet."""
+        return self.number(name, MAX_EPOCH_SECS, "not seconds since the epoch") or None
 
     def names(self, name: str) -> tuple[str, ...]:
         """Return the members of a list as text."""
         return tuple(map(str, self.checked(name, lambda value: isinstance(value, list), "not a list") or ()))
 
 
+def numeral(value: Any) -> Any:
+    """Return the number that a text of digits is: some versions of Perl write numbers so."""
+    is_numeral = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20
+    return int(value) if is_numeral else value
+
+
 def _is_below(value: Any, limit: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < limit
 
 
+def list_events(job: Values) -> list[dict[str, Any]]:
+    """Return a job's events as they happened: OAR asks its database for no order. Never raises."""
+    events = job.asked.get("events")
+    found = [each for each in events if isinstance(each, dict)] if isinstance(events, list) else []
+    return sorted(found, key=lambda each: [_time(each.get(name)) for name in ("event_id", "date")])
+
+
 def events_of(job: Values) -> dict[str, dict[str, Any]]:
     """Return the last event of each type. Never raises."""
-    events = job.asked.get("events")
-    found = (each for each in (events if isinstance(events, list) else ()) if isinstance(each, dict))
-    return {str(each.get("type")): each for each in found}
+    return {str(each.get("type")): each for each in list_events(job)}
+
+
+def _time(value: Any) -> int:
+    value = numeral(value)
+    return value if _is_below(value, MAX_EPOCH_SECS) else 0
+
+
+def suspensions_of(job: Values, start_secs: int) -> list[tuple[int, int | None]]:
+    """Return from when to when a job was asked to stand still (epoch), the last until None if it still is.
+
+    OAR acts upon it seconds later, both times. A job that waits can be asked too: before its start nothing
+    counts. Never raises.
+    """
+    found: list[tuple[int, int | None]] = []
+    for each in list_events(job):
+        kind, at_secs = each.get("type"), _time(each.get("date"))
+        is_open = bool(found) and found[-1][1] is None
+        if not at_secs:
+            continue
+        if kind in HOLDS and not is_open:
+            found.append((max(at_secs, start_secs), None))
+        elif kind == "RESUME_JOB" and is_open:
+            found[-1] = found[-1][0], max(found[-1][0], at_secs)
+    return found
+
+
+def suspended_limit(
+    job: Values, state: JobState, start_secs: int | None, wall_secs: int | None
+) -> tuple[int | None, int | None]:
+    """Return when its limit ends a job that stood still, which OAR adds; if it still does, what it ran."""
+    if start_secs is None or wall_secs is None or not (spans := suspensions_of(job, start_secs)):
+        return None, None
+    before = sum(until - since for since, until in spans[:-1] if until is not None)
+    since, until = spans[-1]
+    if state is JobState.SUSPENDED:
+        return None, max(0, since - start_secs - before)
+    if state is JobState.RUNNING:
+        return start_secs + wall_secs + before + (0 if until is None else until - since), None
+    return None, None
 
 
 def reason_of(job: Values) -> str | None:
@@ -134,10 +193,15 @@ def make_job(values: Any, arrays: Collection[str] = ()) -> tuple[Job, tuple[str,
     job = Values(values)
     state, _ = state_of(job)
     resources = job.names("assigned_resources")
+    if "Job_Id" not in job.asked and "id" in job.asked:
+        raise ParseError("a job of OAR 3, whose answers tell no resources", field="id")
     job_id = parse_id(str(job.count("Job_Id")), "Job_Id")
     array, index = job_id if job_id in arrays else array_of(job.asked), job.count("array_index")
     total_cpus = len(resources) or None
-    start = job.count("startTime")
+    start = job.epoch("startTime")
+    start_secs = start if resources and state is not JobState.PENDING else None
+    wall_secs = job.count("walltime")
+    limit_end_secs, ran_secs = suspended_limit(job, state, start_secs, wall_secs)
     return Job(
         key=JobKey(NAME, job_id),
         state=state,
@@ -145,15 +209,17 @@ def make_job(values: Any, arrays: Collection[str] = ()) -> tuple[Job, tuple[str,
         user=job.text("owner"),
         account=job.text("project"),
         partition=job.text("queue"),
-        submit_secs=job.count("submissionTime"),
-        start_secs=start if resources and state is not JobState.PENDING else None,
-        planned_secs=job.count("scheduledStart") if state is JobState.PENDING else None,
+        submit_secs=job.epoch("submissionTime"),
+        start_secs=start_secs,
+        planned_secs=job.epoch("scheduledStart") if state is JobState.PENDING else None,
         reason=reason_of(job) if state is JobState.PENDING else None,
-        end_secs=job.count("stopTime") if state.is_finished else None,
+        end_secs=job.epoch("stopTime") if state.is_finished else None,
         nodes=job.names("assigned_network_address"),
         total_cpus=total_cpus,
         total_nodes=len(job.names("assigned_network_address")) or None,
-        limits=make_limits(job.count("walltime"), total_cpus),
+        limits=make_limits(wall_secs, total_cpus),
+        limit_end_secs=limit_end_secs,
+        ran_secs=ran_secs,
         array_job_id=array,
         array_task_id=None if array is None else str(index),
     ), resources
@@ -174,10 +240,10 @@ def _make_record(answer: Values, arrays: Collection[str]) -> JobRecord:
     state, word = state_of(answer)
     end = None
     if not state.is_on_node and state is not JobState.PENDING:  # deleted before it ran: OAR gives no end
-        end = answer.count("stopTime") or Values(events_of(answer).get("FRAG_JOB_REQUEST", {})).count("date")
-    if not resources and end == answer.count("startTime"):
+        end = answer.epoch("stopTime") or Values(events_of(answer).get("FRAG_JOB_REQUEST", {})).epoch("date")
+    if not resources and end == answer.epoch("startTime"):
         end = None  # of a reservation that was refused: a time that was only planned
-    code = answer.checked("exit_code", lambda value: _is_below(value, 2**16), "not a wait status")
+    code = answer.number("exit_code", 2**16, "not a wait status")
     kind, command = answer.text("jobType"), answer.text("command")
     return record_of(
         job,
@@ -192,27 +258,16 @@ def _make_record(answer: Values, arrays: Collection[str]) -> JobRecord:
         exit_signal=None if code is None else code & 127 or None,
         total_nodes=job.total_nodes,
         total_cpus=job.total_cpus,
+        preceding_job_id=_only_dependency(answer),
     )
 
 
-def recognise(head: str) -> bool:
-    """Return whether a text starts like the output of ``oarstat -J``."""
-    return _HEAD.match(head) is not None
-
-
-def read_records(lines: Iterable[str], *, source: str, notes: Notes) -> Iterator[JobRecord | Rejected]:
-    """Return the jobs of an answer."""
-    try:
-        found = parse_answer("".join(lines), source=source)
-    except ParseError as error:
-        yield Rejected.from_error(error)
-        return
-    arrays = arrays_in([found])
-    for name, values in sorted(found.items(), key=lambda each: (len(each[0]), each[0])):
-        try:
-            yield make_record(values, notes, arrays)
-        except ParseError as error:
-            yield Rejected.from_error(error.at(source, field=f"{name}.{error.field}"))
+def _only_dependency(answer: Values) -> str | None:
+    """Return the job that this one waited for, None of several: then they are not taken."""
+    if len(answer.names("dependencies")) == 1:
+        return parse_id(answer.names("dependencies")[0], "dependencies")
+    answer.asked.names.discard("dependencies")
+    return None
 
 
 def parse_nodes(text: str, *, source: str) -> dict[str, str]:
@@ -238,7 +293,7 @@ def parse_cluster(text: str, *, source: str, taken_at_secs: float) -> Cluster:
                 continue
             state = resource.text("state") or "UNKNOWN"
             is_drained = resource.asked.get("drain") == "YES"
-            is_busy = resource.text("jobs") is not None
+            is_busy = bool(resource.asked.get("jobs"))
         except ParseError as error:
             rejected.append(Rejected.from_error(error.at(source, field=f"{name}.{error.field}")))
             continue

@@ -8,16 +8,20 @@ job_resource_manager_systemd.pl of OAR 2.6.1, cgroup v2 only: slices of systemd,
 
 from __future__ import annotations
 
-import re
+from jobfeatures.batch.groups import BatchHierarchy, make_layout
 
-from jobfeatures.batch.groups import BatchHierarchy
-
-_JOB = re.compile(r"/oar/[^/]{1,255}_(?P<job_id>[1-9][0-9]{0,9})(?:/|\Z)", re.ASCII)
-_JOB_SLICE = re.compile(
-    r"/oar\.slice/oar-u(?P<uid>0|[1-9][0-9]{0,9})\.slice/oar-u(?P=uid)-j(?P<job_id>[1-9][0-9]{0,9})\.slice(?:/|\Z)",
-    re.ASCII,
+_ID = "[1-9][0-9]{0,9}"
+_NAME = rf"/[^/]{{1,255}}_(?P<job_id>{_ID})(?:/|\Z)"
+_JOB = make_layout(f"/oar{_NAME}", ("oar", "*_[1-9]*"), parents="", ordinary=((),), mark="oar")
+_BELOW_NAMED = make_layout(_NAME, ("*_[1-9]*",))
+_USER_SLICE = rf"[^/]{{1,200}}-u(?P<uid>0|{_ID})\.slice"
+_JOB_SLICE = make_layout(
+    rf"/{_USER_SLICE}/[^/]{{1,200}}-u(?P=uid)-j(?P<job_id>{_ID})\.slice(?:/|\Z)",
+    ("*-u*.slice", "*-u*-j[1-9]*.slice"),
+    parents=r"/oar\.slice(?=/oar-u[^/]*/oar-u)",
+    ordinary=(("oar.slice",),),
+    mark=_USER_SLICE,
 )
 
-HIERARCHY = BatchHierarchy(
-    "oar", (_JOB, _JOB_SLICE), (("oar", "*_[1-9]*"), ("oar.slice", "oar-u*.slice", "oar-u*-j[1-9]*.slice"))
-)
+# Its own sshd starts jobs, in oar-node.service.
+HIERARCHY = BatchHierarchy("oar", (_JOB, _JOB_SLICE, _BELOW_NAMED), daemons={"sshd": "oar"})

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING
+
+from jobfeatures.system.privatefile import read_bounded
 
 if TYPE_CHECKING:
     from jobfeatures.config import Config
 CONFIGURATION = "/etc/oar/oar.conf"
+MAX_BYTES = 2**20
+_CPUSET_PATH = re.compile(rb"""^CPUSET_PATH=(["']?)((?:/[A-Za-z0-9_.-]+)+)\1[ \t]*$""", re.MULTILINE)
 
 
 def is_here(config: Config) -> bool:
@@ -15,3 +20,10 @@ def is_here(config: Config) -> bool:
     import shutil  # a hook has no use for it
 
     return os.path.exists(CONFIGURATION) or shutil.which(config.oar_oarstat) is not None
+
+
+def read_parents(_config: Config) -> list[str]:
+    """Return the parents of jobs' control groups by CPUSET_PATH of oar.conf: on v1, on v2. Raises OSError."""
+    found = _CPUSET_PATH.search(read_bounded(CONFIGURATION, MAX_BYTES)[0])
+    path = found[2].decode() if found else ""
+    return [path, f"{path}.slice"] if path else []

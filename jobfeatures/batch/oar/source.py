@@ -112,6 +112,10 @@ class OarSource(PolledSource):
         with failing_source(self._folder, OSError):
             return None if found is None else self._read(job_id, *found)
 
+    def list_ids(self) -> Collection[str]:
+        """Return the jobs that have files here. Raises SourceError."""
+        return self._list().keys()
+
     def _list(self) -> dict[str, tuple[str, str]]:
         """Return owner and file of each job. Raises SourceError."""
         found: dict[str, tuple[str, str]] = {}
@@ -152,6 +156,26 @@ class OarSource(PolledSource):
         return content.decode("utf-8", "replace"), found.st_mtime
 
 
+class WithFiles(PolledSource):
+    """Another source's jobs: those that run without files here, of type cosystem or deploy, have no group."""
+
+    name = NAME
+    is_local = False
+
+    def __init__(self, source: BatchSource, files: OarSource) -> None:
+        self._source = source
+        self._files = files
+
+    def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
+        """Return the source's jobs. Raises SourceError."""
+        table = self._source.poll_jobs(seen, claimed)
+        running = {key for key, job in table.jobs.items() if job.state is JobState.RUNNING}
+        with contextlib.suppress(SourceError):  # then none is excused
+            here = self._files.list_ids()
+            return replace(table, groupless=frozenset(key for key in running if key.job_id not in here))
+        return table
+
+
 def make_source(config: Config, clock: Clock, node_name: str) -> BatchSource:
     """Return the daemon's source. Raises ConfigurationError."""
     files = OarSource(config, clock, node_name)
@@ -159,4 +183,5 @@ def make_source(config: Config, clock: Clock, node_name: str) -> BatchSource:
         return files
     from jobfeatures.batch.controller.source import ControllerSource
 
-    return ControllerSource(config, clock, node_name, NAME, ask_one=files.read_job, is_plain=is_plain_id)
+    asked = ControllerSource(config, clock, node_name, NAME, ask_one=files.read_job, is_plain=is_plain_id)
+    return WithFiles(asked, files)

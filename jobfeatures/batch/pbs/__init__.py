@@ -52,6 +52,7 @@ PBS = System(
     parts=f"{__name__}.openpbs",
     job_variable="PBS_JOBID",
     is_plain=False,
+    daemon="pbs_mom",
     command="pbs.qstat",
     variables=VARIABLES,
     log_kinds={
@@ -60,6 +61,7 @@ PBS = System(
             reader="jobfeatures.batch.pbs.accounting",
             is_zoned=True,
             longest_line=LIST_OF_NODES,
+            is_by_line=True,
         )
     },
     key_sources=PBS_KEY_SOURCES,
@@ -79,6 +81,7 @@ TORQUE = System(
     job_variable="PBS_JOBID",
     beside="PBS_VERSION",
     is_plain=False,
+    daemon="pbs_mom",
     command="torque.qstat",
     variables=VARIABLES,
     key_sources=TORQUE_KEY_SOURCES,

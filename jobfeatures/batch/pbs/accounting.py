@@ -13,11 +13,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from datetime import datetime, tzinfo
+from datetime import tzinfo
 
-from jobfeatures.batch.basics import Note
-from jobfeatures.batch.pbs.jobs import Fields, parse_whole, requested_cpus, state_of_exit
+from jobfeatures.batch.basics import Note, parse_epoch
+from jobfeatures.batch.pbs.jobs import Fields, parse_whole, requested_cpus, requested_gpus, state_of_exit
 from jobfeatures.batch.pbs.records import Record
+from jobfeatures.batch.pbs.taskrequests import FIELD as TASKS
+from jobfeatures.batch.pbs.taskrequests import parse_cpus, parse_memory
 from jobfeatures.batch.pbs.values import (
     array_fields,
     compute_total,
@@ -29,6 +31,7 @@ from jobfeatures.batch.pbs.values import (
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes
 from jobfeatures.joblogs.nottaken import Asked, count_not_taken, count_unreadable
+from jobfeatures.records.localtimes import REPEATED_HOUR, SKIPPED_HOUR, Skipped, Twice, parse_local
 from jobfeatures.records.model import JobState
 from jobfeatures.records.quantities import parse_count
 
@@ -39,13 +42,19 @@ SIGNALS_FROM = 256  # an Exit_status from this on means a signal
 # (B F f K k U Y), licences (L), provisioning (P p), phases (c e u s) and changes (a C).
 QUEUED, STARTED, RERUN, RESTARTED, ENDED, DELETED, ABORTED, MOVED, SUSPENDED, RESUMED = "QSRTEDAMzr"
 _OF_JOBS = frozenset("QSRTEDAMzr")
+_OWN_TIME = {
+    STARTED: "start",
+    ENDED: "end",
+}  # what a line of each type tells in epoch seconds of its own time
 _PASSED_OVER = frozenset("BFfKkUYLPpceusaCIGX")
 
 _LINE = re.compile(
     r"([0-9]{2})/([0-9]{2})/([0-9]{4}) ([0-9]{2}):([0-9]{2}):([0-9]{2});([A-Za-z]);([^;]{0,300});(.*)\Z",
     re.DOTALL,
 )
-_PAIR = re.compile(r"""([A-Za-z_][\w.-]*)=("[^"]*"|'[^']*'|\S*)(?:\s+|\Z)|(\S+)(?:\s+|\Z)""")
+_PAIR = re.compile(  # Torque 6 writes the groups of qsub -L unquoted: ``-L tasks=1:lprocs=2 -L tasks=4``
+    r"""([A-Za-z_][\w.-]*)=("[^"]*"|'[^']*'|-L\ \S+(?:\ -L\ \S+)*|\S*)(?:\s+|\Z)|(\S+)(?:\s+|\Z)"""
+)
 _OF_A_RUN = re.compile(r"(?:Exit_status|end|start|session|exec_host|exec_vnode|resources_used\..*)\Z")
 NEEDED = frozenset({"ctime", "qtime", "start", "end"})  # a job whose times cannot be read is rejected
 _OF_TORQUE = frozenset({"owner", "unique_node_count", "total_execution_slots"})
@@ -69,6 +78,14 @@ class _Life:
     state: JobState | None = None  # None: derived from the exit status
     end_secs: int | None = None
 
+    def take_run(self, at_secs: int) -> _Life | None:
+        """Return the run that ended for a rerun, which the job forgets; None if it had not begun."""
+        run = replace(self, state=JobState.PREEMPTED, end_secs=at_secs)
+        self.values = {name: value for name, value in self.values.items() if not _OF_A_RUN.match(name)}
+        self.reruns += 1
+        self.suspended_secs = 0
+        return run if "start" in run.values else None
+
 
 def recognise(head: str) -> bool:
     """Return whether `head` begins with an accounting line."""
@@ -80,9 +97,9 @@ def read_records(
 ) -> Iterator[JobRecord | Rejected]:
     """Yield each job at its last line, and unfinished jobs at the end with their latest state.
 
-    A rerun job is one record with the times of its last run. `zone` is the server's (None: this machine's).
-    The batch system is torque if a line has keys that only Torque writes, else pbs. Array parents are left
-    out: their subjobs have their own lines.
+    A run before a rerun is a PREEMPTED record of its own, where it had begun. `zone` is the server's (None:
+    this machine's). The batch system is torque if a line has keys that only Torque writes, else pbs. Array
+    parents are left out: their subjobs have their own lines.
     """
     book = _Book(zone, notes)
     for number, line in enumerate(lines, 1):
@@ -113,10 +130,11 @@ class _Book:
     def __init__(self, zone: tzinfo | None, notes: Notes) -> None:
         self._zone, self._notes = zone, notes
         self._lives: dict[str, _Life] = {}
+        self._latest_secs = 0
         self._ended: dict[str, None] = {}  # the latest; a later deletion removes only the job's history
 
     def take(self, line: str, number: int) -> _Life | None:
-        """Apply a line to its job, and return the job if that was its last line. Raises ParseError."""
+        """Apply a line to its job; return the job at its last line, a run at its end. Raises ParseError."""
         if len(line) > MAX_LINE_CHARACTERS and not line.endswith("\n"):
             raise ParseError("line too long", text=line)
         match = _LINE.match(line.rstrip("\r\n"))
@@ -128,10 +146,11 @@ class _Book:
                 raise ParseError("unknown type of line", field=kind, text=line)
             self._notes.not_taken[f"line of type {kind}"] += 1
             return None
-        at_secs = parse_stamp(match, self._zone)
+        stamp = parse_stamp(match, self._zone)
         job_id = parse_job_id(match[8], field="id")
         server = match[8].partition(".")[2] or None
         values = parse_message(match[9])
+        at_secs = self._latest_secs = self._moment(stamp, values.get(_OWN_TIME.get(kind, ""), ""))
         key = match[8]  # includes the server, as each server numbers from 1
         is_late = kind == DELETED and key in self._ended and key not in self._lives
         if job_id.endswith("[]") or is_late:
@@ -141,12 +160,25 @@ class _Book:
         life.values.update(values)
         life.line = number
         if not _live(life, kind, at_secs):
-            return None
+            return life.take_run(at_secs) if kind == RERUN else None
         del self._lives[key]
         self._ended[key] = None
         if len(self._ended) > MAX_REMEMBERED:
             del self._ended[next(iter(self._ended))]
         return life
+
+    def _moment(self, stamp: int, own: str) -> int:
+        """Choose what a stamp means that clocks show twice: by the line's own epoch, or the line before."""
+        if isinstance(stamp, Skipped):
+            self._notes.doubtful[SKIPPED_HOUR] += 1
+        if not isinstance(stamp, Twice):
+            return int(stamp)
+        if own.isdigit() and own.isascii() and len(own) < 19:
+            return min(int(stamp), stamp.later, key=lambda each: abs(each - int(own)))
+        if stamp < self._latest_secs <= stamp.later:  # lines are in order
+            return stamp.later
+        self._notes.doubtful[REPEATED_HOUR] += 1
+        return int(stamp)
 
     def unfinished(self) -> Iterator[_Life]:
         """Yield the jobs that have not ended, in their latest state."""
@@ -170,8 +202,6 @@ def _live(life: _Life, kind: str, at_secs: int) -> bool:
         life.suspended_since = at_secs
     elif kind == RERUN:
         life.is_running = False
-        life.reruns += 1
-        life.values = {name: value for name, value in life.values.items() if not _OF_A_RUN.match(name)}
     elif kind == DELETED:
         life.deleted_secs = at_secs
         if life.submit_secs is None or life.is_running:
@@ -186,12 +216,10 @@ def _live(life: _Life, kind: str, at_secs: int) -> bool:
 
 
 def parse_stamp(match: re.Match[str], zone: tzinfo | None) -> int:
-    """Return a line's leading timestamp in epoch seconds. Raises ParseError."""
-    month, day, year, hour, minute, second = (int(match[place]) for place in range(1, 7))
-    try:
-        return int(datetime(year, month, day, hour, minute, min(second, 59), tzinfo=zone).timestamp())
-    except (ValueError, OverflowError, OSError) as error:
-        raise ParseError("not a time", field="time", text=match[0]) from error
+    """Return a line's leading timestamp in epoch seconds, as `parse_local` does. Raises ParseError."""
+    month, day, year, hour, minute, second = match.groups()[:6]
+    second = min(second, "59")
+    return parse_local(f"{year}-{month}-{day}T{hour}:{minute}:{second}", zone, field="time")
 
 
 def parse_message(text: str) -> dict[str, str]:
@@ -227,10 +255,11 @@ def make_record(life: _Life, values: dict[str, str], note: Note) -> JobRecord:
     elif life.state is None and exit_status is not None:
         state = state_of_exit(system, exit_status)
     signal = exit_status - SIGNALS_FROM if exit_status is not None and exit_status >= SIGNALS_FROM else None
-    shares = read_shares(fields, "exec_host", "exec_vnode")
+    requested, cards = requested_cpus(fields), requested_gpus(fields)
+    shares = read_shares(fields, "exec_host", "exec_vnode", requested)
     runs = fields.read(parse_count, "run_count")
-    start = fields.read(parse_count, "start")
-    end = fields.read(parse_count, "end")
+    start = fields.read(parse_epoch, "start")
+    end = fields.read(parse_epoch, "end")
     return JobRecord(
         batch_system=system,
         job_id=job_id,
@@ -242,8 +271,8 @@ def make_record(life: _Life, values: dict[str, str], note: Note) -> JobRecord:
         account=fields.text("account"),
         queue=fields.text("queue"),
         reservation=fields.text("resvname", "resvID"),
-        submit_secs=fields.read(parse_count, "ctime", "qtime") or life.submit_secs,
-        eligible_secs=fields.read(parse_count, "etime") or None,
+        submit_secs=fields.read(parse_epoch, "ctime", "qtime") or life.submit_secs,
+        eligible_secs=fields.read(parse_epoch, "etime") or None,
         start_secs=start or None,
         end_secs=life.end_secs if end is None else end,
         run_secs=fields.read(parse_duration, "resources_used.walltime"),
@@ -255,14 +284,17 @@ def make_record(life: _Life, values: dict[str, str], note: Note) -> JobRecord:
         total_nodes=len(shares) or None,
         total_cpus=compute_total(share.cpus for share in shares.values())
         or fields.read(parse_count, "resources_used.ncpus"),
-        total_gpus=compute_total(share.gpus for share in shares.values()),
+        total_gpus=compute_total(share.gpus for share in shares.values())
+        or (cards if shares and system == "torque" else None),
         requested_nodes=fields.read(parse_count, "Resource_List.nodect"),
-        requested_cpus=requested_cpus(fields),
-        requested_gpus=fields.read(parse_count, "Resource_List.ngpus"),
-        requested_memory_bytes=fields.read(parse_size, "Resource_List.mem"),
+        requested_cpus=requested or fields.read(parse_cpus, TASKS),
+        requested_gpus=cards,
+        requested_memory_bytes=fields.read(parse_size, "Resource_List.mem")
+        or fields.read(parse_memory, TASKS),
         wall_limit_secs=fields.read(parse_duration, "Resource_List.walltime"),
         cpu_limit_secs=fields.read(parse_duration, "Resource_List.cput"),
         used_cpu_secs=fields.read(parse_duration, "resources_used.cput"),
-        used_memory_bytes=fields.read(parse_size, "resources_used.mem"),
+        used_memory_bytes=fields.read(parse_size, "resources_used.mem")
+        or None,  # 0: too short to be measured
         **array_fields(job_id),
     )

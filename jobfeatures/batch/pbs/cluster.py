@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from jobfeatures.batch.basics import busy_state, count_ranges, find_host
 from jobfeatures.batch.pbs.records import Record, Records
 from jobfeatures.batch.pbs.values import parse_size
 from jobfeatures.errors import ParseError, parse_each
+from jobfeatures.records.combining import grouped, sum_all, sum_known
 from jobfeatures.records.model import Cluster, ClusterNode, NodeNotice, Partition
 from jobfeatures.records.quantities import parse_count
 
@@ -40,10 +42,14 @@ NODE_WORDS: Mapping[str, tuple[str, ...]] = {
     "wait-provision": ("POWERING_UP",),
     "initializing": ("POWERING_UP",),
 }
+# The node is given to one job or reservation as a whole, whatever that uses of it.
+WHOLE = frozenset({"job-exclusive", "resv-exclusive"})
+_STARTS_NONE = frozenset({"DRAIN", "MAINTENANCE", "DOWN", "NOT_RESPONDING", "UNKNOWN", "POWERED_DOWN"})
 DRAINS = frozenset({"offline", "offline_by_mom", "maintenance"})
 CPUS = ("resources_available.ncpus", "np", "pcpus")
 _BASES = ("DOWN", "UNKNOWN", "ALLOCATED")
 _SLOTS = re.compile(r"\s*([0-9][0-9,-]{0,65535})/[^\s,]+\s*(?:,|\Z)")
+_ALONE = re.compile(r"(?:\A|[\s,])([0-9]{1,9})/")  # a slot that is no range
 _PHYSICAL = re.compile(r"(?:\A|,)physmem=([^,]{1,40})")
 
 
@@ -70,11 +76,14 @@ def find_node(records: Mapping[str, Record], node_name: str) -> Record | None:
     return None if name is None else records[name]
 
 
-def make_node(record: Record) -> ClusterNode:
+def make_node(
+    record: Record, *, counts_slots: bool = False, cards: Mapping[str, int] | None = None
+) -> ClusterNode:
     """Return a node. A state word that is not in the table is kept as it is. Raises ParseError.
 
     PBS: ncpus, mem and ngpus of resources_available and resources_assigned.
-    Torque: np, the slots of jobs, physmem of status, gpus.
+    Torque: np, the slots of jobs (`counts_slots`: their number stands there), physmem of status, gpus;
+    `cards` are the GPUs in use by node, as the queue has them.
     """
     values = record.attributes
     words = split_states(values.get("state", ""))
@@ -83,23 +92,70 @@ def make_node(record: Record) -> ClusterNode:
     cpus = _first(values, parse_count, *CPUS)
     allocated = _first(values, parse_count, "resources_assigned.ncpus")
     if allocated is None and "np" in values:
-        allocated = count_slots(values.get("jobs", ""))
+        allocated = count_slots(values.get("jobs", ""), is_number=counts_slots)
     memory = _first(values, parse_size, "resources_available.mem")
     if memory is None and (
         physical := _PHYSICAL.search(values.get("status", values.get("status.physmem", "")))
     ):
         memory = parse_size(physical[1], field="physmem")
+    allocated_memory = _first(values, parse_size, "resources_assigned.mem")
+    gpus = _first(values, parse_count, "resources_available.ngpus", "gpus")
+    allocated_gpus = _first(values, parse_count, "resources_assigned.ngpus")
+    if allocated_gpus is None and gpus is not None and cards is not None:
+        allocated_gpus = min(gpus, cards.get(find_host(cards, record.name) or "", 0))
+    if not WHOLE.isdisjoint(words):
+        allocated, allocated_memory, allocated_gpus = cpus, memory, gpus
     return ClusterNode(
         name=record.name,
         states=compute_states(words, cpus, allocated),
         cpus=cpus,
         allocated_cpus=allocated,
         memory_bytes=memory,
-        allocated_memory_bytes=_first(values, parse_size, "resources_assigned.mem"),
-        gpus=_first(values, parse_count, "resources_available.ngpus", "gpus"),
-        allocated_gpus=_first(values, parse_count, "resources_assigned.ngpus"),
+        allocated_memory_bytes=allocated_memory,
+        gpus=gpus,
+        allocated_gpus=allocated_gpus,
         address=values.get("Mom") or None,
     )
+
+
+def make_host(name: str, vnodes: Sequence[ClusterNode]) -> ClusterNode:
+    """Return a host of several vnodes: sockets, blades, or the natural one without CPUs beside them.
+
+    What a vnode that starts no job has free is left out while another starts some: what counts is what jobs
+    can get. The host has the states that all of them have.
+    """
+    if len(vnodes) == 1:
+        return vnodes[0]
+    real = [each for each in vnodes if each.cpus != 0] or list(vnodes)
+    open_ones = [each for each in real if _STARTS_NONE.isdisjoint(each.states)] or real
+    common = [word for word in open_ones[0].states[1:] if all(word in each.states for each in open_ones)]
+
+    def total(what: str) -> int | None:
+        found = [getattr(each, what if each in open_ones else f"allocated_{what}") for each in real]
+        return sum_all(found)
+
+    cpus, allocated = total("cpus"), sum_all([each.allocated_cpus for each in real])
+    bases = {each.states[0] for each in open_ones}
+    base = bases.pop() if bases in ({"DOWN"}, {"UNKNOWN"}) else busy_state(allocated, cpus)
+    return ClusterNode(
+        name=name,
+        states=(base, *common),
+        cpus=cpus,
+        allocated_cpus=allocated,
+        memory_bytes=total("memory_bytes"),
+        allocated_memory_bytes=sum_all([each.allocated_memory_bytes for each in real]),
+        gpus=sum_known([each.gpus for each in open_ones]),
+        allocated_gpus=sum_known([each.allocated_gpus for each in open_ones]),
+        address=next((each.address for each in vnodes if each.address), None),
+    )
+
+
+def find_hosts(nodes: Iterable[Record]) -> dict[str, str]:
+    """Return the host of each vnode: its own name unless several vnodes are of one host."""
+    of_host = grouped(
+        (each.attributes.get("resources_available.host") or each.name, each.name) for each in nodes
+    )
+    return {name: host if len(names) > 1 else name for host, names in of_host.items() for name in names}
 
 
 def compute_states(words: Sequence[str], cpus: int | None, allocated: int | None) -> tuple[str, ...]:
@@ -114,19 +170,33 @@ def compute_states(words: Sequence[str], cpus: int | None, allocated: int | None
     return tuple(dict.fromkeys((base, *said)))
 
 
-def count_slots(text: str) -> int:
-    """Count the slots in use: ``0/12.s, 1/12.s`` or ``0-3,6/12.s,4/13.s``. Raises ParseError."""
+def count_slots(text: str, *, is_number: bool = False) -> int:
+    """Count the slots in use: ``0/12.s, 1/12.s`` or ``0-3,6/12.s,4/13.s``. Raises ParseError.
+
+    Torque's branch "develop" writes each job's number of slots instead, ``16/12.s``.
+    """
     count, position, end = 0, 0, len(text.rstrip())
     while position < end:
         match = _SLOTS.match(text, position)
         if match is None:
             raise ParseError("not jobs of a node", field="jobs", text=text[position:])
-        count += count_ranges(match[1], "execution slots", field="jobs")
+        is_count = is_number and match[1].isdigit()
+        count += int(match[1]) if is_count else count_ranges(match[1], "execution slots", field="jobs")
         position = match.end()
     return count
 
 
-def make_queue(record: Record, nodes: Iterable[Record]) -> Partition:
+def counts_slots(nodes: Iterable[Record]) -> bool:
+    """Return whether a Torque writes numbers of slots: one of its nodes has a slot that it cannot have."""
+    for each in nodes:
+        slots = each.attributes.get("np", "")
+        numbers = _ALONE.findall(each.attributes.get("jobs", ""))
+        if slots.isdecimal() and any(int(number) >= int(slots) for number in numbers):
+            return True
+    return False
+
+
+def make_queue(record: Record, nodes: Iterable[Record], hosts: Mapping[str, str]) -> Partition:
     """Return an execution queue. UP: it accepts and starts jobs; DOWN, DRAIN, INACTIVE as in Slurm.
 
     PBS: a queue's nodes are those bound to it (by their attribute queue), else those bound to no queue.
@@ -144,15 +214,25 @@ def make_queue(record: Record, nodes: Iterable[Record]) -> Partition:
         names = [name for name, each in known if need in split_states(each.get("properties", ""))]
     else:
         names = [name for name, each in known if not each.get("queue")]
-    return Partition(name=record.name, nodes=tuple(names), state=state[enabled, started])
+    found = dict.fromkeys(hosts[name] for name in names)
+    return Partition(name=record.name, nodes=tuple(found), state=state[enabled, started])
 
 
-def make_cluster(nodes: Records, queues: Records, *, source: str, taken_at_secs: float) -> Cluster:
-    """Return nodes and execution queues; a bad record is rejected on its own."""
+def make_cluster(
+    nodes: Records,
+    queues: Records,
+    *,
+    source: str,
+    taken_at_secs: float,
+    cards: Mapping[str, int] | None = None,
+) -> Cluster:
+    """Return nodes and execution queues; a bad record is rejected on its own. `cards`: see `make_node`."""
     rejected = [*nodes.rejected, *queues.rejected]
-    made = tuple(
-        parse_each(make_node, nodes.found.values(), rejected, "pbsnodes", lambda record: record.name)
-    )
+    found = nodes.found.values()
+    make = partial(make_node, counts_slots=counts_slots(found), cards=cards)
+    hosts = find_hosts(found)
+    made = parse_each(make, found, rejected, "pbsnodes", lambda record: record.name)
+    by_host = grouped((hosts[each.name], each) for each in made)
     executing = [
         each
         for each in queues.found.values()
@@ -161,8 +241,8 @@ def make_cluster(nodes: Records, queues: Records, *, source: str, taken_at_secs:
     return Cluster(
         source=source,
         taken_at_secs=taken_at_secs,
-        partitions=tuple(make_queue(each, nodes.found.values()) for each in executing),
-        nodes=made,
+        partitions=tuple(make_queue(each, found, hosts) for each in executing),
+        nodes=tuple(make_host(name, vnodes) for name, vnodes in by_host.items()),
         rejected=tuple(rejected),
     )
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
+from jobfeatures.batch.lastjobs import LastJobs
 from jobfeatures.batch.pbs import setting
 from jobfeatures.batch.pbs.accounting import read_records
 from jobfeatures.batch.pbs.cluster import make_cluster
 from jobfeatures.batch.pbs.commands import Commands
+from jobfeatures.batch.pbs.jobs import count_cards
+from jobfeatures.batch.pbs.values import parse_job_id
 from jobfeatures.config import Config
-from jobfeatures.errors import JobfeaturesError, Rejected, SourceError, failing_source
+from jobfeatures.errors import JobfeaturesError, ParseError, Rejected, SourceError, failing_source
 from jobfeatures.joblogs.logfiles import bounded_lines, reading
 from jobfeatures.joblogs.loggedjob import Accounting, JobRecord, Notes
-from jobfeatures.records.model import Cluster, JobTable
+from jobfeatures.records.model import Cluster, JobKey, JobState, JobTable
 from jobfeatures.system.clock import Clock
 
 MAX_DAYS = 400
@@ -29,35 +33,57 @@ class PbsCluster:
         self.name = system
         self._commands = Commands(system, config, timeout_secs)
         self._clock = clock
+        self._cards: Mapping[str, int] | None = None  # in use by host, of Torque, by the latest queue
+        self._last = LastJobs()
+        self._servers: Mapping[JobKey, str] = {}  # of the jobs of earlier answers
         self._accounting = f"{setting(config, system, 'home')}/server_priv/accounting"
 
     def poll_queue(self) -> JobTable:
         """Return the server's jobs. Array parents are left out, as their subjobs are listed one by one.
 
         Ended jobs are listed until the server drops them: Torque keeps them for
-        keep_completed seconds, PBS not at all.
+        keep_completed seconds, PBS not at all. Of a server that is silent while others answer it has the jobs
+        of its last answer, and is incomplete.
         """
         taken_at_secs = self._clock.now_secs()
         answer = self._commands.ask("queue")
         rejected = list(answer.problems)
         broken: list[Rejected] = []
         made = list(self._commands.make_jobs(answer, node_name=None, note=rejected.append, broken=broken))
-        return JobTable(
+        self._cards = count_cards(answer.records.found.values())
+        table = JobTable(
             source=self.name,
             jobs={job.key: job for job in made if not job.key.job_id.endswith("[]")},
             taken_at_secs=taken_at_secs,
             complete=answer.whole and not broken,
             rejected=(*rejected, *broken),
         )
+        servers = {**self._servers, **dict(self._servers_of(answer.records.found))}
+        table = self._last.complete(table, answer.complaint, lambda key: servers.get(key, ""))
+        self._servers = {key: server for key, server in servers.items() if key in table.jobs}
+        return table
+
+    def _servers_of(self, names: Iterable[str]) -> Iterator[tuple[JobKey, str]]:
+        """Yield the job of each name, ``123.server``, and its server."""
+        for name in names:
+            with contextlib.suppress(ParseError):
+                yield JobKey(self.name, parse_job_id(name)), name.partition(".")[2]
 
     def poll_cluster(self) -> Cluster:
         """Return the nodes and execution queues."""
         taken_at_secs = self._clock.now_secs()
         nodes, queues = self._commands.ask("nodes"), self._commands.ask("queues")
-        cluster = make_cluster(nodes.records, queues.records, source=self.name, taken_at_secs=taken_at_secs)
+        cluster = make_cluster(
+            nodes.records,
+            queues.records,
+            source=self.name,
+            taken_at_secs=taken_at_secs,
+            cards=self._cards,
+        )
         if not cluster.nodes:
             raise SourceError(f"pbsnodes: no nodes in the answer: {nodes.complaint or cluster.rejected[:1]}")
-        return cluster
+        said = (*nodes.complaints, *queues.complaints)
+        return replace(cluster, rejected=(*cluster.rejected, *said))
 
     def poll_accounting(self, since_secs: float) -> Accounting:
         """Return the jobs in the accounting files of the days since `since_secs`."""
@@ -73,7 +99,7 @@ class PbsCluster:
             for each in read_records(_lines(wanted), source=folder, notes=notes):
                 if isinstance(each, Rejected):
                     rejected.append(each)
-                elif each.end_secs is None or each.end_secs >= since_secs:
+                elif each.state is not JobState.PREEMPTED and (each.end_secs or now_secs) >= since_secs:
                     records.append(replace(each, batch_system=self.name))
         except JobfeaturesError as error:
             raise SourceError(str(error)) from error

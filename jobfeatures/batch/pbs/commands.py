@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ from jobfeatures.batch.pbs.jobs import make_job
 from jobfeatures.batch.pbs.records import Records, parse_json, parse_text, parse_xml
 from jobfeatures.batch.pbs.values import parse_job_id
 from jobfeatures.batch.programs import Programs
+from jobfeatures.batch.questions import MAX_QUESTIONS
 from jobfeatures.config import Config
 from jobfeatures.errors import ParseError, Rejected, SourceError, parse_each, shown
 from jobfeatures.records.model import Job, JobState
@@ -44,6 +45,10 @@ _COMMON: Mapping[str, JobState | None] = {
 }
 
 
+# The question about single jobs or nodes in place of that about all of them.
+_BY_NAME = {"queue": "jobs", "nodes": "node"}
+
+
 class NotUnderstoodError(SourceError):
     """The command does not know an option: it is too old for this query."""
 
@@ -60,10 +65,14 @@ class Answer:
     complaint: str = ""
 
     @property
+    def complaints(self) -> tuple[Rejected, ...]:
+        """Return what standard error says, at most one."""
+        return (Rejected("qstat", f"standard error says {self.complaint}"),) if self.complaint else ()
+
+    @property
     def problems(self) -> tuple[Rejected, ...]:
         """Return the rejected records and the error message."""
-        complaint = (Rejected("qstat", f"standard error says {self.complaint}"),) if self.complaint else ()
-        return (*self.records.rejected, *complaint)
+        return (*self.records.rejected, *self.complaints)
 
     @property
     def whole(self) -> bool:
@@ -149,17 +158,40 @@ class Commands:
         if structured is not None and not (self._is_old and text is not None):
             member = self._dialect.members[kind]
             try:
-                return self._run(
+                answer = self._run(
                     (source, *structured, *names), lambda data: self._dialect.parse(data, member, source)
                 )
+                return self._with_text(question, answer)
             except NotUnderstoodError:
                 if text is None:
                     raise
                 self._is_old = True
+        return self._ask_text(question, *names)
+
+    def _ask_text(self, question: str, *names: str) -> Answer:
+        source, kind, _, text = self._dialect.questions[question]
         return self._run(
             (source, *(text or ()), *names),
             lambda data: parse_text(data.decode("utf-8", "replace"), kind=kind, source=source),
         )
+
+    def _with_text(self, question: str, answer: Answer) -> Answer:
+        """Return an answer whose unreadable records are taken from the text form, asked for them alone.
+
+        Some versions of PBS write users' and managers' quotes into JSON as they are (OpenPBS 830, 2049).
+        """
+        unsure = sorted(answer.records.unsure)[:MAX_QUESTIONS]
+        again = _BY_NAME.get(question, question)
+        if not unsure or self._dialect.questions[again].text is None:
+            return answer
+        try:
+            found = self._ask_text(again, *unsure).records.found
+        except SourceError:
+            return answer
+        found = {name: found[name] for name in unsure if name in found}
+        left = answer.records.unsure - found.keys()
+        records = replace(answer.records, found={**answer.records.found, **found}, unsure=left)
+        return replace(answer, records=records)
 
     def _run(self, question: Sequence[str], parse: Callable[[bytes], Records]) -> Answer:
         command, output = self._programs.path(question[0]), self._programs.run(*question)

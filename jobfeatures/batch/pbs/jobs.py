@@ -8,11 +8,13 @@ Torque: qstat(1B), pbs_job_attributes(7B).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
-from jobfeatures.batch.basics import Note, Texts
+from jobfeatures.batch.basics import Note, Texts, parse_epoch
 from jobfeatures.batch.pbs.records import Record
+from jobfeatures.batch.pbs.taskrequests import count_asked
 from jobfeatures.batch.pbs.values import (
     Share,
     array_fields,
@@ -87,14 +89,15 @@ def make_job(
         exit_status = fields.read(parse_whole, "Exit_status", "exit_status")
         state = state_of_exit(batch_system, exit_status, fields.text("substate"))
     started = state.is_on_node or state.is_finished
-    shares = read_shares(fields, "exec_host", "exec_vnode") if started else {}
+    requested = requested_cpus(fields)
+    shares = read_shares(fields, "exec_host", "exec_vnode", requested) if started else {}
     cpus = compute_total(share.cpus for share in shares.values())
     mine = share_of(shares, node_name)
     runs = fields.read(parse_count, "run_count", "start_count")
     wall = fields.read(parse_duration, "Resource_List.walltime")
     cpu_limit = fields.read(parse_duration, "Resource_List.cput")
-    requested = requested_cpus(fields)
-    gpus = fields.gpus(node_name) if started else ()
+    cards = fields.cards() if started else ()
+    gpus = tuple(str(card) for host, card in cards if node_name and is_same_host(host, node_name))
     total_cpus = cpus or (None if started else requested)
     return Job(
         key=JobKey(batch_system, job_id),
@@ -120,7 +123,8 @@ def make_job(
         gpus=gpus,
         total_nodes=len(shares) or fields.read(parse_count, "Resource_List.nodect"),
         total_gpus=compute_total(share.gpus for share in shares.values())
-        or fields.read(parse_count, "Resource_List.ngpus"),
+        or len(cards)
+        or requested_gpus(fields),
         reason=_REASONS.get(letter, "Queued") if state is JobState.PENDING else None,
         eligible_secs=fields.read(parse_time, "etime") if state is JobState.PENDING else None,
         priority=fields.read(parse_whole, "Priority"),
@@ -134,16 +138,15 @@ class Fields(Texts):
     def __init__(self, record: Record, note: Note, source: str) -> None:
         super().__init__(record.attributes, note, source=source, about=f"job {record.name[:40]}")
 
-    def gpus(self, node_name: str | None) -> tuple[str, ...]:
-        """Return the job's GPU indices on a node, from Torque's exec_gpus: ``n1-gpu/0+n1-gpu/1``."""
-        found: dict[str, None] = {}
+    def cards(self) -> tuple[tuple[str, int], ...]:
+        """Return host and index of the job's GPUs, from Torque's exec_gpus: ``n1-gpu/0+n1-gpu/1``."""
+        found: dict[tuple[str, int], None] = {}
         for part in filter(None, (self.text("exec_gpus") or "").split("+")):
             match = _GPU.match(part)
             if match is None:
                 self.reject(ParseError("not a card of a host"), "exec_gpus", part)
                 return ()
-            if node_name is not None and is_same_host(match[1], node_name):
-                found[str(int(match[2]))] = None
+            found[match[1], int(match[2])] = None
         return tuple(found)
 
     def user(self) -> str | None:
@@ -156,11 +159,24 @@ class Fields(Texts):
         return self.text("euser") or (owner or "").partition("@")[0] or None
 
 
+def count_cards(records: Iterable[Record]) -> Counter[str]:
+    """Return how many GPUs of each host Torque's jobs have, those of ended ones aside."""
+    found: Counter[str] = Counter()
+    for each in records:
+        if each.attributes.get("job_state") != "C":
+            found.update(host for host, _ in Fields(each, lambda _: None, "").cards())
+    return found
+
+
 def parse_time(text: str) -> int:
-    """Parse epoch seconds, or a UTC time as ctime(3) prints it, to epoch seconds. Raises ParseError."""
+    """Parse epoch seconds, or a UTC time as ctime(3) prints it, to epoch seconds. Raises ParseError.
+
+    A site's qstat prints both: ``1649348639 (Thu Apr 07 12:23:59 EDT 2022)``.
+    """
     match = _CTIME.match(text)
     if match is None:
-        return parse_count(text)
+        secs, bracket, _ = text.partition(" (")
+        return parse_epoch(secs if bracket and text.endswith(")") else text)
     day, hour, minute, second, year = map(int, match.groups()[1:])
     try:
         begun = datetime(year, _MONTHS.index(match[1]) + 1, day, hour, minute, tzinfo=UTC).timestamp()
@@ -175,24 +191,48 @@ def parse_whole(text: str) -> int:
 
 
 def requested_cpus(fields: Fields) -> int | None:
-    """Return the CPUs that a job requests: ncpus, procs, or the total of ``nodes=2:ppn=4+n7:ppn=1``."""
+    """Return the CPUs that a job requests: ncpus, procs, or the total of ``nodes=2:ppn=4+n7:ppn=1``.
+
+    Of Torque 6, also those of its groups of tasks.
+    """
     nodes = fields.text("Resource_List.nodes")
     if nodes is not None and "ppn=" in nodes:
-        return count_ppn(nodes)
-    return fields.read(parse_count, "Resource_List.ncpus", "Resource_List.procs")
+        return fields.read(count_ppn, "Resource_List.nodes")
+    asked = fields.read(parse_count, "Resource_List.ncpus", "Resource_List.procs")
+    return count_asked(fields, "lprocs", each=1) if asked is None else asked
 
 
-def count_ppn(text: str) -> int | None:
-    """Return the total CPUs of ``2:ppn=4+n7:ppn=1``; None if it is malformed."""
+def requested_gpus(fields: Fields) -> int | None:
+    """Return the GPUs that a job requests: ngpus, or the total of Torque's ``nodes=2:ppn=4:gpus=2``."""
+    nodes = fields.text("Resource_List.nodes")
+    if nodes is not None and ":gpus=" in nodes:
+        return fields.read(count_gpus, "Resource_List.nodes")
+    asked = fields.read(parse_count, "Resource_List.ngpus")
+    return count_asked(fields, "gpus", each=0) if asked is None else asked
+
+
+def count_ppn(text: str) -> int:
+    """Return the total CPUs of ``2:ppn=4+n7:ppn=1``. Raises ParseError."""
+    return _total_of(text, "ppn", "CPUs", without="1")
+
+
+def count_gpus(text: str) -> int:
+    """Return the total GPUs of ``2:ppn=4:gpus=2+n7:ppn=1``. Raises ParseError."""
+    return _total_of(text, "gpus", "GPUs", without="0")
+
+
+def _total_of(text: str, name: str, what: str, *, without: str) -> int:
     total = 0
     for part in text.split("+"):
         match = _NODES_PART.match(part)
         if match is None:
-            return None
+            raise ParseError("not numbers of nodes", text=text)
         nodes = int(match[1]) if match[1].isdigit() else 1
-        each = [word.removeprefix("ppn=") for word in part.split(":") if word.startswith("ppn=")] or ["1"]
-        if not (each[0].isascii() and each[0].isdigit() and len(each[0]) <= 7):
-            return None
+        each = [word.partition("=")[2] for word in part.split(":") if word.startswith(f"{name}=")] or [
+            without
+        ]
+        if len(each) > 1 or not (each[0].isascii() and each[0].isdigit() and len(each[0]) <= 7):
+            raise ParseError(f"not numbers of {what}", text=text)
         total += nodes * int(each[0])
     return total
 

@@ -10,11 +10,10 @@ job's attributes in the command's environment, under names that it defines.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from jobfeatures.batch.basics import Note, Texts
-from jobfeatures.batch.groups import BatchHierarchy
+from jobfeatures.batch.groups import BatchHierarchy, make_layout
 from jobfeatures.batch.pbs.site import Site
 from jobfeatures.batch.pbs.values import (
     array_fields,
@@ -31,6 +30,7 @@ NAME = "pbs"
 
 _SITE = Site(NAME)
 is_here, make_source, make_cluster_source = _SITE.is_here, _SITE.make_source, _SITE.make_cluster_source
+read_parents = _SITE.read_parents
 
 
 def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: Note = lambda _: None) -> Job:
@@ -74,17 +74,26 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
     )
 
 
-_JOB = re.compile(
-    r"(?:/(?!user\.slice/)[^/]{1,255}\.slice)?/pbs_jobs\.service/(?:jobid|jobs)/"
-    r"(?P<job_id>[1-9][0-9]{0,11}(?:(?:\[|\\x5b)[0-9]{1,9}(?:\]|\\x5d))?)(?:(?:\.|\\x2e)[^/]*)?(?:/|\Z)",
-    re.ASCII,
+_NUMBER = r"(?P<job_id>(?:0|[1-9][0-9]{0,11})(?:(?:\[|\\x5b)[0-9]{1,9}(?:\]|\\x5d))?)"
+_SERVER = r"(?:\.|\\x2e)[^/]*"
+# Names of units of systemd are no names of jobs with their server.
+_UNLIKE_UNITS = r"(?!\.(?:scope|service|slice|mount|socket|swap|partition)(?:/|\Z))"
+_BELOW_SERVICE = make_layout(
+    rf"/(?:jobid|jobs)/{_NUMBER}(?:{_SERVER})?(?:/|\Z)",
+    ("jobid", "[0-9]*"),
+    ("jobs", "[0-9]*"),
+    parents=r"(?:/(?!user\.slice/)[^/]{1,255}\.slice)?/pbs_jobs\.service",
+    ordinary=(("pbs_jobs.service",), ("*.slice", "pbs_jobs.service")),
+    mark="jobid|jobs",
+    strict=rf"/(?:jobid|jobs)/{_NUMBER}{_SERVER}(?:/|\Z)",
 )
-HIERARCHY = BatchHierarchy(
-    NAME,
-    (_JOB,),
-    (
-        ("pbs_jobs.service", "jobid", "[1-9]*"),
-        ("pbs_jobs.service", "jobs", "[1-9]*"),
-        ("*.slice", "pbs_jobs.service", "jobs", "[1-9]*"),
-    ),
+# Of older hooks, below /PREFIX and /PREFIX.slice: nothing in their names tells whose they are.
+_BELOW_PREFIX = make_layout(
+    rf"/{_NUMBER}(?:{_SERVER})?(?:/|\Z)", ("[0-9]*",), strict=rf"/{_NUMBER}{_UNLIKE_UNITS}{_SERVER}(?:/|\Z)"
 )
+_IN_SLICE = make_layout(
+    rf"/[^/]{{1,200}}-{_NUMBER}(?:{_SERVER})?\.slice(?:/|\Z)",
+    ("*-[0-9]*.slice",),
+    strict=rf"/[^/]{{1,200}}-{_NUMBER}(?:\.|\\x2e)[^/.][^/]*\.slice(?:/|\Z)",
+)
+HIERARCHY = BatchHierarchy(NAME, (_BELOW_SERVICE, _BELOW_PREFIX, _IN_SLICE), daemons={"pbs_mom": ""})

@@ -1,8 +1,9 @@
 """Output of qstat and pbsnodes, as text, JSON and Torque's XML → records of attributes. Pure.
 
 Users choose job names, paths, arguments and environments, and the text format does not escape newlines in
-them: a variable's value may contain lines that forge attributes or jobs. Hence a record is rejected if a
-field occurs twice, or after the environment although it belongs before it.
+them: a variable's value may contain lines that forge attributes or jobs. Hence a job's record is rejected if
+a field occurs twice, or after the environment although it belongs before it. Nodes and queues are managers';
+a queue with several limits of one kind has their name several times (OpenPBS 2677).
 
 JSON is available from PBS Pro 13 on, and not always valid: stray backslashes, numbers with leading zeros,
 bare words and raw control characters have all been seen. Repairs are reported.
@@ -33,6 +34,13 @@ _NO_RECORDS = frozenset(
 _BEFORE_VARIABLES = re.compile(
     r"(?:Job_Name|Job_Owner|job_state|queue|server|exec_host|exec_vnode|ctime|qtime|stime|Account_Name|"
     r"Resource_List\..*|resources_used\..*)\Z"
+)
+# Of each host of a job, under one name: Torque 6.
+_OF_HOSTS = re.compile(r"req_information\.(?:hostlist|task_usage)\.")
+# What is read of a node or a queue: of anything else two values are none.
+_READ_OF_MANAGERS = re.compile(
+    r"(?:state|queue|properties|np|pcpus|jobs|status|gpus|Mom|queue_type|enabled|started|"
+    r"resources_(?:available|assigned|default)(?:\..*)?)\Z"
 )
 _FIELD = re.compile(r" {4,5}([A-Za-z_][A-Za-z0-9_.-]{0,255}) = ?(.*)\Z", re.DOTALL)
 _JOB_HEAD = re.compile(r"Job Id: ?([^\s]{1,300})\s*\Z")
@@ -101,14 +109,16 @@ def parse_text(text: str, *, kind: str, source: str) -> Records:
     banner, are skipped. Raises ParseError if there is text but no record.
     """
     split = split_records(text.split("\n"), HEADS[kind])
-    records = collect_records(((name, _parse_body(name, lines[1:])) for name, lines in split), source=source)
+    bodies = ((name, _parse_body(name, lines[1:], kind)) for name, lines in split)
+    records = collect_records(bodies, source=source)
     if not records.found and not records.unsure and text.strip():
         raise ParseError("no records", source=source, text=text.strip())
     return records
 
 
-def _parse_body(name: str, lines: Iterable[str]) -> Record | ParseError:
+def _parse_body(name: str, lines: Iterable[str], kind: str) -> Record | ParseError:
     values: dict[str, list[str]] = {}
+    several: set[str] = set()
     current: list[str] | None = None
     for line in (each.removesuffix("\r") for each in lines):
         if len(line) > MAX_LINE_CHARACTERS:
@@ -119,22 +129,30 @@ def _parse_body(name: str, lines: Iterable[str]) -> Record | ParseError:
         elif match := _FIELD.match(line):
             field = match[1]
             if field in values:
-                return ParseError("field occurs twice", field=field, text=line)
+                is_open = _OF_HOSTS.match(field) if kind == "job" else not _READ_OF_MANAGERS.match(field)
+                if not is_open:
+                    return ParseError("field occurs twice", field=field, text=line)
+                several.add(field)
             if "Variable_List" in values and _BEFORE_VARIABLES.match(field):
                 return ParseError("field is out of its place", field=field, text=line)
             current = values[field] = [match[2]]
         elif line and current is not None:
             current.append(f"\n{line}")
-    return Record(name, {field: "".join(parts).strip() for field, parts in values.items()})
+    kept = ((field, "".join(parts).strip()) for field, parts in values.items() if field not in several)
+    return Record(name, dict(kept))
 
 
 class _Twice(dict[str, Any]):
-    """An object in which a name occurred twice: none of it can be trusted."""
+    """An object in which a name occurred twice: if a user could write it, none of it can be trusted."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        self.differing = {name for name, value in pairs if value != self[name]}
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
-    return values if len(values) == len(pairs) else _Twice(values)
+    return values if len(values) == len(pairs) else _Twice(pairs)
 
 
 _DECODER = json.JSONDecoder(
@@ -164,7 +182,7 @@ def parse_json(text: str, *, member: str, source: str) -> Records:
     if isinstance(document, dict) and not isinstance(document, _Twice):
         members = document.get(member, {})
         if isinstance(members, dict) and not isinstance(members, _Twice):
-            flat = ((name, _flatten(name, each)) for name, each in members.items())
+            flat = ((name, _flatten(name, each, member)) for name, each in members.items())
             records = collect_records(flat, source=source)
             return replace(records, rejected=(*faults, *records.rejected))
     records = collect_records(_read_each(text, member), source=source)
@@ -209,17 +227,27 @@ def _read_each(text: str, member: str) -> Iterator[tuple[str, Record | ParseErro
     for match, end in zip(starts, ends, strict=False):
         part = text[match.end() : end]
         try:
-            yield match[1], _flatten(match[1], _DECODER.raw_decode(part)[0])
+            found = _DECODER.raw_decode(part)[0]
         except (ValueError, RecursionError) as error:
-            yield match[1], ParseError(f"not JSON: {_reason(error)}", text=part[:200])
+            found = _read_repaired(part)
+            if found is None:
+                yield match[1], ParseError(f"not JSON: {_reason(error)}", text=part[:200])
+                continue
+        yield match[1], _flatten(match[1], found, member)
 
 
-def _flatten(name: str, value: Any) -> Record | ParseError:
-    if not isinstance(value, dict) or isinstance(value, _Twice):
+def _flatten(name: str, value: Any, member: str) -> Record | ParseError:
+    if not isinstance(value, dict) or (isinstance(value, _Twice) and member == "Jobs"):
         return ParseError("not an object with each name once", text=name)
     attributes: dict[str, str] = {}
+    doubtful = value.differing if isinstance(value, _Twice) else set()
     for key, each in value.items():
-        if isinstance(each, _Twice) and key != "Variable_List":
+        if key in doubtful:
+            if _READ_OF_MANAGERS.match(key):
+                return ParseError("field occurs twice", field=key)
+            continue
+        is_unclear = isinstance(each, _Twice) and (member == "Jobs" or each.differing)
+        if is_unclear and key != "Variable_List":
             return ParseError("field occurs twice", field=key)
         if isinstance(each, dict):
             attributes.update({f"{key}.{part}": _text(leaf) for part, leaf in each.items()})
@@ -265,7 +293,7 @@ def _record(element: Element, name_field: str) -> tuple[str, Record | ParseError
     for child in element.children:
         parts = [(f"{child.name}.{each.name}", each.text) for each in child.children]
         for field, text in parts or [(child.name, child.text)]:
-            doubled = field if field in attributes else doubled
+            doubled = field if field in attributes and not _OF_HOSTS.match(field) else doubled
             attributes[field] = text.strip()
     name = attributes.pop(name_field, "")
     if doubled or not name:

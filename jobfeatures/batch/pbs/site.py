@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jobfeatures.batch.pbs import setting
 from jobfeatures.system.clock import Clock
+from jobfeatures.system.privatefile import read_bounded
 
 if TYPE_CHECKING:
     from jobfeatures.batch.source import BatchSource, ClusterSource
     from jobfeatures.config import Config
+
+
+HOOK_CONFIGURATION = "mom_priv/hooks/pbs_cgroups.CF"
+MAX_BYTES = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +31,21 @@ class Site:
         """Return whether its daemons' folder exists here; a qstat is no proof, as other systems have one."""
         home = setting(config, self.system, "home")
         return any(os.path.isdir(f"{home}/{part}") for part in ("mom_priv", "server_priv"))
+
+    def read_parents(self, config: Config) -> list[str]:
+        """Return the parents of jobs' control groups by ``cgroup_prefix`` of the hook. Raises OSError.
+
+        Older hooks have them below ``/PREFIX`` or in ``/PREFIX.slice``, others in ``PREFIX.service``.
+        """
+        home = setting(config, self.system, "home")
+        try:
+            prefix = json.loads(read_bounded(f"{home}/{HOOK_CONFIGURATION}", MAX_BYTES)[0])["cgroup_prefix"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return []
+        if not isinstance(prefix, str) or not re.fullmatch(r"[A-Za-z0-9_.-]{1,200}", prefix):
+            return []
+        service = f"{prefix}.service"
+        return [f"/{service}", f"/*.slice/{service}", f"/{prefix}", f"/{prefix}.slice"]
 
     def make_source(self, config: Config, clock: Clock, node_name: str) -> BatchSource:
         """Return the source for a node's daemon."""

@@ -15,20 +15,22 @@ from dataclasses import replace
 
 from jobfeatures.batch.basics import Users, procfs_of
 from jobfeatures.batch.pbs import setting
+from jobfeatures.batch.pbs.cards import read_cards
 from jobfeatures.batch.pbs.cluster import find_node, make_notice
 from jobfeatures.batch.pbs.commands import Answer, Commands
 from jobfeatures.batch.pbs.values import parse_job_id
 from jobfeatures.batch.questions import AskedJobs, NodeQuestion
 from jobfeatures.batch.source import PolledSource
+from jobfeatures.batch.waiting import WaitedFor
 from jobfeatures.config import Config
 from jobfeatures.errors import News, ParseError, Rejected, parse_each
-from jobfeatures.records.model import JobKey, JobTable, NodeNotice, Version
+from jobfeatures.records.model import Job, JobKey, JobTable, NodeNotice, Version
 from jobfeatures.system.clock import Clock
 from jobfeatures.system.privatefile import read_bounded, version_of
 
 MAX_FILES = 100_000
 MAX_ENVIRON_BYTES = 8 * 2**20
-_ID = re.compile(r"[1-9][0-9]{0,11}(?:\[[0-9]{1,9}\]|-[0-9]{1,9})?\Z")
+_ID = re.compile(r"(?:0|[1-9][0-9]{0,11})(?:\[[0-9]{1,9}\]|-[0-9]{1,9})?\Z")
 _VARIABLE = re.compile(rb"(?:\A|\0)PBS_JOBID=([^\0]*)(?:\0|\Z)")
 _OLD_ARRAY = re.compile(r"([0-9]+)-([0-9]+)\Z")
 
@@ -56,8 +58,14 @@ class QstatSource(PolledSource):
         self._node_name = node_name
         self._home = setting(config, system, "home")
         self._procfs = procfs_of(config)
+        self._cgroup: str = getattr(config, "path_cgroup", "/sys/fs/cgroup")
         self._left: dict[str, Version] = {}  # files left by ended jobs
-        self._jobs = AskedJobs(system, is_plain_id, refresh_secs=config.batch_refresh_secs)
+        self._jobs = AskedJobs(
+            system,
+            is_plain_id,
+            refresh_secs=config.batch_refresh_secs,
+            waited_for=WaitedFor(system, config.features_root),
+        )
         self._node = NodeQuestion("pbsnodes", config.batch_refresh_secs)
         self._news = News()
         self._users = Users(clock)
@@ -65,7 +73,8 @@ class QstatSource(PolledSource):
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
         """Return this node's jobs. Raises SourceError if queries were made and all failed."""
         taken_at_secs, now_secs = self._clock.now_secs(), self._clock.monotonic_secs()
-        problems: list[Rejected] = []
+        problems: list[Rejected] = []  # told as long as they last
+        said: tuple[Rejected, ...] = ()
         files = self._read_mom(problems)
         living = {key.job_id for key in seen if key.batch_system == self.name}
         self._left = {
@@ -81,13 +90,15 @@ class QstatSource(PolledSource):
             if filed and (running := find_living(self._procfs)) is not None:
                 self._left |= {job_id: files[job_id] for job_id in filed - running}
             self._keep(answer, asked, problems)
-        problems += self._node.ask(self._read_notice, now_secs)
-        return self._jobs.table(
+            said = self._news.among(answer.complaints)
+        said += self._node.ask(self._read_notice, now_secs)
+        table = self._jobs.table(
             complete=True,
-            rejected=self._news.among(problems) if asked or problems else (),
+            rejected=(*problems, *said),
             node=self._node.notice,
             node_problem=str(self._node.problem or ""),
         )
+        return replace(table, jobs={key: self._users.complete(job) for key, job in table.jobs.items()})
 
     def _read_mom(self, problems: list[Rejected]) -> dict[str, Version]:
         try:
@@ -101,18 +112,25 @@ class QstatSource(PolledSource):
 
     def _keep(self, answer: Answer, asked: Sequence[str], problems: list[Rejected]) -> None:
         """Cache an answer: a job that the server does not know has ended unless it is seen here."""
-        problems += answer.problems
+        problems += answer.records.rejected
         made = {
-            job.key.job_id: replace(job, uid=self._users.uid(job.user))
+            job.key.job_id: job
             for job in self._commands.make_jobs(
                 answer, node_name=self._node_name, note=problems.append, broken=problems
             )
         }
-        jobs = {job_id: made[job_id] for job_id in asked if job_id in made}
+        jobs = {job_id: self._with_cards(made[job_id]) for job_id in asked if job_id in made}
         gone = answer.gone.intersection(asked) - jobs.keys() - (self._jobs.seen - self._left.keys())
         gone -= set(parse_each(parse_job_id, answer.records.unsure, []))
         known_as = None if self._node.notice is None else self._node_name
         self._jobs.keep(jobs.values(), gone, set(asked) - jobs.keys() - gone, known_as)
+
+    def _with_cards(self, job: Job) -> Job:
+        """Return a job with the numbers of its cards, if it was given as many as it has."""
+        if not job.allocated_gpus or job.gpus or not job.state.is_on_node:
+            return job
+        cards = read_cards(self._cgroup, self._home, job.key.job_id)
+        return replace(job, gpu_devices=cards) if len(cards) == job.allocated_gpus else job
 
     def _read_notice(self) -> NodeNotice:
         """Return the server's notice about the node. Raises SourceError or ParseError."""

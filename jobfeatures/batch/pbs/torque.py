@@ -11,11 +11,10 @@ queue and account. ``packaging/torque/prologue.sh`` passes them in the command's
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 
 from jobfeatures.batch.basics import Note, Texts, count_hosts
-from jobfeatures.batch.groups import BatchHierarchy
+from jobfeatures.batch.groups import BatchHierarchy, make_layout
 from jobfeatures.batch.pbs.site import Site
 from jobfeatures.batch.pbs.values import (
     Share,
@@ -110,8 +109,15 @@ def read_nodefile(path: str) -> dict[str, int]:
     return count_hosts(content.decode("utf-8", "replace").splitlines(), file=path)
 
 
-_JOB = re.compile(
-    r"/torque/(?P<job_id>[1-9][0-9]{0,11}(?:\[[0-9]{1,9}\]|-[0-9]{1,9})?)(?:\.[^/]*)?(?:/|\Z)", re.ASCII
+_NUMBER = r"/(?P<job_id>(?:0|[1-9][0-9]{0,11})(?:\[[0-9]{1,9}\]|-[0-9]{1,9})?)"
+_JOB = make_layout(
+    rf"/torque{_NUMBER}(?:\.[^/]*)?(?:/|\Z)",
+    ("torque", "[0-9]*"),
+    parents="",
+    ordinary=((),),
+    mark="torque",
+    strict=rf"/torque{_NUMBER}\.[^/]+(?:/|\Z)",
 )
+_BELOW_NAMED = make_layout(rf"{_NUMBER}(?:\.[^/]*)?(?:/|\Z)", ("[0-9]*",))
 
-HIERARCHY = BatchHierarchy(NAME, (_JOB,), (("torque", "[1-9]*"),))
+HIERARCHY = BatchHierarchy(NAME, (_JOB, _BELOW_NAMED), daemons={"pbs_mom": ""})

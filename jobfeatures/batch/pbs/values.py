@@ -18,7 +18,7 @@ from jobfeatures.records.nodelist import is_same_host
 WORD_BYTES = 8
 MAX_CPUS = 10**7  # per job and host
 
-_ID = re.compile(r"([1-9][0-9]{0,11})(\[[0-9]{0,9}\]|-[0-9]{1,9})?(?:\.[A-Za-z0-9._-]{1,255})?\Z")
+_ID = re.compile(r"(0|[1-9][0-9]{0,11})(\[[0-9]{0,9}\]|-[0-9]{1,9})?(?:\.[A-Za-z0-9._-]{1,255})?\Z")
 _DURATION = re.compile(r"[0-9]{1,12}(?::[0-9]{1,9}){0,3}(?:\.[0-9]{1,9})?\Z")
 _SIZE = re.compile(r"([0-9]{1,18})([kmgtp]?)([bw]?)\Z", re.IGNORECASE)
 _POWERS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
@@ -77,19 +77,25 @@ def parse_size(text: str, *, field: str = "") -> int:
     return (int(match[1]) << _POWERS[match[2].lower()]) * unit
 
 
-def parse_exec_host(text: str) -> tuple[tuple[str, int], ...]:
+def parse_exec_host(text: str, requested: int | None = None) -> tuple[tuple[str, int], ...]:
     """Return the host and CPUs of each part of an exec_host, in order; a host may occur more than once.
 
     PBS: ``n1/0*4+n2/1*4``, with the number of CPUs after the star, 1 without it. Torque: ``n1/0-3+n2/0,2``,
-    formerly ``n1/1+n1/0``; each number is an execution slot. Raises ParseError.
+    formerly ``n1/1+n1/0``; each number is an execution slot. Torque's branch "develop" has a number of slots
+    instead, ``n1/16``: so it is if that is what the job `requested`. Raises ParseError.
     """
     parts = []
+    counts: dict[str, int] = {}
     for part in text.split("+"):
         match = matched(_HOST, part, "not an execution host", field="exec_host")
         slots = int(match[3] or count_ranges(match[2], "execution slots", field="exec_host"))
         if slots > MAX_CPUS:
             raise ParseError("not a range of execution slots", field="exec_host", text=part)
         parts.append((match[1], slots))
+        if match[3] is None and match[2].isdigit():
+            counts[match[1]] = int(match[2])
+    if len(counts) == len(parts) and sum(counts.values()) == requested:
+        return tuple(counts.items())
     return tuple(parts)
 
 
@@ -129,13 +135,15 @@ def _parse_amount(text: str) -> int:
     return int(text)
 
 
-def compute_shares(exec_host: str | None, exec_vnode: str | None) -> Mapping[str, Share]:
+def compute_shares(
+    exec_host: str | None, exec_vnode: str | None, requested: int | None = None
+) -> Mapping[str, Share]:
     """Return a job's share on each host, in order: from exec_vnode if reported, else from exec_host.
 
     Both list their parts in the same order, so a chunk is matched with its host
-    even if the vnodes are named differently. Raises ParseError.
+    even if the vnodes are named differently. `requested` are its CPUs. Raises ParseError.
     """
-    hosts = parse_exec_host(exec_host) if exec_host else ()
+    hosts = parse_exec_host(exec_host, requested) if exec_host else ()
     chunks = parse_exec_vnode(exec_vnode) if exec_vnode else ()
     shares: dict[str, Share] = {}
     if chunks and len(hosts) in {0, len(chunks)}:
@@ -167,11 +175,11 @@ def share_of(shares: Mapping[str, Share], node_name: str | None) -> Share:
     return found[0] if len(found) == 1 else Share()
 
 
-def read_shares(texts: Texts, hosts: str, vnodes: str) -> Mapping[str, Share]:
+def read_shares(texts: Texts, hosts: str, vnodes: str, requested: int | None = None) -> Mapping[str, Share]:
     """Return a job's share on each host; from its hosts alone if its vnodes are malformed."""
     for vnode_text in dict.fromkeys((texts.text(vnodes), None)):
         try:
-            return compute_shares(texts.text(hosts), vnode_text)
+            return compute_shares(texts.text(hosts), vnode_text, requested)
         except ParseError as error:
             texts.reject(error, error.field, error.text)
     return {}

@@ -45,6 +45,7 @@ KEY_SOURCES = {
     "cpu_limit_secs": "the wall limit * NumCPUs (scontrol), or * the sum of SLURM_JOB_CPUS_PER_NODE (prolog)",
     "max_rss_bytes": "Mem of this node (scontrol -d), else MinMemoryCPU * CPUs, else MinMemoryNode",
     "scratch_limit_bytes": "MinTmpDiskNode (scontrol)",
+    "shutdowntime_job": "EndTime of a job with PreemptTime (scontrol): the end of its GraceTime",
 }
 
 SYSTEM = System(
@@ -52,9 +53,12 @@ SYSTEM = System(
     room=__name__,
     job_variable="SLURM_JOB_ID",
     tells_start=True,
+    limit_waits=True,
     node_variable="SLURMD_NODENAME",
+    cluster_variable="SLURM_CLUSTER_NAME",
     has_gpustat=True,
     shepherd="slurmstepd",
+    daemon="slurmd",
     command="slurm.scontrol",
     variables=("SLURM_CONF",),
     log_kinds={

@@ -24,6 +24,7 @@ from jobfeatures.records.administration import (
     Reservations,
     Scheduler,
     UserRequests,
+    added_up,
     each_once,
 )
 from jobfeatures.records.quantities import parse_count
@@ -86,8 +87,8 @@ def parse_sdiag(text: str, *, taken_at_secs: float) -> Scheduler:
             section: make_cycles(values.get((section, name)) for name in names)
             for section, names in _CYCLES.items()
         },
-        types=tuple(requests["types"]),
-        users=tuple(UserRequests(each.name, each.count, each.total_secs) for each in requests["users"]),
+        types=added_up(requests["types"]),
+        users=added_up(UserRequests(each.name, each.count, each.total_secs) for each in requests["users"]),
         rejected=tuple(rejected),
     )
 

@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from jobfeatures.batch.slurm import SYSTEM
@@ -21,11 +22,17 @@ if TYPE_CHECKING:
 
 MAX_ANSWER_BYTES = 32 * 2**20
 VERBOSE = "verbose"
+DETAILS = "details"
 MIN_TIMEOUT_SECS = 0.1  # of a further query, however little time the earlier ones left
 
 # Errors of the queries about the node and reservations, which say nothing about jobs.
 _ELSEWHERE = re.compile(r"(?:\w+: )*slurm_load_(?:node|reservation)s?(?: error)?: ")
 _INVALID_ID = re.compile(r"(?:\w+: )*slurm_load_jobs?(?: error)?: Invalid job id specified\Z")
+
+
+# What tells that a job's details are those known, and what these are.
+_SAME = ("uid", "submit_secs", "start_secs", "restarts", "nodes", "total_cpus")
+_DETAILED = ("allocated_cpus", "allocated_gpus", "gpus", "sluid")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +56,12 @@ class Answers:
         raise SourceError(f"{asked}: no answer about job {job_id}: {self.complaint}")
 
 
-def format_questions(questions: Collection[str], nonce: str, extra: Sequence[str] = ()) -> bytes:
+def format_questions(
+    questions: Collection[str], nonce: str, extra: Sequence[str] = (), *, brief: int = 0
+) -> bytes:
     """Return scontrol's standard input: queries about jobs, then the commands `extra`.
+
+    The first `brief` are answered without details, for which scontrol loads all nodes of the cluster.
 
     scontrol answers ``show hostnames NONCE`` itself, with NONCE on a line. After
     ``verbose`` each answer begins with the controller's time.
@@ -60,6 +71,8 @@ def format_questions(questions: Collection[str], nonce: str, extra: Sequence[str
     text = [f"{marker}{line}\n" for line in lines]
     if extra:
         text.insert(len(questions), f"{VERBOSE}\n")
+    if brief:
+        text.insert(brief, f"{DETAILS}\n")
     return "".join([*text, marker]).encode("ascii")
 
 
@@ -71,8 +84,12 @@ def parse_answers(
     *,
     node_name: str | None,
     extra: Sequence[str] = (),
+    known: Mapping[str, Job] = MappingProxyType({}),
 ) -> Answers:
     """Parse the answers to `format_questions`; never raises.
+
+    Answers about jobs that are `known` have no details: those of the known job stay if its run is the same,
+    on as many CPUs of the same nodes, else the job is in `ask_alone`.
 
     `questions` maps each plain job id to the name used in the query: the id,
     ``ARRAY_TASK`` or ``HET+OFFSET``. Depending on its line editor scontrol
@@ -97,7 +114,13 @@ def parse_answers(
             elif isinstance(record, _AskAlone):
                 ask_alone[job_id] = record.question
             else:
-                jobs[job_id] = parse_scontrol_job(record, node_name=node_name)
+                job = parse_scontrol_job(record, node_name=node_name)
+                if job_id not in known:
+                    jobs[job_id] = job
+                elif _has_details(job, known[job_id]):
+                    jobs[job_id] = _with_details(job, known[job_id])
+                else:
+                    ask_alone[job_id] = question
         except ParseError as error:
             rejected[job_id] = Rejected.from_error(error)
     further = {
@@ -129,8 +152,17 @@ def _frames(stdout: str, nonce: str) -> Iterator[list[str]]:
             if frame is not None:
                 yield frame
             frame = []
-        elif frame is not None and line not in {f"show hostnames {nonce}", VERBOSE}:
+        elif frame is not None and line not in {f"show hostnames {nonce}", VERBOSE, DETAILS}:
             frame.append(line)
+
+
+def _has_details(job: Job, known: Job) -> bool:
+    return all(getattr(job, name) == getattr(known, name) for name in _SAME)
+
+
+def _with_details(job: Job, known: Job) -> Job:
+    details = {name: getattr(known, name) for name in _DETAILED}
+    return replace(job, **details, limits=replace(job.limits, memory_bytes=known.limits.memory_bytes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,16 +207,23 @@ class Scontrol:
     timeout_secs: float = field(default=10.0, kw_only=True)
     max_bytes: int = field(default=MAX_ANSWER_BYTES, kw_only=True)
 
-    def poll(self, ids: Collection[str], extra: Sequence[str] = ()) -> Answers:
+    def poll(
+        self,
+        ids: Collection[str],
+        extra: Sequence[str] = (),
+        known: Mapping[str, Job] = MappingProxyType({}),
+    ) -> Answers:
         """Query jobs by one process, or two where an id belongs to an array or a heterogeneous job.
+
+        The details of `known` jobs are not queried again unless something else shows that they have changed.
 
         Jobs whose record is rejected are queried again by the squeue in scontrol's directory: its answers are
         added to `jobs`, while `rejected` still has them. `extra` are commands for the same process. Raises
         SourceError if there was no answer, CommandError if scontrol did not run to its end.
         """
         deadline = time.monotonic() + self.timeout_secs
-        questions = {job_id: job_id for job_id in ids if is_plain_id(job_id)}
-        answers = self._run(questions, self.timeout_secs, extra)
+        in_order = sorted(filter(is_plain_id, ids), key=lambda job_id: job_id not in known)
+        answers = self._run(dict(zip(in_order, in_order, strict=True)), self.timeout_secs, extra, known)
         if answers.ask_alone:
             answers = self._ask_alone(answers, deadline)
         refused = answers.rejected.keys() - answers.jobs.keys()
@@ -221,14 +260,19 @@ class Scontrol:
         )
 
     def ask(
-        self, job_ids: Collection[str], *, about_node: bool, now_secs: float
+        self,
+        job_ids: Collection[str],
+        *,
+        about_node: bool,
+        now_secs: float,
+        known: Mapping[str, Job] = MappingProxyType({}),
     ) -> tuple[Answers, NodeAnswer | None]:
         """Return answers about jobs and node, by one process. Raises SourceError if there are none."""
         # A prolog has no use for it.
         from jobfeatures.batch.slurm.node import SHOW_RESERVATIONS, node_questions, parse_node_answer
 
         extra = node_questions(self.node_name) if about_node else ()
-        answers = self.poll(job_ids, extra)
+        answers = self.poll(job_ids, extra, known)
         if not extra or self.node_name is None:
             return answers, None
         node, reservations = (answers.extra.get(line) for line in (extra[0], SHOW_RESERVATIONS))
@@ -245,11 +289,19 @@ class Scontrol:
         """
         return self.poll([checked_id(job_id, source=NAME)]).one(job_id, self.command)
 
-    def _run(self, questions: Mapping[str, str], timeout_secs: float, extra: Sequence[str] = ()) -> Answers:
+    def _run(
+        self,
+        questions: Mapping[str, str],
+        timeout_secs: float,
+        extra: Sequence[str] = (),
+        known: Mapping[str, Job] = MappingProxyType({}),
+    ) -> Answers:
+        brief = len(questions.keys() & known.keys())
         nonce = f"n{os.urandom(8).hex()}"
         output = run_command(
-            [self.command, "-a", "-o", "-d"],
-            stdin=format_questions(questions.values(), nonce, extra),
+            # Without --local, a question about a federation follows each one.
+            [self.command, "--local", "-a", "-o", *(() if brief else ("-d",))],
+            stdin=format_questions(questions.values(), nonce, extra, brief=brief),
             timeout_secs=timeout_secs,
             max_bytes=self.max_bytes,
             environment={"SLURM_TIME_FORMAT": "%s"},
@@ -262,6 +314,7 @@ class Scontrol:
             questions,
             node_name=self.node_name,
             extra=extra,
+            known=known,
         )
         reported = answers.jobs or answers.gone or answers.rejected or answers.ask_alone
         if not reported and (questions or not any(answers.extra.values())):

@@ -55,7 +55,7 @@ _REASON = re.compile(r" Reason=(.+)")
 _FEATURE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=:-]{0,63}\Z")
 _PARTITION = re.compile(r"PartitionName=(\S+) ")
 _PARTITION_FIELD = re.compile(r" (Nodes|State)=(\S*)")
-_GRES = re.compile(r"gpu(?::[^:,()]+)?:([0-9]{1,6})(?:\([^)]*\))?\Z")
+_GRES = re.compile(r"gpu(?::\(null\)|:[^:,()]+)?(?::no_consume)?:([0-9]{1,6})(?:\([^)]*\))?\Z")
 
 # Why nodes start no jobs: classes of free-text reasons, by administrators or Slurm. The first match counts.
 # The texts may name people and places, and are unbounded in number, so no label ever contains one.
@@ -178,7 +178,7 @@ def split_features(text: str) -> tuple[str, ...]:
 
 
 def count_gres(text: str) -> int | None:
-    """Return the number of GPUs in ``gpu:a100:2(S:0-1),gpu:1,shard:8``, None without a ``gpu`` entry."""
+    """Return the number of GPUs in ``gpu:a100:2(S:0-1),gpu:(null):1,shard:8``, None without ``gpu``."""
     counts = [int(match[1]) for part in re.split(r",(?![^()]*\))", text) if (match := _GRES.match(part))]
     return sum(counts) if counts else None
 

@@ -28,7 +28,7 @@ from jobfeatures.batch.slurm.cluster import (
     parse_cluster,
     parse_node_records,
 )
-from jobfeatures.batch.slurm.node import SHOW_RESERVATIONS, parse_clock, parse_reservations
+from jobfeatures.batch.slurm.node import SHOW_RESERVATIONS, floating, parse_clock, parse_reservations
 from jobfeatures.batch.slurm.queue import QUEUE_SOURCE, parse_queue
 from jobfeatures.batch.slurm.refused import (
     ALL_JOBS,
@@ -40,7 +40,7 @@ from jobfeatures.batch.slurm.refused import (
 from jobfeatures.batch.slurm.sacct.records import ACCOUNTING_FIELDS, ACCOUNTING_SOURCE, parse_accounting
 from jobfeatures.batch.source import ClusterSource
 from jobfeatures.config import Config
-from jobfeatures.errors import ParseError, SourceError, failing_source
+from jobfeatures.errors import News, ParseError, SourceError, failing_source
 from jobfeatures.joblogs.loggedjob import Accounting
 from jobfeatures.records.administration import FairShares, Licences, Reservations, Scheduler
 from jobfeatures.records.model import Cluster, Job, JobKey, JobTable
@@ -65,6 +65,7 @@ class SlurmCluster:
         self._programs = Programs(SYSTEM, config, timeout_secs, environment=ENVIRONMENT)
         self._known: dict[JobKey, Known] = {}
         self._difference = ClockDifference()
+        self._floating = News()
 
     def poll_queue(self) -> JobTable:
         """Return the queue; jobs stay in it for Slurm's MinJobAge after their end."""
@@ -154,7 +155,11 @@ class SlurmCluster:
             ),
             nodes=records,
             maintenances=maintenances,
-            rejected=(*bad_nodes, *bad_reservations),
+            rejected=(
+                *bad_nodes,
+                *bad_reservations,
+                *self._floating.among(floating(maintenances, records)),
+            ),
             clock_ahead_secs=self._difference.ahead_secs,
         )
 
@@ -191,7 +196,7 @@ class SlurmCluster:
         queued = self._programs.run("squeue", *ALL_JOBS, "-j", job_id, "-o", "%u")
         users = queued.stdout.decode("utf-8", "replace").split() if queued.status == 0 else []
         if not users:
-            text = self._programs.ask("sacct", "-a", "-X", "-P", "-n", "-j", job_id, "-o", "User")
+            text = self._programs.ask("sacct", "--local", "-a", "-X", "-P", "-n", "-j", job_id, "-o", "User")
             users = text.split()
         return users[0] if users else None
 
@@ -201,7 +206,7 @@ class SlurmCluster:
         ago_secs = max(1, math.ceil(taken_at_secs - since_secs))
         until = 0 if until_secs is None else max(0, math.floor(taken_at_secs - until_secs))
         text = self._programs.ask(
-            *("sacct", "-P", "-n", "--noconvert", f"--delimiter={separator}", *options),
+            *("sacct", "--local", "-P", "-n", "--noconvert", f"--delimiter={separator}", *options),
             *("-S", f"now-{ago_secs}seconds", "-E", f"now-{until}seconds" if until else "now"),
             *("-o", ",".join(ACCOUNTING_FIELDS)),
             environment={**ENVIRONMENT, "SLURM_BITSTR_LEN": "0"},

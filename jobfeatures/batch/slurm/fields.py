@@ -19,6 +19,7 @@ from jobfeatures.records.quantities import parse_binary_size, parse_count, parse
 
 UNKNOWN = NOTHING | {"NONE", "Unassigned", "INVALID", "Partition_Limit", "None assigned", "n/a"}
 
+UIDS = 2**32  # of Linux
 _TASKS = re.compile(r"\[?([0-9,:-]+?)(?:%[0-9]{1,10})?\]?\Z")
 
 
@@ -81,6 +82,16 @@ class Record:
         value = self.text(field)
         return None if value is None else parse_count(value, field=field)
 
+    def uid(self, field: str) -> int | None:
+        """Return a user id. Up to 26.05.2 squeue prints those from 2**31 on as negative numbers."""
+        value = self.text(field)
+        if value is None or not value.startswith("-"):
+            return None if value is None else parse_count(value, field=field)
+        uid = UIDS - parse_count(value[1:], field=field)
+        if not UIDS // 2 <= uid < UIDS - 1:
+            raise ParseError("not a user id", field=field, text=value)
+        return uid
+
     def scaled(self, field: str) -> int | None:
         """Return a count or bytes; ``2K`` is 2048."""
         value = self.text(field)
@@ -108,3 +119,9 @@ def count_tasks(text: str) -> int:
     """Return the number of tasks in ``1-5,9%2`` or ``[0-100:4]`` (sbatch(1)). Raises ParseError."""
     match = matched(_TASKS, text, "not a list of array tasks", field="ArrayTaskID")
     return count_ranges(match[1], "a list of array tasks", field="ArrayTaskID")
+
+
+def whole_part(text: str) -> str:
+    """Return a list of array tasks without a part that Slurm's library has cut off: ``5`` of ``5,7-...``."""
+    shown, dots, _ = text.partition("...")
+    return shown.rpartition(",")[0] if dots else text

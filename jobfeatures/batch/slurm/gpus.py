@@ -10,7 +10,7 @@ from jobfeatures.errors import ParseError
 from jobfeatures.records.quantities import parse_binary_size
 
 MAX_CARDS = 1024  # per node
-_GRES = re.compile(r"(?:\A|,)gpu(?::[^:,()]+)?:[0-9]+(?:\(IDX:([0-9,-]*|N/A)\))?")
+_GRES = re.compile(r"(?:\A|,)gpu(?::\(null\)|:[^:,()]+)?:[0-9]+(?:\(IDX:([0-9,-]*|N/A)\))?")
 _SHARED = re.compile(r"(?:\A|,)(?:shard|mps)(?::|\Z)")
 _RESOURCE = re.compile(r"(?:\A|,)([a-z/]+(?::[^=,]*)?)=([0-9]{1,18}(?:\.[0-9]{1,9})?[KMGTPE]?)(?=,|\Z)")
 _UUID = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z/-]{1,80}\Z")

@@ -2,31 +2,39 @@
 
 Source: slurm.conf and cgroup.conf of Slurm 20.11 to 26.05, cgroup/v1 and cgroup/v2 plugins:
 ``/slurm[_NODE]/uid_U/job_J[/step_S[/task_T]]`` on v1,
-``/system.slice/[NODE_]slurmstepd.scope/job_J[/step_S[/user/task_T]]`` on v2,
-where a SLUID may stand for job_J: ``s`` and 13 Crockford base-32 digits.
+``/system.slice/[NODE_]slurmstepd.scope/job_J[/step_S[/user/task_T]]`` on v2, since 26.05 in the slice that
+CgroupSlice names, where a SLUID may stand for job_J: ``s`` and 13 Crockford base-32 digits.
 """
 
 from __future__ import annotations
 
 import re
 
-from jobfeatures.batch.groups import BatchHierarchy
+from jobfeatures.batch.groups import BatchHierarchy, make_layout
 from jobfeatures.errors import ParseError
 
 SLUID = "s[0-9A-HJKMNP-TV-Z]{13}"
 _ID = r"[1-9][0-9]{0,9}"
 _STEP = r"(?:/step_(?P<step>[A-Za-z0-9_.+-]{1,64}))?(?:/|\Z)"
-_V1 = re.compile(
-    rf"/slurm(?:_(?P<node>[^/]{{1,255}}))?/uid_(?P<uid>0|{_ID})/job_(?P<job_id>{_ID}){_STEP}", re.ASCII
+_V1 = make_layout(
+    rf"/slurm(?:_(?P<node>[^/]{{1,255}}))?/uid_(?P<uid>0|{_ID})/job_(?P<job_id>{_ID}){_STEP}",
+    ("slurm*", "uid_*", "job_*"),
+    parents="",
+    ordinary=((),),
+    mark=r"slurm(?:_[^/]{1,255})?",
 )
-_V2 = re.compile(
-    r"/system\.slice/(?:(?P<node>[^/]{1,255})_)?slurmstepd\.scope/"
+_V2 = make_layout(
+    r"/(?:(?P<node>[^/]{1,255})_)?slurmstepd\.scope/"
     rf"(?:job_(?P<job_id>{_ID})|(?P<sluid>{SLUID})){_STEP}",
-    re.ASCII,
+    ("*slurmstepd.scope", "[js]*"),
+    # Only root makes slices at the root; users' own are below user.slice.
+    parents=r"/(?!user\.slice/)[^/]{1,255}\.slice",
+    ordinary=(("*.slice",),),
+    mark=r"(?:[^/]{1,255}_)?slurmstepd\.scope",
 )
 
 HIERARCHY = BatchHierarchy(
-    "slurm", (_V1, _V2), (("slurm*", "uid_*", "job_*"), ("system.slice", "*slurmstepd.scope", "[js]*"))
+    "slurm", (_V1, _V2), daemons=dict.fromkeys(("slurmd", "slurmstepd"), ""), steps="step_"
 )
 
 

@@ -7,7 +7,7 @@ not escaped: a field is read only where no such text precedes it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from jobfeatures.batch.basics import is_host_name
@@ -19,6 +19,7 @@ from jobfeatures.records.quantities import parse_count
 
 RESERVATION_SOURCE = "scontrol show reservation"
 SHOW_RESERVATIONS = "show reservation"
+FLOATS = "TIME_FLOAT"
 
 # sinfo(1), "NODE STATE CODES". A failing node is "unavailable for use per system administrator request".
 DRAIN_STATES = frozenset({"DRAIN", "MAINTENANCE", "FAIL"})
@@ -38,6 +39,7 @@ class NodeAnswer:
     notice: NodeNotice | None
     rejected: tuple[Rejected, ...] = ()
     clock_secs: int | None = None  # the controller's, when it answered (epoch)
+    allocated_cpus: int | None = None
 
 
 def node_questions(node_name: str | None) -> tuple[str, ...]:
@@ -53,8 +55,8 @@ def parse_node_answer(
     """Parse the output of ``scontrol -o show node NAME`` and ``show reservation``; never raises.
 
     A reservation counts if it has the flag MAINT, includes this node and ends after `now_secs`. A malformed
-    one is rejected alone. The node's record may follow ``last_update_time=1795349510, records=2``, the time
-    of the answer.
+    one is rejected alone, as is one that floats. The node's record may follow
+    ``last_update_time=1795349510, records=2``, the time of the answer.
     """
     clock_secs = parse_clock(node_lines)
     if clock_secs is not None:
@@ -64,7 +66,8 @@ def parse_node_answer(
         notice = parse_notice(node_lines, found, node_name=node_name, now_secs=now_secs)
     except ParseError as error:
         return NodeAnswer(None, (Rejected.from_error(error),), clock_secs)
-    return NodeAnswer(notice, rejected, clock_secs)
+    allocated_cpus = parse_node(node_lines[0]).allocated_cpus
+    return NodeAnswer(notice, (*rejected, *floating(found, (node_name,))), clock_secs, allocated_cpus)
 
 
 def parse_clock(lines: Sequence[str]) -> int | None:
@@ -96,19 +99,32 @@ def parse_notice(
         node = parse_node(line)
     except ParseError as error:
         raise error.at(NODE_SOURCE) from error
-    shutdowns = {
-        each.start_secs for each in maintenances if node_name in each.nodes and each.end_secs > now_secs
-    }
-    return NodeNotice(not DRAIN_STATES.isdisjoint(node.states), tuple(sorted(shutdowns)), node.cpus)
+    draining = not DRAIN_STATES.isdisjoint(node.states)
+    return NodeNotice(draining, shutdowns_of(maintenances, node_name, now_secs), node.cpus)
 
 
 @dataclass(frozen=True, slots=True)
 class Maintenance:
-    """A maintenance reservation. Times are epoch seconds."""
+    """A maintenance reservation. Times are epoch seconds; a floating one's move on with the clock."""
 
     start_secs: int
     end_secs: int
     nodes: frozenset[str]
+    floats: bool = False
+
+
+def shutdowns_of(maintenances: Iterable[Maintenance], node_name: str, now_secs: float) -> tuple[int, ...]:
+    """Return when maintenances of a node begin that are not over."""
+    mine = (each for each in maintenances if node_name in each.nodes and not each.floats)
+    return tuple(sorted({each.start_secs for each in mine if each.end_secs > now_secs}))
+
+
+def floating(maintenances: Iterable[Maintenance], nodes: Collection[str]) -> tuple[Rejected, ...]:
+    """Return what to say of maintenances of these nodes that float: nothing that changes with time."""
+    if all(each.nodes.isdisjoint(nodes) for each in maintenances if each.floats):
+        return ()
+    reason = "its start moves on with the clock, so that no shutdown is announced"
+    return (Rejected(RESERVATION_SOURCE, reason, field="Flags", text=FLOATS),)
 
 
 def parse_maintenance(line: str) -> Maintenance | None:
@@ -121,11 +137,12 @@ def parse_maintenance(line: str) -> Maintenance | None:
     Raises ParseError, also where the name contains text that looks like fields.
     """
     found = find_reservation(line)
-    if "MAINT" not in found["flags"].split(","):
+    flags = found["flags"].split(",")
+    if "MAINT" not in flags:
         return None
     start = parse_count(found["start"], field="StartTime")
     nodes = frozenset(expand_nodes(found["nodes"]))
-    return Maintenance(start, parse_count(found["end"], field="EndTime"), nodes)
+    return Maintenance(start, parse_count(found["end"], field="EndTime"), nodes, FLOATS in flags)
 
 
 def find_reservation(line: str) -> re.Match[str]:

@@ -15,6 +15,7 @@ from jobfeatures.records.quantities import parse_count
 
 YEAR_SECS = 365 * 86400
 
+_CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
 _CPU_RUN = re.compile(r"([0-9]{1,9})(?:\(x([0-9]{1,9})\))?\Z")
 
 
@@ -24,8 +25,8 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
     Sample: ``SLURM_JOB_ID=3 SLURM_JOB_UID=6002 SLURM_JOB_USER=bob SLURM_JOB_CPUS_PER_NODE=2(x3),1
     SLURM_NODELIST=n[1-4] SLURMD_NODENAME=n2``. ``SLURM_JOB_START_TIME`` and ``SLURM_JOB_END_TIME`` are epoch
     seconds (newer Slurm); Slurm 22.05 gives a Prolog no times, no limits and no array ids.
-    ``SLURM_JOB_GPUS=0,1`` are the job's GPUs on this node; with ``SLURM_SHARDS_ON_NODE`` other jobs may share
-    them.
+    ``SLURM_JOB_GPUS=0,1`` are the job's GPUs on this node, by the number at the end of the name of their
+    device file (renderD128: 128); with ``SLURM_SHARDS_ON_NODE`` other jobs may share them.
 
     `node_name` is used where SLURMD_NODENAME is not set. A malformed value is reported to `note` and stays
     unknown. Raises ParseError without a plain SLURM_JOB_ID.
@@ -61,12 +62,14 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
         allocated_cpus=_share_of_runs(runs, nodes, variables.text("SLURMD_NODENAME") or node_name),
         limits=Limits(wall_secs=wall, cpu_secs=multiplied(wall, total_cpus)),
         sluid=variables.read(checked_sluid, "SLURM_JOB_SLUID"),
+        cluster=variables.read(_checked_cluster, "SLURM_CLUSTER_NAME"),
         array_job_id=variables.read(_checked_digits, "SLURM_ARRAY_JOB_ID"),
         array_task_id=variables.read(_checked_digits, "SLURM_ARRAY_TASK_ID"),
         het_job_id=variables.read(_checked_digits, "SLURM_HET_JOB_ID"),
         het_offset=variables.read(parse_count, "SLURM_HET_JOB_OFFSET"),
         restarts=variables.read(parse_count, "SLURM_JOB_RESTART_COUNT"),
         gpus=gpus,
+        gpu_devices=gpus if all(name.isdigit() for name in gpus) else (),
         allocated_gpus=None if shared else len(gpus) or None,
     )
 
@@ -79,6 +82,12 @@ def _parse_gpus(text: str) -> tuple[str, ...]:
 
 def _checked_digits(text: str) -> str:
     parse_count(text)
+    return text
+
+
+def _checked_cluster(text: str) -> str:
+    if _CLUSTER.match(text) is None:
+        raise ParseError("not a cluster's name", text=text)
     return text
 
 

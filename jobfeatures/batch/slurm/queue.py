@@ -55,13 +55,14 @@ def parse_queued_job(values: Mapping[str, str]) -> Job:
     task = record.text("ArrayTaskID")
     cpus = record.scaled("NumCPUs")
     wall = record.time_limit("TimeLimit")
+    priority = record.count("PriorityLong")
     started = state.is_on_node or state.is_finished
     return Job(
         key=JobKey(NAME, job_id),
         state=state,
         name=values["Name"],
         user=record.text("UserName"),
-        uid=record.count("UserID"),
+        uid=record.uid("UserID"),
         account=record.text("Account"),
         partition=record.text("Partition"),
         submit_secs=record.count("SubmitTime"),
@@ -81,6 +82,7 @@ def parse_queued_job(values: Mapping[str, str]) -> Job:
         restarts=record.count("RestartCnt"),
         tasks=count_tasks(task) if task is not None and state is JobState.PENDING else 1,
         reason=reason_word(record.text("Reason")),
-        priority=record.count("PriorityLong"),
+        is_held=state is JobState.PENDING and priority == 0,
+        priority=priority,
         reservation=record.text("Reservation"),
     )

@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, tzinfo
+from datetime import tzinfo
 
-from jobfeatures.batch.basics import count_ranges
+from jobfeatures.batch.basics import count_ranges, parse_epoch
 from jobfeatures.batch.slurm.basics import NAME, NOTHING, SOURCE
 from jobfeatures.batch.slurm.fields import Record
 from jobfeatures.batch.slurm.gpus import is_shared, parse_gres, parse_tres_gpus
 from jobfeatures.batch.slurm.groups import SLUID
 from jobfeatures.errors import ParseError, matched
-from jobfeatures.records.model import Job, JobKey, JobState, Limits, multiplied
+from jobfeatures.records.localtimes import parse_local
+from jobfeatures.records.model import Job, JobKey, JobState, Limit, Limits, multiplied
 from jobfeatures.records.nodelist import expand_nodes
 from jobfeatures.records.quantities import parse_binary_size, parse_count
 
@@ -39,7 +40,7 @@ STATES: Mapping[str, JobState] = {
 _HEAD = ("ArrayJobId", "ArrayTaskId", "HetJobId", "HetJobOffset")  # before the name
 _BODY = (  # after UserId, before any text that users write
     *("Account", "JobState", "Restarts", "TimeLimit", "SubmitTime", "StartTime", "EndTime"),
-    *("SecsPreSuspend", "Partition"),
+    *("PreemptTime", "SecsPreSuspend", "Partition"),
     *("NodeList", "NumCPUs", "MinMemoryNode", "MinMemoryCPU", "MinTmpDiskNode"),
 )
 _FIELD = re.compile(rf" ({'|'.join((*_HEAD, 'JobName', 'UserId', *_BODY))})=")
@@ -213,7 +214,11 @@ def _parse_fields(job_id: str, values: Mapping[str, str], details: str, *, tz: t
     name, sluid = _split_name(values)
     het_offset = digits("HetJobOffset")
     restarts = digits("Restarts")
-    end_secs = _parse_epoch(values, "EndTime", tz)
+    start_secs = _parse_epoch(values, "StartTime", tz) if started else None
+    end_secs, preempt_secs = (_parse_epoch(values, each, tz) for each in ("EndTime", "PreemptTime"))
+    limit_end_secs, deadline_secs = job_ends(
+        state, start_secs, wall, end_secs, is_preempted=preempt_secs is not None
+    )
     job = Job(
         key=JobKey(NAME, job_id),
         state=state,
@@ -223,9 +228,10 @@ def _parse_fields(job_id: str, values: Mapping[str, str], details: str, *, tz: t
         account=record.text("Account"),
         partition=record.text("Partition"),
         submit_secs=_parse_epoch(values, "SubmitTime", tz),
-        start_secs=_parse_epoch(values, "StartTime", tz) if started else None,
+        start_secs=start_secs,
         end_secs=end_secs if state.is_finished else None,
-        limit_end_secs=end_secs if state is JobState.RUNNING and isinstance(wall, int) else None,
+        limit_end_secs=limit_end_secs,
+        deadline_secs=deadline_secs,
         ran_secs=record.count("SecsPreSuspend") if state is JobState.SUSPENDED else None,
         nodes=nodes,
         total_cpus=total_cpus,
@@ -250,6 +256,21 @@ def _parse_fields(job_id: str, values: Mapping[str, str], details: str, *, tz: t
     )
 
 
+def job_ends(
+    state: JobState, start_secs: int | None, wall: Limit, end_secs: int | None, *, is_preempted: bool
+) -> tuple[int | None, int | None]:
+    """Return when its limit ends a running job, and when its grace does: Slurm says the earlier.
+
+    Of a job that was suspended before it was preempted either may be meant.
+    """
+    if state is not JobState.RUNNING:
+        return None, None
+    limit_end_secs = start_secs + wall if isinstance(wall, int) and start_secs is not None else None
+    if is_preempted and end_secs is not None and end_secs != limit_end_secs:
+        return (end_secs if limit_end_secs is not None and limit_end_secs < end_secs else None), end_secs
+    return end_secs if isinstance(wall, int) else None, None
+
+
 def _split_name(values: Mapping[str, str]) -> tuple[str, str | None]:
     """Return the job's name and its SLUID, which stands behind it, before or after ``HetJobIdSet=``.
 
@@ -268,17 +289,8 @@ def _parse_epoch(values: Mapping[str, str], field: str, tz: tzinfo | None) -> in
     if text in NOTHING:
         return None
     if not _TIME.match(text):
-        return parse_count(text, field=field)
-    return parse_local(text, tz, field=field)
-
-
-def parse_local(text: str, tz: tzinfo | None, *, field: str) -> int:
-    """Return the epoch seconds of an ISO time, local to `tz` (None: this machine's). Raises ParseError."""
-    try:
-        local = datetime.fromisoformat(text)
-        return int((local.replace(tzinfo=tz) if tz else local).timestamp())
-    except (ValueError, OverflowError, OSError) as error:
-        raise ParseError("not a time", field=field, text=text) from error
+        return parse_epoch(text, field=field) or None
+    return int(parse_local(text, tz, field=field))
 
 
 def _parse_cpu_total(text: str) -> int | None:

@@ -7,20 +7,21 @@ the share of this node, and memory, are only known for a job on a single node.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from jobfeatures.batch.slurm import SYSTEM
 from jobfeatures.batch.slurm.fields import split_closed
 from jobfeatures.batch.slurm.gpus import parse_resources
 from jobfeatures.batch.slurm.queue import QUEUE_FIELDS, QUEUE_SOURCE, parse_queued_job, queue_format
-from jobfeatures.errors import ParseError, failing_source
+from jobfeatures.errors import ParseError, failing_source, parse_each
 from jobfeatures.records.model import Job
-from jobfeatures.system.command import ask_command
+from jobfeatures.system.command import checked, run_command
 
 MAX_ANSWER_BYTES = 32 * 2**20
 ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s"}
-ALL_JOBS = ("-a", "-h", "-t", "all")
+ALL_JOBS = ("--local", "-a", "-h", "-t", "all")  # of a federation, this cluster's
+INVALID_JOB_ID = b"Invalid job id specified"
 
 
 def ask_squeue(
@@ -28,13 +29,16 @@ def ask_squeue(
 ) -> dict[str, Job]:
     """Query some jobs, and return those in the queue. Raises SourceError."""
     separator = make_separator()
-    text = ask_command(
+    output = run_command(
         [squeue, *ALL_JOBS, "-j", ",".join(ids)],
         timeout_secs=timeout_secs,
         kept=SYSTEM.variables,
         max_bytes=MAX_ANSWER_BYTES,
         environment=queue_environment(separator),
     )
+    if output.status != 0 and len(ids) == 1 and INVALID_JOB_ID in output.stderr:
+        return {}  # of several, squeue passes over unknown ones
+    text = checked(squeue, output).stdout.decode("utf-8", "replace")
     with failing_source(squeue, ParseError):
         return parse_refused(text, separator, frozenset(ids), node_name=node_name)
 
@@ -42,22 +46,27 @@ def ask_squeue(
 def parse_refused(
     text: str, separator: str, ids: Collection[str], *, node_name: str | None
 ) -> dict[str, Job]:
-    """Return the jobs queried, without an array's other tasks in the output. Raises ParseError."""
-    found: dict[str, Job] = {}
-    for values in split_closed(text, separator, QUEUE_FIELDS, source=QUEUE_SOURCE):
-        if values["JobID"] not in ids:
-            continue
-        job = parse_queued_job(values)
-        if len(job.nodes) == 1 and node_name in (None, *job.nodes):
-            memory_bytes = parse_resources(values["tres-alloc"]).get("mem") or None
-            job = replace(
-                job,
-                allocated_cpus=job.total_cpus,
-                allocated_gpus=job.total_gpus,
-                limits=replace(job.limits, memory_bytes=memory_bytes),
-            )
-        found[job.key.job_id] = job
-    return found
+    """Return the jobs queried, without an array's other tasks in the output. Raises ParseError if truncated.
+
+    A malformed record is left out: that job stays refused, the others do not.
+    """
+    answer = split_closed(text, separator, QUEUE_FIELDS, source=QUEUE_SOURCE)
+    asked = (values for values in answer if values["JobID"] in ids)
+    jobs = parse_each(lambda values: _with_share(values, node_name), asked, [])
+    return {job.key.job_id: job for job in jobs}
+
+
+def _with_share(values: Mapping[str, str], node_name: str | None) -> Job:
+    job = parse_queued_job(values)
+    if len(job.nodes) != 1 or node_name not in (None, *job.nodes):
+        return job
+    memory_bytes = parse_resources(values["tres-alloc"]).get("mem") or None
+    return replace(
+        job,
+        allocated_cpus=job.total_cpus,
+        allocated_gpus=job.total_gpus,
+        limits=replace(job.limits, memory_bytes=memory_bytes),
+    )
 
 
 def queue_environment(separator: str) -> dict[str, str]:

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING
 
 from jobfeatures.records.model import Job
+from jobfeatures.system.privatefile import read_bounded
 
 ASK_MAX_NODES = 32  # prologs of jobs on more nodes send no query
 
 CONFIGURATIONS = ("/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf", "/run/slurm/conf/slurm.conf")
+
+MAX_BYTES = 2**20
+_SLICE = re.compile(
+    r"^[ \t]*CgroupSlice[ \t]*=[ \t]*([A-Za-z0-9_.@:/-]{1,500}\.slice)[ \t]*(?:#.*)?$",
+    re.MULTILINE | re.IGNORECASE,
+)
 
 if TYPE_CHECKING:
     from jobfeatures.config import Config
@@ -58,3 +66,27 @@ def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: flo
 
     scontrol = Scontrol(config.slurm_scontrol, node_name=node_name, timeout_secs=timeout_secs)
     return scontrol.ask_about_job(job.key.job_id)
+
+
+def read_parents(_config: Config) -> list[str]:
+    """Return the slice of slurmstepd's scope by ``cgroup.conf``, of the first that there is. Raises OSError.
+
+    Source: cgroup.conf(5) of Slurm 26.05, ``CgroupSlice=site-batch.slice``, or with those above it.
+    """
+    places = [os.environ.get("SLURM_CONF", ""), *CONFIGURATIONS]
+    for folder in map(os.path.dirname, filter(None, places)):
+        if os.path.exists(f"{folder}/cgroup.conf"):
+            return parse_slice(read_bounded(f"{folder}/cgroup.conf", MAX_BYTES)[0].decode("utf-8", "replace"))
+    return []
+
+
+def parse_slice(text: str) -> list[str]:
+    """Return the path of CgroupSlice, if it is set: systemd puts ``a-b.slice`` into ``a.slice``."""
+    found = _SLICE.search(text)
+    if found is None or "//" in found[1]:
+        return []
+    path = found[1].strip("/")
+    if "/" not in path:
+        parts = path.removesuffix(".slice").split("-")
+        path = "/".join(f"{'-'.join(parts[: end + 1])}.slice" for end in range(len(parts)))
+    return [f"/{path}"]

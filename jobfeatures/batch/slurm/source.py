@@ -1,22 +1,56 @@
-"""The source that queries the controller about the jobs of this node."""
+"""The source that queries the controller about the jobs of this node.
+
+No question of Slurm is about one node's jobs: for ``squeue -w`` slurmctld sends its whole queue. So jobs are
+asked about that are seen here, or that slurmd's folder names (`steps`); and where the node's record, asked
+for anyway, has more CPUs allocated than these jobs, squeue tells which others run here.
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Container, Iterable
+from dataclasses import replace
+from functools import partial
 
+from jobfeatures.batch.basics import procfs_of
 from jobfeatures.batch.questions import AskedJobs, ClockDifference
 from jobfeatures.batch.slurm.answers import Answers, Scontrol
 from jobfeatures.batch.slurm.basics import NAME, SOURCE, is_plain_id
 from jobfeatures.batch.slurm.node import NodeAnswer, node_questions
+from jobfeatures.batch.slurm.steps import WithSteps, ask_setup, list_jobs, squeue_beside
 from jobfeatures.batch.source import BatchSource, PolledSource
+from jobfeatures.batch.waiting import WaitedFor
 from jobfeatures.config import Config
-from jobfeatures.errors import News, Rejected
-from jobfeatures.records.model import JobKey, JobTable, NodeNotice
+from jobfeatures.errors import News, Rejected, SourceError
+from jobfeatures.records.model import Job, JobKey, JobTable, NodeNotice
 from jobfeatures.system.clock import Clock
 
 Ask = Callable[..., tuple[Answers, NodeAnswer | None]]
+Lister = Callable[[str], frozenset[str]]  # of a node, may raise SourceError
 SPREAD = (0.75, 1.25)  # random factor on the refresh interval
+
+
+class Unexplained:
+    """Tells whether more CPUs of the node are allocated than the known jobs have: twice, as jobs come and go.
+
+    What a list of the jobs has not explained is not asked about again until it grows.
+    """
+
+    def __init__(self) -> None:
+        self._explained = 0
+        self.is_doubted = False  # the next poll has to ask about the node again
+
+    def is_due(self, allocated_cpus: int, jobs: Iterable[Job]) -> bool:
+        """Return whether to ask for the list now."""
+        known = sum(job.allocated_cpus or job.total_cpus or 0 for job in jobs if job.state.is_on_node)
+        excess = allocated_cpus - known
+        if excess <= 0:
+            self._explained = 0
+        was_doubted, self.is_doubted = self.is_doubted, excess > self._explained
+        if not (was_doubted and self.is_doubted):
+            return False
+        self._explained, self.is_doubted = excess, False
+        return True
 
 
 class SlurmSource(PolledSource):
@@ -29,49 +63,78 @@ class SlurmSource(PolledSource):
     name = NAME
     is_local = False
 
-    def __init__(self, clock: Clock, ask: Ask, *, node_name: str | None, refresh_secs: float = 300.0) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        ask: Ask,
+        *,
+        node_name: str | None,
+        refresh_secs: float = 300.0,
+        list_jobs: Lister = lambda _: frozenset(),
+        waited_for: Container[str] = (),
+    ) -> None:
         """`ask` is that of `Scontrol` or of `JsonAsker`; it is asked about the node every `refresh_secs`."""
         self._clock = clock
         self._node_name = node_name
         self._ask = ask
-        self._jobs = AskedJobs(NAME, is_plain_id, refresh_secs=refresh_secs)
+        self._jobs = AskedJobs(NAME, is_plain_id, refresh_secs=refresh_secs, waited_for=waited_for)
         self._difference = ClockDifference()
         self._complaints = News()
         self._node_asked_secs: float | None = None  # monotonic
         self._node: NodeNotice | None = None
         self._node_problem: tuple[Rejected, ...] = ()
+        self._is_node_known = True
+        self._list_jobs = list_jobs
+        self._unexplained = Unexplained()
+        self._listed: frozenset[JobKey] = frozenset()
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
         """Return the jobs seen, claimed or known before. Raises SourceError if no query was answered."""
         taken_at_secs, now_secs = self._clock.now_secs(), self._clock.monotonic_secs()
+        claimed, self._listed = self._listed.union(claimed), frozenset()
         asked = self._jobs.begin(seen, claimed, now_secs=now_secs, taken_at_secs=taken_at_secs)
         rejected: tuple[Rejected, ...] = ()
         complete = True
         about_node = self._is_node_due(now_secs)
+        allocated_cpus: int | None = None
         if asked or about_node:
-            answers, node = self._ask(asked, about_node=about_node, now_secs=taken_at_secs)
+            known = self._jobs.fully_known(asked)
+            answers, node = self._ask(asked, known=known, about_node=about_node, now_secs=taken_at_secs)
             if node is not None and node.clock_secs is not None:
                 answered_secs = self._clock.now_secs()
                 self._difference.learn(node.clock_secs, asked_secs=taken_at_secs, answered_secs=answered_secs)
             about = () if node is None else self._keep_node(node, now_secs)
+            allocated_cpus = None if node is None else node.allocated_cpus
             rejected = self._keep(answers) + about
             complete = answers.complete
-        return self._jobs.table(
+        table = self._jobs.table(
             complete=complete,
             rejected=rejected,
             node=self._node,
-            node_problem=str(self._node_problem[0]) if self._node_problem else "",
+            node_problem="" if self._is_node_known else str(self._node_problem[0]),
             clock_ahead_secs=self._difference.ahead_secs,
         )
+        return table if allocated_cpus is None else self._with_listed(table, allocated_cpus)
+
+    def _with_listed(self, table: JobTable, allocated_cpus: int) -> JobTable:
+        """Have the next poll ask about jobs that run here and are not known."""
+        if self._node_name is None or not self._unexplained.is_due(allocated_cpus, table.jobs.values()):
+            return table
+        try:
+            self._listed = frozenset(JobKey(NAME, each) for each in self._list_jobs(self._node_name))
+        except SourceError as error:
+            return replace(table, rejected=(*table.rejected, Rejected("squeue", str(error))))
+        return table
 
     def _is_node_due(self, now_secs: float) -> bool:
         asked = self._node_asked_secs
-        is_due = asked is None or now_secs - asked >= self._jobs.refresh_secs
+        is_due = asked is None or now_secs - asked >= self._jobs.refresh_secs or self._unexplained.is_doubted
         return is_due and bool(node_questions(self._node_name))
 
     def _keep_node(self, found: NodeAnswer, now_secs: float) -> tuple[Rejected, ...]:
         """Keep the node's notice, or the last one if there is no new one. A problem is reported once."""
         self._node_asked_secs = now_secs
+        self._is_node_known = found.notice is not None
         if found.notice is not None:
             self._node = found.notice
         news = tuple(each for each in found.rejected if each not in self._node_problem)
@@ -89,6 +152,19 @@ class SlurmSource(PolledSource):
 
 def make_source(config: Config, clock: Clock, node_name: str) -> BatchSource:
     """Return a node's job source. Raises ConfigurationError."""
+    return WithSteps(
+        make_asking_source(config, clock, node_name),
+        partial(ask_setup, config.slurm_scontrol, config.batch_timeout_secs),
+        clock,
+        node_name=node_name or "",  # a node whose name is not known has no steps
+        procfs=procfs_of(config),
+        parents=config.batch_cgroup_parents,
+        has_command=config.slurm_ask in {"auto", "scontrol"},
+    )
+
+
+def make_asking_source(config: Config, clock: Clock, node_name: str) -> BatchSource:
+    """Return the source that asks what the settings say. Raises ConfigurationError."""
     timeout_secs = config.batch_timeout_secs
     scontrol = Scontrol(config.slurm_scontrol, node_name=node_name, timeout_secs=timeout_secs)
     if config.slurm_ask == "controller":
@@ -103,4 +179,13 @@ def make_source(config: Config, clock: Clock, node_name: str) -> BatchSource:
         ask = JsonAsker(config, clock, node_name, timeout_secs).ask
     # Random, because a rollout starts the daemons of all nodes at the same time.
     refresh_secs = config.batch_refresh_secs * random.uniform(*SPREAD)  # noqa: S311  # not a secret
-    return SlurmSource(clock, ask, node_name=node_name, refresh_secs=refresh_secs)
+    squeue = squeue_beside(config.slurm_scontrol)
+    lister = partial(list_jobs, squeue, timeout_secs=timeout_secs)
+    return SlurmSource(
+        clock,
+        ask,
+        node_name=node_name,
+        refresh_secs=refresh_secs,
+        list_jobs=lister,
+        waited_for=WaitedFor(NAME, config.features_root),
+    )

@@ -14,7 +14,6 @@ from jobfeatures.batch.basics import Users, find_uid
 from jobfeatures.config import Config
 from jobfeatures.errors import (
     ConfigurationError,
-    News,
     ParseError,
     Rejected,
     SourceError,
@@ -70,8 +69,7 @@ class SpoolSource:
 
     A file that becomes unreadable or malformed keeps its previous jobs while it exists: a broken rewrite ends
     no job. A table is complete unless the jobs of some file were never known. A job in two files is taken
-    from the one whose name sorts last. A problem is in `JobTable.rejected` when it first appears but not
-    again while it lasts, so that it is not logged at every poll.
+    from the one whose name sorts last. A problem is in `JobTable.rejected` as long as it lasts.
 
     `node_name` is this node's name in the documents; without it, the process ids of all nodes count.
     """
@@ -88,7 +86,6 @@ class SpoolSource:
         self._users = Users(clock, find_uid)
         self._node_name = node_name
         self._files: dict[str, _File] = {}
-        self._news = News()
         self._identity: tuple[int, int] | None = None
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
@@ -106,7 +103,7 @@ class SpoolSource:
             jobs=jobs,
             taken_at_secs=taken_at,
             complete=is_complete,
-            rejected=_cut(self._news.among(notes), MAX_REPORTED, self._directory),
+            rejected=_cut(notes, MAX_REPORTED, self._directory),
             # Jobs kept from files that are broken now.
             reported_secs={
                 job.key: file.reported_secs
@@ -120,6 +117,7 @@ class SpoolSource:
         """Notify when a document is created, changed or removed."""
         from jobfeatures.system.watch import watch_directory  # only the daemon watches
 
+        self._users.on_late = notify
         return watch_directory(self._directory, notify, is_wanted=is_document_name)
 
     def _refuse_another_folder(self, folder: int, entries: Collection[str]) -> None:
@@ -213,7 +211,7 @@ class SpoolSource:
             jobs += tuple(job for job in known.jobs if job.key not in keys)
         return _File(
             version=_settled_version(status, now_secs),
-            jobs=tuple(self._with_uid(job) for job in jobs),
+            jobs=jobs,
             notes=_cut((*document.rejected, *document.warnings), MAX_NOTES, path),
             is_whole=not document.rejected or known.is_whole,
             digest=digest,
@@ -228,14 +226,8 @@ class SpoolSource:
                 if job.key in jobs:
                     reason = f"also described in {shown_name(name)} or twice in it: the last one counts"
                     notes.append(Rejected(self._directory, reason, field="Id", text=job.key.job_id))
-                jobs[job.key] = self._with_uid(job)
+                jobs[job.key] = self._users.complete(job)
         return jobs
-
-    def _with_uid(self, job: Job) -> Job:
-        if job.uid is not None or job.user is None:
-            return job
-        uid = self._users.uid(job.user)
-        return job if uid is None else replace(job, uid=uid)
 
 
 make_source = SpoolSource

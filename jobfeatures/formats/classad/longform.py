@@ -9,7 +9,8 @@ values; expressions remain text.
 In this form ``\"`` is the only escape: a backslash before anything else, and
 before the quote that ends the line, stands for itself. A newline in a string
 is written unescaped, so a user's string can imitate lines. Hence an ad with a
-string that does not end on its line, or with a repeated name, is rejected. A
+string that does not end on its line, or with a repeated name, is rejected; of
+a line that is too long, only the value is lost. A
 string that imitates the end of an ad and a complete next one is not detected:
 JSON is safer for text from users.
 """
@@ -33,9 +34,11 @@ from jobfeatures.formats.classad.ad import (
 )
 
 MAX_LINE_CHARACTERS = 2**20
+MAX_DIGITS = 20  # with a sign, of an integer
+CUT = "\0"  # the value of a line that was too long for whoever read it
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
-_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
+_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _REAL = re.compile(r"[+-]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][+-]?[0-9]{1,4})?")
 _WORDS: dict[str, Value] = {
     "true": True,
@@ -86,8 +89,6 @@ def _has_open_string(text: str) -> bool:
 
 def _add_line(values: dict[str, Value], line: str) -> None:
     """Parse a stripped line and add its value. Raises ParseError."""
-    if len(line) > MAX_LINE_CHARACTERS:
-        raise ParseError("line is too long", text=line)
     name, equals, value = line.partition("=")
     name, value = name.rstrip(" \t"), value.strip(" \t")
     if not equals or not _NAME.fullmatch(name) or value.startswith(("=", "?=", "!=")):
@@ -99,7 +100,8 @@ def _add_line(values: dict[str, Value], line: str) -> None:
     found = parse_value(value)
     if isinstance(found, Expression) and _has_open_string(value):
         raise ParseError("string does not end", field=name, text=line)
-    values[name_of(name)] = found
+    is_cut = value == CUT or len(line) > MAX_LINE_CHARACTERS
+    values[name_of(name)] = Special.TOO_LONG if is_cut else found
 
 
 def parse_value(text: str) -> Value:
@@ -111,8 +113,9 @@ def parse_value(text: str) -> Value:
             return inner.replace('\\"', '"')
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
-    if _INTEGER.fullmatch(text) and MIN_INTEGER <= int(text) <= MAX_INTEGER:
-        return int(text)
+    if _INTEGER.fullmatch(text):
+        is_small = len(text) <= MAX_DIGITS and MIN_INTEGER <= int(text) <= MAX_INTEGER
+        return int(text) if is_small else Special.ERROR  # the library makes another number of it
     if _REAL.fullmatch(text) and math.isfinite(float(text)):
         return float(text)
     return Expression(text)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC
+from functools import partial
 from typing import Any, Final
 
 from jobfeatures.errors import ParseError, Rejected
@@ -19,17 +20,15 @@ from jobfeatures.formats.sonar.documents import iterate_documents
 from jobfeatures.formats.sonar.envelopes import Document, Origin
 from jobfeatures.formats.sonar.fields import TAGS
 from jobfeatures.formats.sonar.parsejobs import SlurmJobRecord, count_of, parse_resources, parse_slurm_job
-from jobfeatures.formats.sonar.reader import KIB, Json, Reader, read_envelope, secs_of
+from jobfeatures.formats.sonar.reader import KIB, SONAR, Json, Reader, read_envelope, secs_of
 from jobfeatures.formats.sonar.validate import Fault
 from jobfeatures.formats.sonar.writejobs import (
     job_fields,
     jobs_document,
-    memory_per_node_kib,
-    nodes_of,
     resources_text,
 )
 from jobfeatures.joblogs.jobnumbers import JobNumbers, is_number
-from jobfeatures.joblogs.loggedjob import JobRecord, Lost, Notes, Number, pairs, record_of
+from jobfeatures.joblogs.loggedjob import JobRecord, Lost, Notes, Number, Told, pairs, record_of
 from jobfeatures.joblogs.nottaken import Asked, count_not_taken
 from jobfeatures.records.model import JobState
 
@@ -48,6 +47,12 @@ _NEEDED: Final = frozenset(
 )
 _PARTS: Final = {"REQUEUED": JobState.PREEMPTED, "RESIZING": JobState.UNKNOWN}
 _COUNTED: Final = frozenset({"cpu", "node", "gres/gpu"})  # trackable resources that records hold
+_UNSET_AT_ZERO: Final = frozenset(
+    {
+        *("time_limit", "priority", "requested_cpus", "requested_memory_per_node", "requested_node_count"),
+        *("array_job_id", "het_job_id"),
+    }
+)
 _HEAD = re.compile(r"[\s\ufeff]*+\[?+\s*+\{")
 _PRODUCER = re.compile(r'"producer"\s*:\s*"')
 _TYPE = re.compile(r'"type"\s*:\s*"(\w+)"')
@@ -63,6 +68,7 @@ _COUNTS: Final = (
     *("total_cpus", "total_nodes", "total_gpus", "requested_gpus"),
 )
 _TEXTS: Final = ("distribution", "requested_resources", "allocated_resources")
+_HALVES: Final = frozenset({"UserCPU", "SystemCPU"})  # of a job's CPU time
 _SECS: Final = {"min_cpu_secs": "MinCPU", "average_cpu_secs": "AveCPU"}
 _TRAFFIC: Final = {"average_read_bytes": "AveDiskRead", "average_written_bytes": "AveDiskWrite"}
 _SIZES: Final = {
@@ -134,9 +140,13 @@ def _of_document(
             return False
         job = found.value["data"]["attributes"]["slurm_jobs"][int(match[1])]
         *outer, name = match[2].split(".")
-        value = (job[outer[0]] if outer else job).pop(name, None)
+        place = job[outer[0]] if outer else job
+        value = place.pop(name, None)
         if value is not None:
             notes.miss(match[2], str(value))
+        for other in _HALVES - {name} if name in _HALVES else ():  # alone it would be taken for the whole
+            if place.pop(other, None) is not None:
+                notes.not_taken[other] += 1
         return value is not None
 
     envelope, reader = read_envelope(
@@ -146,14 +156,43 @@ def _of_document(
     if TAGS.get(data.get("type", "")) != "JobsAttributes":
         raise ParseError("not a document of jobs", field="data.type", text=str(data.get("type", "")))
     cluster = data["attributes"].get("cluster") or ""
+    taken = secs_of(data["attributes"], "time") or 0
     for job, _ in reader.items(data["attributes"], "slurm_jobs", "data.attributes"):
         values = Asked[Any](job)
         if isinstance(job.get("sacct"), dict):
             values["sacct"] = Asked[Any](job["sacct"])
-        yield make_record(values, reader, None if cluster == CLUSTER else cluster or None)
+        name = None if cluster == CLUSTER else cluster or None
+        record = make_record(values, reader, name)
+        told = Told(taken, _told_values(job, reader), partial(_made_again, cluster=name))
+        yield replace(record, told=told)
         count_not_taken(notes, values, *([values["sacct"]] if "sacct" in values else ()))
         _count_unreadable(values, notes)
     yield from reader.rejected
+
+
+def _told_values(raw: Json, reader: Reader) -> dict[str, Any]:
+    """Return what an element says, limits in seconds, traffic in bytes; defaults are the same as no value."""
+    said = {
+        name: value
+        for name, value in raw.items()
+        if value not in (None, "", [], {}) and (value != 0 or name not in _UNSET_AT_ZERO)
+    }
+    limit, sacct = said.get("time_limit", 0), said.get("sacct", {})
+    if limit > 1:
+        said["time_limit"] = (limit - 2) * reader.limit_unit_secs + 2
+    said["sacct"] = {
+        name: value * reader.traffic_unit_bytes if name in _TRAFFIC.values() else value
+        for name, value in sacct.items()
+        if value is not None
+    }
+    return said
+
+
+def _made_again(values: Json, cluster: str | None) -> JobRecord:
+    """Return the record of values that several elements said."""
+    reader = Reader({}, SONAR, "")
+    reader.limit_unit_secs, reader.traffic_unit_bytes = 1, 1
+    return make_record(values, reader, cluster)
 
 
 def _count_unreadable(raw: Json, notes: Notes) -> None:
@@ -169,13 +208,11 @@ def make_record(raw: Json, reader: Reader, cluster: str | None = None) -> JobRec
     """Return the record of one element. Raises ParseError if it names too many nodes."""
     found: SlurmJobRecord = parse_slurm_job(raw, reader)
     sacct: Json = raw.get("sacct") or {}
-    job, limits = found.job, found.job.limits
+    job = found.job
     allocated = found.allocated or parse_resources(sacct.get("AllocTRES") or "")
     nodes = len(job.nodes) or count_of(allocated, "node")
-    per_node = limits.memory_bytes
-    share = found.node_count or nodes
     user, system = sacct.get("UserCPU"), sacct.get("SystemCPU")
-    word = (raw.get("job_state") or "").upper()
+    word = (raw.get("job_state") or "").upper().partition(" ")[0]  # CANCELLED by 1001
     # Part of a job that was requeued or resized: accounting reports it besides the later run.
     has_ended = raw.get("end_time") is not None and (word in _PARTS or job.state is JobState.UNKNOWN)
     state = _PARTS.get(word, job.state) if has_ended else job.state
@@ -185,6 +222,7 @@ def make_record(raw: Json, reader: Reader, cluster: str | None = None) -> JobRec
         step=found.step or None,
         state=state,
         state_word=None if word == state.value else word or None,
+        start_secs=None if state is JobState.PENDING else job.start_secs,  # else planned
         end_secs=secs_of(raw, "end_time") if has_ended else job.end_secs,
         run_secs=sacct.get("ElapsedRaw"),
         suspended_secs=raw.get("suspend_time"),
@@ -195,7 +233,7 @@ def make_record(raw: Json, reader: Reader, cluster: str | None = None) -> JobRec
         requested_nodes=found.node_count,
         requested_cpus=raw.get("requested_cpus") or None,
         requested_gpus=count_of(found.requested, "gres/gpu"),
-        requested_memory_bytes=per_node * share if isinstance(per_node, int) and share else None,
+        requested_memory_bytes=found.requested_memory_bytes,
         used_cpu_secs=None if user is None and system is None else (user or 0) + (system or 0),
         user_cpu_secs=None if system is None else user,
         system_cpu_secs=system,
@@ -242,8 +280,9 @@ def write_records(records: Iterable[JobRecord], lost: Lost) -> Iterator[str]:
             continue
         try:
             element = job_fields(origin, fitting(record, ids, lost))
-        except ParseError:
-            lost("job on nodes without a host's name")
+        except ParseError as error:
+            is_other = error.field in {"job_state", "job_id"}
+            lost(f"job with another {error.field}" if is_other else "job on nodes without a host's name")
             continue
         except (ValueError, OverflowError, OSError):  # datetime supports the years 1 to 9999
             lost("job at a time that has no date")
@@ -270,9 +309,9 @@ def fitting(record: JobRecord, ids: JobNumbers, lost: Lost) -> JobRecord:
     if record.queue is not None and record.partition is not None:
         lost("queue")
     requested = record.requested_memory_bytes
-    if requested is not None and memory_per_node_kib(record) is None:
+    if requested is not None and not isinstance(requested, int):
         lost("requested_memory_bytes")
-    elif isinstance(requested, int) and requested % (nodes_of(record) * KIB):
+    elif isinstance(requested, int) and requested % KIB:
         lost("requested_memory_bytes: rounded to KiB")
     both = (record.user_cpu_secs, record.system_cpu_secs)
     if None in both:

@@ -39,6 +39,7 @@ class SlurmJobRecord:
     job: Job
     step: str
     node_count: int | None
+    requested_memory_bytes: int | None  # of the whole job
     allocated: Mapping[str, str]  # trackable resources by name, as Slurm writes them
     requested: Mapping[str, str]
 
@@ -78,7 +79,9 @@ def parse_slurm_job(job: Json, reader: Reader) -> SlurmJobRecord:
     requested = parse_resources(job.get("requested_resources") or "")
     nodes = reader.nodes(job.get("nodes"))
     cpus = count_of(allocated, "cpu") or job.get("requested_cpus") or None
-    memory = job.get("requested_memory_per_node") or 0
+    # Of the whole job, whatever its name says: it is sacct's ReqMem, and Sonar writes that undivided.
+    memory_bytes = (job.get("requested_memory_per_node") or 0) * KIB or None
+    node_count = job.get("requested_node_count") or None
     state = parse_state(job.get("job_state") or "")
     array, het = job.get("array_job_id") or 0, job.get("het_job_id") or 0
     gpus = count_of(allocated, "gres/gpu")
@@ -97,11 +100,13 @@ def parse_slurm_job(job: Json, reader: Reader) -> SlurmJobRecord:
             end_secs=secs_of(job, "end_time") if state.is_finished else None,
             nodes=nodes,
             total_cpus=cpus,
-            total_nodes=len(nodes) or job.get("requested_node_count") or None,
+            total_nodes=len(nodes) or node_count,
             total_gpus=gpus,
             limits=Limits(
                 wall_secs=wall * reader.limit_unit_secs if isinstance(wall, int) else wall,
-                memory_bytes=memory * KIB or None,
+                memory_bytes=None
+                if memory_bytes is None
+                else memory_bytes // (node_count or len(nodes) or 1),
             ),
             array_job_id=str(array) if array else None,
             array_task_id=str(job.get("array_task_id") or 0) if array else None,
@@ -111,7 +116,8 @@ def parse_slurm_job(job: Json, reader: Reader) -> SlurmJobRecord:
             reservation=short(job.get("reservation") or "") or None,
         ),
         step=short(job.get("job_step") or ""),
-        node_count=job.get("requested_node_count") or None,
+        node_count=node_count,
+        requested_memory_bytes=memory_bytes,
         allocated=allocated,
         requested=requested,
     )

@@ -80,7 +80,7 @@ def job_fields(origin: Origin, record: JobRecord) -> Document:
         "job_id": _job_number(record.job_id),
         "job_step": record.step or "",
         "job_name": unicode_text(record.name or ""),
-        "job_state": job_state(record.state_word or record.state.value, origin.profile),
+        "job_state": job_state(_word(record), origin.profile),
         "array_job_id": _number(record.array_job_id),
         "array_task_id": _number(record.array_task_id),
         "het_job_id": _number(record.het_job_id),
@@ -95,7 +95,7 @@ def job_fields(origin: Origin, record: JobRecord) -> Document:
         "priority": _limit(record.priority, 1),
         "distribution": more.get("distribution"),
         "requested_cpus": record.requested_cpus,
-        "requested_memory_per_node": memory_per_node_kib(record),
+        "requested_memory_per_node": requested_memory_kib(record),
         "requested_node_count": record.requested_nodes,
         "start_time": _time(origin, record.start_secs),
         "suspend_time": _whole(record.suspended_secs),
@@ -150,19 +150,19 @@ def resources_text(record: JobRecord, which: str) -> str | None:
     return ",".join(f"{name}={amount}" for name, amount in amounts if amount is not None) or None
 
 
-def memory_per_node_kib(record: JobRecord) -> int | None:
-    """Return the requested memory per node in KiB, rounded up."""
-    size, nodes = record.requested_memory_bytes, nodes_of(record)
-    return -(-size // (nodes * 1024)) if isinstance(size, int) and nodes else None
-
-
-def nodes_of(record: JobRecord) -> int:
-    """Return the nodes that memory was requested for; 0: unknown."""
-    return record.requested_nodes or record.total_nodes or len(record.nodes)
+def requested_memory_kib(record: JobRecord) -> int | None:
+    """Return the requested memory in KiB, rounded up: of the whole job, as sacct's ReqMem, and so Sonar."""
+    size = record.requested_memory_bytes
+    return -(-size // 1024) if isinstance(size, int) else None
 
 
 def _whole(secs: Any) -> int | None:
     return None if secs is None or secs < 0 else int(secs)
+
+
+def _word(record: JobRecord) -> str:
+    """Return the state's word, without who cancelled the job."""
+    return (record.state_word or record.state.value).partition(" ")[0]
 
 
 def job_state(state: str, profile: str = CURRENT) -> str:

@@ -1,7 +1,7 @@
 """SSS job objects: the XML documents of the Scalable Systems Software Job Object Specification 3.1.0.
 
 All stands on `vocabulary`, one table of elements, types, places, attributes and units, from which
-docs/generate.py writes sss.rng, and on `xml`, `awareness` and `values`. Whole documents, as they were said:
-`objects`, `reader`, `inherit`, `amounts`, `explain`, and `requests`, what is requested, over
-candidates. Live jobs: `said`, `job`, `extensions`. Logs: `stream`, `records`, `writerecords`.
+docs/generate.py writes sss.rng, and on `xml`, `awareness` and `values`. Whole documents without
+interpretation: `objects`, `reader`, `inherit`, `amounts`, `explain`; `requests` matches a request against
+candidate nodes. Live jobs: `said`, `job`, `extensions`. Logs: `stream`, `records`, `writerecords`.
 """

@@ -5,12 +5,14 @@ Source: SSS Job Object Specification 3.1.0, sections 3.0, 5.1 and 8.1.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.sss.amounts import growth_bounds, used_over_time
 from jobfeatures.formats.sss.inherit import resolve_group, resolve_job
+from jobfeatures.formats.sss.letter import check_elements, check_letter
 from jobfeatures.formats.sss.objects import (
     DELIVERED,
     Property,
@@ -19,7 +21,7 @@ from jobfeatures.formats.sss.objects import (
     SssJobGroup,
     format_object,
 )
-from jobfeatures.formats.sss.reader import parse_object
+from jobfeatures.formats.sss.reader import Parsed, parse_object
 from jobfeatures.formats.sss.requests.dependencies import Dependency, order_jobs, read_dependencies
 from jobfeatures.formats.sss.requests.expressions import Group, parse_expression
 from jobfeatures.formats.sss.said import Said
@@ -108,7 +110,9 @@ def _run_secs(job: SssJob) -> int | None:
 
 
 def read_bytes(name: str, max_bytes: int) -> bytes:
-    """Return the first bytes of a file, one more than may be there. Raises OSError."""
+    """Return the first bytes of a file (``-``: standard input), and one more if there. Raises OSError."""
+    if name == "-":
+        return sys.stdin.buffer.read(max_bytes + 1)
     with open(name, "rb") as file:
         return file.read(max_bytes + 1)
 
@@ -118,7 +122,14 @@ def jobs_of(name: str, *, lenient: bool) -> tuple[list[str], list[tuple[SssJob, 
 
     Raises ParseError and OSError.
     """
-    parsed = parse_object(read_bytes(name, MAX_BYTES), source=name, lenient=lenient)
+    return _jobs_of(_parse(name, lenient=lenient))
+
+
+def _parse(name: str, *, lenient: bool) -> Parsed:
+    return parse_object(read_bytes(name, MAX_BYTES), source=name, lenient=lenient)
+
+
+def _jobs_of(parsed: Parsed) -> tuple[list[str], list[tuple[SssJob, SssJob]], list[Reference]]:
     warnings = [str(each) for each in parsed.warnings]
     if isinstance(parsed.root, SssJob):
         return warnings, [(parsed.root, resolve_job(parsed.root))], []
@@ -131,10 +142,14 @@ def jobs_of(name: str, *, lenient: bool) -> tuple[list[str], list[tuple[SssJob, 
 
 def examine(name: str, *, lenient: bool, explain: bool = False, resolved: bool = False) -> Iterator[str]:
     """Yield the lines of output about a document. Raises ParseError for the first error, and OSError."""
-    warnings, both, references = jobs_of(name, lenient=lenient)
+    parsed = _parse(name, lenient=lenient)
+    warnings, both, references = _jobs_of(parsed)
     jobs = [job for _, job in both]
     yield from warnings
+    if parsed.element is not None:
+        check_elements(parsed.element)
     for own, job in both:
+        check_letter(own)
         for scope in job.scopes():
             parse_expression(scope.requested)
         if resolved:

@@ -2,9 +2,10 @@
 
 Source: SSS Job Object Specification 3.1.0, sections 5.0, 6.0 and 7.0: the content of a JobDefaults,
 TaskGroupDefaults or TaskDefaults applies to its siblings unless they override it. Properties are overridden
-by name (limits, resources and extensions by their own names), separately in each category; an Environment and
-a list of task groups or tasks only as a whole. A default request that is one expression (alternatives,
-groups, preferences) is inherited or overridden as a whole. An Id is never inherited.
+by name (limits, resources and extensions by their own names), separately in each category, and those of
+defaults within defaults too; an Environment and a list of task groups or tasks only as a whole. A default
+request that is one expression (alternatives, groups, preferences) is inherited or overridden as a whole. An
+Id is never inherited.
 
 A job without task groups has one, and a task group without tasks has one: section 3.0.
 """
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.sss.objects import (
@@ -79,7 +80,10 @@ def _resolve_task_group(group: SssTaskGroup, defaults: SssTaskGroup | None, budg
 def _merge(own: Kind, defaults: Scope, budget: _Budget) -> Kind:
     budget.take(defaults)
     inherited = [each for each in defaults.properties if each.name != "Id"]
-    inner = {name: getattr(own, name) or getattr(defaults, name) for name in _INNER.get(type(own), ())}
+    inner = {
+        name: _inner(getattr(own, name), getattr(defaults, name), budget)
+        for name in _INNER.get(type(own), ())
+    }
     return replace(
         own,
         **inner,
@@ -88,6 +92,13 @@ def _merge(own: Kind, defaults: Scope, budget: _Budget) -> Kind:
         requested=_override_requests(own.requested, defaults.requested),
         environment=own.environment or defaults.environment,
     )
+
+
+def _inner(own: Any, inherited: Any, budget: _Budget) -> Any:
+    """Return task groups or tasks, or defaults of them, of which both may be given."""
+    if isinstance(own, Scope) and isinstance(inherited, Scope):
+        return _merge(own, inherited, budget)
+    return own or inherited
 
 
 def _override(own: tuple[Property, ...], inherited: Sequence[Property]) -> tuple[Property, ...]:

@@ -41,10 +41,11 @@ _CATEGORIES: Final = {"Requested": "requested", "Delivered": "delivered"}
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A document's root, and the parts skipped under the awareness policy Warn."""
+    """A document's root, the parts skipped under the awareness policy Warn, and its elements as written."""
 
     root: Root
     warnings: tuple[Rejected, ...] = ()
+    element: Element | None = None
 
 
 def parse_object(data: bytes, *, source: str = "", lenient: bool = False) -> Parsed:
@@ -59,7 +60,7 @@ def parse_object(data: bytes, *, source: str = "", lenient: bool = False) -> Par
         record = read_root(root, warnings)
     except ParseError as error:
         raise error.at(source) from None
-    return Parsed(record, tuple(replace(each, source=source) for each in warnings))
+    return Parsed(record, tuple(replace(each, source=source) for each in warnings), root)
 
 
 def read_root(root: Element, warnings: list[Rejected]) -> Root:

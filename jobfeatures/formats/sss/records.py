@@ -109,7 +109,7 @@ def make_record(job: SssJob, notes: Notes | None = None) -> JobRecord:
         requested_nodes=said.amount("NodeCount", *requested),
         requested_cpus=_processors(said, requested),
         requested_gpus=said.amount("Resource GPU", *requested),
-        requested_memory_bytes=said.memory_limit(),
+        requested_memory_bytes=said.memory_wanted() if (most := said.memory_limit()) is None else most,
         wall_limit_secs=said.limit("Duration", "Duration", is_used=state.is_finished),
         cpu_limit_secs=said.limit("", "CPUTime"),
         used_memory_bytes=_used_memory(said),
@@ -124,7 +124,7 @@ def _run_secs(said: Said, start: int | None, end: int | None) -> int | None:
     """Return the run time delivered, None if that is just the time from start to end less suspensions."""
     delivered = said.amount("Duration", DELIVERED)
     if delivered is None or start is None or end is None:
-        return None
+        return delivered
     return None if delivered == end - start - (said.number("SuspendDuration") or 0) else delivered
 
 

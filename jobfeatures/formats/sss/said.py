@@ -154,6 +154,16 @@ class Said:
         names = ("MaxMemory", "MaxMemorySize")
         return self._total("Memory", lambda each: each.limit("Memory", *names), by_tasks=False)
 
+    def memory_wanted(self) -> int | None:
+        """Return what the job asks for at least, in requests with GE, likewise."""
+
+        def least(each: Said) -> int | None:
+            is_least = all(request.text("op") == "GE" for request in each.all("Memory", REQUESTED))
+            return each.amount("Memory", REQUESTED) if is_least else None
+
+        found = self._total("Memory", least, by_tasks=False)
+        return found if isinstance(found, int) else None
+
     def processors(self, amount: Callable[[Said], Limit], *, by_tasks: bool = True) -> int | None:
         """Return the processors, likewise. `by_tasks`: where none are stated, count one per task."""
         found = self._total("Processors", amount, by_tasks=by_tasks)

@@ -52,9 +52,9 @@ _CATEGORIZED = _JOB_PROPERTY | Place.REQUESTED | Place.DELIVERED
 _FLOAT = r"([0-9]{1,32}(\.[0-9]{0,40})?|\.[0-9]{1,40})([eE][+\-]?[0-9]{1,2})?"
 FORMS: Final[Mapping[Type, str]] = {
     Type.INTEGER: r"[+\-]?[0-9]{1,19}",
-    Type.COUNT: r"[0-9]{1,19}",
-    Type.DATE_TIME: r"[0-9]{1,19}",
-    Type.DURATION: r"[0-9]{1,19}",
+    Type.COUNT: r"\+?[0-9]{1,19}",
+    Type.DATE_TIME: r"\+?[0-9]{1,19}",
+    Type.DURATION: r"\+?[0-9]{1,19}",
     Type.FLOAT: rf"[+\-]?{_FLOAT}",
     Type.AMOUNT: _FLOAT,
     Type.BOOLEAN: "[Tt]rue|[Ff]alse",

@@ -92,7 +92,7 @@ def check_log(lines: Iterable[str], *, source: str = "") -> Iterator[Fault]:
             yield Fault(ERROR, "not a job", number, f"{field}{error.reason}")
             continue
         for repair in repairs:
-            if repair != NEGATIVE:  # which _check_values names by field
+            if not repair.endswith(NEGATIVE):  # which _check_values names by field
                 yield Fault(ERROR, "fields", number, repair.partition(":")[0])
         if seen.group and seen.group[0][1].number != job.number:
             yield from _close_group(seen, limits)
@@ -359,9 +359,9 @@ def _check_times(header: Header, seen: _Seen) -> Iterator[Fault]:
             continue
         if meant is None or not (label == "StartTime" or seen.records):
             continue
-        if abs((stated - meant.replace(tzinfo=None)).total_seconds()) >= 1:
+        if not stated.is_at(meant):
             source = "UnixStartTime" if label == "StartTime" else "the last end"
-            how = f"{label} is {stated}, {source} is {meant:%Y-%m-%d %H:%M:%S}"
+            how = f"{label} is {stated.clock} {stated.zone}, {source} is {meant:%Y-%m-%d %H:%M:%S %Z}"
             yield Fault(WARNING, "header time", comment.line, how)
 
 

@@ -50,3 +50,4 @@ class Meaning(NamedTuple):
     memory_is_bytes: bool = False  # not KiB
     memory_is_of_job: bool = False  # not of a processor
     requests_cpu_time: bool | None = None  # average CPU time, not wall time; None: see the header
+    no_waits: bool = False  # jobs that ran, and whose wait is unknown, started when submitted

@@ -7,8 +7,8 @@ import enum
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone, tzinfo
-from typing import Final, TypeVar
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from typing import Final, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
 from jobfeatures.errors import ParseError
@@ -23,6 +23,7 @@ TEXTS: Final = (
 )  # fmt: skip
 DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")  # in any language
 MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+UTC_NAMES: Final = frozenset({"UTC", "GMT", "UCT", "Z"})
 LABELS: Final = {label.lower(): label for label in TEXTS}
 _LABEL = re.compile(r";([ \t]*)([A-Za-z][A-Za-z0-9_]{0,40})[ \t]*:[ \t]*(.*)\Z")
 _SIZE = re.compile(r"([0-9]{1,18})[ \t]*(?:\((.*)\))?\s*\Z", re.DOTALL)
@@ -210,17 +211,29 @@ def format_date(moment: datetime) -> str:
     return f"{day} {month} {moment.day:02} {moment:%H:%M:%S} {moment.tzname()} {moment.year}"
 
 
-def parse_date(comment: Comment) -> datetime:
-    """Return StartTime or EndTime, ``Tue Feb 21 18:44:15 IST 2006``, without a zone. Raises ParseError.
+class Stated(NamedTuple):
+    """A date and time of day, and the abbreviation of their zone, which by itself means only UTC."""
 
-    The zone's abbreviation means nothing by itself; TimeZoneString does.
-    """
+    clock: datetime
+    zone: str
+
+    def is_at(self, meant: datetime) -> bool:
+        """Return whether this is a moment, by its zone's clocks or in UTC."""
+        if self.zone in UTC_NAMES:
+            return abs((self.clock.replace(tzinfo=UTC) - meant).total_seconds()) < 1
+        others = {(meant + timedelta(days=days)).tzname() for days in (-183, 183)} - {meant.tzname()}
+        return abs((self.clock - meant.replace(tzinfo=None)).total_seconds()) < 1 and self.zone not in others
+
+
+def parse_date(comment: Comment) -> Stated:
+    """Return StartTime or EndTime, ``Tue Feb 21 18:44:15 IST 2006``. Raises ParseError."""
     match = _DATE.match(comment.value.strip())
     if match is not None and match[2] in MONTHS:
         hour, minute, second = map(int, match[4].split(":"))
         month = MONTHS.index(match[2]) + 1
         with contextlib.suppress(ValueError):  # no such day
-            return datetime(int(match[6]), month, int(match[3]), hour, minute, second)  # noqa: DTZ001
+            clock = datetime(int(match[6]), month, int(match[3]), hour, minute, second)  # noqa: DTZ001
+            return Stated(clock, match[5])
     raise ParseError(
         "not a date as date(1) prints it", line=comment.line, field=comment.label, text=comment.value
     )

@@ -25,7 +25,9 @@ _UNKNOWN_JOB = (UNKNOWN,) * COLUMNS
 TOO_MANY = "more than 18 fields: the first 18 were taken"
 TOO_FEW = "fewer than 18 fields: the others were taken as unknown"
 NOT_WHOLE = "a number with decimals where a whole one belongs: it was rounded"
+NO_ID = "a number with decimals, which is nobody's: it was taken as unknown"
 NEGATIVE = "a negative number other than -1: it was taken as unknown"
+_IDS = frozenset({"user", "group", "executable", "queue", "partition", "preceding"})
 
 
 class SwfReader:
@@ -161,11 +163,16 @@ def parse_job(text: str, *, source: str = "", line: int = 0) -> tuple[SwfJob, li
             value = UNKNOWN
         if value is None:
             raise ParseError("not a number", source=source, line=line, field=FIELDS[place], text=word)
+        name = FIELDS[place]
         if not IS_TIME[place] and isinstance(value, float):
-            repairs += [] if value.is_integer() else [NOT_WHOLE]
+            if not value.is_integer():
+                if name in {"number", "status"}:
+                    raise ParseError("not a whole number", source=source, line=line, field=name, text=word)
+                repairs.append(f"{name}: {NO_ID if name in _IDS else NOT_WHOLE}")
+                value = UNKNOWN if name in _IDS else value
             value = round(value)
         if value < 0 and value != UNKNOWN:
-            repairs.append(NEGATIVE)
+            repairs.append(f"{name}: {NEGATIVE}")
             value = UNKNOWN
         values[place] = value
     return SwfJob._make(values), repairs

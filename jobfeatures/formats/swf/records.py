@@ -138,6 +138,9 @@ def _by_number(header: Header, label: str) -> dict[int, str]:
 
 def make_record(joined: Joined, start_secs: int, names: Names, meaning: Meaning | None = None) -> JobRecord:
     """Return the record of a job; `start_secs` is the epoch time of the log's time zero."""
+    is_bytes, is_of_job, is_cpu, no_waits = meaning or Meaning()
+    if no_waits and joined.job.wait_secs == UNKNOWN and joined.job.run_secs != UNKNOWN:
+        joined = joined._replace(job=joined.job._replace(wait_secs=0))
     number, submit, _, ran, processors, cpu, memory, asked, limit_secs, asked_memory = joined.job[:10]
     status, user, group, executable, queue, partition, preceding, think = joined.job[10:]
     started, swapped = joined.start_secs, joined.swapped_secs
@@ -145,7 +148,6 @@ def make_record(joined: Joined, start_secs: int, names: Names, meaning: Meaning 
     if status == CANCELLED and ran == UNKNOWN:  # in the queue, after what it waited
         started, ended = None, started
     requested = asked if asked > 0 else processors
-    is_bytes, is_of_job, is_cpu = meaning or Meaning()
     called = names.called
     unit = 1 if is_bytes else KIB
     return JobRecord(

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Mapping, Sequence
-from datetime import datetime
-from operator import attrgetter
-from typing import Final
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from datetime import datetime, tzinfo
+from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from jobfeatures.formats.swf.fields import UNKNOWN
 from jobfeatures.formats.swf.header import Comment, Header, format_date
 from jobfeatures.formats.swf.lines import LARGEST
 from jobfeatures.formats.swf.records import INTERACTIVE, KINDS, NAMED, Names
-from jobfeatures.joblogs.loggedjob import JobRecord, Number
+from jobfeatures.joblogs.loggedjob import JobBatch, Number
 from jobfeatures.records.model import JobState
 
 NUMBER: Final = re.compile(r"[0-9]{1,19}\Z", re.ASCII)
@@ -27,10 +26,38 @@ _MADE_ANEW: Final = frozenset(
     }
 )
 _KINDS: Final = ("user", "group", "executable", "partition")
-_VALUES: Final = attrgetter(
-    *("job_id", "submit_secs", "start_secs", "end_secs", "state", "wall_limit_secs", "cpu_limit_secs"),
-    *("queue", "is_interactive", *_KINDS),
-)
+
+
+class SwfRow(NamedTuple):
+    """The fields of a `JobRecord` that SWF holds; of several jobs, their columns."""
+
+    job_id: Any
+    submit_secs: Any
+    start_secs: Any
+    end_secs: Any
+    run_secs: Any
+    suspended_secs: Any
+    state: Any
+    total_cpus: Any
+    requested_cpus: Any
+    used_cpu_secs: Any
+    used_memory_bytes: Any
+    requested_memory_bytes: Any
+    wall_limit_secs: Any
+    cpu_limit_secs: Any
+    queue: Any
+    is_interactive: Any
+    user: Any
+    group: Any
+    executable: Any
+    partition: Any
+    preceding_job_id: Any
+    think_secs: Any
+
+
+def columns_of(batch: JobBatch) -> SwfRow:
+    """Return the columns of jobs."""
+    return SwfRow(*map(batch.column, SwfRow._fields))
 
 
 class Numbers:
@@ -56,6 +83,11 @@ class Numbers:
             found = self._most = self._most + 1
             self.names[name] = self.added[name] = found
         return found
+
+    def column(self, names: Iterable[str | None]) -> list[int]:
+        """Return the numbers of names."""
+        found = {name: self.of(name) for name in dict.fromkeys(names)}
+        return [found[name] for name in names]
 
     def name_interactive(self, names: Iterator[str]) -> None:
         """Call queue 0 as the first of the queues that only interactive jobs are in, unless it has a name."""
@@ -98,7 +130,7 @@ class Different:
 class Survey:
     """Takes the jobs one by one, in the order in which they are written."""
 
-    def __init__(self, numbering: Numbering, wanted: Container[str]) -> None:
+    def __init__(self, numbering: Numbering, wanted: Collection[str]) -> None:
         """`wanted` are the ids of jobs that others follow; ends after `LATEST_SECS` are none."""
         self.jobs = 0
         self.first_secs: Number | None = None  # the first submission
@@ -118,31 +150,32 @@ class Survey:
         """Tell whether jobs asked for CPU time alone."""
         return self._has_cpu and not self._has_wall
 
-    def add(self, records: Sequence[JobRecord]) -> None:
-        """Take the next jobs."""
-        ids, submits, starts, ends, states, walls, cpu_limits, queues, *names = zip(
-            *map(_VALUES, records), strict=True
-        )
+    def add(self, jobs: SwfRow) -> None:
+        """Take the columns of the next jobs."""
         self.first_secs = min(
-            (each for each in (self.first_secs, *submits) if each is not None), default=None
+            (each for each in (self.first_secs, *jobs.submit_secs) if each is not None), default=None
         )
-        known = (each for each in (self.end_secs, *ends) if each is not None and each <= LATEST_SECS)
+        known = (each for each in (self.end_secs, *jobs.end_secs) if each is not None and each <= LATEST_SECS)
         self.end_secs = max(known, default=None)
         if not self.is_measured:
-            self.is_measured = {(None, None, JobState.UNKNOWN)} != set(zip(starts, ends, states, strict=True))
-        for place, job_id in enumerate(ids, self.jobs + 1):
-            if self.keeps_ids:
-                number = int(job_id) if job_id.isdecimal() and job_id.isascii() and len(job_id) < 20 else 0
-                self.keeps_ids = 0 < number <= LARGEST and self._ids.add(number)
+            told = set(zip(jobs.start_secs, jobs.end_secs, jobs.state, strict=True))
+            self.is_measured = {(None, None, JobState.UNKNOWN)} != told
+        if self.keeps_ids:
+            together = "".join(jobs.job_id)
+            are_numbers = together.isdecimal() and together.isascii() and all(jobs.job_id)
+            are_numbers = are_numbers and max(map(len, jobs.job_id)) < 20
+            numbers = map(int, jobs.job_id) if are_numbers else [0]
+            self.keeps_ids = all(0 < number <= LARGEST and self._ids.add(number) for number in numbers)
+        for place, job_id in enumerate(jobs.job_id, self.jobs + 1) if self._wanted else ():
             if job_id in self._wanted:
                 self.places[job_id] = 0 if job_id in self.places else place
-        self.jobs += len(ids)
-        self._has_wall = self._has_wall or walls.count(None) < len(ids)
-        self._has_cpu = self._has_cpu or any(isinstance(limit, int) for limit in cpu_limits)
-        for kind, column in zip(_KINDS, names[1:], strict=True):
-            for name in dict.fromkeys(column):
-                self._numbering[kind].of(name)
-        for queue, is_interactive in dict.fromkeys(zip(queues, names[0], strict=True)):
+        count = len(jobs.job_id)
+        self.jobs += count
+        self._has_wall = self._has_wall or jobs.wall_limit_secs.count(None) < count
+        self._has_cpu = self._has_cpu or any(isinstance(limit, int) for limit in jobs.cpu_limit_secs)
+        for kind in _KINDS:
+            self._numbering[kind].column(getattr(jobs, kind))
+        for queue, is_interactive in dict.fromkeys(zip(jobs.queue, jobs.is_interactive, strict=True)):
             if queue is not None:
                 (self._interactive if is_interactive else self._others).setdefault(queue)
 
@@ -154,11 +187,21 @@ class Survey:
             queues.of(name)
 
 
-def make_header(survey: Survey, start_secs: int, numbering: Numbering, old: Header | None = None) -> Header:
-    """Return the header of jobs whose times count from `start_secs`; `old` is that of their log."""
+def make_header(
+    survey: Survey,
+    start_secs: int,
+    numbering: Numbering,
+    old: Header | None = None,
+    zone: tzinfo | None = None,
+) -> Header:
+    """Return the header of jobs whose times count from `start_secs`; `old` is that of their log.
+
+    The time zone is `zone`, else the old one's TimeZoneString, else UTC.
+    """
     is_model = start_secs == 0 and survey.jobs > 0 and not survey.is_measured  # times are of no clock
     tells_time = not is_model if old is None else old.readable(Header.start_secs) is not None
-    zone = ZoneInfo("UTC")
+    told = None if old is None else old.readable(Header.zone)
+    zone = next((each for each in (zone, told) if isinstance(each, ZoneInfo)), ZoneInfo("UTC"))
     end_secs = start_secs if survey.end_secs is None else survey.end_secs
     texts: list[tuple[str, str]] = [
         ("Version", "2.2"),
@@ -170,7 +213,7 @@ def make_header(survey: Survey, start_secs: int, numbering: Numbering, old: Head
         texts.append(("UnixStartTime", str(start_secs)))
         if 0 <= start_secs <= LATEST_SECS:
             texts += [
-                ("TimeZoneString", "UTC"),
+                ("TimeZoneString", zone.key),
                 ("StartTime", format_date(datetime.fromtimestamp(start_secs, zone))),
                 ("EndTime", format_date(datetime.fromtimestamp(max(0, end_secs), zone))),
             ]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Protocol
 
+from jobfeatures.system.filelimit import share
 from jobfeatures.system.rates import Rates
 
 log = logging.getLogger(__name__)
@@ -39,7 +40,10 @@ ENDINGS = (CROWD, RATE, IDLE, SLOW_HEAD, SLOW_READER, HANDSHAKE, NOT_ADMITTED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLimits:
-    """A listener's limits. `client_rate` is new connections per second from one address, 0: unlimited."""
+    """A listener's limits. `client_rate` is new connections per second from one address, 0: unlimited.
+
+    Of `connections` it has a share where this process may not have enough descriptors.
+    """
 
     connections: int
     idle_secs: float = IDLE_SECS
@@ -68,6 +72,7 @@ class ConnectionTable:
         self.answers: Counter[int] = Counter()
         self.ended: Counter[str] = Counter()
         self._limits = limits
+        self.most = share(limits.connections)  # open at once
         self._rates = Rates(limits.client_rate) if limits.client_rate else None
         self._open: dict[Open, asyncio.Transport] = {}
         self._unsent: dict[Open, float] = {}  # loop time since when it has unsent bytes
@@ -85,7 +90,7 @@ class ConnectionTable:
         rates = self._rates if is_new else None
         if rates is not None and not rates.take(client_of(transport), self._loop.time()):
             self._end(one, RATE)
-        elif len(self._open) > self._limits.connections:
+        elif len(self._open) > self.most:
             self._end(min(self._open, key=attrgetter("answered_at")), CROWD)
 
     def count_out(self, one: Open) -> None:

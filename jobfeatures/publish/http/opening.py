@@ -17,7 +17,9 @@ Where = str | Sequence[socket.socket]  # HOST:PORT, or sockets that listen alrea
 BACKLOG = 1024
 AT_ONCE = 32  # connections accepted per turn, before one can be closed: bounds a flood's use of descriptors
 END_SECS = 5.0  # for clients that have just connected: on a loaded node their request may take that long
+ANY = "::"
 HINTS = {
+    errno.EAFNOSUPPORT: "; has this machine IPv6? :PORT is for all its addresses",
     errno.EADDRINUSE: "; stop what listens there, or choose another port with {flag}",
     errno.EACCES: "; ports below 1024 need root or CAP_NET_BIND_SERVICE",
     errno.EADDRNOTAVAIL: "; it is not an address of this machine",
@@ -67,17 +69,27 @@ async def accepting(connections: Answering, where: Where, *, key: str) -> AsyncI
 
 async def _open(connections: Answering, where: Where, listeners: list[asyncio.Server]) -> None:
     loop = asyncio.get_running_loop()
+    at_once = min(AT_ONCE, connections.table.most)
     if isinstance(where, str):
         host, _, port = where.rpartition(":")
-        listeners.append(
-            await loop.create_server(connections, host.strip("[]") or None, int(port), backlog=AT_ONCE)
-        )
-    else:
-        for each in where:
-            listeners.append(await loop.create_server(connections, sock=each, backlog=AT_ONCE))
+        host = host.strip("[]")
+        if host == ANY:
+            where = [_open_any(int(port))]
+        else:
+            listeners.append(await loop.create_server(connections, host or None, int(port), backlog=at_once))
+    for each in where if not isinstance(where, str) else ():
+        listeners.append(await loop.create_server(connections, sock=each, backlog=at_once))
+    if not any(_sockets_of(listeners)):  # asyncio skips a family that the kernel does not have
+        raise OSError(errno.EAFNOSUPPORT, os.strerror(errno.EAFNOSUPPORT))
     for bound in _sockets_of(listeners):
         with socket.fromfd(bound.fileno(), bound.family, bound.type) as same:
             same.listen(BACKLOG)
+
+
+def _open_any(port: int) -> socket.socket:
+    """Return a socket for all addresses of both families, as other programs mean ``[::]``. Raises OSError."""
+    both = socket.has_dualstack_ipv6()
+    return socket.create_server((ANY, port), family=socket.AF_INET6, dualstack_ipv6=both)
 
 
 def _sockets_of(listeners: list[asyncio.Server]) -> list[socket.socket]:

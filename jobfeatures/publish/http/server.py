@@ -21,9 +21,12 @@ from typing import TypeVar
 
 from aiohttp import web
 
+from jobfeatures.client import WATCHING
 from jobfeatures.errors import LockTimeoutError, ParseError, UnsafePathError
+from jobfeatures.publish.folders import JOBS
 from jobfeatures.publish.http.addresses import MACHINE, STATUS, Target, cache_control, parse_target
 from jobfeatures.publish.http.connectiontable import IDLE_SECS, ConnectionLimits
+from jobfeatures.publish.http.waits import Waits
 from jobfeatures.publish.remotevalues import Feature, FeatureReader, has_changed, list_features, may_write
 from jobfeatures.publish.tokens import TokenTable
 from jobfeatures.publish.tree import FeatureTree
@@ -75,6 +78,7 @@ class FeatureServer:
         self._job_of = job_of
         self._features = FeatureReader(tree.root)
         self._tokens = TokenTable(tree.tokens_path)
+        self._waits = Waits(f"{tree.root}/{JOBS}")
         self._rates = Rates(JOB_RATE)
         self._rate = Rates(RATE)
         self._at_work: Counter[JobKey] = Counter()
@@ -84,6 +88,7 @@ class FeatureServer:
 
     def close(self) -> None:
         """Stop the threads once they have finished their current task."""
+        self._waits.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -120,6 +125,8 @@ class FeatureServer:
         if request.method not in _READ:
             return _response(405, headers={"Allow": "GET, HEAD"})
         name = key.directory_name if key is not None else None
+        if name is not None and request.headers.get("User-Agent") == WATCHING:
+            self._waits.renew(name)
         try:
             if target.key:
                 found = self._features.read(name, target.key)

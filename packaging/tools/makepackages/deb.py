@@ -32,6 +32,8 @@ OVERRIDES = f"""\
 {NAME} binary: binary-from-other-architecture
 # Only if it is installed and systemd runs; the same lines are in the rpm.
 {NAME} binary: maintainer-script-calls-systemctl
+# Of its own files, in whose stead others stay when it is removed; one by --package spares that package's own.
+{NAME} binary: package-uses-local-diversion
 # This package is not distributed by Debian.
 {NAME} binary: initial-upload-closes-no-bugs
 """

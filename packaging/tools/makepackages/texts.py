@@ -20,7 +20,8 @@ from makepackages.grammar import Command, read_program
 
 ETC = "/etc/jobfeatures-exporter"
 NODE_HEAD = """Settings of jobfeatures-exporter, and of the jobfeatures command, which hooks run.
-Every setting is listed here with its default; remove the # to change one. Settings from an older version's \
+Every setting is listed here with its default; remove the # to change one, or write it into a file \
+conf.d/*.toml beside this one: upgrades ask about a changed config.toml. Settings from an older version's \
 file stay valid or are refused by name: jobfeatures-exporter check-config."""
 CONTROLLER_HEAD = """Settings of jobfeatures-controller.service, one per cluster: role "controller".
 Every setting is listed here with its default; remove the # to change one. Hooks and the jobfeatures \

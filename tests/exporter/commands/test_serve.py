@@ -1,11 +1,13 @@
-"""What a node that is only scraped never imports: its memory is the jobs', and it starts at every boot."""
+"""A node that is only scraped: what it never imports, for memory is the jobs', and how many series it has at rest."""
 
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
 
 import pytest
 
+from tests.docs.pages import text_of
 from tests.running import free_port
 
 SERVED = """
@@ -21,7 +23,8 @@ def scrape():
             time.sleep(0.05)
     connection.sendall(b"GET /metrics HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n")
     page = connection.makefile("rb").read()
-    print(b"batch_node_cpu_seconds" in page, *sys.modules, flush=True)
+    print(*sys.modules, flush=True)
+    print(page.decode(), flush=True)
     os.kill(os.getpid(), signal.SIGTERM)
 
 threading.Thread(target=scrape, daemon=True).start()
@@ -55,10 +58,7 @@ ABSENT = {
         *(f"jobfeatures_exporter.scrape.collectors.{name}" for name in ("processes", "gpudetail")),
         *(f"jobfeatures_exporter.scrape.profiles.{name}" for name in ("ceems", "jobstats", "treydock")),
         *(f"jobfeatures_exporter.sampling.power.{name}" for name in ("dcmi", "hwmon")),
-        *(
-            f"jobfeatures_exporter.{name}"
-            for name in ("sampling.exits.taskstats", "sampling.exits.exitcounts", "startup.receiver")
-        ),
+        "jobfeatures_exporter.startup.receiver",
         *(f"jobfeatures_exporter.sinks.{name}" for name in ("keeper", "spool", "http", "kafka")),
         *("jobfeatures_exporter.sonar.sender", "jobfeatures.publish.cloudsource"),
     ],
@@ -85,23 +85,34 @@ ABSENT = {
 
 
 @pytest.fixture(scope="module")
-def imported(tmp_path_factory):
-    """Return the modules of a daemon on a node without jobs and GPUs, after its first scrape."""
+def served(tmp_path_factory):
+    """Return the modules of a daemon on a node without jobs and GPUs after its first scrape, and its lines."""
     folder = tmp_path_factory.mktemp("node")
     given = [f"127.0.0.1:{free_port()}", "--features.root", folder / "features", "--gpu.drivers", "none"]
     given += ["--batch.sources", "spool", "--spool.directory", folder]
     given += ["--path.cgroup", folder]  # without the jobs that other tests have on this machine
     done = subprocess.run([sys.executable, "-c", SERVED, *given], capture_output=True, text=True)
-    shown, *modules = done.stdout.split()
-    assert (shown, done.returncode) == ("True", 0), done.stderr
-    return set(modules)
+    modules, _, page = done.stdout.partition("\n")
+    assert ("batch_node_cpu_seconds" in page, done.returncode) == (True, 0), done.stderr
+    return set(modules.split()), [line for line in page.splitlines() if re.match(r"[a-z]\w+(\{.*\})? ", line)]
 
 
 @pytest.mark.program
 @pytest.mark.parametrize("what", ABSENT)
-def test_a_node_that_is_only_scraped_imports_none_of(what, imported):
+def test_a_node_that_is_only_scraped_imports_none_of(what, served):
+    imported, _ = served
     assert "jobfeatures_exporter.scrape.collectors.node" in imported
     assert sorted(imported.intersection(ABSENT[what])) == []
+
+
+@pytest.mark.program
+def test_a_node_at_rest_has_as_many_series_as_the_pages_say(served):
+    # Processes of other tests may be jobs here; of cores there are as many as the machine has.
+    lines = [each for each in served[1] if not re.match(r"batch_job_|batch_node_core_|\w+_waste_", each)]
+    [said] = re.findall(r"A node has about (\d+) series", text_of("docs/prometheus.md"))
+    assert len(lines) == pytest.approx(int(said), abs=8), "\n".join(lines)
+    assert len(lines) <= 90
+    assert [each for each in lines if "reason=" in each and "process_reader" not in each] == []
 
 
 def test_what_is_not_imported_is_there():

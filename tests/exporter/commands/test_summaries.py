@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import time
 
@@ -10,6 +11,7 @@ import pytest
 
 from jobfeatures_exporter.cli import main
 from jobfeatures_exporter.jobreport.jobstats import NONE, decode_summary
+from jobfeatures_exporter.jobreport.summaries import SummaryWriter
 from tests.exporter.jobreport.server import NOW
 from tests.exporter.jobreport.test_report import END, START
 from tests.exporter.jobreport.test_report_command import StandIn
@@ -97,6 +99,15 @@ def test_one_that_cannot_be_written_is_named_and_the_others_are_written(server, 
 
 def test_without_a_server_nothing_is_written(write):
     assert write("http://127.0.0.1:1", job(12), status=1) == {"12": ""}
+
+
+def test_a_signal_ends_the_rounds(server, monkeypatch, handlers):
+    rounds = []
+    monkeypatch.setattr(
+        SummaryWriter, "round", lambda _self: rounds.append(1) or signal.raise_signal(signal.SIGTERM)
+    )
+    assert main(["summaries", "--prometheus", server.url, "--interval", "1h"]) == 0
+    assert len(rounds) == 1
 
 
 @pytest.mark.parametrize("rate", ["0", "-1", "many", "nan", "inf"])

@@ -159,6 +159,26 @@ async def test_service_discovery_answers_the_last_good_list(source, clock, aioht
     assert [each["targets"] for each in await response.json()] == [["n1:9000"], ["n2:9000"]]
 
 
+async def test_service_discovery_waits_for_each_batch_system_to_answer_or_to_fail(
+    source, clock, aiohttp_client, monkeypatch
+):
+    """Prometheus takes a list whole: the nodes of one whose first answer is still awaited would be dropped."""
+    other = StandIn(
+        source.queue,
+        Cluster(source="pbs", taken_at_secs=clock.now, nodes=(ClusterNode(name="p1", states=("free",)),)),
+    )
+    other.name = "pbs"
+    monkeypatch.setattr(controller, "make_cluster_sources", lambda _config, _clock: [source, other])
+    served = Controller(config(), clock)
+    client = await aiohttp_client(make_app(served, [discovery_route(served.targets)]))
+    poll(served, "slurm-nodes")
+    assert (await client.get("/sd")).status == 503
+    other.cluster = SourceError("nobody there")
+    poll(served, "pbs-nodes")
+    response = await client.get("/sd")
+    assert [each["targets"] for each in await response.json()] == [["n1:9819"], ["n2:9819"]]
+
+
 async def test_the_list_of_targets_is_made_beside_the_loop_that_answers(source, clock, aiohttp_client):
     threads = []
 
@@ -197,6 +217,11 @@ def test_without_a_batch_system_to_ask_it_does_not_start(settings, reason, clock
         monkeypatch.setattr(SYSTEMS[name].load("site"), "is_here", lambda _: False)
     with pytest.raises(ConfigurationError, match=reason):
         make_cluster_sources(config(**settings), clock)
+
+
+def test_a_batch_system_that_is_named_twice_is_asked_once(clock):
+    found = make_cluster_sources(config(batch_sources=("slurm", "oar", "slurm")), clock)
+    assert [each.name for each in found] == ["slurm", "oar"]
 
 
 def test_a_batch_system_is_asked_where_it_is_named(clock):

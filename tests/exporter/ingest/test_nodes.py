@@ -111,7 +111,7 @@ def test_the_configuration_gives_total_memory_whether_it_comes_first_or_last(sit
     sysinfo["data"]["attributes"]["memory"] = 32_768
     site.send(sysinfo)
     assert site.value(available) == 31 * 2**20
-    assert site.value("batch_node_physical_cores") == 8
+    assert ',sockets="2",physical_cores="8",' in site.text()
 
 
 def test_a_job_record_gives_labels_and_limits(site, make):

@@ -7,6 +7,7 @@ import pytest
 from jobfeatures.errors import ParseError
 from jobfeatures.records.model import ClusterNode, JobKey, JobState, Partition
 from jobfeatures_exporter.ingest.contents import ErrorRecord
+from jobfeatures_exporter.ingest.foreign import compute_job_gpus
 from jobfeatures_exporter.ingest.parse import parse_envelope
 from jobfeatures_exporter.snapshot import DiskSample
 from tests.jobfeatures.formats.sonar.conftest import make_envelope, make_errors
@@ -72,6 +73,32 @@ def test_a_performance_state_is_one_less_of_sonar_and_two_less_of_others(produce
     sample["meta"] = None if producer is None else {"producer": producer, "version": "0.18.0"}
     sample["data"]["attributes"]["system"]["gpus"][0]["performance_state"] = sent
     assert parse_envelope(sample).gpus[0].performance_state == state
+
+
+def test_what_no_card_can_have_is_unknown_and_told(sample):
+    attributes = sample["data"]["attributes"]
+    odd = {"uuid": "a", "ce_util": 4294967295, "power": 3766543, "power_limit": 700, "temperature": 60}
+    attributes["system"] = {"cpus": [1], "gpus": [odd, {"uuid": "b", "ce_util": 100, "power": 700}]}
+    attributes["jobs"] = []
+    record = parse_envelope(sample)
+    first, second = record.gpus
+    assert (first.ce_util_percent, first.power_watts, first.temperature_celsius) == (None, None, 60)
+    assert (second.ce_util_percent, second.power_watts) == (100, 700)
+    assert [each.text for each in record.rejected] == [
+        "gpu_refused_ce_util_percent",
+        "gpu_refused_power_watts",
+    ]
+
+
+def test_what_no_process_can_have_on_a_card_is_unknown_and_told(sample):
+    odd = {"uuid": "a", "gpu_util": 101.0, "gpu_memory": 2**64 - 1}
+    both = [{"uuid": "b", "gpu_util": 60.0, "gpu_memory": 1}] * 2
+    sample["data"]["attributes"]["jobs"] = [{"job": 1, "processes": [{"pid": 5, "gpus": [odd, *both]}]}]
+    record = parse_envelope(sample)
+    assert compute_job_gpus(list(record.jobs[0].processes)) == {"a": (None, None), "b": (100, 2048)}
+    assert [each.text for each in record.rejected] == [
+        "gpu_refused_process_percent", "gpu_refused_process_memory",
+    ]  # fmt: skip
 
 
 def test_what_an_old_agent_does_not_send_is_unknown_and_not_zero(sample):

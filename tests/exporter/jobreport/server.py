@@ -28,7 +28,7 @@ class FakePrometheus:
         is_current=False,
         firsts=None,
         resets=(),
-        increases=(),
+        samples=(),
         steps=None,
         warnings=(),
         first_seen=None,
@@ -39,11 +39,12 @@ class FakePrometheus:
         self.is_current = is_current
         self.firsts = firsts
         self.resets = list(resets)
-        self.increases = list(increases)
+        self.samples = list(samples)
         self.steps = steps
         self.warnings = warnings
         self.first_seen = first_seen
         self.asked = []
+        self.before = None  # what was there when the latest run began
         self.long_ago = []  # series that only a range of a week holds
 
     def __call__(self, question, at_secs):
@@ -72,7 +73,11 @@ class FakePrometheus:
         def nameless(series, value_of=lambda each: each.value):
             return [Series("", each.labels, value_of(each)) for each in named(series)]
 
+        if "(" not in question:
+            return named(self.samples)
         function = question[: question.index("(")]
+        if function == "last_over_time" and "[300s]" in question and self.before is not None:
+            return named(self.before)
         if function == "last_over_time":
             return named(
                 [*self.long_ago, *self.series, *self.long_ago] if "[604800s]" in question else self.series
@@ -89,4 +94,5 @@ class FakePrometheus:
             return [] if self.steps is None else nameless(self.series, lambda _: self.steps)
         if function in {"max_over_time", "avg_over_time"}:
             return nameless(self.highest)
-        return nameless(self.resets if function == "resets" else self.increases)
+        assert function == "resets", question
+        return nameless(self.resets)

@@ -16,7 +16,7 @@ from jobfeatures_exporter.jobreport.asjson import make_document
 from jobfeatures_exporter.jobreport.asking import Question, ask_all
 from jobfeatures_exporter.jobreport.figures import DOUBTFUL_CPU_TIME
 from jobfeatures_exporter.jobreport.fromnode import report_page
-from jobfeatures_exporter.jobreport.gathering import choose_state
+from jobfeatures_exporter.jobreport.gathering import choose_state, grown
 from jobfeatures_exporter.jobreport.selecting import AmbiguousJobError, NoSuchJobError
 from jobfeatures_exporter.jobreport.text import format_reports
 from tests.exporter.jobreport.server import NOW, FakePrometheus, job_series
@@ -215,17 +215,49 @@ def test_an_end_before_the_start_is_of_an_earlier_run():
 
 
 def test_a_counter_that_began_anew_is_put_together_from_its_increases():
+    """Exactly: what accrued before the first sample counts, and nothing is extrapolated."""
     series = job_series(values=values_of())
     cpu = [each for each in series if each.name == "batch_job_cpu_seconds_total"]
+    [user] = [each for each in cpu if each.labels["mode"] == "user"]
     server = FakePrometheus(
         series,
         seen=END,
-        resets=[replace(each, value=float(each.labels["mode"] == "user")) for each in cpu],
-        increases=[replace(each, value=20_000.0) for each in cpu],
+        resets=[replace(each, value=float(each is user)) for each in cpu],
+        samples=[replace(user, value=value) for value in (500.0, 12_000.0, 40.0, 8040.0)],
     )
     [report] = ask_all(server, QUESTION).reports
-    assert report.cpu_secs == 20_000 + 3600
+    assert report.cpu_secs == 12_000 + 8040 + 3600
     assert any("began anew" in note for note in report.notes)
+
+
+def test_a_second_run_whose_counter_began_anew_has_none_of_the_first_one_s():
+    """The first run's last value is still on the page when the second one starts (HTCondor: released, another slot)."""
+    values = [*values_of(), ("batch_job_start_time_seconds", {}, START)]
+    series = job_series(values=values)
+    user = next(each for each in series if each.labels.get("mode") == "user")
+    server = FakePrometheus(
+        series,
+        seen=END,
+        firsts=START - 1000,
+        resets=[replace(user, value=1.0)],
+        samples=[replace(user, value=value) for value in (0.461, 0.461, 0.25, 3.25)],
+    )
+    known = [replace(user, value=0.46)]
+    for before, cpu_secs in ((known, 3.25 + 0.001), ([], 3.25)):
+        server.before = before
+        [report] = ask_all(server, QUESTION).reports
+        assert report.cpu_secs == pytest.approx(cpu_secs + 3600)
+
+
+@given(st.lists(st.lists(st.floats(0, 1e6), min_size=1, max_size=20).map(sorted), min_size=1, max_size=5))
+def test_what_runs_of_a_counter_grew_by_is_the_sum_of_their_last_values(lives):
+    """Each life begins at 0; one that begins above where the last one ended cannot be told from it."""
+    samples, expected, last = [], 0.0, 0.0
+    for life in lives:
+        expected += life[-1] - (last if life[0] >= last else 0.0)
+        samples += life
+        last = life[-1]
+    assert grown(0.0, samples) == pytest.approx(expected)
 
 
 def test_gaps_and_what_the_server_says_are_told():
@@ -385,7 +417,7 @@ def test_whatever_is_stored_there_is_a_report_or_words(series, seen, is_current)
         first_seen=seen,
         is_current=is_current and seen is not None,
         resets=found,
-        increases=found,
+        samples=found,
         steps=7,
     )
     try:

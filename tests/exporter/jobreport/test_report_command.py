@@ -147,7 +147,7 @@ def test_a_job_of_several_clusters_is_status_2_and_says_what_to_add(server, caps
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ((401, {}, b"no"), "a user and password, or a token"),
+        ((401, {}, b"no"), "it wants --prometheus.user and --prometheus.password-file"),
         ((403, {}, b""), "a user and password, or a token"),
         ((302, {"Location": "http://elsewhere/"}, b""), "redirects are not followed"),
         ((404, {}, b"<html>"), "is this the address of a Prometheus server"),

@@ -113,6 +113,8 @@ def test_the_command_prints_either(capsys):
         assert capsys.readouterr().out.startswith("account")
         assert main(["report", "--by", "user", "--format", "json", *at]) == 0
         assert json.loads(capsys.readouterr().out)["by"] == "user"
+        assert main(["report", "--by", "user", *at, "--since", "1s"]) == 0
+        assert "no job ended in the last 1s on " in capsys.readouterr().err
         assert main(["report", "12", "--by", "user", *at]) == 2
         assert main(["report", *at]) == 2
     finally:

@@ -1,6 +1,7 @@
 """The daemon as one object: what a scrape gets while parts of it fail."""
 
 import os
+import shutil
 import threading
 import time
 from dataclasses import replace
@@ -17,6 +18,7 @@ from jobfeatures_exporter.node import daemon as daemon_module
 from jobfeatures_exporter.node.daemon import Daemon
 from jobfeatures_exporter.node.samplingloop import SamplingLoop
 from jobfeatures_exporter.snapshot import Accounting, JobSample
+from jobfeatures_exporter.state import missinggroups
 from tests.running import PATIENCE_SECS, own_folder, until
 
 KEY = JobKey("spool", "j.1")
@@ -91,6 +93,18 @@ def test_a_job_comes_is_told_and_goes(make_daemon, spool, tmp_path):
     until(lambda: not folder.exists())
 
 
+def test_a_job_that_runs_without_a_control_group_is_counted(make_daemon, spool, monkeypatch):
+    monkeypatch.setattr(missinggroups, "PATIENCE_SECS", 0.0)
+    daemon = make_daemon(jobs__retain="0s")
+    daemon.start()
+    until(lambda: daemon.is_ready)
+    assert "batch_node_jobs_without_group{" not in text_of(daemon)
+    spool(document())
+    until(lambda: 'batch_node_jobs_without_group{reason="no_group_expected"} 1' in text_of(daemon))
+    spool(document("Completed"))
+    until(lambda: "batch_node_jobs_without_group{" not in text_of(daemon))
+
+
 def test_an_ended_job_is_shown_with_its_last_values_and_is_no_running_job(make_daemon, spool, note_made):
     known = note_made(daemon_module, "Knowledge")
     daemon = make_daemon()
@@ -107,6 +121,24 @@ def test_an_ended_job_is_shown_with_its_last_values_and_is_no_running_job(make_d
     assert not any(KEY in keys for keys in known[0].seen(daemon.sampling.looks.snapshot))
 
 
+def test_a_short_job_below_a_prefix_that_a_setting_names_is_seen_at_once(make_daemon, tmp_path):
+    """No sample but the first is due by itself, and the prefix is made with the first job."""
+    (tmp_path / "cgroup").mkdir()
+    (tmp_path / "cgroup/cgroup.controllers").touch()
+    daemon = make_daemon(
+        sample__interval="1h", path__cgroup=str(tmp_path / "cgroup"), batch__cgroup_parents="/site.slice/*"
+    )
+    daemon.start()
+    until(lambda: daemon.is_ready)
+    seen = lambda number: JobKey("slurm", f"{number}") in daemon.sampling.looks.snapshot.jobs  # noqa: E731
+    for number in range(1, 4):
+        group = tmp_path / f"cgroup/site.slice/pod{number}/system.slice/slurmstepd.scope/job_{number}"
+        group.mkdir(parents=True)
+        until(lambda number=number: seen(number))
+        shutil.rmtree(group.parents[3])
+        until(lambda number=number: not seen(number))
+
+
 def test_a_job_has_one_more_look_when_its_end_is_told(make_daemon, spool):
     """What its processes used since the regular look before is in its last values."""
     daemon = make_daemon(sample__interval="1h")
@@ -119,7 +151,7 @@ def test_a_job_has_one_more_look_when_its_end_is_told(make_daemon, spool):
         lambda: KEY in daemon.sampling.ended and KEY not in daemon.sampling.looks.snapshot.jobs
     )  # in this order
     assert daemon.sampling.ended[KEY].ended_at_secs > looked_secs
-    assert daemon.sampling.ended[KEY].sample.processes >= 1
+    assert daemon.sampling.ended[KEY].sample.processes is None, "they are not followed any more"
 
 
 def test_a_scrape_starts_no_program(make_daemon, spool, monkeypatch, tmp_path):
@@ -135,10 +167,10 @@ def test_a_scrape_starts_no_program(make_daemon, spool, monkeypatch, tmp_path):
     own_folder(tmp_path / "features/jobfeatures/slurm-5")  # a job to ask about
     spool(document())
     daemon.start()
-    until(lambda: "source-slurm" in asked)
+    until(lambda: asked.count("source-slurm") == 2)
     for _ in range(10):
         text_of(daemon)
-    assert [thread for thread in asked if thread != "hooks"] == ["source-slurm"]
+    assert [thread for thread in asked if thread != "hooks"] == ["source-slurm"] * 2  # its setup, and the job
 
 
 def test_the_first_question_is_about_the_jobs_that_live_already(make_daemon, monkeypatch, tmp_path):

@@ -6,7 +6,9 @@ import threading
 
 import pytest
 
-from jobfeatures_exporter.node.samplingloop import LatestLook
+from jobfeatures.settings.resolve import load_config
+from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.node.samplingloop import LatestLook, find_places
 from jobfeatures_exporter.snapshot import Snapshot
 from tests.running import HandClock, until
 
@@ -71,3 +73,17 @@ def test_nobody_waits_any_more_once_there_are_no_more_looks(looks, waiting):
     looks.stop()
     thread.join(10)
     assert not thread.is_alive()
+
+
+def test_a_place_that_comes_while_a_command_goes_on_is_found(tmp_path):
+    """`top` goes on for hours, and pods come."""
+    (tmp_path / "cgroup.controllers").touch()
+    flags = {"batch.cgroup_parents": "/pods/*", "batch.sources": "slurm", "path.cgroup": str(tmp_path)}
+    config = load_config(ExporterConfig, flags=flags, environ={})
+    clock = HandClock(1000.0)
+    places = find_places(config, clock)
+    assert places().parents == {}
+    (tmp_path / "pods/a/slurmstepd.scope/job_7").mkdir(parents=True)
+    assert places().parents == {}
+    clock.secs += 60.0
+    assert places().parents.keys() == {"/pods/a"}

@@ -20,3 +20,11 @@ def test_an_expected_failure_is_one_line(caplog, error):
 def test_a_fault_has_its_traceback(caplog):
     supervised("publishing", lambda: 1 / 0)
     assert caplog.records[0].exc_info[0] is ZeroDivisionError
+
+
+def test_without_memory_the_thread_ends():
+    def fail():
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        supervised("publishing", fail)

@@ -114,7 +114,6 @@ def test_no_collector_is_shown_that_tells_of_all_jobs():
         "features",
         "web",
         "sinks",
-        "exits",
         "kernel",
         "drains",
     }

@@ -22,7 +22,7 @@ from jobfeatures.formats.sonar.validate import validate_envelope
 from jobfeatures.formats.sonar.writejobs import job_fields
 from jobfeatures.joblogs.loggedjob import JobRecord
 from jobfeatures.records.administration import FairShare, Reservation, UserRequests
-from jobfeatures.records.model import Job, JobState
+from jobfeatures.records.model import Job, JobKey, JobState
 from jobfeatures.records.schedulequality import UserQuality
 from jobfeatures_exporter.cluster.overview import compute_cluster_view
 from jobfeatures_exporter.config import ExporterConfig
@@ -132,7 +132,9 @@ def hostile(context, names):
     made = filled(dataclasses.replace(context, snapshot=snapshot), names)
     # A sample knows itself by the name that its job is kept under.
     jobs = {key: dataclasses.replace(each, key=key) for key, each in made.snapshot.jobs.items()}
-    return dataclasses.replace(made, snapshot=dataclasses.replace(made.snapshot, jobs=jobs))
+    programs = {key: {f"/home/{names.name()}/x": 99.0} for key in jobs if isinstance(key, JobKey)}
+    snapshot = dataclasses.replace(made.snapshot, jobs=jobs, programs=programs)
+    return dataclasses.replace(made, snapshot=snapshot)
 
 
 def everything_made_of(context):
@@ -191,6 +193,7 @@ def test_the_same_series_are_there_but_for_those_of_withheld_names(hostile, priv
         return {
             family.metric.name: len(family.samples)
             for family in collect(dataclasses.replace(context, kinds=frozenset({Kind.BATCH})), COLLECTORS)
+            if not family.metric.name.startswith("batch_exporter_collector_")  # of those that were slow
         }
 
     before, after = counts(hostile), counts(privacy.context(hostile))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from jobfeatures_exporter.sampling.hierarchies import ORDINARY
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 from tests.exporter.sampling.fakenode import FakeNode
@@ -58,9 +59,9 @@ def make(node, clock):
     """Return a function that makes a sampler of the made-up node."""
     made = []
 
-    def make(jobs=dict, last_words=None, **settings) -> Sampler:
+    def make(jobs=dict, last_words=None, places=lambda: ORDINARY, **settings) -> Sampler:
         settings = SamplerSettings(procfs=str(node.proc), cgroup=str(node.cgroup), **settings)
-        made.append(Sampler(settings, clock, jobs=jobs, last_words=last_words))
+        made.append(Sampler(settings, clock, jobs=jobs, last_words=last_words, places=places))
         return made[-1]
 
     yield make

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -72,6 +73,27 @@ class FakeNode:
             "RssShmem:\t0 kB\nVmSwap:\t2 kB\n"
         )
         return path
+
+    def thread(self, pid: int, tid: int, cgroup: str, *, rss_kib: int = 4) -> None:
+        """Let a process have one more thread; of a process whose main thread has ended only these tell anything."""
+        path = self.proc / str(pid) / "task" / str(tid)
+        path.mkdir(parents=True)
+        (path.parent / str(pid)).mkdir(exist_ok=True)
+        (path / "cgroup").write_text(cgroup)
+        status = (self.proc / str(pid) / "status").read_text()
+        (path / "status").write_text(re.sub(r"RssAnon:.*", f"RssAnon:\t{rss_kib} kB", status))
+
+    def huge_pages(self, pids: dict[int, int], *, free: int = 0) -> str:
+        """Let processes have so many pages of 2 MiB, and `free` more in the pool; return the /sys of these."""
+        for pid, count in pids.items():
+            status = self.proc / str(pid) / "status"
+            status.write_text(f"{status.read_text()}HugetlbPages:\t{count * 2048} kB\n")
+        sysfs = self.proc.parent / "sys"
+        pool = sysfs / "kernel/mm/hugepages/hugepages-2048kB"
+        pool.mkdir(parents=True, exist_ok=True)
+        (pool / "nr_hugepages").write_text(f"{sum(pids.values()) + free}\n")
+        (pool / "free_hugepages").write_text(f"{free}\n")
+        return str(sysfs)
 
     def end(self, pid: int) -> None:
         shutil.rmtree(self.proc / str(pid))

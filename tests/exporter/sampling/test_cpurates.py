@@ -98,3 +98,11 @@ def test_a_rate_never_exceeds_the_fastest_use_and_is_never_negative(steps):
         fastest = max(fastest, more / elapsed)
         for rate in rates.update(look(used, at)).values():
             assert 0 <= rate <= fastest * 1.000001
+
+
+def test_another_run_that_has_used_more_than_the_last_one_has_no_rate_yet():
+    rates = CpuRates()
+    rates.update(look(100.0, 0.0))
+    later = look(120.0, 10.0)
+    another = replace(later, jobs={KEY: replace(later.jobs[KEY], run=1)})
+    assert rates.update(another) == {}

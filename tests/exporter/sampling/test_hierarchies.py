@@ -10,6 +10,11 @@ from hypothesis import strategies as st
 from jobfeatures.batch.groups import Membership, unescape
 from jobfeatures_exporter.sampling.hierarchies import (
     BATCH_HIERARCHIES,
+    Parent,
+    Places,
+    find_parent,
+    is_no_place,
+    layouts_at,
     match_path,
     match_unit,
     parse_process_cgroup,
@@ -209,3 +214,79 @@ def test_whatever_a_user_makes_is_the_users_session(below):
 )  # fmt: skip
 def test_any_other_path_is_no_unit(path):
     assert match_unit(path) is None
+
+
+# --- places that are no ordinary ones -------------------------------------------------
+
+SLUID_GROUP = "n1_slurmstepd.scope/s5K1KKYAYG5D00"
+UNUSUAL = {  # a job's group → what it stands below
+    f"/site.slice/site-batch.slice/{SLUID_GROUP}": "/site.slice/site-batch.slice",
+    f"/kubepods.slice/a/cri-containerd-{HEX}.scope/system.slice/{SLUID_GROUP}": (
+        f"/kubepods.slice/a/cri-containerd-{HEX}.scope/system.slice"
+    ),
+    "/site/slurm_n1/uid_6001/job_10": "/site",
+    "/site/batch/condor_var_lib_condor_execute_slot1_1@host": "/site/batch",
+    "/pbspro.service/jobid/123.srv": "/pbspro.service",
+    "/site/torque/5-3.srv": "/site",
+    "/site/oar/alice_b_10": "/site",
+    "/site/lsf/cluster1/job.12.3456.1700000000": "/site/lsf/cluster1",
+    "/site.slice/site-u6001.slice/site-u6001-j10.slice": "/site.slice",
+}
+
+
+def named(parent: str, *systems: str, is_proven: bool = False) -> Places:
+    layouts = [
+        (each, layout) for each in BATCH_HIERARCHIES if each.name in systems for layout in each.layouts
+    ]
+    return Places([Parent(parent, tuple(layouts), is_proven)])
+
+
+@pytest.mark.parametrize("path", UNUSUAL)
+def test_a_job_s_group_below_any_parent_is_told_by_what_its_batch_system_writes_and_counts_where_that_counts(
+    path,
+):
+    parent = UNUSUAL[path]
+    assert find_parent(path) == parent
+    assert match_path(path) is None
+    name = path.removeprefix(f"{parent}/").split("/")[0]
+    [(hierarchy, layout)] = layouts_at(parent, [name])
+    found = match_path(f"{path}/below", Places([Parent(parent, ((hierarchy, layout),), is_proven=True)]))
+    assert (found.parent, found.needs_word) == (parent, True)
+    assert match_path(f"/other{path}", named(parent, hierarchy.name)) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "parent", "system", "job_id"),
+    [
+        ("/pbspro/123.srv", "/pbspro", "pbs", "123"),
+        ("/pbspro/123", "/pbspro", "pbs", "123"),
+        ("/pbspro.slice/pbspro-123.srv.slice", "/pbspro.slice", "pbs", "123"),
+        (r"/pbspro/123\x5b4\x5d.srv/leaf", "/pbspro", "pbs", "123[4]"),
+        ("/site/jobs/5-3.srv", "/site/jobs", "torque", "5-3"),
+        ("/site/cpuset/alice_b_10", "/site/cpuset", "oar", "10"),
+    ],
+)
+def test_what_has_no_mark_of_its_own_counts_below_a_named_parent_alone(path, parent, system, job_id):
+    assert match_path(path) is None
+    assert find_parent(path) is None
+    found = match_path(path, named(parent, system))
+    assert (found.job_id, found.parent, found.needs_word) == (job_id, parent, False)
+    assert match_path(parent, named(parent, system)) is None
+    assert match_path(f"{parent}x{path.removeprefix(parent)}", named(parent, system)) is None
+
+
+def test_no_place_of_jobs_is_a_user_s_or_in_a_job_s_group_whoever_made_that():
+    assert is_no_place("/user.slice")
+    assert is_no_place("/user.slice/user-1000.slice/user@1000.service/app.slice")
+    assert is_no_place(f"/kubepods.slice/pod/cri-containerd-{HEX}.scope/user.slice")
+    for path in (*JOBS, *UNUSUAL):
+        assert is_no_place(path)
+        assert is_no_place(f"{path}/docker/{HEX}/system.slice")
+    for path in ("", "/system.slice", f"/docker/{HEX}", "/user.slicex", "/site.slice/site-batch.slice"):
+        assert not is_no_place(path)
+
+
+def test_an_ordinary_place_bears_no_further_layouts():
+    assert layouts_at("/system.slice", ["slurmstepd.scope"]) == []
+    assert layouts_at("/lsf/cluster1", ["job.1.2.3"]) == []
+    assert layouts_at("/a/b", ["cron.service", "job_1", "123.srv", "jobs.slice"]) == []

@@ -7,10 +7,13 @@ from shutil import rmtree
 
 import pytest
 
+from jobfeatures.batch.groups import Membership
 from jobfeatures.records.model import Job, JobKey, JobState
 from jobfeatures_exporter.sampling.bpf.byjob import Figures, Sums
 from jobfeatures_exporter.sampling.bpf.choice import Choice
+from jobfeatures_exporter.sampling.bpf.reader import find_lists
 from jobfeatures_exporter.sampling.groups.cgroup import RARELY_LOOKS, STILL_LOOKS
+from jobfeatures_exporter.sampling.groups.hierarchy import JobDirectory
 from jobfeatures_exporter.sampling.kernellooks import KernelLooks
 from jobfeatures_exporter.sampling.processes.reading import ALL_AGAIN_LOOKS
 from jobfeatures_exporter.sampling.sampler import Sampler
@@ -115,6 +118,27 @@ def test_all_processes_are_read_at_first_and_now_and_then_and_where_somebody_wan
     assert sampler.sample(Wishes(all_processes=True)).lists_all
 
 
+def test_huge_pages_that_no_group_counts_have_all_processes_read_as_long_as_any_is_in_use(
+    make_sampler, kernel, job, node, monkeypatch
+):
+    pools = {2**21: 0}
+    monkeypatch.setattr("jobfeatures_exporter.sampling.sampler.read_huge_pages", lambda *_: pools)
+    node.huge_pages({41: 2})
+    sampler = make_sampler()
+    kernel.by_path[f"/{PATH}"] = sums(1)
+    looks = [sampler.sample() for _ in range(4)]
+    assert [each.jobs[KEY].memory.hugetlb for each in looks] == [0] * 4
+    assert [each.lists_all for each in looks] == [True, False, False, False]
+    pools[2**21] = 2**30
+    looks = [sampler.sample() for _ in range(4)]
+    assert [each.jobs[KEY].memory.hugetlb for each in looks] == [None, 2**22, 2**22, 2**22]
+    (job / "hugetlb.2MB.current").write_text("2097152\n")
+    counted = make_sampler()
+    looks = [counted.sample() for _ in range(4)]
+    assert [each.jobs[KEY].memory.hugetlb for each in looks] == [2**21] * 4
+    assert [each.lists_all for each in looks] == [True, False, False, False]
+
+
 def test_processes_of_a_job_are_read_at_growing_gaps_and_those_of_nobody_never(make_sampler, kernel, job):
     sampler = make_sampler()
     kernel.by_path[f"/{PATH}"] = sums(1)
@@ -134,6 +158,20 @@ def test_other_processes_of_a_settled_job_are_read_at_two_looks(make_sampler, ke
     kernel.by_path[f"/{PATH}"] = sums(1, processes=3)
     read = [set(sampler.sample().processes) for _ in range(ALL_AGAIN_LOOKS - 17)]
     assert [pids for pids in read if pids] == [{41, 42}] * 2
+
+
+def test_a_job_with_a_threaded_group_is_listed_and_nothing_is_called_unreadable(
+    make_sampler, kernel, job, fail_opening
+):
+    """cgroup.procs of a threaded group cannot be read; its process stands in the group above it (Linux 6.1 to 7.2)."""
+    (job / "threads/threads").mkdir(parents=True)
+    fail_opening("/threads/cgroup.procs", errno.EOPNOTSUPP)
+    sampler = make_sampler()
+    kernel.by_path[f"/{PATH}"] = sums(1)
+    sampler.sample()
+    snapshot = sampler.sample()
+    assert set(snapshot.processes) == {41}
+    assert not [kind for kind in snapshot.unreadable if "cgroup" in kind]
 
 
 def test_processes_of_a_settled_job_are_not_listed_while_the_kernel_counts_the_same(
@@ -344,3 +382,18 @@ def test_without_them_a_job_whose_processes_run_or_wait_or_may_is_read_whole(sle
     if "user" in more:
         node.process(41, cgroup=f"0::/{PATH}\n", user=10)
     assert sleeper.sample().jobs[KEY].memory.anon == 2048
+
+
+@pytest.mark.parametrize("kind", ["cpuset", "freezer"])
+@pytest.mark.parametrize("freezer", ["", "/cg/freezer"])
+def test_the_processes_of_a_job_that_is_in_no_group_with_cpu_time_are_listed_all_the_same(kind, freezer):
+    """Slurm without accounting by groups: with ConstrainCores in cpuset and freezer, else in freezer alone."""
+    path = "/slurm/uid_1/job_2"
+    job = JobDirectory(
+        path=path,
+        membership=Membership(batch_system="slurm", job_id="2"),
+        groups={kind: f"/cg/{kind}{path}"},
+        inodes={kind: 7},
+    )
+    beside = [f"{freezer}{path}"] if freezer and kind != "freezer" else []
+    assert find_lists(job, freezer) == [f"/cg/{kind}{path}", *beside]

@@ -4,10 +4,11 @@ import pytest
 
 from jobfeatures.batch.processes import parse_real_uid
 from jobfeatures.records.model import JobKey
+from jobfeatures_exporter.sampling.measured import MemoryBytes
 from jobfeatures_exporter.sampling.processes.members import parse_process_memory
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
-from jobfeatures_exporter.snapshot import Accounting, BlockIo, CpuSecs, MemoryBytes
+from jobfeatures_exporter.snapshot import Accounting, BlockIo, CpuSecs
 
 ALL_MEMORY = MemoryBytes(
     anon=307200,
@@ -18,6 +19,7 @@ ALL_MEMORY = MemoryBytes(
     charged=520192,
     limit=104857600,
     peak=614400,
+    reclaimable=196608,
 )
 STALLED_SECS = {
     ("memory", "some"): 0.4, ("memory", "full"): 0.3, ("io", "some"): 0.9, ("io", "full"): 0.7,
@@ -25,8 +27,8 @@ STALLED_SECS = {
 MEMORY = {
     "3.10": ALL_MEMORY._replace(file=None, shmem=None),  # cache holds both
     "4.18": ALL_MEMORY,
-    "5.14": ALL_MEMORY._replace(peak=None),
-    "6.8": ALL_MEMORY,
+    "5.14": ALL_MEMORY._replace(peak=None, sock=0),
+    "6.8": ALL_MEMORY._replace(sock=0),
 }
 BLOCK_IO = BlockIo(read_bytes=1024, written_bytes=2048, reads=1, writes=2)
 
@@ -55,6 +57,7 @@ def test_a_job_is_read_on_each_kernel_and_what_a_kernel_lacks_is_unknown(kernel,
     assert job.memory == MEMORY[kernel]
     assert job.oom_kills == (None if kernel == "3.10" else 1)
     assert job.memory_limit_hits == 3
+    assert job.memory_ooms == (1 if has_v2 else None)
     assert job.block_io == (BLOCK_IO if has_v2 else None)
     stalled = {**STALLED_SECS, ("cpu", "some"): 2.0, ("cpu", "full"): 0.0}
     assert job.pressure_secs == (stalled if kernel == "6.8" else {})

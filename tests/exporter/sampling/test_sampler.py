@@ -1,13 +1,15 @@
 import errno
 import os
+import shutil
 
 import pytest
 
-from jobfeatures.records.model import Job, JobKey
+from jobfeatures.records.model import UNLIMITED, Job, JobKey, Limits
 from jobfeatures_exporter.sampling.descriptors import Unreadable
+from jobfeatures_exporter.sampling.measured import MemoryBytes
 from jobfeatures_exporter.sampling.sampler import NodeReader, Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings, Wishes
-from jobfeatures_exporter.snapshot import Accounting, BlockIo, GroupKey, MemoryBytes
+from jobfeatures_exporter.snapshot import Accounting, BlockIo, GroupKey, Kind
 from tests.exporter.sampling.jobs import EPOCH, V2, slurm, v1
 
 
@@ -46,11 +48,20 @@ def test_what_other_exporters_names_need_is_read_where_they_are_shown(node, make
     (node.proc / "10/limits").write_text("Max open files            4                    8  files\n")
     (node.proc / "10/fd").mkdir()
     (node.proc / "10/fd/0").touch()
-    sampler = make()
+    os.symlink("/opt/x", node.proc / "10/exe")
+    (node.proc / "10/comm").write_text("sleep\n")
+    sampler = make(top_commands=2)
     snapshot = sampler.sample()
     assert snapshot.jobs[slurm("2")].cpu_numbers == {0, 1, 2}
     assert (snapshot.jobs[slurm("2")].core_nanosecs, snapshot.open_files) == ({}, {})
-    snapshot = sampler.sample(Wishes(cores=True, open_files=True))
+    assert (snapshot.programs, snapshot.thread_states) == ({}, {})
+    node.process(12, pgid=12)  # no job's
+    wishes = Wishes(cores=True, open_files=True, thread_states=frozenset({Kind.BATCH}), programs=True)
+    snapshot = sampler.sample(wishes)
+    assert snapshot.programs.keys() == {slurm("2")}
+    assert snapshot.programs[slurm("2")].keys() == {"/opt/x"}
+    assert snapshot.thread_states == {10: {"S": 1}}
+    assert sampler.sample(Wishes(thread_states=frozenset(Kind))).thread_states.keys() == {10, 12}
     assert snapshot.jobs[slurm("2")].core_nanosecs == {0: 170, 1: 0, 2: 23}
     assert snapshot.open_files[10].limit == 4
 
@@ -63,6 +74,119 @@ def test_a_job_on_v2_with_its_user_from_a_process(node, make):
     assert (job.processes, job.threads, job.node) == (1, 3, None)
     assert (job.cgroup, job.cgroup_version) == ("/system.slice/slurmstepd.scope/job_4", 2)
     assert job.uid == os.stat(node.proc / "10").st_uid
+
+
+def test_huge_pages_of_a_job_are_a_part_of_their_own_that_no_limit_counts(node, make):
+    group = node.job_v2("job_4", memory=7)
+    node.job_v2("job_5")
+    node.process(10, cgroup=f"{V2}/job_4/step_0/user/task_0\n")
+    node.process(11, cgroup=f"{V2}/job_5/step_0/user/task_0\n")
+    node.process(12, pgid=12)
+    sampler = make(sysfs=node.huge_pages({10: 10, 11: 0, 12: 3}, free=5))
+    jobs = sampler.sample().jobs
+    memory = jobs[slurm("4")].memory
+    assert (memory.hugetlb, memory.used) == (20 * 2**20, 7)
+    assert jobs[slurm("5")].memory.hugetlb == 0
+    assert jobs[GroupKey(12, EPOCH)].memory.hugetlb == 6 * 2**20
+    (group / "hugetlb.2MB.current").write_text(f"{2**21}\n")
+    again = make(sysfs=str(node.proc.parent / "sys"))
+    assert again.sample().jobs[slurm("4")].memory.hugetlb == 2**21, "the kernel's count of the group"
+
+
+def test_no_job_has_more_huge_pages_than_the_node(node, make):
+    node.job_v2("job_4")
+    for pid in (10, 11, 12):
+        node.process(pid, cgroup=f"{V2}/job_4/step_0/user/task_0\n")
+    sysfs = node.huge_pages({10: 4, 11: 4, 12: 4})
+    (node.proc.parent / "sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages").write_text("4\n")
+    assert make(sysfs=sysfs).sample().jobs[slurm("4")].memory.hugetlb == 4 * 2**21, "three share them"
+
+
+def test_where_the_node_has_no_huge_pages_jobs_have_no_such_part(node, make):
+    node.job_v2("job_4")
+    (node.proc / "meminfo").write_text("MemTotal:  1024 kB\nHugetlb:      0 kB\n")
+    assert make().sample().jobs[slurm("4")].memory.hugetlb is None
+
+
+@pytest.mark.parametrize(
+    ("own", "above", "given", "limit"),
+    [
+        ("max", "max", None, None),
+        ("100", "max", None, 100),
+        ("max", "50", None, 50),
+        ("100", "50", None, 50),
+        ("100", "5000", None, 100),
+        ("max", "50", 80, 50),
+        ("max", "5000", 80, None),  # others may share it: what was given is what the job may use
+        ("max", "50", UNLIMITED, 50),
+        ("100", "5000", 80, 100),
+    ],
+)
+def test_a_limit_above_counts_where_it_leaves_a_job_less_than_it_was_given(
+    node, make, own, above, given, limit
+):
+    group = node.job_v2("job_4")
+    (group / "memory.max").write_text(f"{own}\n")
+    (group.parent / "memory.max").write_text(f"{above}\n")
+    jobs = {slurm("4"): Job(key=slurm("4"), limits=Limits(memory_bytes=given))}
+    assert make(jobs=lambda: jobs).sample().jobs[slurm("4")].memory.limit == limit
+
+
+def test_the_limit_of_the_container_that_all_is_in_is_one_above(node, make):
+    node.job_v2("job_4")
+    (node.cgroup / "memory.max").write_text("70\n")
+    assert make().sample().jobs[slurm("4")].memory.limit == 70
+
+
+# What v1 tells of a process that has ended: the roots.
+ENDED = "9:memory:/\n8:cpu,cpuacct:/\n0::/system.slice/slurmd.service\n"
+
+
+def test_a_program_without_its_main_thread_is_a_process_of_its_job_on_v1(node, make):
+    path = "slurm/uid_1/job_2"
+    node.job_v1(path)
+    node.process(10, cgroup=ENDED, state="Z", threads=4, virtual=0, resident=0)
+    for tid in (11, 12, 13):
+        node.thread(10, tid, v1(f"/{path}"), rss_kib=20)
+    (node.proc / "10/io").write_text(
+        "rchar: 1\nwchar: 2\nread_bytes: 3\nwrite_bytes: 4\ncancelled_write_bytes: 5\n"
+    )
+    sampler = make(process_io=True)
+    for _ in range(3):
+        job = sampler.sample().jobs[slurm("2")]
+        assert (job.processes, job.threads, job.process_io.read_bytes) == (1, 4, 1)
+
+
+def test_a_program_without_its_main_thread_has_the_memory_of_its_threads(node, make):
+    node.process(10, cgroup=ENDED, state="Z", threads=2, virtual=0, resident=0)
+    node.thread(10, 11, v1("/slurm/uid_1/job_2"), rss_kib=20)  # there are no groups of memory here
+    assert make().sample().jobs[slurm("2")].memory.anon == 20 * 1024
+
+
+def test_zombies_are_processes_of_their_job_on_v1_until_somebody_waits_for_them(node, make):
+    path = "slurm/uid_1/job_2"
+    node.job_v1(path)
+    of_job = {"cgroup": v1(f"/{path}")}
+    node.process(10, **of_job)
+    node.process(11, ppid=10, **of_job)
+    node.process(20, ppid=1, pgid=20, **of_job)
+    sampler = make()
+    assert sampler.sample().jobs[slurm("2")].processes == 3
+    ended = {"cgroup": ENDED, "state": "Z", "virtual": 0, "resident": 0}
+    node.process(11, ppid=10, **ended)  # was seen alive
+    node.process(12, ppid=10, **ended)  # was not: its parent has to wait for it
+    node.process(21, ppid=1, pgid=20, **ended)  # an orphan that init has to wait for
+    node.process(22, ppid=1, pgid=22, session=20, **ended)
+    node.process(30, ppid=1, **ended)  # nobody knows whose it was
+    for _ in range(70):
+        assert sampler.sample().jobs[slurm("2")].processes == 6
+    node.process(10, cgroup="9:memory:/\n8:cpu,cpuacct:/\n")  # moved away: it lives
+    for _ in range(70):
+        job = sampler.sample().jobs[slurm("2")]
+    assert job.processes == 5
+    for pid in (11, 12, 21, 22):
+        node.end(pid)
+    assert sampler.sample().jobs[slurm("2")].processes == 1
 
 
 @pytest.mark.parametrize("step", ["extern/user/task_0", "0/slurm"])
@@ -121,6 +245,10 @@ def test_a_job_by_processes(node, make):
     node.process(10, user=100, children_user=90, children_system=25)
     assert sampler.sample().jobs[key].user_cpu_secs == pytest.approx(1.9)
     node.end(10)
+    gone = sampler.sample().jobs[key]
+    assert (gone.processes, gone.threads, gone.memory) == (0, 0, MemoryBytes())
+    assert gone.user_cpu_secs == pytest.approx(1.9)
+    jobs.clear()
     assert key not in sampler.sample().jobs
 
 
@@ -212,3 +340,23 @@ def test_a_sign_changes_with_what_it_is_the_sign_of_and_else_stands(reader, node
     first = swap(9)
     assert swap(9) == first
     assert swap(8) == first + 1
+
+
+def test_a_job_counted_by_its_processes_goes_on_when_for_a_while_it_has_none(node, make, clock):
+    """Slurm's JobAcctGather by control groups: on v1 these are in memory alone, where nothing counts CPU time."""
+    path = "slurm/uid_1/job_2"
+    node.job_v1(path)
+    shutil.rmtree(node.cgroup / "cpu,cpuacct")
+    sampler = make()
+    found = []
+    for pid, ticks in ((10, 150), (10, 350), (None, 0), (None, 0), (11, 50), (11, 150), (None, 0), (12, 650)):
+        for other in {10, 11, 12} - {pid}:
+            if (node.proc / str(other)).exists():
+                node.end(other)
+        if pid is not None:
+            node.process(pid, cgroup=f"9:memory:/{path}\n0::/\n", user=ticks, start=pid)
+        clock.advance(10)
+        job = sampler.sample().jobs[slurm("2")]
+        found.append((job.user_cpu_secs, job.processes))
+    assert [secs for secs, processes in found if processes] == [1.5, 3.5, 4.0, 5.0, 11.5]
+    assert all(secs in {None, 3.5, 5.0} for secs, processes in found if not processes)

@@ -35,7 +35,8 @@ def test_emulated_nodes_are_told_apart_or_summed(node, make):
     for name, pid, usage in (("n1", 10, 1), ("n2", 20, 2)):
         node.job_v1(f"slurm_{name}/uid_6001/job_2", usage_secs=usage, memory=100 * pid)
         node.process(pid, cgroup=v1(f"/slurm_{name}/uid_6001/job_2/step_0/task_0"))
-    both = make().sample().jobs
+    known = Job(key=slurm("2"), nodes=("n1", "n2"))
+    both = make(lambda: {known.key: known}).sample().jobs
     assert (both[slurm("2")].user_cpu_secs, both[slurm("2")].memory.anon) == (3.0, 3000)
     assert (both[slurm("2")].processes, both[slurm("2")].node) == (2, None)
     one = make(node_name="n2").sample().jobs
@@ -43,6 +44,44 @@ def test_emulated_nodes_are_told_apart_or_summed(node, make):
     assert (one[slurm("2")].processes, one[slurm("2")].node) == (1, "n2")
     assert one[GroupKey(10, EPOCH)].processes == 1
     assert slurm("2") not in make(node_name="n3").sample().jobs
+
+
+def test_two_nodes_jobs_of_one_number_are_one_job_only_by_their_batch_system_s_word(node, make):
+    """They may be two clusters'."""
+    for name, pid, usage in (("n1", 10, 1), ("n2", 20, 2)):
+        node.job_v1(f"slurm_{name}/uid_6001/job_2", usage_secs=usage)
+        node.process(pid, cgroup=v1(f"/slurm_{name}/uid_6001/job_2/step_0/task_0"))
+    jobs = {}
+    sampler = make(lambda: jobs)
+
+    def seconds():
+        found = sampler.sample().jobs
+        return {
+            key.job_id: (each.user_cpu_secs, each.processes, each.node, each.place)
+            for key, each in found.items()
+            if isinstance(key, JobKey)
+        }
+
+    apart = seconds()
+    assert sorted(each[:3] for each in apart.values()) == [(1.0, 1, "n1"), (2.0, 1, "n2")]
+    assert sorted(apart) in (["2", "2@n1"], ["2", "2@n2"])
+    assert seconds() == apart
+    jobs[slurm("2")] = Job(key=slurm("2"), nodes=("n2", "n7"))
+    for _ in range(2):
+        assert seconds() == {"2": (2.0, 1, "n2", ""), "2@n1": (1.0, 1, "n1", "n1")}
+
+
+def test_jobs_of_two_nodes_are_one_as_soon_as_their_batch_system_says_so(node, make):
+    for name, pid in (("n1", 10), ("n2", 20)):
+        node.job_v1(f"slurm_{name}/uid_6001/job_2", usage_secs=1)
+        node.process(pid, cgroup=v1(f"/slurm_{name}/uid_6001/job_2/step_0/task_0"))
+    jobs = {}
+    sampler = make(lambda: jobs)
+    assert len([key for key in sampler.sample().jobs if isinstance(key, JobKey)]) == 2
+    jobs[slurm("2")] = Job(key=slurm("2"), nodes=("n1", "n2"))
+    for _ in range(2):
+        [found] = [each for key, each in sampler.sample().jobs.items() if isinstance(key, JobKey)]
+        assert (found.key, found.user_cpu_secs, found.processes) == (slurm("2"), 2.0, 2)
 
 
 def test_a_path_that_names_no_node_is_everybodys(node, make):
@@ -53,7 +92,8 @@ def test_a_path_that_names_no_node_is_everybodys(node, make):
 def test_cpu_time_does_not_fall_when_one_emulated_node_is_done(node, make):
     node.job_v1("slurm_n1/uid_1/job_2", usage_secs=1)
     node.job_v1("slurm_n2/uid_1/job_2", usage_secs=2)
-    sampler = make()
+    known = Job(key=slurm("2"), nodes=("n1", "n2"))
+    sampler = make(lambda: {known.key: known})
     sampler.sample()
     node.end_job("slurm_n1/uid_1/job_2")
     node.job_v1("slurm_n2/uid_1/job_2", usage_secs=2.5)

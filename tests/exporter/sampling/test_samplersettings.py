@@ -15,9 +15,8 @@ def test_paths_and_the_nodes_name_are_the_settings_and_nothing_optional_is_read(
         "n1",
         config,
     )
-    assert (made.sysfs, made.taskstats, made.steps, made.process_io, made.top_commands) == (
+    assert (made.sysfs, made.steps, made.process_io, made.top_commands) == (
         None,
-        False,
         False,
         False,
         0,

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 from jobfeatures.batch.groups import Membership
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.sampling.groups.cgroup import GroupList, JobFigures
+from jobfeatures_exporter.sampling.measured import MemoryBytes
 from jobfeatures_exporter.sampling.processes.attributor import Attribution
 from jobfeatures_exporter.sampling.values import LastLook, Listed, find_populated, gather, list_groups
-from jobfeatures_exporter.snapshot import MemoryBytes
 
 ONE, TWO = JobKey("slurm", "1"), JobKey("slurm", "2")
 READING = JobFigures(MemoryBytes())
@@ -24,7 +24,7 @@ def listed(*groups):
 
 def test_each_group_and_process_is_with_its_job_and_a_strangers_group_with_none():
     groups = group("/a", "1"), group("/b", "1"), group("/c", "2", uid=7)
-    found = Attribution({10: ONE, 11: TWO, 12: 12}, {}, strangers={("slurm", "2", 7)})
+    found = Attribution({10: ONE, 11: TWO, 12: 12}, {}, strangers={("slurm", "2", 7, "")})
     gathered = gather(found, listed(*groups), {10: "a", 11: "b", 12: "c"})
     assert gathered.key_of == {"/a": ONE, "/b": ONE, "/c": None}
     assert gathered.groups == {ONE: [*groups[:2]]}

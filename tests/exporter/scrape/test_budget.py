@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from jobfeatures.records.metrics import Metric
 from jobfeatures.records.model import Job, JobKey
 from jobfeatures_exporter.context import job_labels
+from jobfeatures_exporter.sampling.measured import MemoryBytes
 from jobfeatures_exporter.scrape.budget import (
     ADMIT_SHARE,
     DROPPED,
@@ -18,7 +19,6 @@ from jobfeatures_exporter.scrape.budget import (
     GPU_CPUS,
     MAX_TOTALS,
     METRICS,
-    OWN_SERIES,
     SeriesBudget,
     Weight,
     compute_weight,
@@ -27,11 +27,10 @@ from jobfeatures_exporter.scrape.budget import (
 )
 from jobfeatures_exporter.scrape.collectors import COLLECTORS
 from jobfeatures_exporter.scrape.exposition import Family, histogram_samples
-from jobfeatures_exporter.snapshot import Accounting, GroupKey, JobSample, MemoryBytes
+from jobfeatures_exporter.snapshot import Accounting, GroupKey, JobSample
 from tests.held import count_held
 
 JOB = ("batch_system", "job_id")
-FORMER = OWN_SERIES - len(METRICS)  # series that stand under a former name too
 CPU = Metric("batch_job_cpu_seconds", "counter", "", (*JOB, "mode"))
 MEMORY = Metric("batch_job_memory_charged_bytes", "gauge", "", JOB, sums=True)
 LIMIT = Metric("batch_job_memory_limit_bytes", "gauge", "", JOB)
@@ -59,7 +58,7 @@ class Pages:
     """Applies a budget to one page after the other; weights are CPUs by job."""
 
     def __init__(self, max_series):
-        self.budget = SeriesBudget(max_series and max_series + FORMER)
+        self.budget = SeriesBudget(max_series)
         self.max_series = max_series
         self.now = 1000.0
 
@@ -91,7 +90,7 @@ def user(job):
 
 
 def test_below_the_budget_nothing_is_changed_and_nobody_is_weighed():
-    budget = SeriesBudget(20 + FORMER)
+    budget = SeriesBudget(20)
     made = families({1: 5.0, 2: 6.0})
 
     def weigh():
@@ -288,20 +287,11 @@ def test_of_families_without_a_job_the_largest_goes_and_none_that_fits():
     assert {name for name, _ in found} & {"batch_node_a", "batch_node_z"} == {"batch_node_a"}
 
 
-def test_a_series_with_a_former_name_counts_twice():
-    renamed = Family(
-        Metric("batch_node_new", "gauge", "", ("n",), was="batch_node_old"),
-        [((each,), 1) for each in "abcde"],
-    )
-    assert ("batch_node_new", ("a",)) in Pages(2 + 10)([renamed])
-    assert ("batch_node_new", ("a",)) not in Pages(2 + 9)([renamed])
-
-
 def test_the_bound_can_be_moved_and_taken_away():
     pages = Pages(8)
     made, weights = families(dict.fromkeys(range(20), 1.0)), {}
     for bound, most in ((8, 8), (12, 12), (0, 24)):
-        pages.budget.limit(bound and bound + FORMER)
+        pages.budget.limit(bound)
         assert len(pages(made, weights)) <= most
     assert len(shown_jobs(pages(made))) == 20 + 1
 
@@ -391,7 +381,7 @@ def test_numbers_that_are_none_do_not_spoil_a_sum():
 def test_any_name_of_a_job_is_taken_for_what_it_is(system, job):
     key = JobKey(system, job)
     made = [Family(MEMORY, [(job_labels(key), 3), *((of(each), 1) for each in range(9))])]
-    page = SeriesBudget(3 + FORMER).apply(made, look=1, now_secs=1, weigh=dict)
+    page = SeriesBudget(3).apply(made, look=1, now_secs=1, weigh=dict)
     assert job_labels(key) in page.hidden
     assert page.hidden >= {of(each) for each in range(9)}
 
@@ -500,12 +490,10 @@ def test_batch_jobs_come_before_processes_without_a_job(context):
     assert weights[job_labels(JobKey("slurm", "12"))].is_batch
     assert not weights[job_labels(GroupKey(321, 216_000_000))].is_batch
     made = [Family(MEMORY, [(job_labels(GroupKey(321, 216_000_000)), 1), (of(12), 1)])]
-    page = SeriesBudget(4 + FORMER).apply(made * 1, look=1, now_secs=1, weigh=lambda: weights)
+    page = SeriesBudget(4).apply(made * 1, look=1, now_secs=1, weigh=lambda: weights)
     assert page.hidden == frozenset()  # two and its own two
     more = [*made, Family(CPU, [((*of(12), "user"), 1)])]
-    page = SeriesBudget(7 + FORMER).apply(
-        [*more, *families({}, loads=3)], look=1, now_secs=1, weigh=lambda: weights
-    )
+    page = SeriesBudget(7).apply([*more, *families({}, loads=3)], look=1, now_secs=1, weigh=lambda: weights)
     assert job_labels(GroupKey(321, 216_000_000)) in page.hidden
 
 
@@ -519,5 +507,5 @@ def test_every_counter_of_jobs_is_summed_unless_users_name_its_labels():
 
 
 def test_its_own_metrics_are_what_it_gives():
-    page = SeriesBudget(100 + FORMER).apply([], look=None, now_secs=1, weigh=dict)
+    page = SeriesBudget(100).apply([], look=None, now_secs=1, weigh=dict)
     assert tuple(family.metric for family in page.families) == METRICS == (DROPPED, DROPPED_TOTAL)

@@ -15,6 +15,7 @@ from jobfeatures_exporter.scrape.exposition import (
     format_value,
     histogram_samples,
     render,
+    takes,
 )
 
 GAUGE = Metric("batch_job_processes", "gauge", "Processes of the job.", ("job_id",))
@@ -185,7 +186,7 @@ def test_numbers_are_written_as_both_formats_read_them(value, text):
         ("application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5", True),
         ("*/*", False),
         ("application/openmetrics-text;version=0.0.1;q=0", False),
-        (" application/openmetrics-text ; q=0.5 , text/plain", True),
+        (" application/openmetrics-text ; q=0.5 , text/plain ;q=0.2", True),
         ("application/vnd.google.protobuf;q=0.6,application/openmetrics-text;version=1.0.0;q=0.5", True),
     ],
 )
@@ -194,6 +195,61 @@ def test_the_accept_header_chooses_the_format(accept, openmetrics):
     assert chosen is openmetrics
     assert content_type.startswith("application/openmetrics-text" if openmetrics else "text/plain")
     assert choose_encoder(accept)[1].startswith(content_type)  # what the common library would say
+
+
+OM = "application/openmetrics-text"
+
+
+@pytest.mark.parametrize(
+    ("accept", "openmetrics"),
+    [
+        # As Prometheus 3.5 asks whose scrape_protocols name the text format first.
+        (f"text/plain;version=0.0.4;q=0.6,{OM};version=1.0.0;escaping=allow-utf-8;q=0.5,*/*;q=0.4", False),
+        (f"text/plain;q=0.9,{OM};q=0.1", False),
+        (f"{OM};q=0.5,text/plain", False),
+        (f"text/plain;q=0.5,{OM};q=0.5", True),  # as much: whatever comes first
+        (f"text/plain,{OM};q=1.000", True),
+        (f"{OM};q=0.4,*/*;q=0.9", False),  # all others are liked more
+        (f"{OM};q=0.4,text/*;q=0.9", False),
+        (f"{OM};q=0.4,text/*;q=0.3,*/*", True),
+        ("text/plain;q=0.3,*/*;q=0.8", True),
+        ("application/*,text/plain;q=0.9", True),
+        ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", False),
+        (f"{OM};version=1.0.0;q=0.2,{OM};version=0.0.1;q=0.1,{OM};version=2.0.0,text/plain;q=0.5", False),
+        (f"{OM};version=2.0.0", True),  # the closest there is
+        (f"text/plain;version=1.0.0;q=0.9,text/plain;version=0.0.4;q=0.1,{OM};version=1.0.0;q=0.5", True),
+        (f'{OM.upper()};Version="1.0.0";Q=0.5,Text/Plain;q=0.4', True),
+        (f'{OM};x="a,b;q=0.1";q=0.9,text/plain;q=0.5', True),
+        (f'text/plain;q=0.9;x="a;q=0",{OM};q=0.5', False),
+        (f"{OM};q=0,*/*", False),
+        (f"{OM};q=much,text/plain;q=0.9", True),
+        (f";, ;;, {OM}", True),
+        (";", False),
+    ],
+)
+def test_the_format_that_is_liked_most_is_chosen(accept, openmetrics):
+    assert choose_format(accept)[0] is openmetrics
+
+
+@pytest.mark.parametrize(
+    ("header", "found"),
+    [
+        ("gzip", True),
+        ("gzip;q=0", False),
+        ("deflate, gzip;q=0.5", True),
+        ("identity, gzip;q=0.5", False),
+        ("identity;q=0.5, gzip", True),
+        ("*", False),
+        ("", False),
+    ],
+)
+def test_a_coding_is_used_where_it_is_named_and_liked_no_less_than_none(header, found):
+    assert takes(header, "gzip") is found
+
+
+@pytest.mark.parametrize("header", ['"' * 8000, ',"' * 4000, ";q=" * 2700, '"\\' * 4000, "a;" * 4000])
+def test_a_long_header_costs_little(header):
+    assert choose_format(header) == choose_format("")
 
 
 @given(st.text(max_size=60))

@@ -6,12 +6,13 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from jobfeatures.records.model import Job, JobKey, JobState
 from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.sampling.measured import MemoryBytes
 from jobfeatures_exporter.scrape import pagetext
 from jobfeatures_exporter.scrape.collectors import COLLECTORS
 from jobfeatures_exporter.scrape.exposition import SPARE_TEXTS
 from jobfeatures_exporter.scrape.pagetext import PageMaker
 from jobfeatures_exporter.scrape.profiles import PROFILES
-from jobfeatures_exporter.snapshot import Accounting, JobSample, MemoryBytes, Snapshot
+from jobfeatures_exporter.snapshot import Accounting, JobSample, Snapshot
 from tests.held import things_held
 
 
@@ -46,10 +47,13 @@ def counters(page, *, openmetrics):
 
 
 def test_a_page_stays_within_its_budget_and_says_what_it_left_out():
-    families = PageMaker({"jobs", "allocation"}, PROFILES, 500).families(node(200))
+    pages, context = PageMaker({"jobs", "allocation"}, PROFILES, 500), node(200)
+    families = pages.families(context)
     assert 400 < sum(len(family.samples) for family in families) <= 500
     values = {family.metric.sample_name: family.samples for family in families}
     assert values["batch_exporter_series_over_budget"][0][1] > 1000
+    shown = {family.metric.sample_name: family.samples for family in pages.collected(context)}
+    assert shown["batch_exporter_series_over_budget"] == values["batch_exporter_series_over_budget"]
     others = [labels for labels, _ in values["batch_job_cpu_seconds_total"] if labels[1] == "other"]
     assert len(others) == 2
 

@@ -8,14 +8,15 @@ from dataclasses import replace
 import pytest
 
 from jobfeatures.records.metrics import JOB, Metric
+from jobfeatures_exporter.sampling.measured import MemoryBytes
 from jobfeatures_exporter.scrape.collectors import COLLECTORS
 from jobfeatures_exporter.scrape.exposition import LabelTexts, render
 from jobfeatures_exporter.scrape.rows import KeptRows
-from jobfeatures_exporter.snapshot import MemoryBytes, ProcessIo
+from jobfeatures_exporter.snapshot import ProcessIo
 from tests.exporter.scrape.test_pagetext import node
 
 ONE = Metric("one", "gauge", "One.", JOB)
-MANY = Metric("many", "counter", "Many.", (*JOB, "name"), was="much")
+MANY = Metric("many", "counter", "Many.", (*JOB, "name"))
 
 
 made: list = []  # the jobs whose rows were made, in turn
@@ -54,13 +55,6 @@ def test_a_job_that_has_gone_is_not_shown_and_made_anew_when_it_is_back():
     assert len(made) == 2
     text(kept, {**jobs, ("slurm", "2"): gone})
     assert len(made) == 3
-
-
-def test_the_lines_under_a_former_name_carry_that_name():
-    found = text(KeptRows(), {("slurm", "1"): {"one": 1}})
-    assert found.count('{batch_system="slurm",job_id="1",name="one"} 1\n') == 2
-    assert "\nmuch_total{" in found
-    assert "\nmany_total{" in found
 
 
 @pytest.mark.parametrize(

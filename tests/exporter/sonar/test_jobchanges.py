@@ -104,3 +104,16 @@ def test_a_reader_that_keeps_the_latest_values_knows_what_was_last_told(rounds):
         [sent] = send(changes, job)
         known.update(sent or {})
         assert known == told
+
+
+def test_what_a_further_run_has_is_sent_although_the_run_before_had_the_same():
+    changes = JobChanges()
+    run = {"job_state": "RUNNING", "nodes": ["n1"], "partition": "batch"}
+    waits, first = HEAD | {"partition": "batch"}, HEAD | run | {"start_time": "a"}
+    second, third = HEAD | run | {"start_time": "b"}, HEAD | run | {"start_time": "c"}
+    send(changes, waits)
+    send(changes, first)
+    assert send(changes, waits) == [waits]
+    assert send(changes, second) == [{each: second[each] for each in second if each != "partition"}]
+    assert send(changes, third) == [third]
+    assert send(changes, third) == [None]

@@ -98,11 +98,11 @@ GPUS = st.lists(
     st.builds(
         GpuSample,
         card=st.builds(GpuCard, uuid=NAMES.filter(bool), index=optional(SMALL), model=NAMES),
-        taken_at_secs=st.just(0.0), failing=SMALL, fan_percent=optional(st.floats(0, 300)), compute_mode=NAMES,
-        performance_state=optional(SMALL), memory_used_bytes=optional(COUNT), ce_util_percent=SHARE,
+        taken_at_secs=st.just(0.0), failing=SMALL, fan_percent=optional(st.floats(0, 200)), compute_mode=NAMES,
+        performance_state=optional(SMALL), memory_used_bytes=optional(st.integers(0, 2**50)), ce_util_percent=SHARE,
         temperature_celsius=optional(st.floats(-80, 150)),
         processes=st.lists(
-            st.builds(GpuProcess, pid=st.integers(1, 50), memory_bytes=optional(COUNT), ce_util_percent=SHARE),
+            st.builds(GpuProcess, pid=st.integers(1, 50), memory_bytes=optional(st.integers(0, 2**50)), ce_util_percent=SHARE),
             max_size=2,
         ).map(tuple),
     ),
@@ -181,7 +181,7 @@ def test_a_captured_node_makes_the_golden_document(clock, origin, tmp_path, monk
     """The node's figures were captured; files of processes belong to whoever runs the test: one name for all."""
     shutil.copytree(FIXTURES / "proc", tmp_path / "proc")
     monkeypatch.setattr(
-        "jobfeatures_exporter.sonar.node.pwd.getpwuid", lambda _uid: type("_", (), {"pw_name": "alice"})
+        "jobfeatures.system.lookups.pwd.getpwuid", lambda _uid: type("_", (), {"pw_name": "alice"})
     )
     origin = replace(origin, attributes={"exporter_version": "0"})
     sampler, made = documents(clock, str(tmp_path / "proc"), str(FIXTURES / "cgroup-v1"), origin)

@@ -92,7 +92,7 @@ def test_values_are_as_the_format_has_them(origin):
     assert (job["het_job_id"], job["het_job_offset"]) == (1467921, 1)
     assert job["submit_time"] == "2026-11-21T08:29:19+01:00"
     assert job["nodes"] == ["login", "n[1-3]"]
-    assert job["requested_memory_per_node"] == 204_800
+    assert job["requested_memory_per_node"] == 819_200  # of the whole job, as ReqMem
     assert job["priority"] == 102
     assert (job["suspend_time"], job["exit_code"]) == (7, 0)
     assert (job["sacct"]["AveDiskRead"], job["sacct"]["AveDiskWrite"], job["sacct"]["MaxRSS"]) == (2, 0, 5)

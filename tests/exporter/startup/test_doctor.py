@@ -16,7 +16,9 @@ from jobfeatures.records.model import JobKey, JobTable
 from jobfeatures_exporter.cli import main
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.startup import doctor
-from jobfeatures_exporter.startup.doctor import Mark, examine
+from jobfeatures_exporter.startup.doctor import examine
+from jobfeatures_exporter.startup.findings import Finding, Mark
+from jobfeatures_exporter.view.sources import GET_SUMS
 from tests.exporter.sampling.fakenode import FakeNode
 from tests.exporter.web.authority import Authority
 
@@ -38,6 +40,7 @@ def config(node, tmp_path):
     (node.cgroup / "cgroup.controllers").write_text("cpu\n")
     (node.proc / "pressure").mkdir()
     (node.proc / "pressure/cpu").touch()
+    node.process(1)
     return ExporterConfig(
         path_procfs=str(node.proc),
         path_cgroup=str(node.cgroup),
@@ -51,19 +54,19 @@ def config(node, tmp_path):
 
 @pytest.fixture
 def daemon():
-    """Yield the address of what answers /-/ready, and what it answers."""
+    """Yield the address of a daemon, and what it answers: the status and body of /-/ready, the body of /metrics."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
-            status, body = answer
-            self.send_response(status if self.path == "/-/ready" else 404)
+            status, body = (200, answer[2]) if self.path == "/metrics" else answer[:2]
+            self.send_response(status)
             self.end_headers()
             self.wfile.write(body)
 
         def log_message(self, *_):
             pass
 
-    answer = [200, b"ready\n"]
+    answer = [200, b"ready\n", b"batch_exporter_series_over_budget 0\n"]
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
@@ -78,7 +81,7 @@ def answer(monkeypatch):
 
     def answer(source, *, complete=True):
         table = JobTable(source=source, jobs={}, taken_at_secs=1.0, complete=complete)
-        made = SimpleNamespace(poll_jobs=lambda _seen: table)
+        made = SimpleNamespace(poll_jobs=lambda *_: table)
         monkeypatch.setattr(doctor, "make_source", lambda *_: made)
 
     return answer
@@ -93,7 +96,7 @@ def test_a_node_that_is_well_has_nothing_wrong(config, daemon, monkeypatch):
     tree = FeatureTree(config.features_root)
     tree.prepare()
     tree.write_machine({"total_cpu": "4", "hs06": "40", "grace_secs": "60", "shutdowntime": "1999999999"})
-    monkeypatch.setattr(doctor, "_clock", lambda: doctor.Finding(Mark.GOOD, "clock", "is kept right"))
+    monkeypatch.setattr(doctor, "_clock", lambda: Finding(Mark.GOOD, "clock", "is kept right"))
     findings = list(examine(replace(config, web_listen_address=address)))
     wrong = [each for each in findings if each.mark is Mark.WRONG]
     assert [
@@ -243,11 +246,21 @@ def test_what_the_daemon_says_of_itself_is_repeated(config, daemon):
     address, answer = daemon
     asked = replace(config, web_listen_address=address)
     assert found(asked, "daemon")[0].mark is Mark.GOOD
-    answer[:] = 503, b"not ready\nslurm: never answered\n"
+    answer[2] = b"# TYPE x gauge\nbatch_exporter_series_over_budget 2843\n"
+    (finding,) = found(asked, "daemon")
+    assert (finding.mark, "leaves out 2843 series of /metrics" in finding.words) == (Mark.NOTE, True)
+    answer[:2] = 503, b"not ready\nslurm: never answered\n"
     (finding,) = found(asked, "daemon")
     assert (finding.mark, finding.words) == (Mark.WRONG, "not ready; slurm: never answered")
     (away,) = found(config, "daemon")
     assert away.words == "Connection refused"
+
+
+def test_processes_that_are_read_one_by_one_are_noted_unless_that_is_asked_for(config):
+    (finding,) = found(config, "processes")
+    assert (finding.mark, finding.remedy) == (Mark.NOTE, GET_SUMS)
+    assert finding.words.endswith(f"{config.path_procfs} is not this machine's own /proc")
+    assert found(replace(config, sampling_processes="procfs"), "processes") == []
 
 
 def test_an_answer_that_hides_jobs_names_what_lets_them_be_seen(config, answer):
@@ -308,3 +321,14 @@ def test_the_command_prints_what_is_found_and_what_may_help_and_its_status_tells
         in out
     )
     assert "ok     spool: answers: 0 jobs on this node" in out
+
+
+def test_where_slurm_does_not_list_its_jobs_it_is_unknown_whether_all_are_seen(config, answer, tmp_path):
+    answer("slurm")
+    config = replace(config, batch_sources=("slurm",), slurm_scontrol=f"{tmp_path}/scontrol")
+    (finding,) = found(config, "slurm jobs")
+    assert finding.mark is Mark.NOTE
+    assert (
+        finding.words
+        == f"whether it runs others here is unknown: {tmp_path}/squeue: No such file or directory"
+    )

@@ -11,7 +11,8 @@ from jobfeatures.batch import SYSTEMS
 from jobfeatures.records.model import JobTable
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.startup import doctor, hooksites
-from jobfeatures_exporter.startup.doctor import Mark, examine
+from jobfeatures_exporter.startup.doctor import examine
+from jobfeatures_exporter.startup.findings import Mark
 from jobfeatures_exporter.startup.hooksites import HOOK_SITES, mentions_us, named_hooks, program_of
 from tests.exporter.sampling.fakenode import FakeNode
 from tests.running import own_folder
@@ -40,7 +41,7 @@ def found(tmp_path, script, monkeypatch):
     monkeypatch.setattr(hooksites, "LSF_SUDOERS", str(tmp_path / "lsf.sudoers"))
     monkeypatch.setattr(hooksites, "PROFILE", str(tmp_path / "profile.d"))
     table = JobTable(source="", jobs={}, taken_at_secs=1.0, complete=True)
-    monkeypatch.setattr(doctor, "make_source", lambda *_: SimpleNamespace(poll_jobs=lambda _seen: table))
+    monkeypatch.setattr(doctor, "make_source", lambda *_: SimpleNamespace(poll_jobs=lambda *_: table))
     node = FakeNode(own_folder(tmp_path / "node"))
     config = ExporterConfig(
         path_procfs=str(node.proc),
@@ -93,6 +94,17 @@ def test_slurm_may_have_several_scripts_of_a_kind(found, ours, theirs):
         (Mark.WRONG, f"TaskProlog={LOST} cannot be run on this node"),
         (Mark.NOTE, "Epilog is not set"),
     ]
+
+
+@pytest.mark.program
+@pytest.mark.parametrize(
+    ("kind", "mark"), [("proctrack/cgroup", Mark.GOOD), ("proctrack/linuxproc", Mark.WRONG)]
+)
+def test_without_control_groups_slurm_lets_nothing_be_told_of_its_jobs(found, kind, mark):
+    assert found("slurm", scontrol=f"ProctrackType           = {kind}\n")[-1] == (
+        mark,
+        f"ProctrackType={kind}",
+    )
 
 
 def test_torques_are_files_of_its_daemon(found, script, tmp_path):
@@ -153,17 +165,29 @@ def test_a_node_of_grid_engine_without_a_queue_has_the_one_for_all(found):
 
 
 @pytest.mark.program
-def test_htcondor_has_one_wrapper_and_the_folder_that_is_read(found, ours):
+def test_htcondor_has_an_environment_for_jobs_and_a_wrapper_of_ours_costs_holds(found, ours, theirs):
     here = "/var/lib/condor/execute"
-    answers = "#!/bin/sh\n[ $1 = EXECUTE ] && echo {} || {}"
-    assert found("htcondor", condor_config_val=answers.format(here, f"echo {ours}")) == [
-        (Mark.GOOD, f"USER_JOB_WRAPPER={ours}"),
+
+    def said(environment="", wrapper="", execute=here):
+        return found(
+            "htcondor",
+            condor_config_val=f"#!/bin/sh\ncase $1 in EXECUTE) echo {execute} ;; STARTER*) echo '{environment}' ;;"
+            f" *) [ '{wrapper}' ] && echo {wrapper} || {{ echo Not defined: $1 >&2; exit 1; }} ;; esac",
+        )
+
+    variables = '"JOBFEATURES=/run/jobfeatures/jobfeatures/starter.$(PID)"'
+    assert said(variables) == [
+        (Mark.GOOD, f"STARTER_JOB_ENVIRONMENT={variables}"),
         (Mark.GOOD, f"EXECUTE={here}"),
     ]
-    unset = "{ echo Not defined: $1 >&2; exit 1; }"
-    assert found("htcondor", condor_config_val=answers.format("/scratch", unset)) == [
-        (Mark.NOTE, "USER_JOB_WRAPPER is not set"),
+    assert said('"A=1"', ours, "/scratch") == [
+        (Mark.NOTE, 'STARTER_JOB_ENVIRONMENT="A=1" does not mention jobfeatures'),
+        (Mark.NOTE, f"USER_JOB_WRAPPER={ours}: a job that cannot be started ends, and is not held"),
         (Mark.WRONG, "EXECUTE=/scratch"),
+    ]
+    assert said("", theirs)[:2] == [
+        (Mark.NOTE, "STARTER_JOB_ENVIRONMENT is not set"),
+        (Mark.GOOD, f"USER_JOB_WRAPPER={theirs}"),
     ]
     broken = "#!/bin/sh\necho 'ERROR: cannot read /etc/condor' >&2\nexit 1\n"
     ((mark, words),) = found("htcondor", condor_config_val=broken)
@@ -178,14 +202,16 @@ def test_queues_of_lsf_with_the_same_hook_are_named_together(found, ours, theirs
     assert found("lsf", bqueues=text) == [
         (Mark.GOOD, f"HOST_PRE_EXEC={ours} (normal, short)"),
         (Mark.GOOD, f"HOST_POST_EXEC={ours} (normal)"),
-        (Mark.GOOD, f"JOB_STARTER={ours} /site/starter.sh (normal)"),
+        (
+            Mark.NOTE,
+            f"JOB_STARTER={ours} /site/starter.sh: a command that begins with a shell's word, as cd, fails (normal)",
+        ),
         (Mark.NOTE, f"HOST_POST_EXEC={theirs} does not mention jobfeatures (short)"),
-        (Mark.NOTE, "JOB_STARTER is not set (short)"),
         (Mark.WRONG, "LSB_PRE_POST_EXEC_USER="),
     ]
     (tmp_path / "lsf.sudoers").write_text("# LSB_PRE_POST_EXEC_USER=no\nLSB_PRE_POST_EXEC_USER=root\n")
     assert found("lsf", bqueues=text)[-1] == (Mark.GOOD, "LSB_PRE_POST_EXEC_USER=root")
-    assert [mark for mark, _ in found("lsf", bqueues="QUEUE: normal\n")] == [Mark.NOTE] * 3  # metrics only
+    assert [mark for mark, _ in found("lsf", bqueues="QUEUE: normal\n")] == [Mark.NOTE] * 2  # metrics only
 
 
 def test_oars_are_in_its_configuration(found, tmp_path, ours):
@@ -206,7 +232,7 @@ def test_oars_are_in_its_configuration(found, tmp_path, ours):
 @pytest.mark.program
 def test_a_hook_that_anybody_may_change_is_wrong(found, script):
     hook = script("hook.sh", "jobfeatures", mode=0o757)
-    assert found("htcondor", condor_config_val=hook)[0] == (
+    assert found("htcondor", condor_config_val=hook)[1] == (
         Mark.WRONG,
         f"USER_JOB_WRAPPER={hook}: others may write to it",
     )
@@ -224,7 +250,7 @@ def test_what_is_no_script_is_named_and_waited_for_by_nobody(found, tmp_path, ki
     path.chmod(0o700)
     mark, words = found("htcondor", condor_config_val=str(path))[0]
     assert mark is Mark.NOTE
-    assert words.startswith(f"USER_JOB_WRAPPER={path}")
+    assert words.startswith(f"STARTER_JOB_ENVIRONMENT={path}")
 
 
 @pytest.mark.program

@@ -70,8 +70,12 @@ def test_a_batch_system_that_does_not_answer_may_name_hooks(left):
 
 def test_a_wrapper_of_jobs_counts_and_a_setting_that_is_no_program_does_not(folder, monkeypatch):
     config = ExporterConfig(batch_sources=("htcondor",), htcondor_execute_directory=f"{folder}/execute")
-    told = {"USER_JOB_WRAPPER": "Not defined", "EXECUTE": f"{folder}/execute"}
-    monkeypatch.setattr(hooksites, "_asked", lambda _system, _command, name, **_: told[name])
+    told = {
+        "STARTER_JOB_ENVIRONMENT": '"JOBFEATURES=/run/jobfeatures/jobfeatures/starter.$(PID)"',
+        "USER_JOB_WRAPPER": "Not defined",
+        "EXECUTE": f"{folder}/execute",
+    }
+    monkeypatch.setattr(hooksites, "asked", lambda _system, _command, name, **_: told[name])
     for system in hooksites.SYSTEMS.values():
         monkeypatch.setattr(system.load("site"), "is_here", lambda _config: False)
     assert dict(systems_left(config, str(folder))) == {}

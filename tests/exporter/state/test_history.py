@@ -9,12 +9,12 @@ import pytest
 
 from jobfeatures.records.model import Job, JobKey, JobState
 from jobfeatures_exporter.sampling.cpurates import cpu_secs_of
+from jobfeatures_exporter.sampling.measured import MemoryBytes
 from jobfeatures_exporter.snapshot import (
     Accounting,
     CpuSecs,
     JobGpu,
     JobSample,
-    MemoryBytes,
     NodeSample,
     Snapshot,
 )
@@ -189,3 +189,13 @@ def test_two_thousand_jobs_take_less_than_two_mebibytes(has_gpus):
         tracemalloc.stop()
     assert history.job(keys[0]) is not None
     assert held < 2 * 2**20
+
+
+def test_the_first_point_of_another_run_is_no_difference_to_the_last_one_s():
+    history = History()
+    history.update(look(0, sample(cpu_secs=100.0)), {}, {})
+    history.update(look(60, replace(sample(cpu_secs=160.0), run=1)), {}, {})
+    history.update(look(120, replace(sample(cpu_secs=190.0), run=1)), {}, {})
+    _, first, second = history.job(KEY).cpus
+    assert math.isnan(first)
+    assert second == 0.5

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from jobfeatures.records.model import JobKey, JobState
-from jobfeatures_exporter.snapshot import Accounting, JobSample
-from jobfeatures_exporter.state.knowledge import Knowledge
+from jobfeatures.config import Config
+from jobfeatures.records.model import JobKey, JobState, Limits
+from jobfeatures_exporter.snapshot import Accounting, JobSample, Snapshot
+from jobfeatures_exporter.state.knowledge import Knowledge, manners_of
 
 LIVING, EMPTY = JobKey("lsf", "1"), JobKey("lsf", "2")
 
@@ -46,3 +47,27 @@ def test_processes_in_a_group_that_counts_nothing_remain_of_an_ended_job(
     table = make_table(job, taken_at_secs=clock.now_secs())
     knowledge.judge(lambda: [table], lambda: look_at(sample), ["slurm"])
     assert set(knowledge.roll.leftovers) == ({job.key} if in_group else set())
+
+
+def test_whose_answers_never_tell_a_suspension_depends_on_who_is_asked():
+    assert manners_of(Config()).silent == {"htcondor", "oar"}
+    assert manners_of(Config(oar_ask="controller")).silent == {"htcondor"}
+    assert manners_of(Config()).waiting == {"slurm", "oar"}
+
+
+def test_a_frozen_group_suspends_its_job_at_the_next_look(clock, make_job, make_table):
+    job = make_job(start_secs=1, limits=Limits(wall_secs=600))
+    tables, key = [make_table(job, taken_at_secs=clock.now_secs() - 10)], job.key
+    known = Knowledge(clock, manners_of(Config()))
+    for is_frozen, state in (
+        (False, JobState.RUNNING),
+        (True, JobState.SUSPENDED),
+        (False, JobState.RUNNING),
+    ):
+        sample = JobSample(
+            key=key, accounting=Accounting.CGROUP, processes=1, in_group=True, is_frozen=is_frozen
+        )
+        look = Snapshot(taken_at_secs=clock.now_secs(), duration_secs=0, node=None, jobs={key: sample})
+        known.judge(lambda: tables, lambda look=look: look, ())
+        assert known.jobs[key].state is state
+        clock.advance(10)

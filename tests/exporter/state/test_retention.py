@@ -4,6 +4,8 @@ from dataclasses import replace
 import pytest
 
 from jobfeatures.records.model import Job, JobKey, JobState
+from jobfeatures_exporter.sampling.groups.endings import emptied
+from jobfeatures_exporter.sampling.measured import MemoryBytes
 from jobfeatures_exporter.snapshot import Accounting, JobGpu, JobSample, ProcessSample, Snapshot
 from jobfeatures_exporter.state import retention
 from jobfeatures_exporter.state.retention import Retention
@@ -46,7 +48,7 @@ class Looks:
 
 
 def sample(number=1, **changes):
-    return JobSample(key=key(number), accounting=Accounting.CGROUP, **changes)
+    return JobSample(key=key(number), accounting=Accounting.CGROUP, **{"in_group": True, **changes})
 
 
 @pytest.fixture
@@ -57,7 +59,7 @@ def look():
 def test_what_was_counted_after_the_last_look_is_shown(look, make_job):
     look(sample(user_cpu_secs=5.0, oom_kills=0), jobs=[make_job("1")])
     final = sample(user_cpu_secs=6.0, oom_kills=1)
-    assert look(jobs=[make_job("1")], final=[final])[key()].sample is final
+    assert look(jobs=[make_job("1")], final=[final])[key()].sample == emptied(final)
 
 
 def test_the_last_values_of_an_ended_job_stay_and_go(look, make_job):
@@ -65,11 +67,40 @@ def test_the_last_values_of_an_ended_job_stay_and_go(look, make_job):
     assert look(sample(user_cpu_secs=5.0), jobs=[make_job("1")]) == {}
     assert look(last, jobs=[make_job("1")]) == {}
     kept = look(jobs=[make_job("1")])[key()]
-    assert kept.sample is last
+    assert kept.sample == emptied(last)
     assert kept.ended_at_secs == 1e9 + look.now
     for _ in range(11):
         assert key() in look()
     assert look() == {}
+
+
+def test_of_what_an_ended_job_held_nothing_is_left_but_the_peak(look):
+    memory = MemoryBytes(anon=5, charged=7, limit=9, peak=8)
+    card = JobGpu(
+        key=key(),
+        uuid="A",
+        allocated=True,
+        busy_secs=3.0,
+        energy_joules=4.0,
+        memory_bytes=6,
+        ce_util_percent=7.0,
+    )
+    look(sample(processes=2, threads=3, memory=memory, cpus=4, user_cpu_secs=1.0), gpus=[card])
+    ended = look()[key()]
+    assert (ended.sample.processes, ended.sample.threads, ended.sample.cpus) == (0, 0, None)
+    assert (ended.sample.memory, ended.sample.user_cpu_secs) == (MemoryBytes(peak=8), 1.0)
+    assert ended.gpus == (replace(card, memory_bytes=None, ce_util_percent=None),)
+
+
+def test_a_job_that_nobody_says_the_end_of_ended_when_the_last_of_it_went(look):
+    look(sample(processes=1))
+    went_at = 1e9 + look.now + 10
+    look(sample(in_group=False))
+    look(sample(in_group=False))
+    assert look()[key()].ended_at_secs == went_at
+    look(sample(processes=1))
+    look(sample(in_group=False))
+    assert look()[key()].ended_at_secs == 1e9 + look.now - 10
 
 
 def test_an_ended_job_waits_for_a_scrape(look):
@@ -94,7 +125,7 @@ def test_a_job_that_comes_back_is_not_an_ended_one(look):
     assert look(sample(user_cpu_secs=0.0)) == {}
     last = sample(user_cpu_secs=1.0)
     look(last)
-    assert look()[key()].sample is last
+    assert look()[key()].sample == emptied(last)
 
 
 def test_the_end_that_the_batch_system_tells_is_taken_over(look, make_job):
@@ -123,6 +154,24 @@ def test_how_a_job_ended_stays_when_only_memory_tells_of_it_any_more(look, make_
     look(jobs=[make_job("1", state=JobState.FAILED, end_secs=1_000_001_021)])
     kept = look(jobs=[make_job("1", state=JobState.UNKNOWN)])[key()]
     assert (kept.job.state, kept.ended_at_secs) == (JobState.FAILED, 1_000_001_021)
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        {"state": JobState.PENDING, "restarts": 1, "sluid": "s2"},
+        {"state": JobState.PENDING, "restarts": None, "sluid": None},  # of a system that tells no runs apart
+        {"state": JobState.RUNNING, "restarts": 1, "sluid": "s2"},
+        {"state": JobState.COMPLETED, "uid": 6002, "end_secs": 77},  # the id is another user's
+    ],
+)
+def test_an_ended_run_keeps_its_labels_when_another_run_of_its_id_is_told(look, make_job, after):
+    """Slurm 26.05: a requeued job waits under its next SLUID while its ended run is still shown."""
+    ran = make_job("1", state=JobState.RUNNING, restarts=0, sluid="s1", uid=6001)
+    look(sample(), jobs=[ran])
+    ended = look(jobs=[replace(ran, **after)])[key()]
+    assert ended.job == replace(ran, state=JobState.UNKNOWN)
+    assert ended.ended_at_secs != 77
 
 
 def test_a_job_that_no_source_knew_is_kept_with_its_identity(look):
@@ -262,3 +311,14 @@ def test_a_job_whose_end_is_reported_while_its_empty_group_is_read_has_ended_in_
         assert shown[key()].sample.user_cpu_secs == 7.0
         reported.ending = {key(): None}
         assert look(reported, 3) == look(reported, 4) == {}  # and only once
+
+
+def test_another_run_ends_when_it_has_ended_and_as_what_is_known_of_it(look, make_job):
+    """Nothing of it was ever here, as of the run before it, which was another user's."""
+    bare = sample(in_group=False)
+    look(bare, jobs=[make_job("1", uid=1001)])
+    for _ in range(3):
+        look(replace(bare, run=1))
+    at_secs = 1e9 + look.now
+    ended = look()[key()]
+    assert (ended.job, ended.ended_at_secs) == (Job(key=key()), at_secs - 20)

@@ -75,6 +75,19 @@ def test_a_daemon_is_of_this_machine_by_its_address_and_its_time_of_boot(tmp_pat
     assert not is_here("http://127.0.0.1:9819/metrics", booted, procfs=procfs)
 
 
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("http://127.0.0.1:9820/metrics", "its page lists them: http://127.0.0.1:9820/"),
+        ("unix:/run/own.sock", "top --local queries the batch systems, too"),
+    ],
+)
+def test_a_job_without_a_control_group_is_listed_by_its_page(url, said):
+    """As in the demonstration: only the daemon knows which process its batch system named."""
+    made = DaemonPages(Access(url), load_config(ExporterConfig, flags={}, file=None))
+    assert made.without_processes == f"none found by its control group; {said}"
+
+
 def test_all_processes_are_listed(monkeypatch):
     monkeypatch.setattr(module, "is_here", lambda *_, **_more: True)
     made = DaemonPages(

@@ -155,6 +155,12 @@ def test_a_job_that_has_ended_and_left_processes_has_a_line_that_says_so():
     assert line.style is Style.WARNING
 
 
+def test_jobs_whose_control_group_is_not_found_have_a_line_that_says_so():
+    line = make_lines(replace(NODE, groupless=2), order="c", columns=100)[1]
+    assert line.text == "No control group is found of 2 running jobs: jobfeatures-exporter doctor says why"
+    assert line.style is Style.WARNING
+
+
 SILENT = replace(SLURM, has_answered=False, is_up=False)
 
 

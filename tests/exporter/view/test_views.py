@@ -17,9 +17,10 @@ from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.jobreport.gathering import Answers, Run, gather_report
 from jobfeatures_exporter.jobreport.selecting import Found
 from jobfeatures_exporter.sampling.cpurates import CpuRates
+from jobfeatures_exporter.sampling.measured import MemoryBytes
 from jobfeatures_exporter.scrape.collectors import COLLECTORS, collect
 from jobfeatures_exporter.scrape.exposition import render
-from jobfeatures_exporter.snapshot import Accounting, CpuSecs, JobSample, MemoryBytes, NodeSample, Snapshot
+from jobfeatures_exporter.snapshot import Accounting, CpuSecs, JobGpu, JobSample, NodeSample, Snapshot
 from jobfeatures_exporter.state.retention import EndedJob
 from jobfeatures_exporter.top.pages import parse_page
 from jobfeatures_exporter.view.node import NodeView, view_page
@@ -40,7 +41,7 @@ samples = st.builds(
     accounting=st.sampled_from(Accounting),
     user_cpu_secs=st.none() | st.floats(0, 1e6),
     system_cpu_secs=st.none() | st.floats(0, 1e6),
-    memory=st.builds(MemoryBytes, anon=sizes, file=sizes, shmem=sizes, kernel=sizes, charged=sizes, limit=sizes),
+    memory=st.builds(MemoryBytes, **dict.fromkeys(MemoryBytes._fields, sizes)),
     processes=st.integers(0, 500),
     threads=st.integers(0, 500),
     uid=st.none() | st.integers(0, 2**31),
@@ -208,3 +209,12 @@ def highest_of(series: list[Series]) -> dict:
         )
         for metric in queries.HIGHEST
     }
+
+
+def test_jobs_that_share_a_gpu_have_equal_parts_of_it(context):
+    first, second = JobKey("slurm", "12"), JobKey("spool", 'pilot "7"\\\n')
+    uses = ((first, "GPU-1111"), (second, "GPU-1111"), (second, "MIG-2222"))
+    shared = tuple(JobGpu(key=key, uuid=uuid, allocated=True) for key, uuid in uses)
+    view = page_of(replace(context, snapshot=replace(context.snapshot, job_gpus=shared)))
+    parts = {(job.key, use.uuid): use.part for job in view.jobs for use in job.gpus}
+    assert parts == {uses[0]: 0.5, uses[1]: 0.5, uses[2]: 1.0}

@@ -27,6 +27,11 @@ def test_what_is_allocated_and_not_used_is_wasted():
     assert waste.words == ("3.8 CPUs idle", f"16{THIN}GiB unused")
 
 
+def test_huge_pages_that_are_not_charged_are_not_wasted():
+    waste = waste_now(make(memory=2 * GIB, uncharged=5 * GIB, memory_limit=16 * GIB), **NODE)
+    assert waste.unused_bytes == 9 * GIB
+
+
 def test_the_share_is_that_of_what_it_holds_most_of():
     idle_card = (GpuUse("a", True, 0.0), GpuUse("b", False, 0.0))
     waste = waste_now(make(cpus_now=4.0, allocated_cpus=4, gpus=idle_card), **NODE)
@@ -76,6 +81,11 @@ def test_the_most_wasteful_job_is_the_one_with_the_largest_share_and_nobody_wher
     assert NodeView(jobs=(busy, idle, unknown)).most_wasteful == idle
     assert NodeView(jobs=(busy, idle, card)).most_wasteful == card
     assert NodeView(jobs=(busy, unknown)).most_wasteful is None
+
+
+def test_of_a_gpu_that_jobs_share_each_leaves_at_most_its_part_idle():
+    uses = (GpuUse("a", True, 0.25, part=0.25), GpuUse("b", True, 0.125, part=0.25), GpuUse("c", True, 0.5))
+    assert waste_now(make(cpus_now=4.0, allocated_cpus=4, gpus=uses), **NODE).idle_gpus == 0.625
 
 
 def test_of_a_node_that_tells_nothing_of_itself_there_is_no_share():

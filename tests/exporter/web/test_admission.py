@@ -3,7 +3,15 @@
 import pytest
 
 from jobfeatures.system.rates import Rates
-from jobfeatures_exporter.web.admission import CLIENT_RATE, FILE_RATE, HOST, RATE, Admission, is_ours
+from jobfeatures_exporter.web.admission import (
+    CLIENT_RATE,
+    FILE_RATE,
+    HOST,
+    RATE,
+    Admission,
+    host_asked,
+    is_ours,
+)
 
 
 def reasons(admission, client, count, now_secs=0.0, host="localhost"):
@@ -72,3 +80,22 @@ def test_addresses_localhost_and_given_names_are_ours_with_or_without_a_port(hea
 )
 def test_nothing_else_is(header):
     assert not is_ours(header, {"node1"})
+
+
+@pytest.mark.parametrize(
+    ("target", "header", "host"),
+    [
+        ("/metrics", "localhost:9819", "localhost:9819"),
+        ("/metrics?x=http://evil.example/", "localhost", "localhost"),
+        ("http://evil.example/metrics", "127.0.0.1:9819", "evil.example"),
+        ("HTTPS://evil.example:80?x", "127.0.0.1:9819", "evil.example:80"),
+        ("http://localhost@evil.example/", "127.0.0.1", "localhost@evil.example"),
+        ("http://127.0.0.1:9819/metrics", "evil.example", "127.0.0.1:9819"),
+        ("http:///metrics", "127.0.0.1", ""),
+        ("*", None, None),
+    ],
+)
+def test_the_host_of_an_absolute_target_counts_and_not_the_header(target, header, host):
+    assert host_asked(target, header) == host
+    assert not is_ours("localhost@evil.example", frozenset())
+    assert not is_ours("", frozenset())

@@ -8,9 +8,10 @@ from types import SimpleNamespace
 import pytest
 from makepackages.layout import COPIES
 
-from jobfeatures_exporter.web import documentation
+from jobfeatures_exporter.web import pages
 from jobfeatures_exporter.web.app import make_app
-from jobfeatures_exporter.web.documentation import ABSENT, FOLDER
+from jobfeatures_exporter.web.documentation import ABSENT
+from jobfeatures_exporter.web.pages import DOCUMENTATION
 from tests.exporter.web.pages.reading import read_page
 from tests.yamltext import read_yaml
 
@@ -20,7 +21,7 @@ PAGES = sorted(str(each.relative_to(ROOT / "docs")) for each in (ROOT / "docs").
 
 @pytest.fixture
 async def client(aiohttp_client, monkeypatch):
-    monkeypatch.setattr(documentation, "FOLDER", str(ROOT / "docs"))
+    monkeypatch.setattr(pages, "DOCUMENTATION", str(ROOT / "docs"))
     return await aiohttp_client(make_app(SimpleNamespace(exposition=None)))  # of both roles
 
 
@@ -58,7 +59,7 @@ async def test_every_page_is_served_and_every_link_in_it_leads_to_a_page_and_a_h
 
 
 def test_packages_put_the_pages_where_they_are_served_from():
-    assert COPIES["docs"] == FOLDER
+    assert COPIES["docs"] == DOCUMENTATION
 
 
 async def test_alerts_lead_to_headings_of_the_runbook_that_is_served(client):
@@ -95,14 +96,14 @@ async def test_nothing_else_is_served(client, path):
 
 
 async def test_where_no_pages_are_installed_it_says_so(client, monkeypatch, tmp_path):
-    monkeypatch.setattr(documentation, "FOLDER", str(tmp_path / "docs"))
+    monkeypatch.setattr(pages, "DOCUMENTATION", str(tmp_path / "docs"))
     answer = await client.get("/docs/page.md")
     assert (answer.status, await answer.text()) == (404, ABSENT)
 
 
 async def test_without_the_extra_pages_are_markdown(client, monkeypatch, tmp_path):
     monkeypatch.setitem(__import__("sys").modules, "markdown_it", None)
-    monkeypatch.setattr(documentation, "FOLDER", str(tmp_path))
+    monkeypatch.setattr(pages, "DOCUMENTATION", str(tmp_path))
     (tmp_path / "another.md").write_text("# Another\n")
     answer = await client.get("/docs/another.md")
     assert (answer.status, answer.content_type) == (200, "text/plain")
@@ -110,7 +111,7 @@ async def test_without_the_extra_pages_are_markdown(client, monkeypatch, tmp_pat
 
 
 async def test_a_page_that_has_changed_is_read_again(client, monkeypatch, tmp_path):
-    monkeypatch.setattr(documentation, "FOLDER", str(tmp_path))
+    monkeypatch.setattr(pages, "DOCUMENTATION", str(tmp_path))
     page = tmp_path / "page.md"
     page.write_text("# Old\n")
     assert "Old" in await (await client.get("/docs/page.md")).text()

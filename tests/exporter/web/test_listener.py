@@ -78,7 +78,7 @@ async def test_the_files_headers_come_with_every_answer(serve):
             assert answer.headers["X-XSS-Protection"] == "0"
 
 
-async def test_one_address_has_a_limit_of_its_own_before_that_of_all(serve, monkeypatch):
+async def test_one_address_has_a_limit_of_its_own_before_that_of_all(serve, monkeypatch, no_refill):
     monkeypatch.setattr(listener, "CLIENT_RATE", 5)
     monkeypatch.setattr(listener, "RATE", 8)
     async with serve() as site:
@@ -92,7 +92,7 @@ async def test_one_address_has_a_limit_of_its_own_before_that_of_all(serve, monk
         writer.close()
 
 
-async def test_one_address_has_a_limit_of_connections_too(serve, monkeypatch):
+async def test_one_address_has_a_limit_of_connections_too(serve, monkeypatch, no_refill):
     monkeypatch.setattr(listener, "CLIENT_RATE", 5)
     async with serve() as site:
         opened = [await asyncio.open_connection(site.host, site.port) for _ in range(20)]
@@ -102,7 +102,7 @@ async def test_one_address_has_a_limit_of_connections_too(serve, monkeypatch):
             writer.close()
 
 
-async def test_all_together_have_a_limit(serve, monkeypatch):
+async def test_all_together_have_a_limit(serve, monkeypatch, no_refill):
     monkeypatch.setattr(listener, "CLIENT_RATE", 1000)
     monkeypatch.setattr(listener, "RATE", 2)
     async with serve() as site:
@@ -202,6 +202,21 @@ async def test_on_loopback_names_from_elsewhere_are_refused(serve):
         assert (await site.get(Host="evil.example")).status == 421
         assert (await site.get(Host="localhost:9819")).status == 200
         assert site.rejected("host") == 1
+
+
+@pytest.mark.parametrize(
+    ("target", "host", "status"),
+    [
+        ("http://evil.example/metrics", "127.0.0.1", b"421"),
+        ("http://localhost:9819/metrics", "evil.example", b"200"),
+    ],
+)
+async def test_of_an_absolute_target_the_host_counts(serve, target, host, status):
+    async with serve() as site:
+        reader, writer = await asyncio.open_connection(site.host, site.port)
+        writer.write(f"GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        assert (await asyncio.wait_for(reader.readline(), 60)).split()[1] == status
+        writer.close()
 
 
 async def test_names_may_be_given(serve):

@@ -223,7 +223,7 @@ async def test_a_web_server_that_cannot_be_had_leaves_scrapes_alone(monkeypatch,
     assert "the web server cannot be started" in caplog.text
 
 
-async def test_limits_hold_over_both(monkeypatch):
+async def test_limits_hold_over_both(monkeypatch, no_refill):
     monkeypatch.setattr(listener, "CLIENT_RATE", 3.0)
     async with served() as (listeners, connect):
         with_server = CURL.replace(b"\r\n\r\n", b"\r\nX-Other: 1\r\n\r\n")
@@ -477,5 +477,7 @@ async def test_what_is_no_request_is_refused_as_the_web_server_alone_would(first
     async with served() as (listeners, connect), served_by_aiohttp() as (table, other):
         said = await answers_in_turn(connect, *before, first, LAST[0])
         assert said == await answers_in_turn(other, *before, first, LAST[0])
-        assert said[len(before)][0].split()[1] == ("100" if b"Expect" in first else "400")
+        # A request of HTTP/1.1 without a host is answered by aiohttp before 3.14.
+        allowed = {"100"} if b"Expect" in first else {"400"} if b"Host:" in first else {"200", "400"}
+        assert said[len(before)][0].split()[1] in allowed
         assert listeners.status().listeners[0].answers == table.answers

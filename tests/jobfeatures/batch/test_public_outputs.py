@@ -92,7 +92,9 @@ def known(record):
 NOT_ALIKE = {
     "slurm-job-gpus-completed.json": {"end_secs", "exit_status"},
     "slurmdb-job-archived.json": {"exit_status"},
-    "slurmdb-job-gpus-completed.json": {"end_secs", "exit_status", "used_cpu_secs"},
+    "slurmdb-job-gpus-completed.json": {
+        *("end_secs", "exit_status", "used_cpu_secs", "user_cpu_secs", "system_cpu_secs"),
+    },
     "slurm-node-idle.json": {"gpus", "allocated_gpus"},
     "slurm-node-planned.json": {"gpus", "allocated_gpus"},
 }

@@ -1,4 +1,5 @@
 import threading
+from dataclasses import replace
 
 from jobfeatures.batch.source import Keeper, PolledSource
 from jobfeatures.errors import Rejected, SourceError
@@ -79,13 +80,24 @@ def test_a_clock_set_back_does_not_make_an_age_negative(clock, make_table):
 
 
 def test_skipped_records_are_counted_over_all_polls(clock, make_table):
-    from dataclasses import replace
-
     table = replace(make_table(), rejected=(Rejected("s", "bad"),))
     keeper = keep(StandIn(table), clock)
     keeper.poll_once()
     keeper.poll_once()
     assert keeper.status.rejected == 2
+
+
+def test_a_skipped_record_is_logged_when_it_appears_and_known_while_it_lasts(clock, make_table, caplog):
+    bad, other = (Rejected("s", reason) for reason in ("bad", "other"))
+    tables = [replace(make_table(), rejected=each) for each in ((bad, other), (bad,), (), (bad,))]
+    keeper = keep(StandIn(*tables), clock)
+    found = []
+    for secs in (60, 599, 1000, 0):
+        keeper.poll_once()
+        found.append(keeper.status.skipped)
+        clock.advance(secs)
+    assert found == [(bad, other), (other, bad), (bad,), (bad,)]
+    assert [each.args[0] for each in caplog.records] == [bad, other, bad]
 
 
 def test_a_change_is_told(clock, make_table):

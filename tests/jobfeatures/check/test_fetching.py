@@ -100,3 +100,13 @@ def test_a_directory_that_could_be_anything_is_not_judged(tmp_path):
     with pytest.raises(CannotCheckError, match="--kind"):
         read_listing(str(tmp_path))
     assert read_listing(str(tmp_path), Kind.MACHINE).kind is Kind.MACHINE
+
+
+def test_an_address_where_tls_is_spoken_is_told(monkeypatch):
+    def refuse(*_arguments, **_more):
+        raise ConnectionResetError
+
+    monkeypatch.setattr("urllib.request.OpenerDirector.open", refuse)
+    monkeypatch.setattr("jobfeatures.system.httpget.Server.speaks_tls", lambda _self: True)
+    with pytest.raises(CannotCheckError, match="https:// instead of http://"):
+        read_listing("http://127.0.0.1:9", Kind.JOB)

@@ -45,6 +45,13 @@ def test_standard_input_is_read(monkeypatch, capsys):
     assert capsys.readouterr().out.startswith("-:1: data.attributes")
 
 
+@pytest.mark.parametrize(("text", "status"), [("<Job><Id>1</Id></Job>", 0), ("<Job><Id>1</Id>", 1)])
+def test_a_document_of_sss_is_read_from_standard_input(monkeypatch, capsys, text, status):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    assert main(["check", "--as", "sss", "-"]) == status
+    assert capsys.readouterr().out.startswith("-:")
+
+
 def test_what_is_not_utf8_is_a_fault(tmp_path, capsys):
     path = tmp_path / "latin"
     path.write_bytes(json.dumps(GOOD).replace('"n"', '"\xfc"').encode("latin-1"))
@@ -126,22 +133,3 @@ def test_each_fault_can_be_had_as_an_object_a_line(file, capsys, text, kind):
 def test_a_profile_of_another_specification_is_refused(file, capsys):
     assert main(["check", "--as", "sonar", "--profile", "2016", file(GOOD)]) == 2
     assert "--profile: 2016 is none of sonar's" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("former", "today"),
-    [
-        (["swf", "check"], "check --as swf"),
-        (["sss", "check"], "check --as sss"),
-        (["sss", "check", "--explain"], "sss explain"),
-    ],
-)
-def test_former_commands_go_on_with_one_line_of_warning(file, capsys, former, today):
-    path = file(SWF if former[0] == "swf" else SSS)
-    assert main([*former, path]) == 0
-    told = capsys.readouterr()
-    name = " ".join(former[:2])
-    assert (
-        told.err == f'jobfeatures: "{name}" is now "{today}"; the next release will not know the old name\n'
-    )
-    assert "errors" in told.out

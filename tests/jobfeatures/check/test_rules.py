@@ -21,7 +21,7 @@ from jobfeatures.check.listing import (
     guess_kind,
 )
 from jobfeatures.check.rules import RULES, judge
-from jobfeatures.features.job import job_features
+from jobfeatures.features.job import Terms, job_features
 from jobfeatures.features.keys import KEYS, Area, Profile
 from jobfeatures.features.machine import Machine, machine_features
 from jobfeatures.records.model import Job, JobKey, Limits
@@ -244,7 +244,7 @@ def test_what_we_publish_in_each_profile_has_no_error(profile):
     )  # fmt: skip
     made = {
         M: machine_features(machine, profile=profile, now_secs=0),
-        J: job_features(job, machine, profile=profile),
+        J: job_features(job, machine, terms=Terms(profile=profile)),
     }
     for kind, values in made.items():
         case = Case(listing(kind, values), NOW, listing(M, made[M]), listing(J, made[J]))
@@ -344,3 +344,8 @@ def test_any_content_gives_findings_and_no_exception(kind, contents):
     case = Case(Listing("/x", entries, kind), NOW, listing(Kind.MACHINE), listing(Kind.JOB))
     for finding in judge(case):
         assert "\n" not in finding.text
+
+
+def test_no_logical_cores_mean_that_hyperthreading_is_off():
+    """Source: draft 0.99, 2.5: "can be zero if hyperthreading is off"."""
+    assert "more_physical_cores" not in str(breaches(M, {"phys_cores": "8", "log_cores": "0"}))

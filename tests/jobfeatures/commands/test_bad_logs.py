@@ -254,7 +254,7 @@ WORDS = st.one_of(
         st.sampled_from(["0", "1", "0.001", "999999999999999", "cpu=1,memory=1KiB", "x"]),
         st.sampled_from(["cpu", "cpu,memory", "gpu", "memory"]),
         st.sampled_from(["literal", "exact", "fluid"]),
-        st.lists(st.sampled_from(["--no-waits", "--compare", "--top=1", "--intervals=1", "--tau=0", "--min-runtime=7.5",
+        st.lists(st.sampled_from(["--swf=no-waits", "--swf=bytes,per-job,cpu-time", "--join=preceding", "--total=3",
                                   "--filter=user=1", "--by=none", "--arrival=eligible", "--from=swf"]), max_size=3),
     ),
     st.builds(

@@ -194,7 +194,7 @@ def test_a_server_that_answers_everything_with_a_page_is_found_out(serve, capsys
     def get(handler):
         answer(handler, 200, b"<html>not found</html>", Content_Type="text/html")
 
-    assert main(["check", "--kind", "machine", serve(get)]) == 1
+    assert main(["check", "--as", "machine", serve(get)]) == 1
     text = capsys.readouterr().out
     for rule in ("http_missing_key", "http_content_type", "http_content_length", "http_no_cache_headers"):
         assert rule in text
@@ -212,7 +212,7 @@ def test_a_server_that_never_ends_is_left(serve, capsys):
 
     address = serve(get)
     try:
-        assert main(["check", "--timeout", "0.3", "--kind", "job", address]) == 2
+        assert main(["check", "--timeout", "0.3", "--as", "job", address]) == 2
     finally:
         ended.set()
     assert asked.is_set()

@@ -18,11 +18,7 @@ from jobfeatures.system.command import run_command
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["replay", "--speed", "fast", "log"], "--speed: must be a number above 0, not 'fast'"),
-        (["replay", "--speed", "0", "log"], "--speed: must be a number above 0, not '0'"),
-        (["replay", "--cpus", "0", "log"], "--cpus: must be a whole number, 1 or more, not '0'"),
-        (["schedule", "--tau", "nan", "log"], "--tau: must be seconds, 0 or more, not 'nan'"),
-        (["schedule", "--top", "1.5", "log"], "--top: must be a whole number from 1 to 1000000, not '1.5'"),
+        (["schedule", "--heatmap", "1.5", "log"], "--heatmap: must be a whole number from 1 to 1000000, not '1.5'"),
         (["check", "--timeout", "soon"], "--timeout: must be seconds above 0, not 'soon'"),
         (["drain", "set", "--at", "yesterday"], "jobfeatures: --at: must be a time (epoch seconds, +3600, +2h or "),
         (["drain", "set", "--at", "2026-13-01T08:00"], "--at: must be a valid calendar date and time, not '2026-13-01T08:00'"),

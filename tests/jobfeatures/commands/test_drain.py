@@ -9,14 +9,16 @@ import re
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from jobfeatures.cli import main
 from jobfeatures.drains.nodemetrics import NAMES
+from jobfeatures.jobs.jobrecords import format_record
 from jobfeatures.publish.tree import FeatureTree
-from jobfeatures.records.model import JobKey
+from jobfeatures.records.model import JobKey, Limits
 from jobfeatures.records.series import parse_lines
 
 GOLDEN = (Path(__file__).parents[2] / "fixtures/golden/metrics.txt").read_text(encoding="utf-8")
@@ -79,6 +81,32 @@ def test_a_drain_of_one_job_stands_in_its_directory_only(tree, drain):
     assert value(f"{tree.machine_path}/shutdowntime") is None
     assert drain("cancel", "--job", "12", "--batch", "slurm")[0] == 0
     assert value(own) is None
+
+
+@pytest.fixture
+def limited(tree, make_job, monkeypatch):
+    """A job whose limit was 600 s when it began and is 300 s now; it is told its end."""
+    monkeypatch.setenv("JOBFEATURES_FEATURES_SHUTDOWN_BY_LIMIT", "true")
+    job = make_job(job_id="12", start_secs=10**9, limits=Limits(wall_secs=600))
+    tree.write_record(job.key, format_record(job, reported_at_secs=10**9))
+    now = replace(job, limits=Limits(wall_secs=300))
+    tree.write_known(job.key, format_record(now, reported_at_secs=10**9 + 60))
+    return Path(tree.job_path(job.key), "shutdowntime_job")
+
+
+def test_a_drain_that_is_cancelled_leaves_the_end_that_the_limit_sets_now(drain, limited):
+    assert drain("set", "--job", "12", "--at", "+1h", "--force")[0] == 0
+    assert drain("cancel", "--job", "12")[0] == 0
+    assert limited.read_text() == f"{10**9 + 300}\n"
+
+
+def test_a_job_that_is_told_no_shutdown_time_cannot_be_drained(drain, limited, monkeypatch):
+    assert drain("set", "--job", "12", "--at", "+1h", "--force")[0] == 0
+    monkeypatch.setenv("JOBFEATURES_FEATURES_LEAVE_OUT", "shutdowntime_job")
+    status, _, err = drain("set", "--job", "12", "--at", "+2h", "--force")
+    assert (status, "leave_out names shutdowntime_job" in err) == (2, True)
+    assert drain("cancel", "--job", "12")[0] == 0
+    assert not limited.exists()
 
 
 def test_a_number_that_two_schedds_gave_names_a_job_once_one_is_left(tree, drain, capsys):
@@ -221,14 +249,12 @@ def test_the_plan_of_this_node_comes_from_its_daemon(drain, url):
     [node] = json.loads(out)["nodes"]
     assert [choice["after_secs"] for choice in node["choices"]] == [0, 3000, 5000]
     # Now both are killed: 2400 + 3200. At 3000 s the pilot is: 3200 + 5 × 3000, and 1200 × 3/5 drained.
-    # At 5000 s the 4 CPUs of the other were idle for 2000 s, and the pilot has drained: 1200.
-    assert [choice["waste_core_secs"] for choice in node["choices"]] == [5600, 18_200 + 720, 8000 + 1200]
-    assert node["best"]["after_secs"] == 0
+    # At 5000 s the pilot, which has all CPUs, has drained: 1200.
+    assert [choice["waste_core_secs"] for choice in node["choices"]] == [5600, 18_200 + 720, 1200]
+    assert node["best"]["after_secs"] == 5000
     text = drain("plan", "--metrics", f"{url}/metrics")[1]
     assert "* cheapest: " in text
-    assert "wastes 1.56 core hours (mixed), 2 jobs killed" in text
-    assert "+ nobody killed: " in text
-    assert "in 01:23:20, wastes 2.56 core hours (mixed)" in text
+    assert "in 01:23:20, wastes 0.33 core hours (mixed)" in text
     assert 'report more waste than is possible, so it is capped: spool pilot "7"' in text
     assert node["nobody_killed"]["after_secs"] == 5000
     assert drain("plan", "--metrics", url)[1].count("* cheapest") == 1  # the daemon's address will do
@@ -241,12 +267,12 @@ def test_a_maintenance_that_is_announced_is_told_and_no_later_time_is_offered(dr
     assert [round(choice["after_secs"]) for choice in node["choices"]] == [0, 3000, 3600]
     assert (status, node["announced"], node["announced_by"]) == (0, node["choices"][2], "slurm")
     assert node["nobody_killed"] is None
-    # 4 CPUs idle for 600 s; the pilot has drained 1200 × 3600/5000, and loses 3200 + 5 × 3600.
-    assert node["announced"]["waste_core_secs"] == pytest.approx(2400 + 864 + 21_200, abs=20)
+    # The pilot has all CPUs, has drained 1200 × 3600/5000, and loses 3200 + 5 × 3600.
+    assert node["announced"]["waste_core_secs"] == pytest.approx(864 + 21_200, abs=20)
     lines = drain("plan", "--metrics", announced)[1].splitlines()
     assert "+ some job is killed at any time" in lines
     (said,) = (line for line in lines if line.startswith("announced by slurm: "))
-    assert re.search(r", in (01:00:00|00:59:59), wastes 6\.80 core hours \(mixed\), 1 job killed$", said)
+    assert re.search(r", in (01:00:00|00:59:59), wastes 6\.13 core hours \(mixed\), 1 job killed$", said)
 
 
 @pytest.mark.parametrize("command", [("drain", "plan"), ("victims", "--cores", "4")])

@@ -66,24 +66,21 @@ def test_one_log_as_json(log, capsys):
 
 def test_options_reach_the_result(log, capsys):
     words = [
-        "--mode", "exact", "--share-of", "1=2.5,group:8=4", "--total", "12", "--tau", "3", "--min-runtime", "2",
-        "--filter", "queue=1", "--by", "queue,group", "--intervals", "7",
+        "--mode", "exact", "--share-of", "1=2.5,group:8=4", "--total", "12",
+        "--filter", "queue=1", "--by", "queue,group",
     ]  # fmt: skip
     _, found, _ = answer(capsys, log, *words)
-    assert (found["mode"], found["share"], found["tau_secs"], found["min_runtime_secs"]) == ("exact", 6, 3, 2)
+    assert (found["mode"], found["share"]) == ("exact", 6)
     assert found["shares"]["cpu"]["users"] == {"1": 2.5, "2": 4}
-    assert (found["jobs"], found["filtered"], found["over_time"]["intervals"]) == (3, 1, 7)
+    assert (found["jobs"], found["filtered"], found["over_time"]["intervals"]) == (3, 1, 100)
     assert list(found["by"]) == ["queue", "group"]
-    assert not found["recomputed"]
-    _, found, _ = answer(capsys, log, "--filter", "queue=1", "--recompute")
-    assert found["recomputed"]
     _, found, _ = answer(capsys, log, "--by", "none", "--filter", "user!=1")
     assert ("by" in found, found["veet"]) == (False, {"2": 0})
 
 
 def test_the_heatmap_as_numbers(log, capsys):
     """ "Such a heatmap is represented as a 2D array of integers. It has m rows where m is the number of users" """
-    words = ["--share", "3", "--heatmap", "--cell", "1"]
+    words = ["--share", "3", "--heatmap", "1"]
     _, found, said = answer(capsys, log, *words)
     # Job 2, of 1 s, was expected to end at 3, and ended at 5.
     cells = [[0, 0, 1, 1, 0, 0, 0, 0], [0] * 8]
@@ -94,10 +91,6 @@ def test_the_heatmap_as_numbers(log, capsys):
     head, first, second = capsys.readouterr().out.splitlines()
     assert head == "log,user,start_secs,cell_secs,0,1,2,3,4,5,6,7"
     assert (first, second) == (f"{log},1,0,1,0,0,1,1,0,0,0,0", f"{log},2,0,1,0,0,0,0,0,0,0,0")
-
-
-def test_workers_compute_the_same(log, capsys):
-    assert answer(capsys, log, "--workers", "2") == answer(capsys, log)
 
 
 def test_standard_input_is_read_too(log, capsys, monkeypatch):
@@ -129,10 +122,10 @@ def test_a_log_and_what_it_is_converted_to_give_the_same(log, tmp_path, capsys):
 def test_several_logs_stand_side_by_side(log, tmp_path, capsys):
     other = tmp_path / "other.swf"
     other.write_text(LINES.replace("2 1  3", "2 1  0"))
-    status, found, _ = answer(capsys, log, str(other), "--compare", "--share", "3")
+    status, found, _ = answer(capsys, log, str(other), "--share", "3")
     assert (status, [each["violated"] for each in found["logs"]]) == (0, [1, 0])
     assert found["comparison"]["others"][0]["lower_veet"] == 1
-    assert main(["schedule", log, str(other), "--compare", "--share", "3"]) == 0
+    assert main(["schedule", log, str(other), "--share", "3"]) == 0
     text = capsys.readouterr().out
     assert [line.split()[-2:] for line in text.splitlines() if line.startswith("violated ")] == [["1", "0"]]
     assert "users with lower VEET" in text
@@ -155,7 +148,7 @@ def test_text_and_csv(log, capsys):
         ("; MaxProcs: 4\n", "holds no jobs", 1),
         (LINES.replace(" 1 7 ", " -1 7 ").replace(" 2 8 ", " -1 8 "), "4 × the user is unknown", 1),
         ("1 0 0 -1 1 -1 -1 -1 -1 -1 1 1 7 -1 1 -1 -1 -1\n", "the runtime is unknown", 1),
-        ("1 0 -1 5 1 -1 -1 -1 -1 -1 1 1 7 -1 1 -1 -1 -1\n", "say --no-waits", 1),
+        ("1 0 -1 5 1 -1 -1 -1 -1 -1 1 1 7 -1 1 -1 -1 -1\n", "say --swf no-waits", 1),
     ],
 )
 def test_a_log_that_says_too_little_is_told_in_words(log, tmp_path, capsys, text, words, status):
@@ -193,12 +186,11 @@ def test_odd_logs_are_evaluated_and_their_oddity_is_told(log, tmp_path, capsys):
         (["--resource", "disk"], "--resource: "),
         (["--by", "day"], "--by: "),
         (["--filter", "day=3"], "--filter: "),
-        (["--compare"], "--compare: "),
-        (["--heatmap"], "--heatmap: needs --format json or csv"),
-        (["--heatmap", "--one-log", "--format", "json"], "--heatmap: needs --format json or csv"),
-        (["--recompute"], "--recompute: needs --filter"),
+        (["--heatmap", "60"], "--heatmap: needs --format json or csv"),
+        (["--heatmap", "60", "--one-log", "--format", "json"], "--heatmap: needs --format json or csv"),
+        (["--swf", "kib"], "--swf: 'kib' is none of bytes, per-job, cpu-time, wall-time, no-waits"),
+        (["--swf", "cpu-time,wall-time"], "--swf: requested times are either cpu-time or wall-time"),
         (["--zone", "Nowhere/At_All"], "--zone: "),
-        (["--workers", "100000"], "--workers: "),
     ],
 )
 def test_wrong_usage_names_the_option(log, capsys, words, said):
@@ -207,9 +199,7 @@ def test_wrong_usage_names_the_option(log, capsys, words, said):
     assert (out, said in err) == ("", True)
 
 
-@pytest.mark.parametrize(
-    "words", [["--tau", "-1"], ["--tau", "nan"], ["--workers", "0"], ["--mode", "best"], ["--top", "x"]]
-)
+@pytest.mark.parametrize("words", [["--heatmap", "0"], ["--heatmap", "nan"], ["--mode", "best"]])
 def test_wrong_numbers_are_refused(log, capsys, words):
     with pytest.raises(SystemExit, match="2"):
         main(["schedule", log, *words])
@@ -329,15 +319,16 @@ def test_what_is_wrong_with_one_log_is_one_line(log, words, status, reason, caps
     assert err.count("\n") == 1
 
 
-def test_a_report_and_pictures_beside_the_result(log, tmp_path, capsys):
+def test_a_report_or_pictures_beside_the_result(log, tmp_path, capsys):
     report, directory = tmp_path / "out.html", tmp_path / "pictures"
-    words = ["--report", str(report), "--plots", str(directory), "--plot-format", "svg"]
-    status, found, said = answer(capsys, log, *words, "--share", "3")
-    assert (status, said) == (0, "")
-    assert (status, found, said) == answer(capsys, log, "--share", "3")
+    for path in (report, f"{directory}/"):
+        status, found, said = answer(capsys, log, "--report", str(path), "--share", "3")
+        assert (status, said) == (0, "")
+        assert (status, found, said) == answer(capsys, log, "--share", "3")
     page = report.read_text(encoding="utf-8")
     assert "1 of 4 jobs of 2 users" in page
-    assert sorted(path.name for path in directory.iterdir())[1] == "heatmap.svg"
+    names = ["heatmap.png", "heatmap.svg", "users.png", "users.svg"]
+    assert sorted(path.name for path in directory.iterdir()) == names
 
 
 def test_a_report_is_not_written_where_no_log_was_evaluated(log, tmp_path, capsys):
@@ -350,7 +341,6 @@ def test_a_report_is_not_written_where_no_log_was_evaluated(log, tmp_path, capsy
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--plot-format", "pdf", "--plots", "x"], "--plot-format: 'pdf' is none of png, svg"),
         (["--report", "/no/such/directory/out.html"], "--report: no such directory"),
         (["--one-log", "--format", "json", "--report", "out.html"], "--one-log: draws no pictures"),
     ],
@@ -362,14 +352,14 @@ def test_pictures_that_cannot_be_drawn_are_told_at_once(log, words, said, capsys
     assert [path.name for path in tmp_path.iterdir()] == ["log.swf"]
 
 
-@pytest.mark.parametrize("option", ["--report", "--plots"])
-def test_without_matplotlib_the_command_says_what_to_install(log, option, tmp_path, capsys, monkeypatch):
+@pytest.mark.parametrize("name", ["out", "out/"])
+def test_without_matplotlib_the_command_says_what_to_install(log, name, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    assert main(["schedule", log, option, str(tmp_path / "out")]) == 2
+    assert main(["schedule", log, "--report", f"{tmp_path}/{name}"]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err.count("\n") == 1
-    assert f"{option}: needs matplotlib: pip install 'jobfeatures-exporter[analysis]'" in err
+    assert "--report: needs matplotlib: pip install 'jobfeatures-exporter[analysis]'" in err
 
 
 def test_simulated_policies_stand_in_one_report(log, tmp_path, capsys, monkeypatch):
@@ -413,9 +403,9 @@ def test_one_log_of_several_files_counts_a_job_once(tmp_path, capsys):
     output = capsys.readouterr()
     document = json.loads(output.out)
     assert document["jobs"] == 5  # 1, 2, 3, 4 of a, 3 of b
-    assert document["folded"] == {"run that is told twice": 2}
+    assert document["folded"] == {"run that is told again": 2}
     assert document["skipped"]["unreadable"] == 1
-    assert "folded: run that is told twice (2)" in output.err
+    assert "folded: run that is told again (2)" in output.err
     assert "records that could not be read: 1" in output.err
     assert main([*asked, "--strict"]) == 1
 
@@ -468,3 +458,36 @@ def test_who_waited_for_a_preceding_job_is_told_and_may_count_from_its_end(tmp_p
     assert (files["waited_for_another"], files["violated"], files["sum_eet"]) == (1, 0, found["sum_eet"])
     assert main(["schedule", str(path)]) == 0
     assert "waited for another job's end" in capsys.readouterr().out
+
+
+GONE = (
+    "--recompute", "--min-runtime", "--tau", "--top", "--intervals", "--compare", "--cell", "--plots",
+    "--plot-format", "--no-waits", "--memory-unit", "--memory-per", "--requested-time", "--nodes",
+    "--processors", "--workers", "--fairshare-refresh", "--fairshare-halving", "--fairshare-of",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("flag", GONE)
+def test_a_flag_that_is_gone_is_refused_as_any_unknown_one(log, flag, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["schedule", log, flag, "1"])
+    assert f"there is no flag '{flag}'" in capsys.readouterr().err
+
+
+def test_jobs_without_waits_start_when_submitted_if_that_is_said_of_an_swf_log(log, tmp_path, capsys):
+    path, records = tmp_path / "bare.swf", tmp_path / "bare.jsonl"
+    path.write_text("".join(f"{line}\n" for line in (
+        "; MaxProcs: 6",
+        "1 7 -1  5 2 -1 -1 -1 -1 -1 1 1 7 -1 1 -1 -1 -1",
+        "2 8  3  5 2 -1 -1 -1 -1 -1 1 1 7 -1 1 -1 -1 -1",
+        "3 9 -1 -1 2 -1 -1 -1 -1 -1 1 1 7 -1 1 -1 -1 -1",
+    )))  # fmt: skip
+    status, found, _ = answer(capsys, str(path))
+    assert (status, found["jobs"], found["skipped"]["no_start_time"]) == (0, 1, 1)
+    status, found, _ = answer(capsys, str(path), "--swf", "no-waits")
+    assert (status, found["jobs"], found["skipped"]["never_started"]) == (0, 2, 1)
+    assert (found["wait"]["min"], found["wait"]["max"]) == (0, 3)
+    assert main(["convert", str(path), str(records), "--swf", "no-waits"]) == 0
+    capsys.readouterr()
+    _, same, _ = answer(capsys, str(records), "--total", "6")
+    assert (same["jobs"], same["mean_wait"], same["mean_response"]) == (2, 1.5, found["mean_response"])

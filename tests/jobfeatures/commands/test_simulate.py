@@ -231,7 +231,7 @@ def test_a_log_that_does_not_tell_its_machine_needs_to_be_told(tmp_path, capsys)
     path = tmp_path / "log.swf"
     path.write_text("1 0 -1 5 9 -1 -1 -1 -1 -1 1 1 7 -1 1 -1 -1 -1\n")
     assert main(["simulate", str(path), "--policy", "fifo"]) == 1
-    assert "use --processors" in capsys.readouterr().err
+    assert "use jobfeatures simulate --processors" in capsys.readouterr().err
 
 
 @given(
@@ -265,7 +265,7 @@ def answer(capsys, *words):
 
 
 def test_four_policies_stand_beside_the_log_in_one_command(log, capsys):
-    status, found, said = answer(capsys, log, "--simulate", "all", "--share", "2", "--compare")
+    status, found, said = answer(capsys, log, "--simulate", "all", "--share", "2")
     assert status == 0
     assert [each["log"] for each in found["logs"]] == [log, *NAMES]
     assert [each["jobs"] for each in found["logs"]] == [5, 4, 4, 4, 4]
@@ -277,10 +277,10 @@ def test_four_policies_stand_beside_the_log_in_one_command(log, capsys):
 
 
 def test_the_figures_are_those_of_the_schedules_that_simulate_writes(log, tmp_path, capsys):
-    _, found, _ = answer(capsys, log, "--simulate", "all", "--nodes", "2x2cpu,9MB;1x1cpu", "--share", "2")
+    _, found, _ = answer(capsys, log, "--simulate", "all", "--share", "2")
     for document in found["logs"][1:]:
         path = str(tmp_path / document["log"]) + ".swf"
-        words = ["--policy", document["log"], "--nodes", "2x2cpu,9MB;1x1cpu", "--output", path]
+        words = ["--policy", document["log"], "--output", path]
         assert main(["simulate", log, *words]) == 0
         _, written, _ = answer(capsys, path, "--share", "2")
         for name in ("jobs", "users", "sum_eet", "violated", "veet", "mean_wait", "mean_slowdown"):
@@ -307,8 +307,6 @@ def test_a_log_without_waits_is_simulated_all_the_same(log, tmp_path, capsys):
     ("words", "told"),
     [
         (["--simulate", "lifo"], "--simulate: 'lifo' is none of"),
-        (["--simulate", "all", "--nodes", "1x"], "--nodes: not a kind of node"),
-        (["--nodes", "1x4cpu"], "need --simulate"),
         (
             ["--simulate", "all", "--one-log", "--format", "json"],
             "--simulate: cannot be combined with --one-log",
@@ -329,9 +327,9 @@ def test_every_policy_can_be_named():
     ("memory", "words"),
     [
         (1024, []),
-        (1024 * 1024, ["--memory-unit", "B"]),
-        (4 * 1024, ["--memory-per", "job"]),
-        (4 * 1024 * 1024, ["--memory-unit", "B", "--memory-per", "job"]),
+        (1024 * 1024, ["--swf", "bytes"]),
+        (4 * 1024, ["--swf", "per-job"]),
+        (4 * 1024 * 1024, ["--swf", "bytes,per-job"]),
     ],
 )
 def test_memory_may_be_in_bytes_and_of_the_job(tmp_path, capsys, memory, words):
@@ -360,10 +358,10 @@ def test_requested_cpu_times_are_no_estimates_of_how_long_a_job_runs(tmp_path, c
         return [int(line[1]) + int(line[2]) for line in lines]
 
     assert starts() == [0, 22, 2]  # the third says that it will be over in time
-    assert starts("--requested-time", "cpu") == [0, 10, 20]
+    assert starts("--swf", "cpu-time") == [0, 10, 20]
     path.write_text("; Note: requested times are CPU times\n" + path.read_text())
     assert starts() == [0, 10, 20]
-    assert starts("--requested-time", "wall") == [0, 22, 2]
+    assert starts("--swf", "wall-time") == [0, 22, 2]
 
 
 def test_designated_shares_reach_the_simulation_and_its_header(tmp_path, capsys):

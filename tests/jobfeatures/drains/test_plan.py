@@ -1,6 +1,7 @@
 """When to drain: worked examples by hand, and the claim that no time between the choices is cheaper."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -184,9 +185,22 @@ jobs = st.builds(
 )
 
 
-@given(st.lists(jobs, max_size=6), st.integers(0, 3000), st.integers(0, 3000), st.data())
-def test_no_time_within_the_bounds_is_cheaper_than_the_best_choice(found, earliest, more, data):
-    node = SeenNode("n1", max(48, sum(each.allocated_cpus for each in found)), tuple(found))
+@given(st.integers(0, 50), st.lists(jobs, max_size=20))
+def test_idle_are_the_cpus_that_the_jobs_still_running_leave_second_by_second(total, found):
+    known = [replace(each, end_secs=each.end_secs and each.end_secs // 100) for each in found]
+    ends = [math.inf if each.end_secs is None else each.end_secs for each in known]
+    held = [each.allocated_cpus for each in known]
+    for choice in plan_drain(SeenNode("n1", total, tuple(known)), NOW).choices:
+        idle = sum(
+            max(0, total - sum(cpus for cpus, end in zip(held, ends, strict=True) if end > second))
+            for second in range(int(choice.after_secs))
+        )
+        assert choice.idle_core_secs == idle
+
+
+@given(st.integers(1, 48), st.lists(jobs, max_size=6), st.integers(0, 3000), st.integers(0, 3000), st.data())
+def test_no_time_within_the_bounds_is_cheaper_than_the_best_choice(total, found, earliest, more, data):
+    node = SeenNode("n1", total, tuple(found))
     plan = plan_drain(node, NOW, earliest_secs=earliest, before_secs=earliest + more)
     other = data.draw(st.integers(earliest, earliest + more))
     assert plan.best.core_secs <= compute_choice(node, other).core_secs

@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -153,14 +154,16 @@ def test_a_profile_publishes_every_key_of_its_text_and_no_other(make_job, profil
     limits = Limits(wall_secs=34560, cpu_secs=17280, memory_bytes=2**31, swap_bytes=1)
     job = make_job(allocated_cpus=4, start_secs=1, limits=limits)
     assert machine_features(FULL_MACHINE, profile=profile, now_secs=0).keys() == machine_keys
-    told = job_features(job, FULL_MACHINE, profile=profile, terms=FULL_TERMS, shutdown_secs=2_000_000_000)
+    told = job_features(
+        job, FULL_MACHINE, terms=replace(FULL_TERMS, profile=profile), shutdown_secs=2_000_000_000
+    )
     assert told.keys() == job_keys
 
 
 def test_values_of_2014_are_in_its_units(make_job):
     limits = Limits(wall_secs=34560, cpu_secs=17280, memory_bytes=4_000_999_999, scratch_bytes=29_999_999_999)
     job = make_job(allocated_cpus=4, start_secs=1, limits=limits)
-    assert job_features(job, FULL_MACHINE, profile=Profile.OF_2014, terms=FULL_TERMS) == {
+    assert job_features(job, FULL_MACHINE, terms=replace(FULL_TERMS, profile=Profile.OF_2014)) == {
         "cpufactor_lrms": "2.5",
         "cpu_limit_secs_lrms": "43200",
         "cpu_limit_secs": "17280",
@@ -175,7 +178,7 @@ def test_values_of_2014_are_in_its_units(make_job):
 
 def test_less_than_a_unit_of_2014_is_not_told_as_nothing(make_job):
     job = make_job(limits=Limits(memory_bytes=999_999, scratch_bytes=1))
-    assert job_features(job, Machine(), profile=Profile.OF_2014) == {}
+    assert job_features(job, Machine(), terms=Terms(profile=Profile.OF_2014)) == {}
 
 
 def test_job_slots_that_nobody_states_are_one_for_each_processor():
@@ -194,7 +197,10 @@ def test_hs23_is_told_in_every_profile_once_it_is_stated(make_job):
     machine = Machine(total_cpus=16, hs23="200")
     for profile in Profile:
         assert machine_features(machine, profile=profile, now_secs=0)["hs23"] == "200"
-        assert job_features(make_job(allocated_cpus=4), machine, profile=profile)["hs23_job"] == "50"
+        assert (
+            job_features(make_job(allocated_cpus=4), machine, terms=Terms(profile=profile))["hs23_job"]
+            == "50"
+        )
 
 
 @pytest.mark.parametrize("profile", Profile)
@@ -204,7 +210,10 @@ def test_a_shutdown_time_that_has_come_is_removed_by_the_rule_of_2014_only(make_
     after = machine_features(machine, profile=profile, now_secs=1000.0)
     assert before == {"shutdowntime": "1000"}
     assert after == ({} if profile is Profile.OF_2014 else before)
-    assert job_features(make_job(), machine, profile=profile, shutdown_secs=5)["shutdowntime_job"] == "5"
+    assert (
+        job_features(make_job(), machine, terms=Terms(profile=profile), shutdown_secs=5)["shutdowntime_job"]
+        == "5"
+    )
 
 
 # "The job needs to have finished all of its processing when the shutdown time has arrived": so it does by its
@@ -214,6 +223,17 @@ def test_a_job_is_told_its_deadline_unless_a_shutdown_comes_before(make_job):
     assert job_features(job, Machine())["shutdowntime_job"] == "70"
     assert job_features(job, Machine(), shutdown_secs=80)["shutdowntime_job"] == "70"
     assert job_features(job, Machine(), shutdown_secs=60)["shutdowntime_job"] == "60"
+
+
+@pytest.mark.parametrize(
+    ("of_site", "of_system", "told"),
+    [(300, 15, "15"), (10, 15, "10"), (None, 0, "0"), (300, None, "300"), (None, None, None)],
+)
+def test_a_job_is_promised_the_least_notice_that_the_site_or_its_batch_system_gives(
+    make_job, of_site, of_system, told
+):
+    values = job_features(make_job(grace_secs=of_system), Machine(), terms=Terms(grace_secs=of_site))
+    assert values.get("grace_secs_job") == told
 
 
 def test_a_batch_system_s_scratch_limit_beats_the_site_s(make_job):
@@ -243,14 +263,14 @@ def test_a_normalized_limit_is_rounded_down_at_any_size(limit, factor):
 def test_the_job_s_own_factor_and_scratch_go_before_the_site_s(make_job):
     job = make_job(cpu_factor="3", limits=Limits(cpu_secs=10, scratch_bytes=2 * 10**9))
     terms = Terms(cpu_factor="2", scratch_size_bytes=7 * 10**9)
-    values = job_features(job, Machine(), profile=Profile.BOTH, terms=terms)
+    values = job_features(job, Machine(), terms=replace(terms, profile=Profile.BOTH))
     assert (values["cpufactor_lrms"], values["cpu_limit_secs_lrms"]) == ("3", "30")
     assert values["disk_limit_GB"] == "2"
 
 
 def test_a_job_without_a_scratch_limit_has_the_whole_scratch_space(make_job):
     values = job_features(
-        make_job(), Machine(), profile=Profile.BOTH, terms=Terms(scratch_size_bytes=7 * 10**9)
+        make_job(), Machine(), terms=Terms(profile=Profile.BOTH, scratch_size_bytes=7 * 10**9)
     )
     assert values["disk_limit_GB"] == "7"
 
@@ -258,4 +278,31 @@ def test_a_job_without_a_scratch_limit_has_the_whole_scratch_space(make_job):
 @pytest.mark.parametrize(("limit_bytes", "told"), [(0, "0"), (1, None), (10**9 - 1, None), (10**9, "1")])
 def test_none_of_a_thing_is_told_and_less_than_one_unit_is_not(make_job, limit_bytes, told):
     job = make_job(limits=Limits(scratch_bytes=limit_bytes))
-    assert job_features(job, Machine(), profile=Profile.BOTH).get("disk_limit_GB") == told
+    assert job_features(job, Machine(), terms=Terms(profile=Profile.BOTH)).get("disk_limit_GB") == told
+
+
+@pytest.mark.parametrize(
+    ("drain", "deadline", "wall", "told"),
+    [
+        (None, None, 600, "1600"),
+        (1500, None, 600, "1500"),
+        (1700, 1650, 600, "1600"),
+        (1700, 1550, 600, "1550"),
+        (None, None, UNLIMITED, None),
+        (None, None, None, None),
+    ],
+)
+def test_on_request_the_end_of_the_wall_limit_is_a_shutdown_too(make_job, drain, deadline, wall, told):
+    job = make_job(start_secs=1000, deadline_secs=deadline, limits=Limits(wall_secs=wall))
+    terms = Terms(shutdown_by_limit=True)
+    assert job_features(job, Machine(), terms=terms, shutdown_secs=drain).get("shutdowntime_job") == told
+    announced = min(filter(None, (drain, deadline)), default=None)
+    told = None if announced is None else str(announced)
+    assert job_features(job, Machine(), shutdown_secs=drain).get("shutdowntime_job") == told
+
+
+def test_keys_are_left_out_on_request_and_no_others(make_job):
+    job = make_job(allocated_cpus=4, start_secs=1, limits=Limits(wall_secs=5, memory_bytes=10**9))
+    every = job_features(job, FULL_MACHINE, terms=FULL_TERMS)
+    terms = replace(FULL_TERMS, left_out=frozenset({"max_rss_bytes", "hs06_job"}))
+    assert job_features(job, FULL_MACHINE, terms=terms).keys() == every.keys() - {"max_rss_bytes", "hs06_job"}

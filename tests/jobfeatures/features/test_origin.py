@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,7 +44,7 @@ def test_every_value_of_a_job_has_an_origin(make_job):
     )
     terms = Terms(grace_secs=1, cpu_factor="2", origins={"grace_secs_job": "a", "cpufactor_lrms": "b"})
     machine = Machine(total_cpus=8, hs06="1", hs23="2")
-    values = job_features(job, machine, profile=Profile.BOTH, terms=terms, shutdown_secs=5)
+    values = job_features(job, machine, terms=replace(terms, profile=Profile.BOTH), shutdown_secs=5)
     origins = job_origins(values, job, terms, SYSTEMS["slurm"].key_sources)
     assert origins.keys() == values.keys()
     assert UNKNOWN not in origins.values()
@@ -93,7 +95,20 @@ def test_a_job_s_deadline_is_an_origin_of_its_shutdown(make_job):
     assert job_origins(names, make_job(deadline_secs=5), Terms(), {}) == {
         "shutdowntime_job": "drain, or slurm: the job's deadline"
     }
-    assert job_origins(names, make_job(), Terms(), {}) == {"shutdowntime_job": "drain"}
+    assert job_origins(names, make_job(deadline_secs=5), Terms(), {"shutdowntime_job": "EndTime"}) == {
+        "shutdowntime_job": "drain, or slurm: EndTime"
+    }
+    assert job_origins(names, make_job(), Terms(), {"shutdowntime_job": "EndTime"}) == {
+        "shutdowntime_job": "drain"
+    }
+
+
+@pytest.mark.parametrize(("of_system", "told"), [(15, "slurm: Grace"), (300, "a"), (600, "a"), (None, "a")])
+def test_the_lesser_notice_is_the_origin_of_the_promised_one(make_job, of_system, told):
+    terms = Terms(grace_secs=300, origins={"grace_secs_job": "a"})
+    assert job_origins(
+        ["grace_secs_job"], make_job(grace_secs=of_system), terms, {"grace_secs_job": "Grace"}
+    ) == {"grace_secs_job": told}
 
 
 lines = st.text(st.characters(exclude_characters="\t\n", exclude_categories=("Cs",)), min_size=1)

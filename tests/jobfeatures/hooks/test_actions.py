@@ -11,13 +11,14 @@ import pytest
 
 from jobfeatures.cli import main
 from jobfeatures.config import Config
-from jobfeatures.errors import ParseError
-from jobfeatures.hooks.actions import find_objection, publish_job, serve_request
+from jobfeatures.errors import OtherClusterError, ParseError
+from jobfeatures.hooks.actions import find_objection, publish_job, remove_job, serve_request
 from jobfeatures.hooks.request import Request
 from jobfeatures.jobs.jobrecords import format_record
+from jobfeatures.publish.hookreasons import reason_of
 from jobfeatures.publish.site import Site
 from jobfeatures.publish.tree import FeatureTree
-from jobfeatures.records.model import UNLIMITED, Job, JobState, Limits
+from jobfeatures.records.model import UNLIMITED, Job, JobKey, JobState, Limits
 from tests.running import own_folder
 
 START = 1795246160
@@ -237,6 +238,51 @@ def test_the_end_of_a_job_is_served_too(config, tmp_path):
     serve(config, PROLOG)
     assert serve(config, {"SLURM_JOB_ID": "777"}, action="remove") is None
     assert not [path for path in (tmp_path / "root").rglob("*777*") if "staging" not in path.parts]
+
+
+ONE, OTHER = ({**PROLOG, "SLURM_CLUSTER_NAME": name, "SLURM_JOB_NAME": name} for name in ("one", "other"))
+
+
+@pytest.mark.parametrize("by_daemon", [True, False])
+def test_of_two_clusters_jobs_of_one_number_below_one_root_the_first_keeps_its_features(
+    config, tmp_path, by_daemon
+):
+    """The other is refused and told nothing, and its epilog takes nothing away; then it may begin."""
+    never = replace(config, hook_ask="never")
+
+    def hook(environ, action="publish"):
+        if by_daemon:
+            serve(never, environ, action=action)
+        elif action == "publish":
+            publish_job(never, "slurm", environ, timeout_secs=1)
+        else:
+            remove_job(never, JobKey("slurm", "777"), environ)
+
+    refusal = tmp_path / "root/exports/slurm-777@other"
+    hook(ONE)
+    for _ in range(2):
+        with pytest.raises(OtherClusterError, match=r"777 of other gets no features: another cluster's job"):
+            hook(OTHER)
+        assert (record(tmp_path)["cluster"], record(tmp_path)["name"]) == ("one", "one")
+        assert refusal.exists()
+    hook(ONE)  # requeued
+    hook(OTHER, "remove")
+    assert files(tmp_path)["job_id"] == "777"
+    assert not refusal.exists()
+    hook(ONE, "remove")
+    assert not (tmp_path / "root/jobfeatures/slurm-777").exists()
+    refusal.touch()  # no epilog has run
+    hook(OTHER)
+    assert (record(tmp_path)["cluster"], refusal.exists()) == ("other", False)
+    assert reason_of(OtherClusterError("")) == "cluster"
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "", "x" * 65])
+def test_a_cluster_without_a_name_that_one_can_have_is_none(config, tmp_path, name):
+    told = []
+    serve(config, {**PROLOG, "SLURM_CLUSTER_NAME": name}, note=told.append)
+    assert "cluster" not in record(tmp_path)
+    assert len(told) == bool(name)
 
 
 @pytest.mark.parametrize("environ", [{}, {"SLURM_JOB_ID": ""}, {"SLURM_JOB_ID": "../7"}])

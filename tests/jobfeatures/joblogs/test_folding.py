@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.joblogs import folding as jobfold
-from jobfeatures.joblogs.folding import SAME_ID, SAME_RUN, fold_jobs, is_next_run, is_same_run, may_be_one
+from jobfeatures.joblogs.folding import SAME_ID, TOLD_AGAIN, fold_jobs
 from jobfeatures.joblogs.loggedjob import JobRecord, StepUse
 from jobfeatures.records.model import JobState
 from tests.jobfeatures.jobrecords import any_records
@@ -75,7 +75,7 @@ def test_steps_belong_to_the_run_before_them():
 
 def test_all_runs_can_be_kept():
     second = replace(JOB, submit_secs=35)
-    assert folded(JOB, second, all_runs=True) == ([JOB, second], {})
+    assert folded(JOB, second, all_runs=True) == ([JOB, replace(second, restarts=1)], {})
 
 
 def test_the_same_number_in_two_batch_systems_is_two_jobs():
@@ -109,7 +109,7 @@ def test_runs_at_the_same_time_are_not_of_one_job():
 def test_a_run_that_is_told_twice_is_one_and_its_end_counts():
     running = replace(JOB, end_secs=None, state=JobState.RUNNING)
     for order in ((running, JOB), (JOB, running), (JOB, JOB)):
-        assert folded(*order) == ([JOB], {SAME_RUN: 1})
+        assert folded(*order) == ([JOB], {TOLD_AGAIN: 1})
 
 
 def test_steps_go_to_the_job_on_their_own_cluster():
@@ -127,57 +127,10 @@ def test_all_runs_of_all_jobs_under_one_id_can_be_kept():
     assert folded(JOB, other, all_runs=True) == ([JOB, other], {SAME_ID: 1})
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "are_one"), [("ann", "ann", True), ("ann", None, True), ("ann", "bob", False)]
-)
-def test_runs_of_one_job_have_one_user(one, other, are_one):
-    assert may_be_one(replace(JOB, user=one), replace(JOB, user=other, submit_secs=40)) is are_one
-
-
-@pytest.mark.parametrize(
-    ("changes", "is_same"),
-    [
-        ({}, True),
-        ({"end_secs": None}, True),
-        ({"end_secs": 31}, False),
-        ({"submit_secs": 11}, False),
-        ({"start_secs": 21}, False),
-    ],
-)
-def test_one_run_told_twice_has_one_submission_and_start_and_at_most_one_end(changes, is_same):
-    other = replace(JOB, **changes)
-    assert is_same_run(JOB, other) is is_same_run(other, JOB) is is_same
-
-
-def test_an_end_told_of_a_run_without_a_start_is_no_second_telling():
-    waits = replace(JOB, start_secs=None, end_secs=None)
-    assert not is_same_run(waits, replace(waits, end_secs=30))
-
-
-@pytest.mark.parametrize(
-    ("earlier", "later", "is_next"),
-    [
-        ((10, 20, 30), (10, 30), True),  # one submission: it starts again once it has ended
-        ((10, 20, 30), (10, 29), False),
-        ((10, 20, 30), (None, 29), False),
-        ((10, 20, None), (10, 29), True),
-        ((10, 20, 30), (10, None), True),
-        ((10, None, 30), (10, 29), True),
-        ((10, 20, 30), (30, 31), True),  # submitted again: within a day of its end
-        ((10, 20, 30), (29, 31), False),
-        ((10, 20, 30), (30 + 86400, None), True),
-        ((10, 20, 30), (31 + 86400, None), False),
-        ((10, 20, None), (30, 31), False),
-    ],
-)
-def test_a_run_follows_another_where_the_times_allow_it(earlier, later, is_next):
-    assert is_next_run(earlier, later) is is_next
-
-
 @given(st.lists(any_records(job_id=st.sampled_from(["1", "2"])), max_size=6))
 def test_no_record_is_forgotten_and_none_is_there_twice(records):
     found, lost = folded(*records)
-    assert len(found) + lost["earlier run"] + lost[SAME_RUN] == len(records)
+    assert len(found) + lost["earlier run"] + lost[TOLD_AGAIN] == len(records)
     assert {each.job_id for each in found} == {each.job_id for each in records}
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from jobfeatures.joblogs.loggedjob import TOO_MUCH_CPU_TIME, Notes
 from jobfeatures.logkinds import KINDS, read_log
+from tests.jobfeatures.batch.gridengine.test_qacct import block as qacct_block
 from tests.jobfeatures.joblogs.test_nottaken import SLURM_JOB, SLURM_TIMES, changed, gridengine, sonar
 
 SECS = 360_000  # of CPU time, of a job of a minute or so
@@ -19,7 +20,7 @@ LOGS = {
             "jobs": [
                 {
                     **SLURM_JOB,
-                    "time": {**SLURM_TIMES, "total": {"seconds": SECS}},
+                    "time": {**SLURM_TIMES, "total": {"seconds": SECS, "microseconds": 0}},
                     "tres": {"allocated": ALLOCATED},
                 }
             ]
@@ -27,6 +28,7 @@ LOGS = {
     ),
     "pbs": f"11/21/2026 10:00:00;E;1.s;start=5 end=65 exec_host=n1/0 resources_used.cput={SECS // 3600}:00:00\n",
     "gridengine": gridengine(cpu=str(SECS), slots="1", ru_wallclock="60"),
+    "qacct": qacct_block(cpu=str(SECS), slots="1", ru_wallclock="60"),
     "lsf": changed("lsf", "lsb.acct", "500.250000", f"{SECS}.5"),
     "htcondor": "ClusterId = 5\nProcId = 0\nJobStatus = 4\nJobCurrentStartDate = 1795246410\nCompletionDate = 1795246470\n"
     f"CpusProvisioned = 1\nRemoteUserCpu = {SECS}\nRemoteSysCpu = 0\n*** x\n",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobfeatures.batch.gridengine.accounting import FIELDS
+from jobfeatures.batch.gridengine.colonlines import FIELDS
 from jobfeatures.errors import ParseError
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes
 from jobfeatures.logkinds import read_log

@@ -73,7 +73,8 @@ def test_logs_are_the_same_whether_they_fit_into_memory_or_not(kind, made, twice
 def test_a_conversion_holds_no_more_jobs_than_have_room(monkeypatch):
     """Jobs of 4 KB each: a million of them would be 4 GB."""
     monkeypatch.setattr(spill, "AT_ONCE", 5)
-    monkeypatch.setattr(joblog, "AT_ONCE", 5)
+    for module in (joblog, jobfold):
+        monkeypatch.setattr(module, "AT_ONCE", 5)
 
     def records():
         for number in range(1000, 0, -1):

@@ -69,6 +69,16 @@ def test_another_run_is_proven_by_user_sluid_submission_count_or_start(one, othe
     assert run_of(one, other) is run
 
 
+def test_a_lower_count_of_a_run_that_began_after_the_other_was_last_reported_is_of_a_later_submission():
+    """An id that is used again; the prolog before told no submission time."""
+    record = JobObservation(HOOKS, 1000, job(restarts=1))
+    for start_secs, run in ((1600, Run.EARLIER), (1601, Run.LATER)):  # clocks differ
+        answer = JobObservation("slurm", 2000, job(restarts=0, start_secs=start_secs))
+        assert compare_runs(answer, record) is run
+    waits = JobObservation("slurm", 900, job(restarts=0, start_secs=9000, state=JobState.PENDING))
+    assert compare_runs(waits, record) is Run.EARLIER, "what a controller expects is no start"
+
+
 def test_starts_and_names_of_two_sources_prove_nothing():
     assert run_of({"start_secs": 320}, {"start_secs": 20}, HOOKS) is Run.SAME
     names = {"uid": None, "user": "alice@site"}, {"uid": None, "user": "alice"}
@@ -173,6 +183,23 @@ def test_how_a_job_ended_is_not_invented():
     for event in (Event.ABSENT, Event.EPILOG):
         assert judged(told(100), events=[(200.0, event)]).job.state is JobState.UNKNOWN
     assert judged(told(100), told(150, state=JobState.TIMEOUT)).job.state is JobState.TIMEOUT
+
+
+@pytest.mark.parametrize("state", [JobState.PENDING, JobState.RUNNING, JobState.FAILED])
+@pytest.mark.parametrize("next_run", [{"restarts": 1, "sluid": "s2"}, {"restarts": 1}, {"sluid": "s2"}])
+def test_a_run_that_another_follows_ends_as_what_it_was(state, next_run):
+    """Slurm gives the next run of a requeued job its count and SLUID while it still waits."""
+    ran = told(100, restarts=0, sluid="s1", start_secs=90)
+    found = judged(ran, told(200, state=state, **next_run), events=[(150.0, Event.EPILOG)])
+    if state is JobState.RUNNING:
+        assert (found.presence, found.job.start_secs) == (Presence.HERE, None)
+    else:
+        assert found.presence is Presence.LEFT
+        assert found.job == replace(ran.job, state=JobState.UNKNOWN)
+
+
+def test_what_waits_without_ever_having_been_here_is_said_to_wait():
+    assert judged(told(100, state=JobState.PENDING)).job.state is JobState.PENDING
 
 
 # --- the control group -----------------------------------------------------------

@@ -33,6 +33,7 @@ jobs = st.builds(
     sluid=st.none() | texts,
     nodes=st.lists(texts, max_size=3).map(tuple),
     gpus=st.lists(texts, max_size=3).map(tuple),
+    gpu_devices=st.lists(texts, max_size=3).map(tuple),
     limits=limits,
 )
 

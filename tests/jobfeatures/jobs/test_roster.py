@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from jobfeatures.jobs.evidence import Group, Presence
+from jobfeatures.jobs.evidence import HOLD_SECS, Group, Presence
 from jobfeatures.jobs.roster import Roster
 from jobfeatures.records.model import JobState
 
@@ -37,6 +37,21 @@ def test_a_job_whose_epilog_has_run_has_ended_although_the_last_answer_calls_it_
     assert left.state is JobState.UNKNOWN  # how it ended nobody has told
     assert roster.has_left(job.key, 105)
     assert not roster.has_left(job.key, 115)
+
+
+def test_an_end_that_the_epilog_told_is_not_taken_back_while_other_epilogs_run(make_job, make_table):
+    """A controller calls the job completing until the last of them is through."""
+    job, roster, none = make_job(), Roster(), make_table(source="hooks", taken_at_secs=110)
+    completing = replace(job, state=JobState.COMPLETING, account="physics")
+    roster.judge([make_table(job, source="hooks", taken_at_secs=100)], now_secs=100)
+    for now_secs in (110, 120, 180):
+        found = roster.judge([none, make_table(completing, taken_at_secs=now_secs)], now_secs=now_secs)
+        assert found.presences == {job.key: Presence.LEFT}
+        assert (found.jobs[job.key].state, found.jobs[job.key].account) == (JobState.UNKNOWN, "physics")
+    ended = replace(job, state=JobState.COMPLETED, end_secs=109)
+    assert roster.judge([none, make_table(ended, taken_at_secs=190)], now_secs=190).jobs == {job.key: ended}
+    again = make_table(replace(job, restarts=1), taken_at_secs=200)
+    assert roster.judge([none, again], now_secs=200).presences == {job.key: Presence.HERE}
 
 
 @pytest.mark.parametrize("gone", [True, False])  # or absent from a list of all jobs
@@ -163,6 +178,47 @@ def test_the_end_of_a_job_that_took_anothers_place_is_believed(make_job, make_ta
     assert judge(211, make_table(ended, taken_at_secs=210)) == (Presence.LEFT, 6002)
 
 
+def record_of(job, make_table, at_secs):
+    table = make_table(job, source="hooks", taken_at_secs=at_secs, complete=False)
+    return replace(table, versions={job.key: (int(at_secs),)})
+
+
+@pytest.mark.parametrize("state", [JobState.RUNNING, JobState.COMPLETED, JobState.PENDING, None])
+def test_what_was_decided_before_a_prolog_s_record_was_read_neither_ends_nor_replaces_its_job(
+    make_job, make_table, state
+):
+    """A controller that is wrong is heard after the prolog ran, and before the daemon looks at its record."""
+    job, roster = make_job(uid=6001, user="alice"), Roster()
+    others = make_job(uid=6666, user="eve", state=state or JobState.RUNNING)
+    wrong = make_table(*[others] * (state is not None), taken_at_secs=105)
+    roster.judge([wrong], now_secs=106, published={job.key: 101.0})
+    for now_secs in (107, 108):
+        [found] = roster.judge([record_of(job, make_table, 100), wrong], now_secs=now_secs).findings.values()
+        assert (found.presence, found.job.uid) == (Presence.HERE, 6001)
+
+
+def test_what_was_known_of_a_run_before_its_prolog_s_record_was_read_stays_known(make_job, make_table):
+    job, roster = make_job(start_secs=990, name="x"), Roster()
+    roster.judge([make_table(job, taken_at_secs=105)], now_secs=106)
+    record = record_of(replace(job, start_secs=None, name=None), make_table, 100)
+    for now_secs in (107, 108):
+        assert roster.judge([record], now_secs=now_secs).jobs == {job.key: job}
+
+
+def test_doubts_about_a_run_do_not_shorten_the_hold_of_the_next(make_job, make_table):
+    job, eves, roster = make_job(restarts=0), make_job(uid=6666, user="eve"), Roster()
+
+    def judge(now_secs, run, recorded_secs, asked_secs):
+        tables = [record_of(run, make_table, recorded_secs), make_table(eves, taken_at_secs=asked_secs)]
+        return roster.judge(tables, now_secs=now_secs).presences[job.key]
+
+    assert judge(201, job, 100, 200) is Presence.HERE
+    requeued = replace(job, restarts=1)
+    assert judge(3011, requeued, 3000, 3010) is Presence.HERE
+    assert judge(3010 + HOLD_SECS - 1, requeued, 3000, 6600) is Presence.HERE
+    assert judge(3010 + HOLD_SECS, requeued, 3000, 6600) is Presence.LEFT
+
+
 def test_an_answer_that_a_job_waits_is_late_within_ten_seconds_of_its_prolog(make_job, make_table):
     """A requeue: the controller's answer is from before the job was started again."""
     roster, job = Roster(), make_job(restarts=2)
@@ -171,6 +227,16 @@ def test_an_answer_that_a_job_waits_is_late_within_ten_seconds_of_its_prolog(mak
     assert roster.judge([record, waits], now_secs=1003).presences == {job.key: Presence.HERE}
     waits = replace(waits, taken_at_secs=1011)
     assert roster.judge([record, waits], now_secs=1012).presences == {job.key: Presence.LEFT}
+
+
+def test_an_answer_that_a_job_waits_is_not_late_once_an_answer_has_called_it_running(make_job, make_table):
+    """A node that reboots a few seconds after a prolog: the controller puts the job back, and then fails."""
+    roster, job = Roster(), make_job(restarts=0)
+    record = make_table(job, source="hooks", taken_at_secs=1000)
+    runs = make_table(job, taken_at_secs=1001)
+    assert roster.judge([record, runs], now_secs=1002).presences == {job.key: Presence.HERE}
+    waits = make_table(replace(job, state=JobState.PENDING, start_secs=None), taken_at_secs=1004)
+    assert roster.judge([record, waits], now_secs=1005).presences == {job.key: Presence.LEFT}
 
 
 @pytest.mark.parametrize("keeps", [False, True])  # the last answer, as while the controller tells garbage

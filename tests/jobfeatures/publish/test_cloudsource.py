@@ -97,8 +97,22 @@ def test_the_metadata_is_asked_once_by_this_daemon_and_the_next_and_the_files_ea
     assert metadata.asked == [(f"{URL}/machinefeatures", 2.0)]
 
 
-def test_a_cloud_without_the_key_is_not_asked_again(clock, metadata):
-    metadata.answer = httpget.Response(404, b"<html>not found</html>")
+def test_a_place_that_cannot_be_read_yet_is_kept_for_the_next_daemon(tmp_path, clock, metadata):
+    store = DrainStore(FeatureTree(str(tmp_path / "features")))
+    table = CloudSource(URL, clock, location=store.read_cloud_location).poll_jobs(())
+    assert [each.reason for each in table.rejected] == ["/none: there is no such directory"]
+    store.write_announced(compute_announced(NOT_ANNOUNCED, [table], now_secs=1000))
+    after = CloudSource(URL, clock, location=store.read_cloud_location)
+    with pytest.raises(SourceError, match="no such directory"):
+        after.poll_jobs(())
+    assert len(metadata.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "answer", [httpget.Response(404, b"<html>not found</html>"), httpget.Response(200, b"\n")]
+)
+def test_a_cloud_without_the_key_is_not_asked_again(clock, metadata, answer):
+    metadata.answer = answer
     source = CloudSource(URL, clock, location=lambda: None)
     assert announced(source).features == announced(source).features == {"machinefeatures": ""}
     assert len(metadata.asked) == 1

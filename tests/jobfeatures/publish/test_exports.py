@@ -5,11 +5,12 @@ import subprocess
 import pytest
 
 from jobfeatures.config import Config
-from jobfeatures.publish.exports import Access, write_exports
+from jobfeatures.publish.exports import Access, beside_others, format_urls, write_exports
 from jobfeatures.publish.site import Site
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.records.model import JobKey
 from jobfeatures.settings.resolve import load_config
+from tests.packaging.hooks import NO_PROXY_CASES, NO_PROXY_LINES
 from tests.running import until
 
 KEY = JobKey("slurm", "12")
@@ -77,7 +78,40 @@ def test_with_paths_by_default_the_addresses_lie_beside_them(tree):
         "MACHINEFEATURES": f"{URL}/machinefeatures",
         "JOBFEATURES": f"{URL}/jobfeatures/{token}",
         "JOBSTATUS": f"{URL}/jobstatus/{token}",
+        "no_proxy": "127.0.0.1",
+        "NO_PROXY": "127.0.0.1",
     }
+
+
+def test_only_a_job_that_is_told_addresses_is_told_to_ask_them_without_a_proxy(tree):
+    for form in ("local", "both", "http"):
+        write_exports(tree, KEY, ME, -1, Access(URL, form))
+        assert ("no_proxy" in variables(tree.exports_path(KEY))) == (form != "local")
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("https://Node1.example.org:9820/features", "node1.example.org"),
+        ("http://[::1]:9820", "[::1],::1"),
+        ("http://10.0.0.1", "10.0.0.1"),
+    ],
+)
+def test_the_host_is_named_as_programs_compare_it(url, host):
+    assert f"export no_proxy={host}\n" in format_urls(url, "TOKEN")
+
+
+@pytest.mark.parametrize(("had", "has"), NO_PROXY_CASES)
+def test_what_a_job_asks_without_a_proxy_stays(had, has):
+    told = beside_others(NO_PROXY_LINES.splitlines(), had)
+    values = had | dict(line.removeprefix("export ").split("=", 1) for line in told)
+    assert (values["no_proxy"], values["NO_PROXY"]) == has
+
+
+def test_hosts_that_are_parted_by_blanks_are_words_of_no_shell():
+    (line,) = beside_others(["export no_proxy=127.0.0.1"], {"no_proxy": " a, b  c "})
+    assert line == "export no_proxy=a,b,c,127.0.0.1"
+    assert [*beside_others(["export no_proxy=127.0.0.1"], {"no_proxy": "a;$(id)"})] == []
 
 
 def test_addresses_by_default_are_the_job_s_alone(tree):
@@ -92,7 +126,7 @@ def test_both_forms_have_names_of_their_own(tree):
     found = variables(tree.exports_path(KEY))
     assert found["JOBFEATURES"] == tree.job_path(KEY)
     assert found["JOBFEATURES_URL"] == variables(tree.urls_path(KEY))["JOBFEATURES"]
-    assert len(found) == 6
+    assert len(found) == 8
 
 
 def test_a_change_of_form_changes_the_mode_and_nothing_else_is_written_twice(tree):

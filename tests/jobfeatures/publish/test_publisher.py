@@ -48,6 +48,21 @@ def publisher(tree, clock):
     return Driven(tree, Site(Config(machine_total_cpu=16, machine_hs06="171.04")), clock)
 
 
+def test_jobs_count_as_published_while_a_long_round_goes_on(
+    publisher, clock, make_job, make_table, monkeypatch
+):
+    seen = []
+
+    def note(*arguments, **more):
+        seen.append(publisher.status.published)
+        write_job(*arguments, **more)
+
+    monkeypatch.setattr("jobfeatures.publish.publisher.write_job", note)
+    jobs = [make_job(job_id=str(number)) for number in range(1, 5)]
+    update(publisher, [make_table(*jobs, taken_at_secs=clock.now)])
+    assert (seen, publisher.status.published) == ([0, 1, 2, 3], 4)
+
+
 def test_a_job_gets_its_directories_and_loses_them_when_it_ends(
     publisher, tree, tmp_path, clock, make_job, make_table
 ):
@@ -263,6 +278,31 @@ def test_a_restart_of_the_daemon_takes_no_key_away_while_the_controller_is_silen
     assert {path.name: path.read_text() for path in folder.iterdir()} == before
 
 
+def test_a_daemon_killed_as_it_tells_a_job_something_leaves_the_next_what_it_knew(
+    publisher, tree, clock, make_job, make_table, monkeypatch, tmp_path
+):
+    """Else the next one, of which the controller has not answered yet, would take the key away for a moment."""
+
+    class Killed(BaseException):
+        pass
+
+    def told_last(self, key, values, owner=None, write=FeatureTree.write_job):
+        write(self, key, values, owner)
+        raise Killed
+
+    record = make_table(make_job(start_secs=1), source="hooks", complete=False, taken_at_secs=clock.now)
+    update(publisher, [record])
+    answer = make_table(make_job(limits=Limits(memory_bytes=2**20)), taken_at_secs=clock.now + 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(FeatureTree, "write_job", told_last)
+        with pytest.raises(Killed):
+            update(publisher, [record, answer])
+    [told] = (tmp_path / "features/jobfeatures").iterdir()
+    assert (told / "max_rss_bytes").read_text().strip() == str(2**20)
+    update(Driven(tree, publisher.site, clock), [record])
+    assert (told / "max_rss_bytes").exists()
+
+
 def test_what_a_prolog_writes_is_not_taken_away_by_what_was_known_before(
     publisher, tree, clock, make_job, tmp_path
 ):
@@ -282,6 +322,34 @@ def test_what_a_prolog_writes_is_not_taken_away_by_what_was_known_before(
     assert limit.read_text() == "600\n"
 
 
+@pytest.mark.parametrize(
+    ("first", "later", "told"), [(1000, 974, 1000), (1000, 1003, 1000), (1000, 699, 699), (None, 974, 974)]
+)
+def test_the_start_stays_what_the_job_read_first(
+    publisher, tree, clock, tmp_path, make_job, make_table, first, later, told
+):
+    """A prolog that is told no start tells its own time, and the batch system later an earlier one."""
+    tree.prepare()
+    if first is not None:
+        put_record(tree, make_job(start_secs=first), clock.now)
+    job = make_job(start_secs=later, limits=Limits(wall_secs=60))
+    update(publisher, [read_table(tree, clock), make_table(job, taken_at_secs=clock.now + 5)])
+    folder = tmp_path / "features/jobfeatures/slurm-12"
+    assert (folder / "jobstart_secs").read_text() == f"{told}\n"
+    assert (folder / "wall_limit_secs").read_text() == "60\n"
+
+
+def test_a_start_that_a_prolog_may_have_from_the_run_before_is_put_right(
+    publisher, tree, clock, tmp_path, make_job, make_table
+):
+    """Slurm 22.05 tells a prolog no restart count: of a job requeued seconds ago the daemon knew the earlier start."""
+    tree.prepare()
+    put_record(tree, make_job(start_secs=1000), clock.now)
+    job = make_job(start_secs=1006, restarts=1)
+    update(publisher, [read_table(tree, clock), make_table(job, taken_at_secs=clock.now + 5)])
+    assert (tmp_path / "features/jobfeatures/slurm-12/jobstart_secs").read_text() == "1006\n"
+
+
 def test_a_directory_is_not_made_again_after_an_epilog_that_the_daemon_has_not_seen(
     publisher, tree, clock, make_job, tmp_path
 ):
@@ -290,6 +358,29 @@ def test_a_directory_is_not_made_again_after_an_epilog_that_the_daemon_has_not_s
     tree.remove_job(make_job().key)
     update(publisher, [table])
     assert tree.published() == {}
+
+
+def test_an_answer_between_an_epilog_and_the_next_run_s_prolog_counts(
+    publisher, tree, clock, make_job, make_table, tmp_path
+):
+    """The note on the run before is gone: of its epilog, which the daemon has seen."""
+    roster, before = Roster(), make_job(restarts=0)
+    put_record(tree, before, clock.now)
+    running = make_table(before, taken_at_secs=clock.now)
+    update(publisher, [read_table(tree, clock), running], roster)
+    tree.remove_job(before.key)
+    clock.advance(1)
+    update(publisher, [read_table(tree, clock), running], roster)
+    clock.advance(1)
+    answer = make_table(
+        make_job(restarts=1, limits=Limits(wall_secs=60)), taken_at_secs=clock.now, complete=False
+    )
+    clock.advance(1)
+    put_record(tree, make_job(restarts=1), clock.now)
+    for _ in range(2):
+        update(publisher, [read_table(tree, clock), answer], roster)
+        assert publisher.take_withdrawn() == {}
+        assert (tmp_path / "features/jobfeatures/slurm-12/wall_limit_secs").read_text() == "60\n"
 
 
 def test_a_held_lock_delays_one_job_and_no_other(publisher, tree, clock, make_job, make_table):

@@ -104,14 +104,12 @@ def test_of_2014_a_job_without_a_limit_is_told_the_size_of_the_scratch_file_syst
     terms = Site(config).terms(make_job())
     machine, own = Machine(), {"job_id": "12"}
     for limit in (None, UNLIMITED):
-        told = job_features(
-            make_job(limits=Limits(scratch_bytes=limit)), machine, profile=Profile.BOTH, terms=terms
-        )
+        told = job_features(make_job(limits=Limits(scratch_bytes=limit)), machine, terms=terms)
         assert told == own | {"disk_limit_GB": str(size // 10**9)}
         origins = job_origins(told, make_job(), terms, {})
         assert origins["disk_limit_GB"] == f"size of machine.scratch_dir {tmp_path}"
     limited = make_job(limits=Limits(scratch_bytes=5 * 10**9))
-    told = job_features(limited, machine, profile=Profile.BOTH, terms=terms)
+    told = job_features(limited, machine, terms=terms)
     assert told == own | {"scratch_limit_bytes": "5000000000", "disk_limit_GB": "5"}
     assert job_origins(told, limited, terms, {})["disk_limit_GB"] == "derived: scratch_limit_bytes / 10^9"
     assert Site(replace(config, features_profile="2016")).terms(make_job()).scratch_size_bytes is None
@@ -203,3 +201,23 @@ def test_cores_are_counted_by_their_siblings(tmp_path, siblings, cores):
 
 def test_where_the_system_does_not_tell_no_cores_are_known(tmp_path):
     assert read_cores(str(tmp_path / "absent")) is None
+
+
+def test_a_partition_has_its_own_profile_keys_and_end(load, make_job):
+    text = """
+        features.leave_out = ["hs06_job"]
+        [partition.dirac]
+        profile = "2014"
+        leave_out = ["max_rss_bytes", "grace_secs_job"]
+        shutdown_by_limit = true
+    """
+    site = Site(load(text), cpu_model="x", cores=Cores(1, 1))
+    dirac, other = site.terms(make_job(partition="dirac")), site.terms(make_job(partition="x"))
+    assert (dirac.profile, dirac.shutdown_by_limit) == (Profile.OF_2014, True)
+    assert dirac.left_out == {"max_rss_bytes", "grace_secs_job"}
+    assert (other.profile, other.left_out, other.shutdown_by_limit) == (Profile.OF_2016, {"hs06_job"}, False)
+
+
+def test_a_key_that_no_job_has_cannot_be_left_out(load):
+    with pytest.raises(ConfigurationError, match="max_rss_bytes"):
+        load('features.leave_out = ["max_rss_byte"]')

@@ -330,7 +330,11 @@ def test_what_is_known_of_jobs_is_read_again_whatever_it_holds(tree, root):
     tree.write_record(KEY, "r")
     (root / "known/other").write_text("of nobody")
     assert tree.known() == [long, "b"]
-    assert (tree.notes(KEY), tree.notes(other), tree.notes(JobKey("slurm", "14"))) == ([long, "r"], ["b"], [])
+    assert (tree.notes(KEY), tree.notes(other), tree.notes(JobKey("slurm", "14"))) == (
+        (long, "r"),
+        ("b", ""),
+        ("", ""),
+    )
     (root / "known/slurm-13.json").write_bytes(b"\xff")
     assert tree.known()[1] == tree.notes(other)[0] == "\N{REPLACEMENT CHARACTER}"
     (root / "known/slurm-12.json").chmod(0o644)  # anybody may have read it: it is not as we made it
@@ -344,3 +348,35 @@ def test_published_lists_jobs_and_passes_over_other_names(tree, root):
     (root / "jobfeatures/slurm-13").write_text("a file")
     (root / "jobfeatures/slurm-14").symlink_to(root / "jobfeatures/slurm-12")
     assert tree.published() == {KEY: (root / "jobfeatures/slurm-12").stat().st_mtime}
+
+
+def test_a_starter_s_name_leads_to_the_job_it_runs_now_and_to_nothing_when_that_has_ended(tree, root):
+    job, next_job = JobKey("htcondor", "17.0@schedd"), JobKey("htcondor", "18.0@schedd")
+    for key in (job, next_job):
+        tree.write_job(key, {"job_id": key.job_id})
+        tree.make_status(key, None)
+
+    def led():
+        found = {}
+        for link in (root / "jobfeatures").glob("starter.*"):
+            found[link.name] = (link / "job_id").read_text().strip()
+            assert (root / "jobstatus" / link.name).samefile(root / "jobstatus" / link.readlink())
+        return found
+
+    tree.link_starters(job, {4711, 4712})
+    tree.link_starters(next_job, {4713})
+    assert led() == {
+        "starter.4711": "17.0@schedd",
+        "starter.4712": "17.0@schedd",
+        "starter.4713": "18.0@schedd",
+    }
+    tree.link_starters(job, {4712, 4714})  # another run of it
+    assert led().keys() == {"starter.4712", "starter.4713", "starter.4714"}
+    tree.link_starters(next_job, {4712})  # the number is used again
+    assert led() == {"starter.4712": "18.0@schedd", "starter.4714": "17.0@schedd"}
+    assert set(tree.published()) == {job, next_job}
+    tree.remove_job(job)
+    assert led() == {"starter.4712": "18.0@schedd"}
+    tree.remove_job(next_job)
+    assert not led()
+    assert not list((root / "jobstatus").iterdir())

@@ -36,6 +36,12 @@ def test_filling_takes_unknown_fields_only(make_job):
     assert job.state is JobState.RUNNING
 
 
+@pytest.mark.parametrize(("wall_secs", "end_secs"), [(60, 172), (None, 172), (90, None), (UNLIMITED, None)])
+def test_the_end_by_another_wall_limit_is_not_that_by_this_one(make_job, wall_secs, end_secs):
+    before = make_job(limits=Limits(wall_secs=60), limit_end_secs=172)
+    assert fill_unknown(make_job(limits=Limits(wall_secs=wall_secs)), before).limit_end_secs == end_secs
+
+
 def test_the_end_by_the_wall_limit_is_known_only_with_start_and_limit(make_job):
     assert make_job(start_secs=100, limits=Limits(wall_secs=60)).end_limit_secs == 160
     assert make_job(start_secs=100, limits=Limits(wall_secs=UNLIMITED)).end_limit_secs is None
@@ -67,3 +73,7 @@ def test_a_job_that_completes_ends_now_whatever_it_was_given(make_job):
 def test_a_suspended_job_s_time_stands_still(make_job):
     job = make_job(state=JobState.SUSPENDED, start_secs=100, limits=Limits(wall_secs=60), ran_secs=20)
     assert [job.end_limit_at(now) - now for now in (120, 1000)] == [40, 40]
+
+
+def test_a_deadline_that_is_not_reported_any_more_has_been_withdrawn(make_job):
+    assert fill_unknown(make_job(), make_job(deadline_secs=5, grace_secs=3)) == make_job(grace_secs=3)

@@ -109,3 +109,14 @@ def test_any_page_gives_series_or_a_parse_error(text):
         parse_lines(text, {"a"})
     except ParseError:
         pass
+
+
+def test_samples_of_a_range_come_one_after_another():
+    metric = {"__name__": "a_total", "job_id": "7"}
+    result = [{"metric": metric, "values": [[1, "2"], [3, "0.5"]]}, {"metric": {}, "values": []}]
+    text = json.dumps({"status": "success", "data": {"resultType": "matrix", "result": result}})
+    assert parse_vector(text, kind="matrix").series == tuple(
+        Series("a_total", {"job_id": "7"}, value) for value in (2.0, 0.5)
+    )
+    with pytest.raises(ParseError, match="not a vector"):
+        parse_vector(text)

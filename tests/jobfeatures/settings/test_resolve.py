@@ -5,6 +5,7 @@ import pytest
 from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.settings.flags import add_flags
+from jobfeatures.settings.grouppatterns import GROUP_PATTERNS
 from jobfeatures.settings.resolve import (
     ADDRESS,
     BOOLEAN,
@@ -125,6 +126,9 @@ def test_every_setting_has_a_flag():
         (DECIMAL, 171.04, "171.04"),
         (PATH, "/a/../b/", "/b"),
         (PLAIN_PATH, "/run/x", "/run/x"),
+        (GROUP_PATTERNS, "/a.slice/, /b/*/c", ("/a.slice", "/b/*/c")),
+        (GROUP_PATTERNS, ["/a.slice", " /a.slice/ "], ("/a.slice",)),
+        (GROUP_PATTERNS, "", ()),
         (ADDRESS, "[::1]:9", "[::1]:9"),
         (ADDRESS, ":9819", ":9819"),
         (words("a", "b"), "b, a,b", ("b", "a")),
@@ -149,6 +153,9 @@ def test_values_are_read_from_text_and_from_toml(kind, text, value):
         (ADDRESS, "a b:1"),
         (words("a"), "c"),
         (words("a"), 3),
+        *((GROUP_PATTERNS, text) for text in ("a.slice", "/", "/a//b", "/a/../b", "/**/b", [3], 3)),
+        # What no group can ever match, or each does.
+        *((GROUP_PATTERNS, text) for text in ("/sys/fs/cgroup/x", "/*", "/*/*", "/user.slice/x", "/a\0")),
     ],
 )
 def test_other_values_are_refused(kind, text):

@@ -72,10 +72,23 @@ def test_an_end_in_the_past_counts_as_now_and_is_flagged():
     )
 
 
-def test_jobs_that_share_cpus_leave_none_unallocated():
-    # 16 CPUs are given away of 12: what is idle is what job 1 leaves from 1000 on, and no CPU less.
+def test_cpus_that_jobs_share_are_idle_once_the_jobs_that_still_run_have_fewer():
+    # 16 CPUs are given away of 12: from 1000 on job 2 has 8 of them.
     jobs = [batch_job(cpus=8, end=1000.0), batch_job(cpus=8, end=3000.0)]
-    assert compute_node_draining_waste(jobs, total_cpus=12, now_secs=0) == Waste(8 * 2000, ESTIMATED)
+    assert compute_node_draining_waste(jobs, total_cpus=12, now_secs=0) == Waste(4 * 2000, ESTIMATED)
+
+
+@given(
+    st.integers(0, 40),
+    st.lists(st.tuples(st.integers(0, 30), st.integers(-5, 60)), max_size=30),
+    st.integers(0, 1_000_000),
+)
+def test_what_a_node_wastes_is_the_sum_over_its_idle_cpus_second_by_second(total, jobs, now):
+    given_jobs = [batch_job(cpus=cpus, end=now + end) for cpus, end in jobs]
+    waste = compute_node_draining_waste(given_jobs, total_cpus=total, now_secs=now)
+    last = max((end for _, end in jobs), default=0)
+    idle = [max(0, total - sum(cpus for cpus, end in jobs if end > second)) for second in range(last)]
+    assert waste.core_secs == sum(idle)
 
 
 def test_an_end_that_the_job_and_a_limit_agree_on_is_the_jobs_word():

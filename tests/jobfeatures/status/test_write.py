@@ -28,6 +28,14 @@ def test_a_set_is_written_in_place_and_only_if_it_differs(tmp_path):
     assert read_status(str(tmp_path), owner_uid=ME).values == {"used_CPU": b"2\n"}
 
 
+def test_a_value_that_stays_keeps_its_time(tmp_path):
+    put(tmp_path, used_CPU=1, can_postpone_last_job=True, priority_factor=2)
+    os.utime(tmp_path / "can_postpone_last_job", (0, 0))
+    put(tmp_path, used_CPU=2, can_postpone_last_job=True, priority_factor=3)
+    assert (tmp_path / "can_postpone_last_job").stat().st_mtime == 0
+    assert (tmp_path / "priority_factor").read_text() == "3\n"
+
+
 def test_a_wrong_set_touches_nothing(tmp_path):
     with pytest.raises(StatusViolation):
         put(tmp_path, used_CPU=5)

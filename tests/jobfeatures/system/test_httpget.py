@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import socket
+import ssl
 import threading
 import time
 
@@ -10,7 +11,7 @@ import pytest
 
 from jobfeatures.errors import SourceError
 from jobfeatures.system import httpget
-from jobfeatures.system.httpget import HttpStatusError, fetch_text
+from jobfeatures.system.httpget import HttpStatusError, TlsSpokenError, fetch_text
 
 
 @pytest.fixture
@@ -113,3 +114,28 @@ def test_why_nobody_answers_is_said_in_the_systems_words(url, said):
     assert str(caught.value).startswith(said)
     assert "urlopen" not in str(caught.value)
     assert "Errno" not in str(caught.value)
+
+
+def test_a_port_of_another_protocol_says_what_it_said(serve):
+    with pytest.raises(SourceError, match=r"no HTTP is spoken there: 'SSH-2.0-x\\x1b"):
+        fetch_text(serve(b"SSH-2.0-x\x1b\r\n"))
+
+
+@pytest.mark.parametrize("speaks", [True, False])
+def test_a_server_that_answers_plain_http_with_bad_request_is_tried_for_tls(serve, monkeypatch, speaks):
+    """As servers written in Go, nginx and Apache do."""
+    monkeypatch.setattr(httpget.Server, "speaks_tls", lambda _self: speaks)
+    with pytest.raises(TlsSpokenError if speaks else HttpStatusError):
+        fetch_text(
+            serve(b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n")
+        )
+
+
+@pytest.mark.parametrize(("code", "is_helped"), [(2, True), (10, False), (18, True), (20, True), (62, False)])
+def test_a_certificate_of_an_issuer_that_nobody_knows_needs_its_ca(monkeypatch, code, is_helped):
+    error = ssl.SSLCertVerificationError(1, "x")
+    error.verify_code, error.verify_message = code, "self-signed certificate"
+    monkeypatch.setattr(httpget.Server, "_connection", lambda *_: (_ for _ in ()).throw(error))
+    with pytest.raises(SourceError, match="certificate is refused: self-signed certificate") as caught:
+        fetch_text("https://127.0.0.1:1")
+    assert ("name its CA" in str(caught.value)) == is_helped

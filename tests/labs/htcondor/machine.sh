@@ -8,6 +8,8 @@ hostname wn1
 ip addr add 10.9.9.1/32 dev lo # HTCondor does not look up a STARTD whose host is 127.x
 for each in /var/lib/condor /var/lib/jobfeatures-exporter; do mount -t tmpfs -o mode=755 tmpfs "$each"; done
 chmod 700 /var/lib/jobfeatures-exporter
+cp -a /etc/condor/config.d /run/config.d # tests give the pool other settings
+mount --bind /run/config.d /etc/condor/config.d
 /opt/lab/prepare
 mkdir -p "$L" $groups/condor.service
 read -ra controllers </sys/fs/cgroup/cgroup.controllers

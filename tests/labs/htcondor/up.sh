@@ -40,7 +40,10 @@ chmod 755 "$u"/etc "$u"/opt "$u"/opt/*
 "$here/../suites/install.sh" "$u/opt/jobfeatures-exporter" htcondor 3.13
 printf '127.0.0.1 localhost\n10.9.9.1 wn1.lab wn1\n' >"$u/etc/hosts"
 ln -sfn /proc/self/mounts "$u/etc/mtab"
-echo 'USER_JOB_WRAPPER = /opt/jobfeatures-exporter/htcondor/jobwrapper.sh' >"$u/etc/condor/config.d/90-jobfeatures"
+{
+    echo 'FEATURES_ROOT = /run/jobfeatures'
+    echo 'STARTER_JOB_ENVIRONMENT = "MACHINEFEATURES=$(FEATURES_ROOT)/machinefeatures JOBFEATURES=$(FEATURES_ROOT)/jobfeatures/starter.$(PID) JOBSTATUS=$(FEATURES_ROOT)/jobstatus/starter.$(PID)"'
+} >"$u/etc/condor/config.d/90-jobfeatures"
 cat >"$u/etc/condor/config.d/50-lab" <<END
 CONDOR_HOST = wn1.lab
 NETWORK_INTERFACE = 10.9.9.1

@@ -18,24 +18,19 @@ import subprocess
 import sys
 import time
 import traceback
-import urllib.error
-import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
 
+from playing import GATE, LAB, PRODUCT, failures, fetch, run, until
+
 FOLDER = Path(sys.argv[1])
 CAPTURED = FOLDER / "captured"
-PRODUCT = Path("/opt/jobfeatures-exporter")
-LAB = Path("/tmp/jobfeatures-lab/slurm")
-GATE = Path("/home/gate")  # locked until jobs may end: a job that waits for it uses no CPU
 FEATURES = Path("/run/jobfeatures")
 ROOTS = [Path(f"{FEATURES}-lab{n}") for n in (1, 2, 3)]
 NODES = {f"lab{n}": f"127.0.0.1:981{n}" for n in (1, 2, 3)}
 CONTROLLER = "127.0.0.1:9820"
 SOCKET = Path("/run/jobfeatures-own/socket")
 PORT = 17817  # slurmctld's
-PATIENCE_SECS = float(os.environ.get("KINDS_PATIENCE", "200"))
 PACE = int(os.environ.get("KINDS_PACE", "1"))  # how slow the machine is: intervals and time limits are longer
 UIDS = {"alice": 6001, "bob": 6002}
 
@@ -51,6 +46,9 @@ file=$HOME/{name}.$SLURM_JOB_ID.${{SLURM_RESTART_COUNT:-0}}.${{SLURM_PROCID:-0}}
 """
 READY = "mv $file $file.ready\n"  # whole
 WAIT = f"{READY}flock -s {GATE} true\n"
+# It uses CPU, and starts no process: what many of them leave to the kernel fills a small job's memory, and the
+# kernel then kills slurmstepd, without which the job runs to its limit.
+SPIN = f"until [ -s {GATE} ]; do :; done\n"
 BURN = "end=$((SECONDS+3)); while [ $SECONDS -lt $end ]; do :; done\n"
 IO = "head -c 5000000 /dev/zero >$HOME/zeros; cat $HOME/zeros >/dev/null; rm $HOME/zeros\n"
 HOG = "/usr/bin/python3 -c 'kept = [bytearray(2**20) for _ in range(400)]'\n"
@@ -96,9 +94,10 @@ KINDS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "suspended": (
         "alice",
         ("-n1", limit(9), "--mem=40"),
-        READY + f"while ! flock -sn {GATE} true; do :; done\n",
+        READY + SPIN,
     ),
     "requeued": ("bob", ("-n1", limit(8), "--mem=40", "--requeue"), WAIT),
+    "gpus": ("bob", ("-n1", limit(5), "--mem=40", "--gres=gpu:1"), WAIT),
     "cancelled": ("alice", ("-n1", limit(5), "--mem=40"), WAIT),
     "failed": ("bob", ("-n1", limit(5), "--mem=40"), WAIT + "exit 3\n"),
     "timeout": ("alice", ("-n1", limit(1), "--mem=40"), READY + "exec sleep 600\n"),
@@ -119,38 +118,11 @@ COLUMNS = (
     "JobIDRaw,JobID,User,Account,Partition,State,Submit,Eligible,Start,End,ElapsedRaw,ExitCode,AllocCPUS,ReqCPUS,NNodes,"
     "ReqMem,TimelimitRaw,TotalCPU,MaxRSS,NodeList,UserCPU,SystemCPU,Suspended,JobName"
 )
-seen: dict[str, object] = {"ids": {}, "failures": [], "pace": PACE}
+seen: dict[str, object] = {"ids": {}, "failures": failures, "pace": PACE}
 last: dict[str, list[str]] = {}  # the last lines that pages had of each job
 ids: dict[str, list[str]] = seen["ids"]  # type: ignore[assignment]
 processes: list[subprocess.Popen] = []
 gate: list[TextIO] = []  # the file, while we hold it
-
-
-def run(*words: object, user: str | None = None, stdin: str | None = None, check: bool = True) -> str:
-    """Return what a command prints; as a user in a clean environment."""
-    command = [str(word) for word in words]
-    environ = {"SLURM_CONF": os.environ["SLURM_CONF"], "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
-    if user:
-        command = ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups", *command]
-        environ |= {"HOME": f"/home/{user}", "USER": user}
-    done = subprocess.run(
-        command, env=environ, capture_output=True, text=True, timeout=PATIENCE_SECS, input=stdin, cwd="/"
-    )
-    if check and done.returncode != 0:
-        raise RuntimeError(f"{command}: {done.returncode}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
-    return done.stdout
-
-
-def until(condition: Callable[[], object], what: str, timeout_secs: float = PATIENCE_SECS) -> object:
-    """Return the first true result, or note that there was none: the tests then say what is missing."""
-    deadline = time.monotonic() + timeout_secs
-    while time.monotonic() < deadline:
-        with contextlib.suppress(OSError, ValueError, subprocess.SubprocessError, RuntimeError):
-            if result := condition():
-                return result
-        time.sleep(0.3)
-    seen["failures"].append(f"not within {timeout_secs:g} s: {what}")  # type: ignore[attr-defined]
-    return None
 
 
 def page(address: str | None = None, path: str = "/metrics") -> str:
@@ -160,8 +132,7 @@ def page(address: str | None = None, path: str = "/metrics") -> str:
         for job_id in set(re.findall(r'(?m)^batch_job_info\{.*?job_id="([^"]+)"', text)):
             last[job_id] = [line for line in text.splitlines() if f'job_id="{job_id}"' in line]
         return text
-    with urllib.request.urlopen(f"http://{address}{path}", timeout=60) as answer:
-        return answer.read().decode()
+    return fetch(address, path)
 
 
 def capture(name: str, *words: object, user: str | None = None) -> str:
@@ -247,6 +218,7 @@ def prepare_traps() -> None:
 
 
 def submit() -> None:
+    seen["submitted_secs"] = int(time.time())
     for name, (user, options, script) in KINDS.items():
         where = () if "-w" in options else ("-w", "lab1")
         ids[name] = [
@@ -420,7 +392,7 @@ def observe(moment: str) -> None:
     after = {job_id: kernel(job_id, sluid) for job_id, sluid in wanted.items()}
     seen[moment] = {
         "at": asked, "page": text, "before": before, "after": after, "server": server,
-        "features": {job_id: features_of(job_id) for job_id in wanted},
+        "until": time.time(), "features": {job_id: features_of(job_id) for job_id in wanted},
     }  # fmt: skip
 
 
@@ -457,8 +429,10 @@ def observe_live() -> None:
         f"JOBFEATURES={ROOTS[0]}/jobfeatures/slurm-{plain}",
         f"MACHINEFEATURES={ROOTS[0]}/machinefeatures",
     ]
+    asked = time.time()
     seen["remaining"] = [
         run("env", *environ, PRODUCT / "bin/jobfeatures", "remaining", user="alice", check=False).strip(),
+        asked,
         time.time(),
     ]
     captures()
@@ -492,14 +466,34 @@ def captures() -> None:
                     (CAPTURED / f"rest-v0.0.{version}-{what}.json").write_text(said)
 
 
+def says_frozen(job_id: str) -> bool | None:
+    """Return whether the kernel says that the processes of a job's script are frozen; None: it says nothing."""
+    for group in groups_of(job_id, sluid_of(document()[job_id])):
+        for name, word in (("freezer.state", "FROZEN"), ("user/cgroup.events", "frozen 1")):
+            with contextlib.suppress(FileNotFoundError):
+                return word in (group / "step_batch" / name).read_text()
+    return None
+
+
+def cpu_secs_of(job_id: str) -> float:
+    text = page()
+    found = re.findall(rf'(?m)^batch_job_cpu_seconds_total\{{.*job_id="{job_id}",.*\}} (\S+)$', text)
+    return sum(map(float, found))
+
+
 def suspend_and_requeue() -> None:
     [suspended], [requeued] = ids["suspended"], ids["requeued"]
     run("scontrol", "suspend", suspended)
+    # Its answers say so at once; it freezes the processes seconds later, which a resumption is not to forestall.
+    until(lambda: says_frozen(suspended), "the kernel has frozen the suspended job")
     until(lambda: f'job_id="{suspended}",state="SUSPENDED"' in page(), "the page shows the suspended job so")
     observe("suspended")
     time.sleep(3)
     observe("still_suspended")
     run("scontrol", "resume", suspended)
+    until(lambda: says_frozen(suspended) is False, "the kernel has thawed the resumed job")
+    used = cpu_secs_of(suspended)
+    until(lambda: cpu_secs_of(suspended) > used + 0.2, "the resumed job computes again")
     until(lambda: f'job_id="{suspended}",state="RUNNING"' in page(), "the page shows the resumed job so")
     observe("resumed")
     run("scontrol", "requeue", requeued)
@@ -510,9 +504,24 @@ def suspend_and_requeue() -> None:
     )
 
 
+closely: list[str] = []
+
+
+def look_closely() -> None:
+    """Keep what Slurm and the kernel say of the jobs that are still here."""
+    closely.append(run("squeue", "-a", "-o", "%A %T %M %R"))
+    closely.append(run("ps", "-eo", "pid,ppid,pgid,stat,wchan:20,time,etime,args"))
+    for name in ("freezer.state", "cgroup.events"):
+        closely.extend(
+            f"{path}: {path.read_text()}" for path in Path("/sys/fs/cgroup").rglob(f"*step_*/{name}")
+        )
+    closely.extend(path.read_text(errors="replace")[-10_000:] for path in (LAB / "log").glob("slurmd.*.log"))
+
+
 def end() -> None:
     """Let all jobs end, and look at the page until none is left."""
     run("scancel", *ids["cancelled"])
+    GATE.write_text("open\n")
     fcntl.flock(gate[0], fcntl.LOCK_UN)
 
     def all_gone() -> bool:
@@ -526,6 +535,8 @@ def end() -> None:
         "all jobs have ended",
     )
     seen["ended_states"] = states()
+    if seen["failures"]:
+        look_closely()
     until(all_gone, "the page shows none of them")
     seen["ever"], seen["last"] = sorted(last), last
     left = [
@@ -560,7 +571,7 @@ def accounting() -> None:
         return wanted <= ended
 
     until(whole, "accounting knows the ends")
-    capture("sacct.txt", "sacct", "-a", "-D", "-P", "--delimiter=\x1f", "-o", COLUMNS)
+    seen["sacct"] = capture("sacct.txt", "sacct", "-a", "-D", "-P", "--delimiter=\x1f", "-o", COLUMNS)
     capture("sacct.json", "sacct", "-a", "-D", "--json")
     converted = {}
     for source in ("sacct.txt", "sacct.json"):
@@ -586,6 +597,55 @@ def accounting() -> None:
                 out.read_text() if out.exists() else "",
             ]
     seen["converted"] = converted
+    play_for_logs()
+
+
+# What else a log may tell: jobs that end otherwise, and that live.
+LOGGED = {
+    "resized": (("-N2", "-n2", "--mem=10"), "sleep 600"),
+    "removed": (("-n1", "--begin=now+1hour"), "true"),
+    "waiting": (("-n1", "--hold"), "true"),
+    "running": (("-n1", "--mem=10"), "sleep 600"),
+}
+LOG_COLUMNS = (
+    "JobIDRaw,JobID,User,Group,Account,Partition,JobName,State,Submit,Eligible,Start,End,ElapsedRaw,Elapsed,ExitCode,"
+    "AllocCPUS,ReqCPUS,NNodes,ReqNodes,ReqMem,TimelimitRaw,TotalCPU,AllocTRES,ReqTRES,MaxRSS,NodeList,Suspended"
+)
+
+
+def play_for_logs() -> None:
+    """Play some more jobs, and keep what accounting says of all, as text and as JSON."""
+    more = {
+        name: run("sbatch", "--parsable", "-D", "/home/alice", "-o", "/dev/null", *options,
+                  user="alice", stdin=f"#!/bin/bash\n{script}\n").strip()
+        for name, (options, script) in LOGGED.items()
+    }  # fmt: skip
+    until(
+        lambda: [states().get(more[name]) for name in ("resized", "running")] == ["RUNNING"] * 2, "they run"
+    )
+    time.sleep(2)  # each part takes seconds that can be told apart
+    run("scontrol", "update", f"JobId={more['resized']}", "NumNodes=1")
+    run("scancel", more["removed"])
+    time.sleep(2)
+    run("scancel", more["resized"])
+    wanted = {"resized": "CANCELLED", "removed": "CANCELLED", "waiting": "PENDING", "running": "RUNNING"}
+
+    def said() -> dict[str, str]:
+        asked = ("-j", ",".join(more.values()))  # else those that have not started are left out
+        lines = run("sacct", "-a", "-X", "-n", "-P", *asked, "-o", "JobIDRaw,State").splitlines()
+        return {job_id: state.split()[0] for job_id, state in (line.split("|") for line in lines)}
+
+    until(lambda: {name: said().get(more[name]) for name in wanted} == wanted, "accounting knows these jobs")
+    # Text escapes nothing: the job whose name has a newline is left out.
+    chosen = [each for name, every in ids.items() if name != "named_like_a_record" for each in every]
+    asked = ("sacct", "-a", "-D", "-j", ",".join([*chosen, *more.values()]))
+    seen["logged"] = {
+        "ids": more,
+        "jobs": chosen,
+        "sacct": capture("log.txt", "env", "TZ=UTC", *asked, "-P", "--delimiter=\x1f", "-o", LOG_COLUMNS),
+        "slurmjson": capture("log.json", *asked, "--json"),
+    }
+    run("scancel", more["waiting"], more["running"])
 
 
 def main() -> None:
@@ -597,7 +657,7 @@ def main() -> None:
             step()
             took[step.__name__] = round(time.monotonic() - began, 1)
     except Exception:  # noqa: BLE001  # whatever it is, the test shows it beside what was seen
-        seen["failures"].append(traceback.format_exc())
+        failures.append(traceback.format_exc())
     finally:
         seen["told"], seen["took"] = told(), took
         for process in processes:
@@ -606,8 +666,9 @@ def main() -> None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(20)
         (FOLDER / "seen.json").write_text(json.dumps(seen))
-    print(json.dumps({"took": took, "failures": seen["failures"]}, indent=1))
-    if seen["failures"]:  # why the server started a job again, or did not start it
+    print(json.dumps({"took": took, "failures": failures}, indent=1))
+    if failures:  # why the server started a job again, or did not start it
+        print(*closely, sep="\n")
         print((LAB / "log/slurmctld.log").read_text(errors="replace")[-20_000:])
 
 

@@ -69,8 +69,9 @@ make_layer
 if [ "$1" = machine ]; then
     echo JOBFEATURES_HOOK_TIMEOUT=200 >"$L/upper/etc/default/jobfeatures" # far slower
     # in a namespace of its own: nothing stays mounted here, whoever kills this
-    # shellcheck disable=SC2046
-    exec unshare --mount --propagation private bash -c "$(mounted)"' && exec "$@"' bash \
+    # compiled before: there the product cannot be written to, and each start would compile all of it
+    # shellcheck disable=SC2016,SC2046
+    exec unshare --mount --propagation private bash -c "$(mounted)"' && { chroot "$0" python3 -m compileall -q /opt/jobfeatures-exporter/lib >/dev/null || true; } && exec "$@"' "$L/root" \
         "$here/../uml/run.sh" -m 3G -r "$L/root" "$L/share" env $(settings) "${@:4}"
 fi
 

@@ -14,6 +14,7 @@ SLURM_LAB_PREFIX=${SLURM_LAB_PREFIX:-lab}          # they are called lab1, lab2,
 SLURM_LAB_CPUS=${SLURM_LAB_CPUS:-2}                # CPUs each node claims
 SLURM_LAB_MEM=${SLURM_LAB_MEM:-2000}               # MB each node claims
 SLURM_LAB_GPUS=${SLURM_LAB_GPUS:-0}                # graphics cards each node claims; their files are /dev/null's
+SLURM_LAB_TRES=${SLURM_LAB_TRES:-}                 # AccountingStorageTRES, with accounting
 SLURM_LAB_TMP=${SLURM_LAB_TMP:-1000}               # MB of scratch each node claims
 SLURM_LAB_CGROUP=${SLURM_LAB_CGROUP:-auto}         # auto | v1 | v2 | none
 SLURM_LAB_DB=${SLURM_LAB_DB:-1}                    # 1: accounting (sacct works); 0: none
@@ -164,7 +165,8 @@ if [ "$SLURM_LAB_DB" = 1 ]; then
 AccountingStorageHost=127.0.0.1
 AccountingStoragePort=$((P + 19))
 AccountingStoragePass=$SOCK
-AccountingStorageEnforce=associations,limits"
+AccountingStorageEnforce=associations,limits${SLURM_LAB_TRES:+
+AccountingStorageTRES=$SLURM_LAB_TRES}"
 else
   storage="AccountingStorageType=accounting_storage/none"
 fi
@@ -226,6 +228,8 @@ CONF
     printf 'CoresPerSocket=%s ThreadsPerCore=1 RealMemory=%s TmpDisk=%s %s State=UNKNOWN\n' \
       "$SLURM_LAB_CPUS" "$SLURM_LAB_MEM" "$SLURM_LAB_TMP" "$gres"
   done
+  echo "PreemptType=preempt/partition_prio" # by partitions that tests make: these two are equal
+  echo "PreemptMode=REQUEUE"
   echo "PartitionName=batch Nodes=ALL Default=YES MaxTime=01:00:00 DefaultTime=00:10:00 State=UP"
   echo "PartitionName=long Nodes=ALL MaxTime=INFINITE State=UP"
   printf '%s\n' "$SLURM_LAB_EXTRA"

@@ -12,7 +12,7 @@ from jobfeatures.errors import ConfigurationError
 from jobfeatures_exporter.config import BPF, PROCFS, DaemonConfig
 from jobfeatures_exporter.sampling.bpf.reader import KernelSums, describe, digest_of
 from jobfeatures_exporter.sampling.bpf.rights import CAP_NET_ADMIN, CAP_PERFMON, give_up_rights
-from jobfeatures_exporter.snapshot import ProcessReader
+from jobfeatures_exporter.snapshot import ASKED_FOR, ProcessReader
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ PROCFS_ALONE = Choice()
 def begin_choice(config: DaemonConfig, kept: Mapping[str, int]) -> Callable[[], Choice]:
     """Return `choose_reader`; meanwhile load the kernel programs in a thread, which saves 0.05 s at start."""
     found: list[Choice] = []
-    thread = threading.Thread(target=lambda: found.append(_choose(config, kept)), name="loading")
+    thread = threading.Thread(target=lambda: found.append(try_reader(config, kept)), name="loading")
     thread.start()
 
     def choose() -> Choice:
@@ -64,13 +64,13 @@ def choose_reader(
     continues. `found` has the result of `begin_choice`. Raises ConfigurationError where `BPF` is requested
     but not available.
     """
-    choice = next(iter(found), None) or _choose(config, kept)
+    choice = next(iter(found), None) or try_reader(config, kept)
     if config.jobs_network:
         kernel = choice.kernel
         choice = replace(choice, no_network=str(choice) if kernel is None else kernel.no_network)
         if choice.no_network:
             log.warning("bytes and packets of jobs are not counted: %s", choice.no_network)
-    also = (CAP_NET_ADMIN,) if config.jobs_network and not config.sample_taskstats else ()
+    also = (CAP_NET_ADMIN,) if config.jobs_network else ()
     try:
         try_out = choice.kernel.try_out if choice.kernel is not None else lambda: None
         give_up_rights(try_out, also, (CAP_PERFMON,) if config.work_events else ())
@@ -81,10 +81,11 @@ def choose_reader(
     return choice
 
 
-def _choose(config: DaemonConfig, kept: Mapping[str, int]) -> Choice:
+def try_reader(config: DaemonConfig, kept: Mapping[str, int] = MappingProxyType({})) -> Choice:
+    """Return the reader with its programs loaded, if they can be."""
     procfs = config.path_procfs
     if config.sampling_processes == PROCFS:
-        return Choice(reason="asked for")
+        return Choice(reason=ASKED_FOR)
     try:
         if procfs != "/proc":
             raise OSError(f"{procfs} is not this machine's own /proc")  # noqa: TRY301  # like other failures

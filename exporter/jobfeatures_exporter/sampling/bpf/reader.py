@@ -58,10 +58,10 @@ class KernelSums:
         self._top = tops[self._controller]
         self._freezer = f"{cgroup}/freezer"
         self._hierarchies = 1 + (self._controller != UNIFIED and os.path.isdir(self._freezer))
-        self._ids: dict[str, tuple[int, ...]] = {}  # by cpu_source
+        self._ids: dict[str, tuple[int, ...]] = {}  # by source
         self._misses: dict[str, int] = {}
         self._turns = cycle(_HOOKS)
-        self._sought: dict[str, int] = {}  # attempts by cpu_source, while not all its groups are found
+        self._sought: dict[str, int] = {}  # attempts by source, while not all its groups are found
         self._bpf = Bpf()
         self.descriptors: dict[str, int] = {}  # by name: what a successor process needs to continue
         self.goes_on = False
@@ -133,7 +133,7 @@ class KernelSums:
         """Have the kernel charge all tasks, and read the sums of these control groups. Raises OSError."""
         known, self._ids = self._ids, {}
         for each in directories:
-            source = each.cpu_source
+            source = each.source(self._controller)
             ids = known.get(source, ())
             if len(ids) < self._hierarchies and self._is_to_seek(source):
                 ids = self._find_ids(each)
@@ -160,7 +160,7 @@ class KernelSums:
 
     def sums_of(self, directory: JobDirectory) -> Sums:
         """Return the sums of a control group and all below it, as of the latest sample."""
-        return self._sums.sums_of(self._ids.get(directory.cpu_source, ()))
+        return self._sums.sums_of(self._ids.get(directory.source(self._controller), ()))
 
     def checks(self) -> KernelChecks:
         """Return the kernel programs' counts of their own errors. Raises OSError."""
@@ -173,8 +173,7 @@ class KernelSums:
 
     def paths_of(self, directory: JobDirectory) -> list[str]:
         """Return the directories of the control groups that list the processes of a job."""
-        path = directory.groups[self._controller]
-        return [path] if self._hierarchies == 1 else [path, f"{self._freezer}{path.removeprefix(self._top)}"]
+        return find_lists(directory, "" if self._hierarchies == 1 else self._freezer)
 
     def _is_to_seek(self, source: str) -> bool:
         """Return whether to look for the freezer group now, which is created after the others or never."""
@@ -192,6 +191,13 @@ class KernelSums:
             return inode, os.stat(f"{self._freezer}{path}").st_ino | OF_FREEZER
         except OSError:
             return (inode,)
+
+
+def find_lists(directory: JobDirectory, freezer: str) -> list[str]:
+    """Return the directories that list a job's processes: any of its own, and the freezer's, if there."""
+    any_of_them = next(iter(directory.groups.values()))
+    beside = f"{freezer}{directory.path}"
+    return [any_of_them, beside] if freezer and any_of_them != beside else [any_of_them]
 
 
 def digest_of(path: str = OBJECT) -> str:

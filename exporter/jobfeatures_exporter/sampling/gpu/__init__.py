@@ -13,9 +13,10 @@ from jobfeatures.errors import JobfeaturesError
 from jobfeatures_exporter.snapshot import GpuCount, GpuSample
 
 NO_GPUS = "none"
-# Files that exist where a driver is loaded, by which `gpu.drivers = auto` detects it.
+# Files that exist where a driver is loaded, by which `gpu.drivers = auto` detects it. NVIDIA's library makes
+# /dev/nvidiactl itself where there is no driver.
 DRIVERS = {
-    "nvidia": ("{procfs}/driver/nvidia/version", "{devfs}/nvidiactl"),
+    "nvidia": ("{procfs}/driver/nvidia/version", "{sysfs}/module/nvidia"),
     "amd": ("{devfs}/kfd", "{sysfs}/module/amdgpu"),
     "intel": ("{sysfs}/module/i915", "{sysfs}/module/xe"),
 }
@@ -53,7 +54,7 @@ class Driver(Protocol):
         """Yield the state of each card and each instance as soon as it is known.
 
         `energy_joules` is the driver's own counter or None, `busy_secs` is None: the caller integrates.
-        Values that cannot be read are None. Raises DriverError.
+        Values that cannot be read are None; `bounds` refuses those that cannot be. Raises DriverError.
         """
 
     def close(self) -> None:

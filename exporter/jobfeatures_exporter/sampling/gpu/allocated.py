@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Mapping, Sequence
 
@@ -15,7 +16,9 @@ from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.snapshot import GpuCard
 
 MAX_BYTES = 256  # of a file in /run/gpustat
+_INSTANCE = re.compile(r"([0-9]{1,6}):([0-9]{1,6})/[0-9]{1,6}\Z", re.ASCII)
 UUID_FORMS = ("GPU-", "MIG-", "PCI-")
+FIRST_RENDER_MINOR = 128  # of /dev/dri/renderDN
 
 
 def parse_gpustat(text: str) -> str | None:
@@ -47,28 +50,70 @@ def _read_one(path: str, owner: int) -> str | None:
         return parse_gpustat(os.read(descriptor, MAX_BYTES).decode("ascii", "replace"))
 
 
-def resolve_card(name: str, cards: Sequence[GpuCard], *, by_minor: bool = True) -> str | None:
+def resolve_card(
+    name: str, cards: Sequence[GpuCard], *, by_minor: bool = True, by_device: bool = False
+) -> str | None:
     """Return the UUID of the card that a name means, None if the name is ambiguous or unknown.
 
     A name is a UUID, a prefix of one that is unique on the node, or a number. For NVIDIA's cards a batch
     system's number is that of the device file (``/dev/nvidia3``, as in gres.conf), with ``by_minor=False``
-    NVML's index; for others it is the position in the order of bus addresses. On a node with MIG instances
-    a number may count instances, so it is not resolved.
+    NVML's index. For others it is the position in the order of bus addresses; with `by_device` and from 128
+    on it is that of ``/dev/dri/card1`` or ``/dev/dri/renderD128``. Beside MIG instances only a number that
+    means the same whole card with and without them counts; a position beside partitions means no card.
+    ``1:3/0`` is the instance 3 on card 1, if that is not divided into several compute instances.
     """
     if name.startswith(UUID_FORMS):
         found = [card.uuid for card in cards if card.uuid.startswith(name)]
         return name if name in found else (found[0] if len(found) == 1 else None)
+    if (match := _INSTANCE.match(name)) is not None:
+        parents = {card.uuid for card in cards if card.parent_uuid is None and card.minor == int(match[1])}
+        parts = [
+            card.uuid for card in cards if card.instance_id == int(match[2]) and card.parent_uuid in parents
+        ]
+        return parts[0] if len(parts) == 1 else None
     if not (name.isascii() and name.isdigit() and len(name) <= 6):
         return None
-    if any(card.parent_uuid is not None for card in cards):
-        return None
-    makers = [card for card in cards if card.manufacturer == "NVIDIA"]
-    number = int(name)
-    if makers and by_minor and all(card.minor is not None for card in makers):
-        found = [card.uuid for card in makers if card.minor == number]
+    number, nvidia = int(name), [card for card in cards if card.manufacturer == "NVIDIA"]
+    if nvidia:
+        found = _of_nvidia(number, nvidia, by_minor=by_minor)
+    elif by_device or number >= FIRST_RENDER_MINOR:
+        found = _of_device(number, cards)
     else:
-        found = [card.uuid for card in makers or cards if card.index == number]
+        is_divided = any(card.partitions > 1 for card in cards)
+        found = [] if is_divided else [card.uuid for card in cards if card.index == number]
     return found[0] if len(found) == 1 else None
+
+
+def _of_nvidia(number: int, cards: Sequence[GpuCard], *, by_minor: bool) -> list[str]:
+    parts = _undivided(cards)
+    cards = [card for card in cards if card.parent_uuid is None]
+    has_minors = all(card.minor is not None for card in cards)
+    meant = {card.uuid for card in cards if number == (card.minor if by_minor and has_minors else card.index)}
+    if by_minor:  # the batch system's list may have the instances in the place of their card
+        index = {card.uuid: card.index or 0 for card in cards}
+        listed = sorted(parts, key=lambda card: index.get(card.parent_uuid or card.uuid, 0))
+        divided = any(card.parent_uuid is not None for card in parts)
+        meant.update(card.uuid for card in listed[number : number + 1] if divided)
+    whole = {card.uuid for card in parts if card.parent_uuid is None}
+    return list(meant) if meant <= whole else []
+
+
+def _of_device(number: int, cards: Sequence[GpuCard]) -> list[str]:
+    if number < FIRST_RENDER_MINOR:
+        return [card.uuid for card in cards if card.minor == number]
+    if any(card.render_minors for card in cards):
+        return [card.uuid for card in cards if number in card.render_minors]
+    if any(card.partitions > 1 for card in cards):
+        return []
+    # In the order of the cards' own minors; boards' displays have no render nodes.
+    ordered = sorted((card for card in cards if card.minor is not None), key=lambda card: card.minor or 0)
+    return [card.uuid for card in ordered[number - FIRST_RENDER_MINOR :][:1]]
+
+
+def _undivided(cards: Sequence[GpuCard]) -> list[GpuCard]:
+    """Return the cards that are not divided into MIG instances, and the instances."""
+    divided = {card.parent_uuid for card in cards}
+    return [card for card in cards if card.uuid not in divided]
 
 
 def compute_allocations(
@@ -76,22 +121,25 @@ def compute_allocations(
 ) -> dict[JobKey, frozenset[str]]:
     """Return the UUIDs of each job's cards.
 
-    A job of which only the number of GPUs is known has all cards if that is
-    the number of cards on the node. `gpustat` maps names of cards to
-    job ids, see `parse_gpustat`; unknown jobs in it are ignored.
+    A job whose GPUs cannot be told apart has all cards if it has as many as there are on the node, MIG
+    instances and partitions counted. `gpustat` maps names of cards to job ids, see `parse_gpustat`; unknown
+    jobs in it are ignored.
     """
     found: dict[JobKey, set[str]] = {}
-    whole = [card.uuid for card in cards if card.parent_uuid is None]
+    every = _undivided(cards)
+    most = sum(card.partitions for card in every)
     for key, job in jobs.items():
-        uuids = {uuid for name in job.gpus if (uuid := resolve_card(name, cards)) is not None}
-        if not job.gpus and whole and job.allocated_gpus == len(whole):
-            uuids = set(whole)
+        named = [resolve_card(name, cards, by_device=True) for name in job.gpu_devices]
+        named = named or [resolve_card(name, cards) for name in job.gpus]
+        uuids = {uuid for uuid in named if uuid is not None}
+        if not uuids and every and job.allocated_gpus == most:
+            uuids = {card.uuid for card in every}
         if uuids:
             found[key] = uuids
     systems = [each.name for each in SYSTEMS.values() if each.has_gpustat]
     for name, job_id in gpustat.items():
-        named = resolve_card(name, cards, by_minor=False)
+        uuid = resolve_card(name, cards, by_minor=False)
         for key in (JobKey(system, job_id) for system in systems):
-            if key in jobs and named is not None:
-                found.setdefault(key, set()).add(named)
+            if key in jobs and uuid is not None:
+                found.setdefault(key, set()).add(uuid)
     return {key: frozenset(uuids) for key, uuids in found.items()}

@@ -5,21 +5,29 @@ See "AMDGPU driver" in the kernel's GPU documentation (GPU sysfs, hwmon).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from jobfeatures.records.combining import max_known
 from jobfeatures.system.clock import Clock
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.gpu import Paths
 from jobfeatures_exporter.sampling.gpu.clients import DrmClients
-from jobfeatures_exporter.sampling.gpu.drm import DrmCard, drm_cards, parse_current_clock, parse_highest_clock
-from jobfeatures_exporter.sampling.gpu.kfd import Kfd, KfdNode
+from jobfeatures_exporter.sampling.gpu.drm import (
+    DrmCard,
+    drm_cards,
+    find_silent,
+    parse_current_clock,
+    parse_highest_clock,
+    place_of,
+)
+from jobfeatures_exporter.sampling.gpu.kfd import Kfd, KfdNode, nodes_of
 from jobfeatures_exporter.sampling.gpu.rocm import RocmSmi, open_rocm
 from jobfeatures_exporter.sampling.host.sysfs import Sysfs
 from jobfeatures_exporter.snapshot import GpuCard, GpuProcess, GpuSample
 
 MANUFACTURER = "AMD"
 VENDOR = "1002"
+MODULE = "amdgpu"
 MICRO = 1e-6
 
 
@@ -34,11 +42,14 @@ class AmdDriver:
     def __init__(self, paths: Paths, clock: Clock, unreadable: Unreadable, rocm: RocmSmi | None) -> None:
         self._paths = paths
         self._clock = clock
+        self._unreadable = unreadable
         self._sysfs = Sysfs(unreadable)
         self._kfd = Kfd(paths.sysfs, self._sysfs)
         self._clients = DrmClients(paths.procfs, unreadable)
         self._rocm = rocm
         self._cards: dict[str, GpuCard] = {}
+        self._described: dict[str, tuple[int, DrmCard, list[KfdNode]]] = {}  # of what
+        self._places: set[str] = set()  # of cards that are or were there
 
     def close(self) -> None:
         """Shut down ROCm SMI."""
@@ -48,23 +59,31 @@ class AmdDriver:
     def read(self) -> Iterator[GpuSample]:
         """Yield each card."""
         cards = [card for card in drm_cards(self._paths.sysfs, self._sysfs) if card.vendor == VENDOR]
-        nodes = {node.address: node for node in self._kfd.nodes()}
-        computing = self._kfd.processes(nodes.values())
+        present = {drm.address for drm in cards}
+        nodes = nodes_of(present, self._kfd.nodes())
+        computing = self._kfd.processes(nodes)
         clients = self._clients.read(self._clock.monotonic_secs())
-        for index, drm in enumerate(sorted(cards, key=lambda each: each.address)):
-            node = nodes.get(drm.address)
+        silent = find_silent(self._paths.sysfs, self._sysfs, MODULE, present)
+        self._places.update(present, silent)
+        for drm in sorted(cards, key=lambda each: each.address):
+            parts, index = nodes.get(drm.address, []), place_of(drm.address, self._places)
             card = self._cards.get(drm.address)
-            if card is None:
-                card = self._cards[drm.address] = self._describe(index, drm, node)
+            if card is None or self._described.get(drm.address) != (index, drm, parts):
+                card = self._cards[drm.address] = self._describe(index, drm, parts)
+                self._described[drm.address] = index, drm, parts
             processes = _merged([*clients.get(drm.address, []), *computing.get(drm.address, [])])
             yield self._sample(drm, card, processes)
+        for address in silent:
+            lost = GpuCard(uuid=f"PCI-{address}", address=address, manufacturer=MANUFACTURER)
+            lost = self._cards.get(address, lost)
+            yield GpuSample(card=lost, taken_at_secs=self._clock.now_secs(), failing=1)
 
     def _figure(self, function: str, address: str, path: str) -> float | None:
         """Return a value of a card from ROCm SMI, else from the kernel's file."""
         found = None if self._rocm is None else self._rocm.number(function, address)
         return self._sysfs.number(path) if found is None else found
 
-    def _describe(self, index: int, drm: DrmCard, node: KfdNode | None) -> GpuCard:
+    def _describe(self, index: int, drm: DrmCard, parts: Sequence[KfdNode]) -> GpuCard:
         read, device = self._sysfs, f"{drm.path}/device"
         sensors = read.hwmon(device)
         name = self._rocm.text("smi_get_device_name", drm.address) if self._rocm is not None else ""
@@ -74,10 +93,14 @@ class AmdDriver:
             uuid=f"GPU-{unique}" if unique.strip("0") else f"PCI-{drm.address}",
             index=index,
             minor=drm.minor,
+            render_minors=tuple(
+                sorted({*drm.render_minors, *(part.render_minor for part in parts if part.render_minor)})
+            ),
+            partitions=max(1, len(parts)),
             address=drm.address,
             manufacturer=MANUFACTURER,
             model=name or read.text(f"{device}/product_name") or f"{drm.vendor}:{drm.device}",
-            architecture=node.architecture if node is not None else "",
+            architecture=parts[0].architecture if parts else "",
             driver=read.text(f"{self._paths.sysfs}/module/amdgpu/version") or "",
             firmware=read.text(f"{device}/vbios_version") or "",
             memory_bytes=None if memory is None else int(memory),
@@ -104,7 +127,7 @@ class AmdDriver:
             fan_percent=self._fan(sensors),
             compute_mode=read.text(f"{device}/current_compute_partition") or "",
             memory_used_bytes=None if used is None else int(used),
-            ce_util_percent=None if busy is None else min(100.0, float(busy)),
+            ce_util_percent=None if busy is None else float(busy),
             temperature_celsius=None if temperature is None else temperature / 1000,
             power_watts=watts,
             power_limit_watts=read.scaled(f"{sensors}/power1_cap", MICRO),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from jobfeatures_exporter.sampling.host.sysfs import Sysfs
 
 _CARD = re.compile(r"card([0-9]{1,6})\Z")
+_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\Z")
+_RENDER = re.compile(r"renderD([0-9]{1,6})\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,7 @@ class DrmCard:
     vendor: str  # four hexadecimal digits
     device: str
     address: str
+    render_minors: tuple[int, ...] = ()  # of /dev/dri/renderDN
 
 
 def drm_cards(sysfs: str, reader: Sysfs) -> Iterator[DrmCard]:
@@ -31,7 +34,19 @@ def drm_cards(sysfs: str, reader: Sysfs) -> Iterator[DrmCard]:
         path = f"{top}/card{minor}"
         card = parse_uevent(reader.text(f"{path}/device/uevent") or "", minor=minor, path=path)
         if card is not None:
-            yield card
+            renders = (_RENDER.match(name) for name in reader.names(f"{path}/device/drm"))
+            yield replace(card, render_minors=tuple(sorted(int(match[1]) for match in renders if match)))
+
+
+def find_silent(sysfs: str, reader: Sysfs, driver: str, known: Collection[str]) -> list[str]:
+    """Return the addresses of devices that have this driver and no card: it could not start them."""
+    names = reader.names(f"{sysfs}/bus/pci/drivers/{driver}")
+    return [name for name in names if _ADDRESS.match(name) and name not in known]
+
+
+def place_of(address: str, places: Iterable[str]) -> int:
+    """Return the position of a card in the order of bus addresses, those of lost cards included."""
+    return sorted(places).index(address)
 
 
 def parse_uevent(text: str, *, minor: int, path: str) -> DrmCard | None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from jobfeatures.records.combining import grouped
 from jobfeatures.records.model import JobKey
-from jobfeatures_exporter.sampling.gpu import XID
+from jobfeatures_exporter.sampling.gpu import LIFETIME_ECC, REMAPPED, XID
 from jobfeatures_exporter.snapshot import GpuCount, GpuProcess, GpuSample, JobGpu, WorkKey
 
-KEPT_SECS = 600.0  # counters of an unseen job are kept this long: it may come back, and must not restart at 0
+FOR_LIFE = frozenset({LIFETIME_ECC, REMAPPED})  # counts that a card keeps, which never begin anew
 
 KeyOf = Callable[[int], WorkKey | None]
 Account = tuple[tuple[JobGpu, ...], dict[str, int]]  # usage by job and card; unattributed processes by card
@@ -48,7 +49,7 @@ def find_holder(
 class _Meter:
     busy_secs: float | None = None
     joules: float | None = None
-    seen_secs: float = 0.0
+    seen_secs: float = 0.0  # when a card reported joules
     counts: dict[GpuCount, float] = field(default_factory=dict)
 
 
@@ -63,8 +64,11 @@ class _Held:
 class GpuBook:
     """Keeps the counters of every job on every card."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_gap_secs: float = math.inf) -> None:
+        """Start empty. What a card used in a longer gap is not that of who came in it."""
+        self._max_gap_secs = max_gap_secs
         self._meters: dict[tuple[WorkKey, str], _Meter] = {}
+        self._runs: Mapping[WorkKey, int] = {}
         self._before: dict[str, _Meter] = {}  # the latest counters that each card reported
         self._held: dict[str, _Held] = {}  # by card
         self._keys: dict[int, WorkKey] = {}  # of processes on cards
@@ -76,33 +80,36 @@ class GpuBook:
         *,
         key_of: KeyOf,
         allocations: Mapping[JobKey, Collection[str]],
-        alive: Collection[WorkKey],
-        monotonic_secs: float,
+        runs: Mapping[WorkKey, int],
     ) -> Account:
         """Add `readings` (with their cards' counters, oldest first) and return the counters.
 
         `latest` are the current readings. A process that has ended since it was seen on a card still belongs
-        to its job. Counters are reported for the keys in `alive`; those of others are kept for a while.
+        to its job. Counters are kept and reported for the keys in `runs`, whose numbers are those of their
+        present runs, and in `allocations`; they begin anew with another run.
         """
+        self._begin(runs)
         whose = self._remembering(key_of, [*readings, *latest])
         owners = grouped((uuid, key) for key, uuids in allocations.items() for uuid in uuids)
         divided = {each.card.parent_uuid for each in [*readings, *latest]}
         for reading in readings:
             given = owners.get(reading.card.uuid, ())
-            self._count(reading, whose, given, monotonic_secs)
+            self._count(reading, whose, given)
             if reading.counts or reading.card.uuid in self._held:
                 whole = reading.card.uuid not in divided
                 self._count_alone(reading, find_holder(reading.processes, whose, given) if whole else None)
-        known = {*alive, *allocations}
-        for (owner, _), meter in self._meters.items():
-            if owner in known:
-                meter.seen_secs = monotonic_secs
-        self._meters = {
-            place: meter
-            for place, meter in self._meters.items()
-            if monotonic_secs - meter.seen_secs <= KEPT_SECS
-        }
+        known = {*runs, *allocations}
+        self._meters = {place: meter for place, meter in self._meters.items() if place[0] in known}
         return self._account(latest, whose, allocations, known)
+
+    def _begin(self, runs: Mapping[WorkKey, int]) -> None:
+        """Forget what an earlier run of a key has used, had on cards, and held."""
+        before, self._runs = self._runs, runs
+        begun = {key for key, run in runs.items() if before.get(key, run) != run}
+        if begun:
+            self._meters = {place: meter for place, meter in self._meters.items() if place[0] not in begun}
+            self._keys = {pid: key for pid, key in self._keys.items() if key not in begun}
+            self._held = {u: _Held() if held.holder in begun else held for u, held in self._held.items()}
 
     def _remembering(self, key_of: KeyOf, readings: Collection[GpuSample]) -> KeyOf:
         pids = {process.pid for reading in readings for process in reading.processes}
@@ -116,21 +123,21 @@ class GpuBook:
         self._keys = known
         return known.get
 
-    def _count(
-        self, reading: GpuSample, whose: KeyOf, owners: Collection[JobKey], monotonic_secs: float
-    ) -> None:
+    def _count(self, reading: GpuSample, whose: KeyOf, owners: Collection[JobKey]) -> None:
         uuid = reading.card.uuid
         before = self._before.setdefault(uuid, _Meter())
         busy = _growth(before.busy_secs, reading.busy_secs)
         joules = _growth(before.joules, reading.energy_joules)
         before.busy_secs = before.busy_secs if busy is None else reading.busy_secs
-        before.joules = before.joules if joules is None else reading.energy_joules
+        is_gap = reading.taken_at_secs - before.seen_secs > self._max_gap_secs
+        if joules is not None:
+            before.joules, before.seen_secs = reading.energy_joules, reading.taken_at_secs
         for key, share in compute_shares(reading.processes, whose, owners).items():
             if key is None:
                 continue
+            known = self._meters.get((key, uuid))
             meter = self._meters.setdefault((key, uuid), _Meter())
-            meter.seen_secs = monotonic_secs
-            meter.joules = _sum(meter.joules, joules, share)
+            meter.joules = _sum(meter.joules, joules, 0.0 if is_gap and known is None else share)
             if reading.processes or busy:  # else the card was only allocated, not used
                 meter.busy_secs = _sum(meter.busy_secs, busy, share)
 
@@ -145,8 +152,11 @@ class GpuBook:
         for count, now in reading.counts.items():
             # XID codes have no counter until their first event.
             earlier = before.counts.get(count, 0 if count[0] == XID else now)
-            counts[count] = counts.get(count, 0) + (now - earlier if now >= earlier else now)
-        before.counts.update(reading.counts)
+            grown = now - earlier
+            if grown < 0:  # it began anew, unless it is a step back
+                grown = 0 if count[0] in FOR_LIFE or now > earlier / 2 else now
+            counts[count] = counts.get(count, 0) + grown
+            before.counts[count] = max(now, earlier) if count[0] in FOR_LIFE else now
 
     def _account(
         self,

@@ -1,25 +1,29 @@
 """AMD's compute driver (KFD) below /sys/class/kfd/kfd: finds its files and parses them.
 
+A card that is divided into partitions (MI300: DPX, TPX, QPX, CPX) is a node for each.
+
 See the kernel's Documentation/ABI/testing/sysfs-class-kfd and the driver's own kfd_topology.c, kfd_process.c.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from jobfeatures.records.combining import grouped, sum_known
 from jobfeatures_exporter.sampling.host.sysfs import Sysfs
 from jobfeatures_exporter.snapshot import GpuProcess
 
 
 @dataclass(frozen=True, slots=True)
 class KfdNode:
-    """One card as KFD knows it."""
+    """One card, or partition of a card, as KFD knows it."""
 
     gpu_id: int
     address: str
     architecture: str  # gfx90a
     compute_units: int | None
+    render_minor: int | None = None  # of /dev/dri/renderDN
 
 
 def parse_properties(text: str) -> dict[str, int]:
@@ -35,8 +39,9 @@ def parse_properties(text: str) -> dict[str, int]:
 def node_of(gpu_id: int, properties: dict[str, int]) -> KfdNode | None:
     """Return a card from its properties, None for a node that is a CPU.
 
-    ``location_id`` is PCI bus, device and function in PCI's encoding, ``domain``
-    the PCI domain; ``gfx_target_version`` 90010 means gfx90a.
+    ``location_id`` is PCI bus, device and function in PCI's encoding, ``domain`` the PCI domain;
+    ``gfx_target_version`` 90010 means gfx90a. The number of a partition stands in the function, or in bits
+    28 to 31 with older kernels.
     """
     location = properties.get("location_id")
     if not gpu_id or location is None:
@@ -47,7 +52,17 @@ def node_of(gpu_id: int, properties: dict[str, int]) -> KfdNode | None:
     architecture = f"gfx{version // 10000}{version // 100 % 100:x}{version % 100:x}" if version else ""
     per_unit = properties.get("simd_per_cu", 0)
     units = properties.get("simd_count", 0) // per_unit if per_unit else 0
-    return KfdNode(gpu_id, address, architecture, units or None)
+    return KfdNode(gpu_id, address, architecture, units or None, properties.get("drm_render_minor") or None)
+
+
+def nodes_of(addresses: Collection[str], nodes: Iterable[KfdNode]) -> dict[str, list[KfdNode]]:
+    """Return the nodes of each card, by its address: a partition is a function where no card is."""
+    by_slot = {address.rpartition(".")[0]: address for address in sorted(addresses, reverse=True)}
+    return grouped(
+        (node.address if node.address in addresses else by_slot[slot], node)
+        for node in nodes
+        if (slot := node.address.rpartition(".")[0]) in by_slot
+    )
 
 
 class Kfd:
@@ -69,10 +84,15 @@ class Kfd:
                     found.append(node)
         return found
 
-    def processes(self, nodes: Iterable[KfdNode]) -> dict[str, list[GpuProcess]]:
-        """Return the processes by the card's address, with the share of compute units they occupy now."""
-        cards = {str(node.gpu_id): node for node in nodes}
-        found: dict[str, list[GpuProcess]] = {}
+    def processes(self, nodes: Mapping[str, Collection[KfdNode]]) -> dict[str, list[GpuProcess]]:
+        """Return the processes by the card's address, with the share of its compute units they occupy now.
+
+        `nodes` are those of each card, over which memory and units are summed.
+        """
+        cards = {str(node.gpu_id): address for address, mine in nodes.items() for node in mine}
+        units_of = {address: [node.compute_units for node in mine] for address, mine in nodes.items()}
+        memory: dict[tuple[str, int], int | None] = {}
+        occupied: dict[tuple[str, int], int | None] = {}
         for name in self._reader.names(f"{self._top}/proc"):
             if not (name.isascii() and name.isdigit()):
                 continue
@@ -81,10 +101,18 @@ class Kfd:
                 number = entry.removeprefix("vram_")
                 if number == entry or number not in cards:
                     continue
-                node, memory = cards[number], self._reader.number(f"{place}/{entry}")
+                use = cards[number], int(name)
+                used = self._reader.number(f"{place}/{entry}")
+                memory[use] = sum_known((memory.get(use), used))
                 units = self._reader.number(f"{place}/stats_{number}/cu_occupancy")
-                share = (
-                    100.0 * units / node.compute_units if units is not None and node.compute_units else None
-                )
-                found.setdefault(node.address, []).append(GpuProcess(int(name), memory, share))
-        return found
+                occupied[use] = sum_known((occupied.get(use), units))
+        return grouped(
+            (address, GpuProcess(pid, used, _share(occupied[address, pid], units_of[address])))
+            for (address, pid), used in memory.items()
+        )
+
+
+def _share(occupied: int | None, units: Collection[int | None]) -> float | None:
+    """Return the percentage of a card's compute units, None if these are not all known."""
+    total = sum(each or 0 for each in units)
+    return None if occupied is None or not total or None in units else 100.0 * occupied / total

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 from jobfeatures_exporter.sampling.gpu import CLOCK_REASON
+from jobfeatures_exporter.sampling.gpu.bounds import COUNTER_SECS, Count, bounded, most_watts
 from jobfeatures_exporter.snapshot import GpuCount, GpuSample
 
 
@@ -14,13 +16,14 @@ class CardMeter:
     Busy seconds are utilisation times the time since the previous reading; so are the seconds of each clock
     reason. Joules are the increase of the driver's counter if it had one at the first reading, else power
     times time. Nothing is integrated over a gap longer than three intervals, as what happened in it is
-    unknown.
+    unknown. What no card can draw in the time since is refused, and given to `count` by name.
     """
 
-    def __init__(self, max_gap_secs: float) -> None:
+    def __init__(self, max_gap_secs: float, count: Count = lambda name: None) -> None:
         self._max_gap_secs = max_gap_secs
+        self._count = count
         self._read_secs: float | None = None
-        self._counter: float | None = None  # the driver's, at the latest reading that had it
+        self._counters: list[_Counter] = []  # the driver's, when it was last read, and before that
         self._has_counter: bool | None = None
         self._busy_secs: float | None = None
         self._joules: float | None = None
@@ -28,6 +31,7 @@ class CardMeter:
 
     def update(self, sample: GpuSample, monotonic_secs: float) -> GpuSample:
         """Return a reading with its counters; one that is unavailable now is None and continues later."""
+        sample = bounded(sample, self._count)
         elapsed = 0.0 if self._read_secs is None else monotonic_secs - self._read_secs
         self._read_secs = monotonic_secs
         counted = elapsed if 0.0 < elapsed <= self._max_gap_secs else 0.0
@@ -37,9 +41,9 @@ class CardMeter:
         if self._has_counter is None and (sample.energy_joules is not None or power is not None):
             self._has_counter = sample.energy_joules is not None
         if self._has_counter:
-            grown = self._growth(sample.energy_joules)
-            if power is None and grown is not None and counted:
-                power = grown / counted
+            grown = self._growth(sample, monotonic_secs)
+            if power is None and grown is not None and 0.0 < grown[1] <= self._max_gap_secs:
+                power = grown[0] / grown[1]
         elif power is not None:
             self._joules = (self._joules or 0.0) + power * counted
         reasons: dict[GpuCount, float] = {
@@ -56,11 +60,41 @@ class CardMeter:
             counts={**sample.counts, **reasons} if reasons else sample.counts,
         )
 
-    def _growth(self, counter: float | None) -> float | None:
-        """Return the joules since the previous reading; a counter that decreased was reset."""
+    def _growth(self, sample: GpuSample, now_secs: float) -> tuple[float, float] | None:
+        """Return the joules since an earlier reading, and the seconds; None if they cannot be known.
+
+        A counter that decreased was reset, nobody knows when: its joules count, but tell no power. After a
+        reading that does not fit, the one before it goes on.
+        """
+        counter = sample.energy_joules
         if counter is None:
             return None
-        before, self._counter = self._counter, counter
-        grown = None if before is None else (counter - before if counter >= before else counter)
-        self._joules = (self._joules or 0.0) + (grown or 0.0)
-        return grown
+        now = _Counter(counter, now_secs, self._joules or 0.0)
+        most, found = most_watts(sample), None
+        for before in self._counters:
+            found = _fits(counter - before.joules, now_secs - before.read_secs, most)
+            if found is not None:
+                now = now._replace(total=max(now.total, before.total + found[0]))
+                break
+        if found is None and self._counters:
+            last = self._counters[0]
+            anew = _fits(counter, now_secs - last.read_secs, most) if counter < last.joules else None
+            if anew is None:
+                self._count("gpu_refused_energy_joules")
+            else:
+                now = now._replace(total=now.total + anew[0])
+        self._joules, self._counters = now.total, [now, *self._counters[:1]]
+        return found
+
+
+class _Counter(NamedTuple):
+    """A reading of the driver's counter, and our own total then."""
+
+    joules: float
+    read_secs: float
+    total: float
+
+
+def _fits(grown: float, secs: float, most_watts: float) -> tuple[float, float] | None:
+    possible = 0 <= grown <= most_watts * (max(0.0, secs) + COUNTER_SECS)
+    return (grown, secs) if possible else None

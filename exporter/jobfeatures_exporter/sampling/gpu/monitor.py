@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from jobfeatures.errors import shown
 from jobfeatures.records.model import Job, JobKey
 from jobfeatures.system.clock import Clock
 from jobfeatures_exporter.sampling.descriptors import Unreadable
@@ -48,11 +49,13 @@ class DriverReader(SteadyReader):
         self._make = make
         self._driver: Driver | None = None
         self._meters: dict[str, CardMeter] = {}
+        self._answered: set[str] = set()  # cards that have answered once
+        self._missing: set[str] = set()  # cards that have never, or are no longer there
 
     @property
     def is_up(self) -> bool:
         """Return whether the latest reading of the driver was complete and is recent enough."""
-        return self.answered_within(self._interval_secs + DEADLINE_SECS)
+        return not self._missing and self.answered_within(self._interval_secs + DEADLINE_SECS)
 
     def close(self) -> None:
         """Release the driver."""
@@ -67,17 +70,28 @@ class DriverReader(SteadyReader):
     def _read(self) -> None:
         if self._driver is None:
             self._driver = self._make(self.unreadable)
+            self._answered.clear()  # it may have been loaded anew, without some of the cards
         read: dict[str, GpuSample] = {}
         for reading in self._driver.read():
             uuid = reading.card.uuid
             meter = self._meters.get(uuid)
             if meter is None:
-                meter = self._meters[uuid] = CardMeter(self._interval_secs * GAP_INTERVALS)
+                meter = self._meters[uuid] = CardMeter(
+                    self._interval_secs * GAP_INTERVALS, self.unreadable.count
+                )
             sample = meter.update(reading, self._clock.monotonic_secs())
             read[uuid] = sample
             self.latest = {**self.latest, uuid: sample}
             self.fresh.append(sample)
         self.latest = read
+        cards = {uuid for uuid, sample in read.items() if sample.card.parent_uuid is None}
+        self._answered |= {uuid for uuid in cards if not read[uuid].failing}
+        missing = self._answered ^ cards
+        if missing - self._missing:
+            log.warning(
+                "cards are missing: %s", shown(", ".join(sorted(missing)), 240), extra={"source": self.name}
+            )
+        self._missing = missing
 
 
 class GpuMonitor:
@@ -144,8 +158,7 @@ class GpuMonitor:
             latest,
             key_of=snapshot.key_of,
             allocations=allocations,
-            alive=snapshot.jobs.keys(),
-            monotonic_secs=self._clock.monotonic_secs(),
+            runs={key: each.run for key, each in snapshot.jobs.items()},
         )
         self._write_job_map([sample.card for sample in latest], job_gpus)
         unreadable = Counter(snapshot.unreadable)
@@ -164,7 +177,7 @@ class GpuMonitor:
     def _book(self) -> GpuBook:
         from jobfeatures_exporter.sampling.gpu.jobuse import GpuBook
 
-        return GpuBook()
+        return GpuBook(self._interval_secs * GAP_INTERVALS)
 
     def _write_job_map(self, cards: Sequence[GpuCard], uses: Sequence[JobGpu]) -> None:
         if self._job_map is not None:

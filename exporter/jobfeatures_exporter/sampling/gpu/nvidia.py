@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -37,6 +38,7 @@ ARCHITECTURES = {
 }
 COMPUTE_MODES = {0: "Default", 1: "ExclusiveThread", 2: "Prohibited", 3: "ExclusiveProcess"}
 MAX_PERFORMANCE_STATE = 15  # 32 means unknown
+_EXCLUDED = re.compile(r"^GPU Excluded:[ \t]*Yes", re.MULTILINE)  # by the administrator: NVML leaves it out
 
 _PROCESS_LISTS = (
     ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"),
@@ -89,6 +91,7 @@ class NvidiaDriver:
             raise DriverError(f"NVML: {error}") from error
         self._version = self._driver_version()
         self._by_index: dict[int, GpuCard] = {}  # for cards that no longer respond
+        self._unknown: list[tuple[int, int]] = []  # cards that have never responded: number and error
         self._cards: dict[str, GpuCard] = {}
         self._seen_usecs: dict[tuple[str, str], int] = {}  # by card and function
         self._wants_detail = detail
@@ -107,13 +110,20 @@ class NvidiaDriver:
             count = self._nvml.nvmlDeviceGetCount()
         except self._nvml.NVMLError as error:
             raise DriverError(f"NVML: {error}") from error
+        seen: set[str] = set()  # UUIDs and addresses
+        self._unknown = []
         for index in range(count):
-            try:
-                handle = self._nvml.nvmlDeviceGetHandleByIndex(index)
-            except self._nvml.NVMLError as error:
-                yield from self._silent(index, error.value)
-                continue
-            yield from self._read_card(index, handle)
+            for sample in self._read_index(index):
+                seen |= {sample.card.uuid, sample.card.address.lower()[-len("0000:00:00.0") :]}
+                yield sample
+        yield from self._lost(seen)
+
+    def _read_index(self, index: int) -> Iterator[GpuSample]:
+        try:
+            handle = self._nvml.nvmlDeviceGetHandleByIndex(index)
+        except self._nvml.NVMLError as error:
+            return self._silent(index, error.value)
+        return self._read_card(index, handle)
 
     def _driver_version(self) -> str:
         try:
@@ -126,8 +136,37 @@ class NvidiaDriver:
         """Yield a card without values, if it was known and no longer responds."""
         self._unreadable.count(f"gpu_nvmlDeviceGetHandleByIndex_{code}")
         card = self._by_index.get(index)
-        if card is not None:
+        if card is None:
+            self._unknown.append((index, code or 1))
+        else:
             yield GpuSample(card=card, taken_at_secs=self._clock.now_secs(), failing=code or 1)
+
+    def _lost(self, seen: Collection[str]) -> Iterator[GpuSample]:
+        """Yield, without values, each card that only the kernel's driver knows, or a number in NVML."""
+        top = f"{self._paths.procfs}/driver/nvidia/gpus"
+        codes = [code for _, code in self._unknown]
+        names = [
+            name
+            for name in self._unreadable.tried("gpu_procfs", os.listdir, top) or ()
+            if name.lower() not in seen
+        ]
+        lost = []
+        for name in sorted(names):
+            text = self._unreadable.tried(
+                "gpu_procfs", read_text, f"{top}/{name}/information", max_bytes=65536
+            )
+            if text is None or _EXCLUDED.search(text):
+                continue
+            uuid, minor = self._unreadable.tried("gpu_procfs", parse_card_file, text) or (f"PCI-{name}", None)
+            if uuid not in seen:
+                card = GpuCard(uuid=uuid, minor=minor, address=name, manufacturer=MANUFACTURER)
+                lost.append(self._cards.get(uuid, card))
+        if len(lost) > len(codes):  # the others are lost, too, or other containers have them
+            lost = [card for card in lost if os.path.exists(f"{self._paths.devfs}/nvidia{card.minor}")]
+        for index, _ in self._unknown[len(lost) :]:
+            lost.append(GpuCard(uuid=f"GPU-unknown-{index}", index=index, manufacturer=MANUFACTURER))
+        for card, code in zip(lost, [*codes, *([1] * len(lost))], strict=False):
+            yield GpuSample(card=card, taken_at_secs=self._clock.now_secs(), failing=code)
 
     def _read_card(self, index: int, handle: Any) -> Iterator[GpuSample]:
         ask = Asked(self._nvml, handle, self._unreadable)
@@ -140,7 +179,8 @@ class NvidiaDriver:
             card = self._describe(index, uuid, ask)
             if not ask.failing:
                 self._cards[uuid] = card
-        self._by_index[index] = card
+        others = {at: each for at, each in self._by_index.items() if each.uuid != uuid}
+        self._by_index = {**others, index: card}
         instances = list(self._instances(ask))
         taken_at_secs = self._clock.now_secs()
         sample = self._sample(card, ask, with_processes=not instances)
@@ -202,6 +242,7 @@ class NvidiaDriver:
             compute_mode="" if mode is None else COMPUTE_MODES.get(mode, ""),
             performance_state=state if state is not None and state <= MAX_PERFORMANCE_STATE else None,
             memory_used_bytes=used,
+            memory_busy_percent=None if rates is None else float(rates.memory),
             ce_util_percent=busy,
             temperature_celsius=ask.number("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
             power_watts=ask.number("nvmlDeviceGetPowerUsage", scale=1e-3),
@@ -240,6 +281,7 @@ class NvidiaDriver:
             card=card,
             taken_at_secs=self._clock.now_secs(),
             memory_used_bytes=used,
+            memory_busy_percent=None if rates is None else float(rates.memory),
             ce_util_percent=None if rates is None else float(rates.gpu),
             processes=self._processes(card, ask, has_utilisation=False),
             failing=ask.failing,

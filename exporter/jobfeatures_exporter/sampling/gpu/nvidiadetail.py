@@ -7,7 +7,6 @@ if it has a single compute instance, as it covers all of them.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -31,6 +30,7 @@ from jobfeatures_exporter.sampling.gpu.nvml import FUNCTION_NOT_FOUND, NOT_SUPPO
 from jobfeatures_exporter.snapshot import GpuCount, GpuSample
 
 PERCENT, MIB = 0.01, 2**20
+MOST = {PERCENT: 105.0, MIB: 2.0**24}  # of a profile: more is no reading
 # The figures of a profile by number, `NVML_GPM_METRIC_…`, with their units.
 FIGURES: Mapping[int, tuple[GpuCount, float]] = {
     2: ((BUSY, "sm"), PERCENT),
@@ -132,8 +132,10 @@ class Profile:
         for place, (count, unit) in enumerate(FIGURES.values()):
             metric = asked.metrics[place]
             ask.note("nvmlGpmMetricsGet", metric.nvmlReturn)
-            if not metric.nvmlReturn and math.isfinite(metric.value) and metric.value >= 0:
+            if not metric.nvmlReturn and 0 <= metric.value <= MOST[unit]:
                 grown[count] = metric.value * unit * elapsed
+            elif not metric.nvmlReturn and metric.value > 0:
+                ask.refuse("_".join(count))
         return {PROFILED: elapsed, **grown} if grown else {}
 
 

@@ -49,6 +49,10 @@ class Asked:
         elif error and error not in NO_NEWS:
             self._unreadable.count(f"gpu_{function}_{error}")
 
+    def refuse(self, name: str) -> None:
+        """Count a figure that no card can have."""
+        self._unreadable.count(f"gpu_refused_{name}")
+
     def first(self, *functions: str) -> Any | None:
         """Return the result of the first function that exists."""
         for function in functions:

@@ -13,6 +13,8 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from jobfeatures.records.combining import grouped
+
 log = logging.getLogger(__name__)
 
 LIBRARY = "librocm_smi64.so"
@@ -24,11 +26,13 @@ class RocmSmi:
     def __init__(self, library: Any) -> None:
         self._library = library
         self._refused: set[tuple[str, int]] = set()
-        self._numbers: Mapping[str, int] = {
-            format_address(place): number
+        # Each partition of a card is a device here, whose figures are not the card's: these are the kernel's.
+        slots = grouped(
+            (format_address(place).rpartition(".")[0], (format_address(place), number))
             for number in range(max(0, library.smi_get_device_count()))
             if (place := library.smi_get_device_pci_id(number)) >= 0
-        }
+        )
+        self._numbers: Mapping[str, int] = dict(found[0] for found in slots.values() if len(found) == 1)
 
     def number(self, function: str, address: str) -> float | None:
         """Return a number, None if the library has none."""

@@ -1,27 +1,22 @@
 """What the kernel counts for the control groups of jobs.
 
-Everything is read at the job's own level, which includes its steps, except
-memory events on v1, see `memorytree`. Files that a kernel or configuration
-does not provide are omitted silently; failures are counted.
+Everything is read at the job's own level, which includes its steps, except memory events on v1, see
+`memorytree`. Files that a kernel or configuration does not provide are omitted; failures are counted.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from jobfeatures.batch.groups import Membership
-from jobfeatures_exporter.sampling.descriptors import VANISHED, DescriptorBudget, Unreadable
+from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
 from jobfeatures_exporter.sampling.groups.cgroupfiles import (
     compute_split,
     parse_cpu_stat,
     parse_cpuacct_stat,
-    parse_limit,
-    parse_memory_stat_v1,
-    parse_memory_stat_v2,
     parse_number,
     parse_throttled,
 )
@@ -33,7 +28,9 @@ from jobfeatures_exporter.sampling.groups.counterfiles import (
     parse_memory_events,
     parse_pressure,
 )
+from jobfeatures_exporter.sampling.groups.freezing import Freezing
 from jobfeatures_exporter.sampling.groups.groupfiles import ABSENT, NO_FILE, GroupFile, GroupFiles
+from jobfeatures_exporter.sampling.groups.groupmemory import GroupMemory
 from jobfeatures_exporter.sampling.groups.hierarchy import (
     UNIFIED,
     JobDirectory,
@@ -42,24 +39,20 @@ from jobfeatures_exporter.sampling.groups.hierarchy import (
     find_hierarchies,
     list_job_directories,
 )
+from jobfeatures_exporter.sampling.groups.limitsabove import RARELY_LOOKS, LimitsAbove
 from jobfeatures_exporter.sampling.groups.memorytree import MemoryTree
 from jobfeatures_exporter.sampling.groups.turns import NodeSigns, Turns
 from jobfeatures_exporter.sampling.host.procfs import RESOURCES, TICKS_PER_SEC
 from jobfeatures_exporter.sampling.ledger import Counter, Rows
+from jobfeatures_exporter.sampling.measured import MemoryBytes
 from jobfeatures_exporter.sampling.processes.accumulate import NO_CPU_TIME, CpuTimes
-from jobfeatures_exporter.snapshot import MemoryBytes
+
+if TYPE_CHECKING:
+    from jobfeatures_exporter.sampling.hierarchies import Places
 
 SHARES = ("some", "full")
-RARELY_LOOKS = 8  # every so many samples: limits, cpusets, and transfers that the kernel does not count
 STILL_LOOKS = 64  # every so many samples a job is read in full even if none of its threads has run
-_EVENTS = {"oom_kills": "oom_kill", "limit_hits": "max"}
-# Kernel memory, charged memory, its peak; then the limits of memory, and of memory and swap together.
-_MEMORY_V1 = (
-    *("memory.kmem.usage_in_bytes", "memory.usage_in_bytes", "memory.max_usage_in_bytes"),
-    *("memory.limit_in_bytes", "memory.memsw.limit_in_bytes"),
-)
-# Swap in use, charged memory, its peak (since Linux 5.19); then the limits of memory and swap.
-_MEMORY_V2 = ("memory.swap.current", "memory.current", "memory.peak", "memory.max", "memory.swap.max")
+_EVENTS = {"oom_kills": "oom_kill", "ooms": "oom", "limit_hits": "max", "high_hits": "high"}
 # The CPUs in effect; before Linux 3.17, v1 has only the requested ones.
 _CPUS_V1 = ("cpuset.effective_cpus", "cpuset.cpus")
 _CPUS_V2 = ("cpuset.cpus.effective",)
@@ -106,7 +99,14 @@ class JobCgroup:
     With the signs of the node most files of v2 take turns, see `turns`; else all are read.
     """
 
-    def __init__(self, directory: JobDirectory, budget: DescriptorBudget, unreadable: Unreadable) -> None:
+    def __init__(
+        self,
+        directory: JobDirectory,
+        budget: DescriptorBudget,
+        unreadable: Unreadable,
+        above: LimitsAbove | None = None,
+    ) -> None:
+        """Open nothing yet. `above` has the limits of what is above the group; None: they do not count."""
         self.directory = directory
         self.has_gone = False
         self._groups = groups = directory.groups
@@ -121,12 +121,7 @@ class JobCgroup:
         self._cpu_usage = self._file("cpuacct", "cpuacct.usage", parse_number)
         self._core_usage = self._file("cpuacct", "cpuacct.usage_percpu", parse_core_usage)
         self._throttled = self._file("cpu", "cpu.stat", parse_throttled)
-        kind = "memory" if "memory" in groups else UNIFIED if self._is_v2 else ""
-        memory = _MEMORY_V2 if self._is_v2 else _MEMORY_V1
-        parse_memory = parse_memory_stat_v2 if self._is_v2 else parse_memory_stat_v1
-        self._memory_stat = self._file(kind, "memory.stat", parse_memory)
-        self._amounts = [self._file(kind, name, parse_number) for name in memory[:3]]
-        self._limits = [self._file(kind, name, parse_limit) for name in memory[3:]]
+        self._memory = GroupMemory(directory, self._files, above)
         self._moved = self._file("blkio", "blkio.throttle.io_service_bytes_recursive", parse_blkio)
         self._served = self._file("blkio", "blkio.throttle.io_serviced_recursive", parse_blkio)
         self._events = self._file(
@@ -140,15 +135,16 @@ class JobCgroup:
         self._cpus = [self._file(kind, name, parse_cpu_list) for name in sets]
         self._still = self._cpu_usage if "cpuacct" in groups else self._cpu_stat
         # What may change while a job sleeps: its limits, and data it wrote earlier reaches storage.
-        self._rare: list[GroupFile[Any]] = [*self._limits, *self._cpus, self._io_stat]
+        self._rare: list[GroupFile[Any]] = [*self._memory.limits, *self._cpus, self._io_stat]
         self._memory_tree: MemoryTree | None = None
         if "memory" in groups:
             self._memory_tree = MemoryTree(groups["memory"], self._files, unreadable)
         self._turns: Turns | None = None
         if self._is_v2:
-            swap, _, peak = self._amounts
-            files: list[GroupFile[Any]] = [self._events, peak, swap, self._io_stat]
+            memory = self._memory
+            files: list[GroupFile[Any]] = [self._events, memory.peak, memory.other, self._io_stat]
             self._turns = Turns([*files, *(file for _, file in self._pressures)])
+        self.freezing = Freezing(directory, self._files, unreadable)
         self._node_kills: int | None = None  # at the last sample
         self._is_at_rest = False  # whether nothing has happened since the last sample, but files wait
 
@@ -171,10 +167,6 @@ class JobCgroup:
         """Return whether a group below the memory group was removed unread since the last call."""
         return self._memory_tree is not None and self._memory_tree.take_lost()
 
-    def is_there(self) -> bool:
-        """Return whether one of its directories still exists."""
-        return any(os.path.isdir(path) for path in self._groups.values())
-
     def read(self, signs: NodeSigns | None = None, heard: JobFigures | None = None) -> JobFigures:
         """Read all figures; what was `heard` between samples fills gaps, and is all of a removed group."""
         if self.has_gone:  # another group may have the same path by now
@@ -195,7 +187,7 @@ class JobCgroup:
                 self._take_turns(self._turns, signs, found)
         else:
             cpu = self._read_cpu_v1()
-        return cpu, self._read_memory()
+        return cpu, self._memory.read()
 
     def stands_still(self, *, cpu: bool) -> bool:
         """Return whether charged memory is unchanged since the last sample; False at each `STILL_LOOKS`th.
@@ -203,13 +195,13 @@ class JobCgroup:
         With `cpu`, CPU time has to be unchanged too.
         """
         files, look = self._files, self._files.look + 1
-        charged = self._amounts[1]
+        charged = self._memory.charged
         if self.has_gone or not look % STILL_LOOKS or not charged.is_known:
             return False
         also = [each for each in self._rare if each.is_known] if not look % RARELY_LOOKS else ()
         try:
             same = charged.is_same() and all(each.is_same() for each in also)
-            if not same or (cpu and not self._still.is_same()):
+            if not same or (cpu and not self._still.is_same()) or self._memory.has_new_limits_above():
                 return False
         except OSError:  # the full read that follows meets it again
             return False
@@ -228,6 +220,10 @@ class JobCgroup:
         signs = () if self._is_at_rest else (use, use, *node.changes)
         self._is_at_rest = False
         turns.choose(signs, at_once=kills is None or kills != before)
+
+    def read_huge_pages(self, sizes: Iterable[int]) -> int | None:
+        """Return the bytes in huge pages of these sizes; None where groups do not count them."""
+        return self._memory.read_huge_pages(sizes)
 
     def read_core_usage(self) -> tuple[int, ...]:
         """Return nanoseconds used on each CPU; empty where these are not counted, as on v2."""
@@ -248,17 +244,6 @@ class JobCgroup:
             return split
         self._last_cpu = compute_split(nanoseconds / 1e9, split, self._last_cpu)
         return self._last_cpu
-
-    def _read_memory(self) -> MemoryBytes:
-        parts = self._memory_stat.known() or _NO_MEMORY
-        first, charged, peak = [each.known() for each in self._amounts]
-        limit, of_swap = [each.known(every=RARELY_LOOKS) for each in self._limits]
-        kernel, swap = (parts.kernel, first) if self._is_v2 else (first, parts.swap)
-        if self._turns is not None and peak is not None and charged is not None:
-            peak = max(peak, charged)  # which may have risen since the peak was read
-        if not self._is_v2:  # on v1 the second limit is that of memory and swap together
-            of_swap = None if limit is None or of_swap is None else max(0, of_swap - limit)
-        return MemoryBytes(parts.anon, parts.file, parts.shmem, kernel, swap, charged, limit, of_swap, peak)
 
     def _read_counters(self, node_kills: int | None) -> dict[Counter, Rows]:
         counters: dict[Counter, Rows] = {}
@@ -323,50 +308,49 @@ class JobCgroups:
         unreadable: Unreadable,
         *,
         wanted: Callable[[Membership], bool] = lambda _: True,
+        places: Callable[[], Places | None] = lambda: None,
     ) -> None:
-        """Start empty; `update` keeps only groups that are `wanted`."""
+        """Start empty; `update` keeps only groups that are `wanted`, also at further `places`."""
+        self._find_places = places
+        self._places = places()
         self._root = root
         self._wanted = wanted
         self._budget = budget
         self._unreadable = unreadable
+        self._above = LimitsAbove(budget, unreadable)
         self._known: dict[str, JobCgroup] = {}
+        self._hierarchies: Mapping[str, str] = {}  # the last ones that could be found
         self._listings: Listings = {}  # of the last update, if that was complete
         self._listed = GroupList()
 
     def update(self) -> GroupList:
         """List the directories again; forget those that were removed."""
-        if self._listings and are_same(self._listings):
+        self._above.advance()
+        before, self._places = self._places, self._find_places()
+        if self._listings and self._places is before and are_same(self._listings):
             return self._listed
-        found: Collection[JobDirectory] = ()
-        hierarchies: Mapping[str, str] = {}
         listings: Listings = {}
+        are_found = True
         try:
-            hierarchies = find_hierarchies(self._root, listings)
+            self._hierarchies = find_hierarchies(self._root, listings)
         except OSError as error:
             self._unreadable.add("cgroup_hierarchies", error)
-            complete = error.errno in VANISHED
-        else:
-            listed = {path: each.directory for path, each in self._known.items()}
-            found, complete = list_job_directories(
-                hierarchies, self._unreadable, known=listed, listings=listings
-            )
-        # No hierarchies found: v2's root may have failed to respond.
-        self._listings = listings if complete and hierarchies else {}
+            are_found = False
+        listed = {path: each.directory for path, each in self._known.items()}
+        found, complete = list_job_directories(
+            self._hierarchies, self._unreadable, known=listed, listings=listings, places=self._places
+        )
+        self._listings = listings if complete and are_found and self._hierarchies else {}
         gone: list[JobCgroup] = []
         directories = {each.path: each for each in found if self._wanted(each.membership)}
         for path, known in list(self._known.items()):
-            there = directories.get(path)
-            if (
-                there is known.directory
-                or there == known.directory
-                or (there is None and not complete and known.is_there())
-            ):
+            if directories.get(path) is known.directory:
                 continue
             known.end()
             gone.append(self._known.pop(path))
         new = [each for path, each in directories.items() if path not in self._known]
         for each in new:
-            self._known[each.path] = JobCgroup(each, self._budget, self._unreadable)
+            self._known[each.path] = JobCgroup(each, self._budget, self._unreadable, self._above)
         if not new and not gone:
             return self._listed
         groups = tuple(self._known.values())
@@ -377,5 +361,6 @@ class JobCgroups:
         """Close all descriptors."""
         for each in self._known.values():
             each.close()
+        self._above.close()
         self._known.clear()
         self._listed = GroupList()

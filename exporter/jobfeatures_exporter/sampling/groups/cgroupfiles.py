@@ -3,16 +3,22 @@
 Sources: Documentation/admin-guide/cgroup-v1/{cpuacct,memory}.rst and
 cgroup-v2.rst of Linux. Fields have the same meaning for both versions:
 
-    anon    anonymous memory that is mapped, huge pages included. Kernels before
-            5.8 add, on v1, anonymous pages in the swap cache.
+    anon    anonymous memory that is mapped, transparent huge pages included. Kernels
+            before 5.8 add, on v1, anonymous pages in the swap cache.
     file    page cache of files on disks and networks. Both versions count shmem
             as page cache, so it is subtracted.
     shmem   tmpfs, /dev/shm, System V segments, shared anonymous mappings. Unknown
             on v1 before Linux 4.20, and with it `file`.
     kernel  kernel memory on behalf of the group: stacks, page tables, slab, per-CPU.
+    sock    buffers of sockets. Unknown on v1, which does not charge them.
+    hugetlb huge pages of the node's pool (hugetlbfs, MAP_HUGETLB). Charged with the
+            mount option memory_hugetlb_accounting alone.
     swap    memory in swap. A page in the swap cache counts here and in `charged`.
     charged, limit, peak    what the kernel charges against the limit: all of the
-            above except swap; it runs ahead of the components by per-CPU batches.
+            above but swap, and whatever else a kernel charges; it runs ahead of the
+            components by what each CPU has charged in advance, 64 pages at most.
+    reclaimable     page cache on the lists of what may be dropped: not shmem, nor
+            what is locked in memory.
 """
 
 from __future__ import annotations
@@ -22,11 +28,18 @@ from collections.abc import Mapping
 
 from jobfeatures.errors import ParseError
 from jobfeatures.records.quantities import parse_count
+from jobfeatures_exporter.sampling.measured import MemoryBytes
 from jobfeatures_exporter.sampling.processes.accumulate import CpuTimes
-from jobfeatures_exporter.snapshot import MemoryBytes
 
 A_GROUP = "a control group"  # what the text is of, where its file is named elsewhere
 NO_LIMIT = 2**62  # v1 writes its "no limit" as the largest multiple of the page size: 9223372036854771712
+# The lines wanted of memory.stat.
+_LISTS = ("active_file", "inactive_file")
+_V1 = (
+    *(f"total_{name}" for name in ("cache", "rss", "shmem", "swap", "unevictable", *_LISTS)),
+    *("hierarchical_memory_limit", "hierarchical_memsw_limit"),
+)
+_V2 = ("anon", "file", "shmem", "kernel", "sock", "hugetlb", "unevictable", *_LISTS)
 # The parts of `kernel` in memory.stat, for kernels before 5.18, which do not report the sum.
 _KERNEL_PARTS = ("kernel_stack", "pagetables", "sec_pagetables", "percpu", "vmalloc", "slab")
 _KERNEL_NEEDED = {"kernel_stack", "slab"}
@@ -126,40 +139,63 @@ def compute_split(total_secs: float, split: CpuTimes, last: CpuTimes) -> CpuTime
 
 
 def parse_memory_stat_v1(text: str) -> MemoryBytes:
-    """Return anon, file, shmem and swap of v1's memory.stat, from the ``total_`` lines. Raises ParseError."""
-    numbers = _pick(text, ("total_cache", "total_rss", "total_shmem", "total_swap"))
+    """Return the parts in v1's memory.stat, from the ``total_`` lines. Raises ParseError.
+
+    `limit` is the lowest of this group and those above, `swap_limit` the same of memory and swap together.
+    """
+    numbers = _pick(text, _V1)
     _need(numbers, ("total_cache", "total_rss"), "memory.stat")
     shmem = numbers.get("total_shmem")
+    file = None if shmem is None else max(0, numbers["total_cache"] - shmem)
+    limit, with_swap = (numbers.get(f"hierarchical_{name}_limit", NO_LIMIT) for name in ("memory", "memsw"))
     return MemoryBytes(
         anon=numbers["total_rss"],
-        file=None if shmem is None else max(0, numbers["total_cache"] - shmem),
+        file=file,
         shmem=shmem,
         swap=numbers.get("total_swap"),  # absent where swap is not accounted
+        reclaimable=_reclaimable(numbers, "total_", file),
+        limit=None if limit >= NO_LIMIT else limit,
+        swap_limit=None if with_swap >= NO_LIMIT else with_swap,
     )
 
 
 def parse_memory_stat_v2(text: str) -> MemoryBytes:
-    """Return anon, file, shmem and kernel of v2's memory.stat. Raises ParseError."""
-    numbers = _pick(text, ("anon", "file", "shmem", "kernel"))
+    """Return the parts in v2's memory.stat. Raises ParseError."""
+    numbers = _pick(text, _V2)
     _need(numbers, ("anon", "file", "shmem"), "memory.stat")
     kernel = numbers.get("kernel")
     if kernel is None:
         parts = _pick(text, _KERNEL_PARTS)
         kernel = sum(parts.values()) if parts.keys() >= _KERNEL_NEEDED else None
+    file = max(0, numbers["file"] - numbers["shmem"])
     return MemoryBytes(
         anon=numbers["anon"],
-        file=max(0, numbers["file"] - numbers["shmem"]),
+        file=file,
         shmem=numbers["shmem"],
         kernel=kernel,
+        sock=numbers.get("sock"),
+        hugetlb=numbers.get("hugetlb"),  # since Linux 6.13, where they are charged
+        reclaimable=_reclaimable(numbers, "", file),
     )
 
 
+def _reclaimable(numbers: Mapping[str, int], prefix: str, file: int | None) -> int:
+    """Return the page cache on the lists of what may be dropped, which new pages reach a little later."""
+    listed = sum([numbers.get(prefix + name, 0) for name in _LISTS])
+    return listed if file is None else max(listed, file - numbers.get(f"{prefix}unevictable", 0))
+
+
 def compute_memory_sum(parts: list[MemoryBytes]) -> MemoryBytes:
-    """Return the memory of several groups; None if any part is. The sum of peaks is an upper bound."""
+    """Return the memory of several groups; None if any part is. The sum of peaks is an upper bound.
+
+    A limit above all of them is one, not the sum.
+    """
     if len(parts) == 1:
         return parts[0]
     columns = zip(*parts, strict=True)
-    return MemoryBytes(*[None if None in values else sum(values) for values in columns])
+    total = MemoryBytes(*[None if None in values else sum(values) for values in columns])
+    above = {part.limit_above for part in parts}
+    return total._replace(limit_above=above.pop()) if len(above) == 1 else total
 
 
 def _need(numbers: Mapping[str, int], names: tuple[str, ...], source: str) -> None:

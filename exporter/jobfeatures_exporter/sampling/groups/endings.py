@@ -8,6 +8,7 @@ from typing import Any
 
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.records.combining import max_known
+from jobfeatures_exporter.sampling.measured import MemoryBytes
 from jobfeatures_exporter.sampling.processes.accumulate import DYING
 from jobfeatures_exporter.snapshot import JobSample, ProcessSample
 
@@ -45,14 +46,32 @@ def keep_counts(now: JobSample, last: JobSample) -> JobSample:
     return replace(
         now,
         accounting=last.accounting,
-        memory=now.memory._replace(limit=last.memory.limit, peak=counts.pop("peak")),
-        cpus=last.cpus,
+        memory=now.memory._replace(peak=counts.pop("peak")),
         cgroup=last.cgroup,
         cgroup_version=last.cgroup_version,
         node=last.node,
         sluid=last.sluid,
         slot=last.slot,
+        core_nanosecs=last.core_nanosecs,
         **counts,
+    )
+
+
+def emptied(last: JobSample, *, processes: int | None = 0) -> JobSample:
+    """Return the record of a job of which nothing is left here: its counters, and no gauge but its peak."""
+    scheduling = last.scheduling and last.scheduling._replace(running=0, blocked=0)
+    steps = tuple(replace(each, memory=MemoryBytes(peak=each.memory.peak)) for each in last.steps)
+    return replace(
+        last,
+        processes=processes,
+        threads=processes,
+        memory=MemoryBytes(peak=last.memory.peak),
+        cpus=None,
+        cpu_numbers=frozenset(),
+        scheduling=scheduling,
+        steps=steps,
+        in_group=False,
+        is_frozen=False,
     )
 
 
@@ -64,6 +83,8 @@ def _counts(now: JobSample, last: JobSample) -> dict[str, Any]:
         "peak": max_known(now.memory.peak, last.memory.peak),
         "oom_kills": max_known(now.oom_kills, last.oom_kills),
         "memory_limit_hits": max_known(now.memory_limit_hits, last.memory_limit_hits),
+        "memory_ooms": max_known(now.memory_ooms, last.memory_ooms),
+        "memory_high_hits": max_known(now.memory_high_hits, last.memory_high_hits),
         "throttled_secs": max_known(now.throttled_secs, last.throttled_secs),
         "block_io": now.block_io or last.block_io,
         "process_io": now.process_io or last.process_io,

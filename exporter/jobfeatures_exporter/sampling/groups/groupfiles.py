@@ -9,13 +9,32 @@ from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
 
 from jobfeatures.errors import ParseError
-from jobfeatures_exporter.sampling.descriptors import VANISHED, DescriptorBudget, KeptFile, Unreadable
+from jobfeatures_exporter.sampling.descriptors import (
+    VANISHED,
+    DescriptorBudget,
+    KeptFile,
+    Unreadable,
+    read_file,
+)
 
 Parsed = TypeVar("Parsed")
 
 MAX_GAP_LOOKS = 64
 # Pressure files exist but cannot be read if the kernel was booted without PSI.
 NOT_OFFERED = VANISHED | {errno.EOPNOTSUPP}
+
+
+def read_processes(group: str) -> bytes:
+    """Return the process numbers of a group, one a line; none of a threaded group. Raises OSError.
+
+    Its processes stand in the group above it: the kernel refuses to tell them (cgroup-v2.rst, "Threads").
+    """
+    try:
+        return read_file(f"{group}/cgroup.procs")
+    except OSError as error:
+        if error.errno != errno.EOPNOTSUPP:
+            raise
+        return b""
 
 
 class Absence(enum.Enum):

@@ -6,19 +6,26 @@ import os
 import re
 from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import translate
 from functools import lru_cache
+from itertools import count
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from jobfeatures.batch.groups import Membership
 from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable
 
+if TYPE_CHECKING:
+    from jobfeatures_exporter.sampling.hierarchies import Places
+
 UNIFIED = "unified"  # key of the v2 hierarchy next to the controllers of v1
-V1_CONTROLLERS = ("cpuacct", "memory", "cpuset", "blkio", "cpu")
+FREEZER = "freezer"
+V1_CONTROLLERS = ("cpuacct", "memory", "cpuset", "blkio", "cpu", "hugetlb", FREEZER)
 # Not listed if other controllers have jobs: the paths are the same, and a missing one is not a failure.
-_FOLLOWING = frozenset({"cpuset", "blkio", "cpu"})
+_FOLLOWING = frozenset({"cpuset", "blkio", "cpu", "hugetlb", FREEZER})
 WILD = frozenset("*?[")
+_NUMBERS = count(1)  # of directories found: file systems give inodes again
 
 # Content of the directories listed, by path: inodes by name, or the errno.
 Listings = MutableMapping[str, Mapping[str, int] | int | None]
@@ -30,19 +37,29 @@ class JobDirectory:
 
     `groups` has its directories by controller, `UNIFIED` for v2. `inodes`
     distinguishes them from earlier directories with the same path: a requeued
-    job, or the next job in a slot, gets new directories.
+    job, or the next job in a slot, gets new directories. `sources` names each of
+    them once and for all: another, also with the same inode, has another name.
     """
 
     path: str
     membership: Membership
     groups: Mapping[str, str]
     inodes: Mapping[str, int] = field(default_factory=dict)
-    cpu_source: str = field(init=False, compare=False)  # unique id of the group that counts CPU time
+    sources: Mapping[str, str] = field(default_factory=dict, compare=False)  # by controller
+    cpu_source: str = field(default="", compare=False)  # of the whole, as long as one of its parts is there
 
     def __post_init__(self) -> None:
-        own = next(iter(self.inodes.values()), None)
-        number = self.inodes.get("cpuacct") or self.inodes.get(UNIFIED) or own
-        object.__setattr__(self, "cpu_source", f"{self.path}@{number}")
+        if not self.cpu_source:
+            own = next(iter(self.inodes.values()), None)
+            number = self.inodes.get("cpuacct") or self.inodes.get(UNIFIED) or own
+            object.__setattr__(self, "cpu_source", f"{self.path}@{number}")
+
+    def source(self, *controllers: str) -> str:
+        """Return the name of the group that counts: the first of these controllers that it has."""
+        for each in controllers:
+            if each in self.sources:
+                return self.sources[each]
+        return self.cpu_source
 
     @property
     def version(self) -> int:
@@ -55,11 +72,16 @@ def find_hierarchies(root: str, listings: Listings | None = None) -> dict[str, s
 
     v2 is recognised by ``cgroup.controllers`` at the root; v1 has a directory per
     controller or for several (``cpu,cpuacct``), ignoring symbolic links; in a hybrid
-    layout v2 is in ``unified``. Raises OSError if `root` cannot be listed.
+    layout v2 is in ``unified``. Raises OSError if neither can be told.
     """
-    if os.path.exists(f"{root}/cgroup.controllers"):
-        return {UNIFIED: root}
     found: dict[str, str] = {}
+    try:
+        os.stat(f"{root}/cgroup.controllers")
+    except OSError as error:
+        if error.errno not in VANISHED:
+            raise
+    else:
+        return {UNIFIED: root}
     for name in sorted(_list(root, {} if listings is None else listings)):
         for controller in name.split(","):
             if controller in V1_CONTROLLERS or controller == UNIFIED:
@@ -73,15 +95,20 @@ def list_job_directories(
     *,
     known: Mapping[str, JobDirectory] = MappingProxyType({}),
     listings: Listings | None = None,
+    places: Places | None = None,
 ) -> tuple[list[JobDirectory], bool]:
     """Return the control groups of jobs in all hierarchies, and whether the list is complete.
 
-    Directories that vanish meanwhile are omitted; if one cannot be listed for another reason, missing jobs
-    may still exist. Unchanged directories are the objects in `known`, by path. `listings` is filled with all
-    directories listed: while `are_same` holds for it, the result does not change.
-    """
-    from jobfeatures_exporter.sampling.hierarchies import BATCH_HIERARCHIES, match_path  # BPF loads meanwhile
+    They stand at the ordinary places of their batch systems, and at those in `places`.
 
+    Directories that vanish meanwhile are omitted; if one cannot be listed for another reason, jobs may be
+    missing, but none that is `known`, by path: what is not listed of it is asked for. Unchanged directories
+    are the objects in `known`. `listings` is filled with all directories listed: while `are_same` holds for
+    it, the result does not change.
+    """
+    from jobfeatures_exporter.sampling.hierarchies import ORDINARY, SHAPES, match_path  # BPF loads meanwhile
+
+    places = places or ORDINARY
     memberships: dict[str, Membership] = {}
     inodes: dict[str, dict[str, int]] = {}  # by path, then by controller
     failures: list[OSError] = []
@@ -100,27 +127,59 @@ def list_job_directories(
             if error.errno not in VANISHED:
                 failures.append(error)
             continue
-        for batch in BATCH_HIERARCHIES:
-            for patterns in batch.job_directories:
+        for system, shapes in SHAPES.items():
+            for patterns in (*shapes, *places.shapes[system]):
                 if patterns[0] not in there and not WILD.intersection(patterns[0]):
                     continue
                 for path, inode in _expand(top, "", patterns, failures, seen, there):
-                    membership = match_path(path)
-                    if membership is None or membership.batch_system != batch.name:
+                    membership = match_path(path, places)
+                    if membership is None or membership.batch_system != system:
                         continue
                     memberships[path] = membership
                     inodes.setdefault(path, {})[kind] = inode
     for failure in failures:
         unreadable.add("job_directories", failure)
+    for path, before in known.items():
+        if match_path(path, places) is None:
+            continue  # its place counts no longer
+        for kind in before.inodes.keys() & hierarchies.keys() - inodes.get(path, {}).keys():
+            still = find_inode(f"{hierarchies[kind]}{path}", before.inodes[kind])
+            if still is not None:
+                memberships[path] = before.membership
+                inodes.setdefault(path, {})[kind] = still
     found = []
     for path, membership in memberships.items():
         last = known.get(path)
-        if last is None or last.inodes != inodes[path]:
+        if last is None or last.inodes != inodes[path] or last.membership != membership:
             kinds = [*inodes[path], *(following if inodes[path].keys() != {UNIFIED} else ())]
             groups = {kind: f"{hierarchies[kind]}{path}" for kind in kinds}
-            last = JobDirectory(path=path, membership=membership, groups=groups, inodes=inodes[path])
+            last = _named(
+                JobDirectory(path=path, membership=membership, groups=groups, inodes=inodes[path]), last
+            )
         found.append(last)
     return found, not failures
+
+
+def find_inode(path: str, last: int) -> int | None:
+    """Return a directory's inode, the `last` one if it cannot be told; None: it is not there any more."""
+    try:
+        return os.stat(path, follow_symlinks=False).st_ino
+    except OSError as error:
+        return None if error.errno in VANISHED else last
+
+
+def _named(now: JobDirectory, last: JobDirectory | None) -> JobDirectory:
+    """Return a directory with its names: those of the `last` one at its path for what is still the same.
+
+    On v1 its groups are made, and removed, one hierarchy after the other; inodes of those that follow the
+    others are not known.
+    """
+    name = f"{now.cpu_source}#{next(_NUMBERS)}"
+    if last is None or not (last.inodes.items() & now.inodes.items()):
+        return replace(now, sources=dict.fromkeys(now.groups, name), cpu_source=name)
+    same = {kind for kind in now.groups if last.inodes.get(kind) in {None, now.inodes.get(kind)}}
+    sources = {kind: last.sources.get(kind, name) if kind in same else name for kind in now.groups}
+    return replace(now, sources=sources, cpu_source=last.cpu_source)
 
 
 def are_same(listings: Listings) -> bool:

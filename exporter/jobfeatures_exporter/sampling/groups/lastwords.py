@@ -16,12 +16,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from jobfeatures.records.combining import grouped
 from jobfeatures.records.model import JobKey
+from jobfeatures.system.filelimit import limits
 from jobfeatures_exporter.sampling.descriptors import (
     NO_MORE_FILES,
     VANISHED,
     DescriptorBudget,
     Unreadable,
-    limits,
 )
 from jobfeatures_exporter.sampling.groups.cgroup import JobCgroup, JobFigures
 from jobfeatures_exporter.sampling.groups.endings import find_first_processes

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
 from jobfeatures_exporter.sampling.groups.cgroup import JobCgroup
 from jobfeatures_exporter.sampling.groups.cgroupfiles import compute_memory_sum
-from jobfeatures_exporter.sampling.groups.hierarchy import UNIFIED, JobDirectory
-from jobfeatures_exporter.sampling.processes.accumulate import CpuLedger
-from jobfeatures_exporter.snapshot import MemoryBytes, StepSample
+from jobfeatures_exporter.sampling.groups.hierarchy import UNIFIED, JobDirectory, find_inode
+from jobfeatures_exporter.sampling.ledger import CounterLedger
+from jobfeatures_exporter.sampling.measured import MemoryBytes
+from jobfeatures_exporter.sampling.processes.accumulate import CpuTimes
+from jobfeatures_exporter.snapshot import StepSample
 
 _STEP = re.compile(r"step_([A-Za-z0-9_.+-]{1,64})\Z")
 _CONTROLLERS = ("cpuacct", "memory", UNIFIED)
@@ -25,7 +27,7 @@ class StepBook:
         self._budget = budget
         self._unreadable = unreadable
         self._groups: dict[str, JobCgroup] = {}  # by path
-        self._ledgers: dict[tuple[JobKey, str], CpuLedger] = {}
+        self._ledgers: dict[tuple[JobKey, str], CounterLedger] = {}
         self._read: set[object] = set()  # paths and keys of the steps in this sample
 
     def forget_others(self) -> None:
@@ -36,10 +38,11 @@ class StepBook:
             del self._ledgers[step]
         self._read.clear()
 
-    def forget(self, key: JobKey) -> None:
-        """Forget the usage of a job's steps, as another job has its id now."""
-        for step in [each for each in self._ledgers if each[0] == key]:
-            del self._ledgers[step]
+    def begin_run(self, key: JobKey) -> None:
+        """Leave what a job's steps have used so far to its earlier run."""
+        for (job, _), ledger in self._ledgers.items():
+            if job == key:
+                ledger.begin_run()
 
     def read(self, key: JobKey, cgroups: Sequence[JobCgroup]) -> tuple[StepSample, ...]:
         """Return the usage of each step of a job, summed over all control groups of the job."""
@@ -77,6 +80,14 @@ class StepBook:
                             inodes.setdefault(match[1], {})[controller] = entry.inode()
             except OSError as error:
                 self._unreadable.add("job_steps", error)
+                for known in (each.directory for each in self._groups.values()):
+                    match = _STEP.match(known.path.removeprefix(f"{job.path}/"))
+                    if match and controller in known.groups:
+                        path = known.groups[controller]
+                        inode = find_inode(path, known.inodes[controller])
+                        if inode is not None:
+                            found.setdefault(match[1], {})[controller] = path
+                            inodes.setdefault(match[1], {})[controller] = inode
         return {
             name: JobDirectory(
                 path=f"{job.path}/step_{name}", membership=job.membership, groups=groups, inodes=inodes[name]
@@ -86,14 +97,16 @@ class StepBook:
 
     def _sample(self, key: JobKey, name: str, groups: Sequence[JobCgroup]) -> StepSample:
         self._read.add((key, name))
-        ledger = self._ledgers.setdefault((key, name), CpuLedger())
+        ledger = self._ledgers.setdefault((key, name), CounterLedger(2, resets=False))
         uses = [(group, *group.read_use()) for group in groups]
-        counted = {group.directory.cpu_source: cpu for group, cpu, _ in uses if group.counts_cpu}
+        counted: dict[Hashable, CpuTimes | None] = {
+            group.directory.cpu_source: cpu for group, cpu, _ in uses if group.counts_cpu
+        }
         cpu = ledger.update(counted) if counted else None
         memories = [memory for group, _, memory in uses if group.counts_memory]
         return StepSample(
             step=name,
-            user_cpu_secs=None if cpu is None else cpu.user_secs,
-            system_cpu_secs=None if cpu is None else cpu.system_secs,
+            user_cpu_secs=None if cpu is None else round(cpu[0], 9),
+            system_cpu_secs=None if cpu is None else round(cpu[1], 9),
             memory=compute_memory_sum(memories) if memories else MemoryBytes(),
         )

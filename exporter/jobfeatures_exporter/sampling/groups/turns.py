@@ -24,7 +24,7 @@ class NodeSigns(NamedTuple):
     """What the node's own files tell about those of groups at one sample of the node."""
 
     kills: int | None = None  # the node's OOM kills since boot; None: not reported
-    # How often swap, disks and each pressure have changed; None: not reported, so that nothing tells.
+    # How often swap, disks and each pressure have changed; None: not reported, so every file has to be read.
     changes: tuple[int | None, ...] = (None,) * _SIGNS
     counts: tuple[int, ...] = (0,) * _SIGNS
     said: tuple[object, ...] = (None,) * _SIGNS

@@ -13,6 +13,7 @@ import re
 from typing import NamedTuple
 
 FLOPS = "flops"
+MAX_PER_NS = 100_000  # no CPU counts more while the counter runs
 _HARDWARE, _SOFTWARE, _RAW = 0, 1, 4  # enum perf_type_id
 
 
@@ -90,17 +91,23 @@ class Count:
 
     The kernel multiplexes if it has more counters than the processor. The increase between two readings is
     multiplied by time enabled ÷ time running; if the counter did not run, it is unknown and counts as 0.
+    A reading below the last one or beyond what a CPU can count is none: the next one counts from the last.
     """
 
-    __slots__ = ("_last",)
+    __slots__ = ("_last", "refused")
 
     def __init__(self) -> None:
         self._last = (0, 0, 0)
+        self.refused = 0  # readings that are none
 
     def grow(self, value: int, enabled_ns: int, running_ns: int) -> float:
         """Add one reading of a counter that started at 0; return the increase since the previous one."""
-        before, self._last = self._last, (value, enabled_ns, running_ns)
-        counted, enabled, running = (now - last for now, last in zip(self._last, before, strict=True))
-        if counted <= 0 or running <= 0:
+        reading = value, enabled_ns, running_ns
+        counted, enabled, running = (now - last for now, last in zip(reading, self._last, strict=True))
+        if counted < 0 or running < 0 or counted > MAX_PER_NS * running > 0:
+            self.refused += 1
+            return 0.0
+        self._last = reading
+        if not (counted and running):
             return 0.0
         return counted * max(1.0, enabled / running)

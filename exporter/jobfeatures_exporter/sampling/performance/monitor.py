@@ -19,7 +19,7 @@ from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, read_tex
 from jobfeatures_exporter.sampling.groups.counterfiles import parse_cpu_list
 from jobfeatures_exporter.sampling.groups.hierarchy import UNIFIED, find_hierarchies
 from jobfeatures_exporter.sampling.performance.events import Count, Event, find_events, parse_cpu
-from jobfeatures_exporter.snapshot import JobSample, Snapshot, WorkKey
+from jobfeatures_exporter.snapshot import JobSample, RunKey, Snapshot, WorkKey
 
 if TYPE_CHECKING:
     from jobfeatures_exporter.config import DaemonConfig
@@ -57,9 +57,12 @@ class _Job:
             raise
         self._counters.append((name, event.weight, descriptor, Count()))
 
-    def read(self, totals: dict[str, float]) -> None:
+    def read(self, totals: dict[str, float]) -> int:
+        """Add what was counted since; return how many readings were refused."""
+        before = sum(count.refused for *_, count in self._counters)
         for name, weight, descriptor, count in self._counters:
             totals[name] += weight * count.grow(*read_counter(descriptor))
+        return sum(count.refused for *_, count in self._counters) - before
 
     def close(self) -> None:
         for _name, _weight, descriptor, _count in self._counters:
@@ -76,9 +79,10 @@ class WorkMonitor:
         self._budget = budget
         self._events: dict[str, tuple[Event, ...]] | None = None  # available ones, None until tried
         self._cpus: list[int] = []
-        self._jobs: dict[JobKey, _Job] = {}
-        self._failed: set[JobKey] = set()
-        self._totals: dict[JobKey, dict[str, float]] = {}
+        self._jobs: dict[RunKey, _Job] = {}
+        self._failed: set[RunKey] = set()
+        self._totals: dict[RunKey, dict[str, float]] = {}
+        self._refused = 0
 
     def fill(
         self,
@@ -93,11 +97,12 @@ class WorkMonitor:
             self._events = self._try_out()
         alone = whole_node() if self._events else {}
         wanted = {
-            key: sample.cgroup
+            (key, sample.run): sample.cgroup
             for key, sample in snapshot.jobs.items()
-            if isinstance(key, JobKey) and alone.get(key) and sample.cgroup is not None and not gives_up(key)
+            if isinstance(key, JobKey) and alone.get(key) and sample.in_group
+            if sample.cgroup is not None and not gives_up(key)
         }
-        ended: dict[JobKey, dict[str, float]] = {}
+        ended: dict[RunKey, dict[str, float]] = {}
         for key in self._jobs.keys() - wanted.keys():
             self._read(key)  # counters of a removed group can still be read
             if (job := self._jobs.pop(key, None)) is not None:
@@ -107,16 +112,26 @@ class WorkMonitor:
             self._open(key, wanted[key])
         for key in list(self._jobs):
             self._read(key)
-        final = {key: replace(each, work=ended.get(key, {})) for key, each in snapshot.final.items()}
-        for key in [key for key in self._totals if key not in snapshot.jobs]:
+        final = {
+            key: replace(each, work=ended.get((key, each.run), {})) for key, each in snapshot.final.items()
+        }
+        here = {(key, each.run): each for key, each in snapshot.jobs.items() if isinstance(key, JobKey)}
+        for key in self._totals.keys() - here.keys():
             del self._totals[key]
-        self._failed &= snapshot.jobs.keys()
+        self._failed &= here.keys()
         counted: dict[WorkKey, JobSample] = {
-            key: replace(snapshot.jobs[key], work=dict(self._totals[key])) for key in self._jobs
+            key[0]: replace(here[key], work=dict(total))
+            for key, total in self._totals.items()
+            if key in self._jobs or not here[key].in_group  # which may have another group later
         }
         up = {name: name in self._events for name in self._config.work_events}
+        unreadable = {**snapshot.unreadable, **({"work_refused": self._refused} if self._refused else {})}
         return replace(
-            snapshot, node=replace(snapshot.node, work_up=up), jobs={**snapshot.jobs, **counted}, final=final
+            snapshot,
+            node=replace(snapshot.node, work_up=up),
+            jobs={**snapshot.jobs, **counted},
+            final=final,
+            unreadable=unreadable,
         )
 
     def stop(self) -> None:
@@ -149,7 +164,7 @@ class WorkMonitor:
                     log.warning("%s of jobs are not counted: no events are known for this processor", name)
         return found
 
-    def _open(self, key: JobKey, cgroup: str) -> None:
+    def _open(self, key: RunKey, cgroup: str) -> None:
         job = _Job(self._budget)
         try:
             group = _open_group(self._config.path_cgroup, cgroup)
@@ -161,16 +176,16 @@ class WorkMonitor:
         except OSError as error:
             job.close()
             self._failed.add(key)
-            log.warning("work of job %s is not counted: %s", key.job_id, error)
+            log.warning("work of job %s is not counted: %s", key[0].job_id, error)
         else:
             self._jobs[key] = job
             self._totals.setdefault(key, dict.fromkeys(self._events or {}, 0.0))
 
-    def _read(self, key: JobKey) -> None:
+    def _read(self, key: RunKey) -> None:
         try:
-            self._jobs[key].read(self._totals[key])
+            self._refused += self._jobs[key].read(self._totals[key])
         except OSError as error:
-            log.warning("work of job %s is no longer counted: %s", key.job_id, error)
+            log.warning("work of job %s is no longer counted: %s", key[0].job_id, error)
             self._jobs.pop(key).close()
             self._failed.add(key)
 

@@ -10,7 +10,9 @@ from jobfeatures.errors import JobfeaturesError, ParseError
 
 # In order of closeness to the mains: `power.pdu_factor` multiplies the first one in use.
 SOURCES = ("dcmi", "hwmon")
-MAX_WATTS = 200_000.0  # more than a rack: anything above is not a valid reading
+# Less or more is not a valid reading, but one in other units.
+MIN_WATTS, MAX_WATTS = 1.0, 50_000.0
+NO_READING = frozenset({0xFFFF, 0x7FFF_FFFF / 1e6, 0xFFFF_FFFF / 1e6})  # all ones: W of DCMI, µW of hwmon
 
 
 class PowerError(JobfeaturesError):
@@ -18,7 +20,7 @@ class PowerError(JobfeaturesError):
 
 
 def checked_watts(watts: float, source: str) -> float:
-    """Return `watts` if a running machine can draw them: above 0, at most `MAX_WATTS`. Raises ParseError."""
-    if not 0 < watts <= MAX_WATTS:
+    """Return `watts` if they are a reading that a running machine can have. Raises ParseError."""
+    if not MIN_WATTS <= watts <= MAX_WATTS or watts in NO_READING:
         raise ParseError("not the power of a machine that runs", source=source, text=f"{watts:g} W")
     return watts

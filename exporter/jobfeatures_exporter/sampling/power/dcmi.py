@@ -2,14 +2,15 @@
 
 Source: DCMI 1.5 6.6.1, Get Power Reading, whose answer ipmitool prints as "Instantaneous power reading:  220
 Watts" and "Power reading state is: activated", ipmi-dcmi as "Current Power : 164 Watts" and "Power
-Measurement : Active". Both may take seconds.
+Measurement : Active". Both may take seconds. OpenBMC measures and leaves the state at "deactivated", always.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from jobfeatures.errors import ParseError
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 TIMEOUT_SECS = 20.0
 MAX_BYTES = 16_384
 _WATTS = frozenset({"instantaneous power reading", "current power"})
+# Of the time before, with words behind that differ: minimum, maximum and average.
+_OTHERS = re.compile(r"(minimum|maximum|average)[ \t](?:during|power|reading)")
 _STATE = frozenset({"power reading state is", "power measurement"})
 _VALUE = re.compile(r"([0-9]{1,6})[ \t]+watts?", re.IGNORECASE)
 _BLANKS = " \t\r"
@@ -29,16 +32,31 @@ _ACTIVE = frozenset({"active", "activated"})
 
 
 def parse_power(text: str) -> float:
-    """Return the watts of an output with exactly one reading and an active state. Raises ParseError."""
+    """Return the watts of an output with exactly one reading that was measured. Raises ParseError.
+
+    Where the state is not active, it was if minimum, maximum and average, as far as told, bear it out.
+    """
     lines = [line.partition(":") for line in text.split("\n")]
     pairs = [(name.strip(_BLANKS).lower(), value.strip(_BLANKS)) for name, _, value in lines]
-    found = [watts[1] for name, value in pairs if name in _WATTS and (watts := _VALUE.fullmatch(value))]
+    found = [match[1] for name, value in pairs if name in _WATTS and (match := _VALUE.fullmatch(value))]
     states = [value for name, value in pairs if name in _STATE and value]
     if len(found) != 1:
         raise ParseError("not one reading of power", source="dcmi", text=text[:80])
-    if not states or not all(state.lower() in _ACTIVE for state in states):
+    watts = checked_watts(float(found[0]), "dcmi")
+    if not states or not (all(state.lower() in _ACTIVE for state in states) or _is_measured(watts, pairs)):
         raise ParseError("the controller does not measure power", source="dcmi", text="; ".join(states)[:80])
-    return checked_watts(float(found[0]), "dcmi")
+    return watts
+
+
+def _is_measured(watts: float, pairs: Iterable[tuple[str, str]]) -> bool:
+    others = {
+        match[1]: float(value[1])
+        for name, text in pairs
+        if (match := _OTHERS.match(name)) and (value := _VALUE.fullmatch(text))
+    }
+    least, most = others.get("minimum", 0.0), others.get("maximum", math.inf)
+    told = [others[name] for name in ("minimum", "average") if name in others]
+    return least <= watts <= most and (any(told) or not told)
 
 
 def make(config: DaemonConfig) -> Callable[[], float]:

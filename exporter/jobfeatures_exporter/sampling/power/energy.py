@@ -12,32 +12,43 @@ from dataclasses import replace
 
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.sampling.cpurates import cpu_secs_of
-from jobfeatures_exporter.snapshot import CpuSecs, JobSample, NodeSample, Snapshot, WorkKey
+from jobfeatures_exporter.snapshot import CpuSecs, JobSample, NodeSample, RunKey, Snapshot, WorkKey
 
-# No package draws this much: a counter that seems to show more was reset and has not wrapped.
-MAX_WATTS = 5000.0
+MAX_WATTS = 5000.0  # no package draws this much: a counter that shows more was set back or forward
+LONG_WATTS = 500.0  # nor this much for long: a counter that could have wrapped twice by then tells nothing
+COUNTER_SECS = 0.1  # the kernel's reading may be as much older than ours
+UNSEEN = -1  # for the run of a job that has cards and was never seen
 UsedCards = Mapping[tuple[JobKey, str], float]
 _SHARED = ("package", "dram")
 
 
-def compute_increase_uj(before_uj: int, now_uj: int, *, max_range_uj: int | None, elapsed_secs: float) -> int:
+def compute_increase_uj(
+    before_uj: int,
+    now_uj: int,
+    *,
+    max_range_uj: int | None,
+    elapsed_secs: float,
+    max_watts: float = MAX_WATTS,
+) -> int:
     """Return the increase of a counter in microjoules, 0 where that cannot be known.
 
     Source: Documentation/power/powercap/powercap.rst: ``energy_uj`` wraps to 0 beyond
-    ``max_energy_range_uj``. One wrap is detected, a second one is not; an increase above `MAX_WATTS` W means
-    that it was set back.
+    ``max_energy_range_uj``. After a time in which it may have wrapped more than once the increase is unknown.
+    A wrap of more than half the range is a step back; what would take more than `max_watts` is no increase.
     """
-    if now_uj >= before_uj:
-        return now_uj - before_uj
-    if max_range_uj is None or before_uj > max_range_uj:
+    if max_range_uj is not None and LONG_WATTS * 1e6 * elapsed_secs > max_range_uj:
         return 0
-    wrapped = max_range_uj - before_uj + now_uj
-    return wrapped if wrapped <= MAX_WATTS * 1e6 * max(elapsed_secs, 0.0) else 0
+    grown_uj = now_uj - before_uj
+    if grown_uj < 0:
+        if max_range_uj is None or before_uj > max_range_uj or grown_uj > -max_range_uj / 2:
+            return 0
+        grown_uj += max_range_uj
+    return grown_uj if 0 <= grown_uj <= max_watts * 1e6 * (max(elapsed_secs, 0.0) + COUNTER_SECS) else 0
 
 
 def compute_shares(
-    joules: float, *, busy_secs: float, used_secs: Mapping[JobKey, float]
-) -> dict[JobKey, float]:
+    joules: float, *, busy_secs: float, used_secs: Mapping[RunKey, float]
+) -> dict[RunKey, float]:
     """Return the joules of each job by its part of the non-idle CPU time. Their sum never exceeds `joules`.
 
     The node's time is counted in ticks, the jobs' more finely: if the jobs' sum is greater, it is the total.
@@ -61,7 +72,7 @@ def compute_package_joules(domains: Mapping[str, float]) -> float | None:
 
 
 class JobEnergy:
-    """The joules of each job since it was first seen; they never decrease during its lifetime.
+    """The joules of each run of a job since it was first seen; they never decrease.
 
     A sample in which joules or CPU time could not be read distributes nothing:
     the next complete one distributes for both.
@@ -70,8 +81,8 @@ class JobEnergy:
     def __init__(self) -> None:
         self._joules: float | None = None
         self._busy_secs = 0.0
-        self._used_secs: dict[JobKey, float] = {}
-        self._totals: dict[JobKey, float] = {}
+        self._used_secs: dict[RunKey, float] = {}
+        self._totals: dict[RunKey, float] = {}
 
     def share(
         self, domains: Mapping[str, float], node: NodeSample, jobs: Mapping[WorkKey, JobSample]
@@ -82,25 +93,23 @@ class JobEnergy:
         shares = self.update(
             joules=compute_package_joules(domains),
             cpu=node.cpu,
-            used_secs={key: cpu_secs_of(sample) for key, sample in jobs.items() if isinstance(key, JobKey)},
+            used_secs=used_secs_of(jobs),
         )
         with_joules = dict(jobs)
-        for key, joules in shares.items():
+        for (key, _), joules in shares.items():
             with_joules[key] = replace(jobs[key], energy_joules=joules)
         return replace(node, energy_joules=domains), with_joules
 
     def update(
-        self, *, joules: float | None, cpu: CpuSecs | None, used_secs: Mapping[JobKey, float | None]
-    ) -> Mapping[JobKey, float]:
-        """Add one sample; return the joules by job, empty if the packages are not readable.
+        self, *, joules: float | None, cpu: CpuSecs | None, used_secs: Mapping[RunKey, float | None]
+    ) -> Mapping[RunKey, float]:
+        """Add one sample; return the joules by run, empty if the packages are not readable.
 
-        `joules` and the CPU seconds are counters. A job that was not in the last sample began after it,
-        unless it has used more than the whole node has since: then it counts from now on. A job that has used
-        less than before is a different one with the same key.
+        `joules` and the CPU seconds are counters. A run that was not in the last sample began after it,
+        unless it has used more than the whole node has since: then it counts from now on.
         """
-        here = used_secs.keys() - self.find_replaced(used_secs)
-        self._used_secs = {key: secs for key, secs in self._used_secs.items() if key in here}
-        for key in self._totals.keys() - here:
+        self._used_secs = {key: secs for key, secs in self._used_secs.items() if key in used_secs}
+        for key in self._totals.keys() - used_secs.keys():
             del self._totals[key]
         if joules is None or cpu is None:
             return {} if self._joules is None else {key: self._totals.get(key, 0.0) for key in used_secs}
@@ -119,12 +128,7 @@ class JobEnergy:
         }
         return {key: self._totals.get(key, 0.0) for key in used_secs}
 
-    def find_replaced(self, used_secs: Mapping[JobKey, float | None]) -> set[JobKey]:
-        """Return the keys of different jobs: those that have used less than in the last sample."""
-        known = self._used_secs
-        return {key for key, secs in used_secs.items() if secs is not None and secs < known.get(key, 0.0)}
-
-    def _increases(self, used_secs: Mapping[JobKey, float | None], most_secs: float) -> dict[JobKey, float]:
+    def _increases(self, used_secs: Mapping[RunKey, float | None], most_secs: float) -> dict[RunKey, float]:
         found = {}
         for key, secs in used_secs.items():
             if secs is None:
@@ -137,7 +141,7 @@ class JobEnergy:
 
 
 class BoardEnergy:
-    """The joules of each job by one sensor of the machine; they never decrease during the job's lifetime.
+    """The joules of each run of a job by one sensor of the machine; they never decrease.
 
     Between two samples the cards' part, as reported by their drivers (the whole at most), goes to the jobs
     that used them; the rest is divided by CPU time, like the packages' energy. What is left, of idle cards
@@ -150,33 +154,36 @@ class BoardEnergy:
         self._by_cpu = JobEnergy()
         self._cards: Mapping[str, float] = {}
         self._used_cards: UsedCards = {}
-        self._of_cards: dict[JobKey, float] = {}
+        self._of_cards: dict[RunKey, float] = {}
+        self._runs: dict[JobKey, int] = {}
 
     def update(
         self,
         *,
         joules: float,
         cpu: CpuSecs | None,
-        used_secs: Mapping[JobKey, float | None],
+        used_secs: Mapping[RunKey, float | None],
         cards: Mapping[str, float],
         used_cards: UsedCards,
-    ) -> Mapping[JobKey, float]:
-        """Add one sample; return the joules by job.
+    ) -> Mapping[RunKey, float]:
+        """Add one sample; return the joules by run.
 
         All arguments are counters: `joules` of the machine, `cards` of each card by UUID, `used_cards` of
-        each job's part of a card, which starts at 0 for a job that is new there.
+        each job's part of a card, which starts at 0 for a run that is new there.
         """
-        here = used_secs.keys() - self._by_cpu.find_replaced(used_secs)
-        self._used_cards = {use: part for use, part in self._used_cards.items() if use[0] in here}
-        for key in self._of_cards.keys() - here:
-            del self._of_cards[key]
+        before, self._runs = self._runs, dict(used_secs.keys())
+        goes_on = {key for key, run in self._runs.items() if before.get(key, run) == run}
+        self._used_cards = {use: part for use, part in self._used_cards.items() if use[0] in goes_on}
+        for each in self._of_cards.keys() - used_secs.keys():
+            del self._of_cards[each]
         if self._joules is not None:
             grown = max(0.0, joules - self._joules)
             drawn = sum(max(0.0, now - self._cards.get(uuid, now)) for uuid, now in cards.items())
-            used: dict[JobKey, float] = {}
+            used: dict[RunKey, float] = {}
             for use, now in used_cards.items():
                 if use[1] in cards:
-                    used[use[0]] = used.get(use[0], 0.0) + max(0.0, now - self._used_cards.get(use, 0.0))
+                    whose = use[0], self._runs.get(use[0], UNSEEN)
+                    used[whose] = used.get(whose, 0.0) + max(0.0, now - self._used_cards.get(use, 0.0))
             drawn = max(drawn, sum(used.values()))
             part = min(grown, drawn)
             for key in used.keys() & used_secs.keys() if drawn > 0 else ():
@@ -185,6 +192,11 @@ class BoardEnergy:
         self._joules, self._cards, self._used_cards = joules, cards, used_cards
         by_cpu = self._by_cpu.update(joules=self._rest, cpu=cpu, used_secs=used_secs)
         return {key: by_cpu.get(key, 0.0) + self._of_cards.get(key, 0.0) for key in used_secs}
+
+
+def used_secs_of(jobs: Mapping[WorkKey, JobSample]) -> dict[RunKey, float | None]:
+    """Return the CPU seconds that each job's present run has used, None if unknown."""
+    return {(key, each.run): cpu_secs_of(each) for key, each in jobs.items() if isinstance(key, JobKey)}
 
 
 def card_joules(snapshot: Snapshot) -> tuple[Mapping[str, float], UsedCards]:

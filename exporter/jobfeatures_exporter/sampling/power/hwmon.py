@@ -16,7 +16,7 @@ from jobfeatures.errors import shown
 from jobfeatures.records.quantities import parse_count
 from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
 from jobfeatures_exporter.sampling.host.sysfs import Sysfs
-from jobfeatures_exporter.sampling.power import PowerError, checked_watts
+from jobfeatures_exporter.sampling.power import NO_READING, PowerError, checked_watts
 
 if TYPE_CHECKING:
     from jobfeatures_exporter.config import DaemonConfig
@@ -73,6 +73,8 @@ def choose_sensors(wanted: str, sensors: list[Sensor]) -> list[Sensor]:
 def read_watts(sensors: list[Sensor]) -> float:
     """Return the sum of the sensors' readings. Raises OSError, ParseError."""
     microwatts = [parse_count(read_text(each.path, max_bytes=64).strip(), field="power") for each in sensors]
+    for watts in NO_READING.intersection(each / 1e6 for each in microwatts):
+        checked_watts(watts, "hwmon")
     return checked_watts(sum(microwatts) / 1e6, "hwmon")
 
 

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 from jobfeatures.records.model import JobKey
 from jobfeatures.system.clock import Clock
-from jobfeatures_exporter.sampling.cpurates import cpu_secs_of
 from jobfeatures_exporter.sampling.measured import BoardSample
 from jobfeatures_exporter.sampling.power import SOURCES
-from jobfeatures_exporter.sampling.power.energy import BoardEnergy, card_joules
+from jobfeatures_exporter.sampling.power.energy import BoardEnergy, card_joules, used_secs_of
 from jobfeatures_exporter.sampling.steadyreader import SteadyReader
 from jobfeatures_exporter.snapshot import JobSample, Snapshot, WorkKey
 
@@ -93,8 +92,7 @@ class PowerMonitor:
         counted = elapsed if 0.0 < elapsed <= self._max_gap_secs else 0.0
         self._sampled_secs = now_secs
         cards, used_cards = card_joules(snapshot) if self._includes_gpus else ({}, {})
-        samples = {key: each for key, each in snapshot.jobs.items() if isinstance(key, JobKey)}
-        used_secs = {key: cpu_secs_of(each) for key, each in samples.items()}
+        used_secs = used_secs_of(snapshot.jobs)
         by_job: dict[JobKey, dict[str, float]] = {}
         for source, drawn in watts.items():
             self._joules[source] = self._joules.get(source, 0.0) + drawn * counted
@@ -102,14 +100,14 @@ class PowerMonitor:
             shares = self._energies.setdefault(source, BoardEnergy()).update(
                 joules=joules, cpu=snapshot.node.cpu, used_secs=used_secs, cards=cards, used_cards=used_cards
             )
-            for key, share in shares.items():
+            for (key, _), share in shares.items():
                 by_job.setdefault(key, {})[source] = share
         final = {
             key: replace(each, board_joules=self._last.get(key, {})) for key, each in snapshot.final.items()
         }
         self._last = by_job
         jobs: dict[WorkKey, JobSample] = {
-            key: replace(samples[key], board_joules=mine) for key, mine in by_job.items()
+            key: replace(snapshot.jobs[key], board_joules=mine) for key, mine in by_job.items()
         }
         board = BoardSample(
             watts=watts,

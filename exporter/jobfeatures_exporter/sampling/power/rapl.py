@@ -6,6 +6,7 @@ interface. Since Linux 5.10 only root can read ``energy_uj``.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Mapping
@@ -21,12 +22,17 @@ from jobfeatures_exporter.sampling.descriptors import (
     Unreadable,
     read_file,
 )
-from jobfeatures_exporter.sampling.power.energy import compute_increase_uj
+from jobfeatures_exporter.sampling.power.energy import MAX_WATTS, compute_increase_uj
 
 # intel-rapl:0 is a package, intel-rapl:0:2 a part of it; intel-rapl-mmio has some of them a second time.
 _ZONE = re.compile(r"(?P<kind>intel-rapl(?:-mmio)?):(?P<package>[0-9]{1,4})(?::[0-9]{1,4})?\Z")
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
 _PACKAGE = re.compile(r"package-([0-9]{1,4}(?:-die-[0-9]{1,4})?)\Z")
+_DIE = re.compile(r"(.+)-die-[0-9]{1,4}\Z")
+OVER_LIMIT = 4.0  # a package's limits hold over seconds,
+LEAST_WATTS = 500.0  # and some firmware tells tiny ones,
+UNLIMITED_WATTS = 1000.0  # or none, as AMD's
+MIRROR_UJ = 500_000  # two readings of one counter at once, each up to a millisecond old
 
 
 class Zone(NamedTuple):
@@ -35,6 +41,7 @@ class Zone(NamedTuple):
     domain: str
     path: str
     max_range_uj: int | None
+    max_watts: float = MAX_WATTS
 
 
 def compute_domain(name: str, parent: str | None) -> str | None:
@@ -62,8 +69,9 @@ def find_zones(sysfs: str, unreadable: Unreadable) -> list[Zone]:
         is_part = colon and parent in names
         domain = compute_domain(word, words.get(parent) if is_part else None)
         if domain is not None:
-            most_uj = unreadable.tried("node_energy", _read_range, f"{top}/{name}")
-            zones[domain] = Zone(domain, f"{top}/{name}/energy_uj", most_uj)
+            most_uj = unreadable.tried("node_energy", _read_energy, f"{top}/{name}/max_energy_range_uj")
+            watts = MAX_WATTS if domain == "psys" else _max_watts(f"{top}/{name}")
+            zones[domain] = Zone(domain, f"{top}/{name}/energy_uj", most_uj, watts)
     return list(zones.values())
 
 
@@ -74,8 +82,16 @@ def _read_name(directory: str) -> str:
     return text
 
 
-def _read_range(directory: str) -> int:
-    return parse_energy(read_file(f"{directory}/max_energy_range_uj", max_bytes=256))
+def _read_energy(path: str) -> int:
+    return parse_energy(read_file(path, max_bytes=256))
+
+
+def _max_watts(directory: str) -> float:
+    """Return what a package, or its memory, can draw by its limits (powercap's constraints), if any."""
+    files = (f"constraint_{number}_{name}_uw" for number in range(3) for name in ("power_limit", "max_power"))
+    limits = (Unreadable().tried("", _read_energy, f"{directory}/{name}") for name in files)
+    limit = max((each or 0 for each in limits), default=0) / 1e6
+    return min(max(LEAST_WATTS, OVER_LIMIT * limit), MAX_WATTS) if limit else UNLIMITED_WATTS
 
 
 def parse_energy(data: bytes) -> int:
@@ -94,9 +110,12 @@ class NodeEnergy:
         self._files: dict[Zone, KeptFile] = {}
         self._last: dict[str, tuple[int, float]] = {}  # reading, and when
         self._total_uj: dict[str, int] = {}
+        self._mirrors: set[str] = set()  # dies that are not the first of their package,
+        self._distinct: set[str] = set()  # and those with a counter of their own
 
     def read(self) -> Mapping[str, float]:
         """Return the joules by domain; a domain is absent until it has been read once."""
+        began_secs = self._clock.monotonic_secs()
         if not self._files:
             self._files = {
                 zone: KeptFile(zone.path, self._budget) for zone in find_zones(self._sysfs, self._unreadable)
@@ -111,7 +130,9 @@ class NodeEnergy:
                     break
             else:
                 self._count(zone, now_uj)
-        return {domain: total / 1e6 for domain, total in self._total_uj.items()}
+        self._compare_dies(began_secs)
+        hidden = self._mirrors - self._distinct
+        return {domain: uj / 1e6 for domain, uj in self._total_uj.items() if domain not in hidden}
 
     def close(self) -> None:
         """Close the descriptors."""
@@ -123,6 +144,33 @@ class NodeEnergy:
         now_secs = self._clock.monotonic_secs()
         before_uj, before_secs = self._last.get(zone.domain, (now_uj, now_secs))
         self._last[zone.domain] = now_uj, now_secs
-        self._total_uj[zone.domain] = self._total_uj.get(zone.domain, 0) + compute_increase_uj(
-            before_uj, now_uj, max_range_uj=zone.max_range_uj, elapsed_secs=now_secs - before_secs
+        grown_uj = compute_increase_uj(
+            before_uj,
+            now_uj,
+            max_range_uj=zone.max_range_uj,
+            elapsed_secs=now_secs - before_secs,
+            max_watts=zone.max_watts,
         )
+        if not grown_uj and now_uj != before_uj:
+            self._unreadable.count("node_energy_refused")
+        self._total_uj[zone.domain] = self._total_uj.get(zone.domain, 0) + grown_uj
+
+    def _compare_dies(self, began_secs: float) -> None:
+        """Find the dies that show the counter of their package's first die, as AMD's do; Intel's differ.
+
+        `began_secs` is when this look began: a busy node may let us wait between any two readings.
+        """
+        firsts: dict[str, str] = {}
+        most_uj = MIRROR_UJ + MAX_WATTS * 1e6 * (self._clock.monotonic_secs() - began_secs)
+        for zone in self._files:
+            die, (uj, read_secs) = _DIE.match(zone.domain), self._last.get(zone.domain, (0, -math.inf))
+            if die is None or read_secs < began_secs:
+                continue
+            first = firsts.setdefault(die[1], zone.domain)
+            apart_uj = abs(uj - self._last[first][0])
+            if zone.max_range_uj is not None:  # one may have wrapped
+                apart_uj = min(apart_uj, abs(zone.max_range_uj - apart_uj))
+            if apart_uj > most_uj:
+                self._distinct.add(zone.domain)
+            if zone.domain != first:
+                self._mirrors.add(zone.domain)

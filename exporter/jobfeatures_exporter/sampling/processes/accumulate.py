@@ -8,7 +8,7 @@ again there. Every process that may be the parent of another has to be included,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from operator import add, attrgetter, itemgetter
@@ -40,6 +40,7 @@ class CpuTicks(NamedTuple):
 
 
 DYING = frozenset("ZX")
+MISSED_LOOKS = 64  # samples for which a process that was not found is remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +120,8 @@ class Accumulator(Generic[Key, Record, Totals]):
     former ancestors showed time of other children.
 
     `_Claims` live for two samples: taking a sample is not instantaneous, so a child may be missing although
-    its parent was read before the child ended. With `brings_life`, a process that moves to another key adds
-    its whole lifetime there: it belonged there all along, unnoticed. Otherwise it does so only if it had no
-    key before; else only later increases count.
+    its parent was read before the child ended. A process that moves to another key adds its whole lifetime
+    there if it `brings_life`, because it belonged there all along, or if it had no key; else later increases.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class Accumulator(Generic[Key, Record, Totals]):
         children: Callable[[Record], tuple[int, ...]],
         make: Callable[[Iterable[int]], Totals],
         *,
-        brings_life: bool = True,
+        brings_life: Callable[[Key, Key | None], bool] = lambda _last, _now: True,
     ) -> None:
         """Start empty; `own` returns a process's own figures (or none), `children` those of its children."""
         self._processes: Mapping[int, Record] = {}
@@ -138,21 +138,27 @@ class Accumulator(Generic[Key, Record, Totals]):
         self._own, self._children = own, children
         self._make = make
         self._brings_life = brings_life
+        self._kept: Collection[Key] = ()
+        self._look = 0
+        self._missed: dict[int, tuple[Record, Key, int]] = {}  # of kept keys, and when they were last found
         self._claims: list[_Claims] = []
         self._sums: dict[Key, list[int]] = {}
         self._touched: set[Key] = set()
         self._totals: dict[Key, Totals] = {}
 
-    def update(self, processes: Mapping[int, Record], keys: Mapping[int, Key]) -> Mapping[Key, Totals]:
+    def update(
+        self, processes: Mapping[int, Record], keys: Mapping[int, Key], kept: Collection[Key] = ()
+    ) -> Mapping[Key, Totals]:
         """Add one sample: all processes by pid, and the key of each. Return the totals by key.
 
-        A process without a key is followed but not counted; a key without processes is forgotten. The totals
-        are valid until the next sample, and are the same objects where they have not grown. The arguments
-        are kept until then and must not be modified.
+        A process without a key is followed but not counted; a key without processes is forgotten unless it
+        is `kept`. The totals are valid until the next sample, and are the same objects where they have not
+        grown. The arguments are kept until then and must not be modified.
         """
         gone = [(each, self._figures(each.process)) for each in self._gone(processes)]
         have_same_keys = keys == self._keys
         changed = self._changed(processes, keys, have_same_keys)
+        self._remember(gone, kept)
         self._processes = processes
         self._keys = keys
         self._touched = set()
@@ -160,8 +166,9 @@ class Accumulator(Generic[Key, Record, Totals]):
         for number, claims in enumerate(self._claims):
             theirs = [(each, figures[number]) for each, figures in gone]
             claims.advance(theirs, shown[number], processes, partial(self._add, number))
-        if not have_same_keys:
-            for key in self._sums.keys() - set(keys.values()):
+        if not have_same_keys or kept != self._kept:
+            self._kept = kept
+            for key in self._sums.keys() - set(keys.values()) - set(kept):
                 del self._sums[key], self._totals[key]
         self._update_totals()
         return self._totals
@@ -250,12 +257,25 @@ class Accumulator(Generic[Key, Record, Totals]):
         for pid, now in processes.items():
             before = get(pid)
             last, key = get_key(pid), keys.get(pid)
-            if before is not None and (last == key or (last is not None and not self._brings_life)):
+            if before is None and pid in self._missed:  # not all processes are found at each sample
+                before, last, _ = self._missed.pop(pid)
+            if before is not None and (
+                last == key or (last is not None and not self._brings_life(last, key))
+            ):
                 if before is not now:
                     found.append((before if before.start_ticks == now.start_ticks else None, now))
             else:
                 found.append((None, now))
         return found
+
+    def _remember(self, gone: Iterable[tuple[_Gone[Record], Any]], kept: Collection[Key]) -> None:
+        self._look += 1
+        oldest = self._look - MISSED_LOOKS
+        self._missed = {pid: each for pid, each in self._missed.items() if each[2] >= oldest}
+        for process in (each.process for each, _ in gone):
+            key = self._keys.get(process.pid)
+            if key is not None and key in kept:
+                self._missed[process.pid] = process, key, self._look
 
     def _update_totals(self) -> None:
         for key in self._touched:
@@ -268,7 +288,7 @@ class Accumulator(Generic[Key, Record, Totals]):
 class CpuAccumulator(Accumulator[Key, ProcessSample, CpuTicks]):
     """CPU time of all processes of the node, by key."""
 
-    def __init__(self, *, brings_life: bool = True) -> None:
+    def __init__(self, *, brings_life: Callable[[Key, Key | None], bool] = lambda _last, _now: True) -> None:
         place = ProcessSample._fields.index
         own, children = place("user_ticks"), place("children_user_ticks")
         super().__init__(
@@ -287,8 +307,8 @@ class IoAccumulator(Accumulator[Key, IoReading, ProcessIo]):
     does input and output itself within two samples of its children's end, by at most what these had done.
     """
 
-    def __init__(self) -> None:
-        super().__init__(lambda _reading: (), attrgetter("io"), ProcessIo._make)
+    def __init__(self, *, brings_life: Callable[[Key, Key | None], bool] = lambda _last, _now: True) -> None:
+        super().__init__(lambda _reading: (), attrgetter("io"), ProcessIo._make, brings_life=brings_life)
 
 
 def _match(shown: dict[int, int], pid: int, amount: int) -> int:
@@ -324,31 +344,3 @@ class CpuTimes(NamedTuple):
 
 
 NO_CPU_TIME = CpuTimes(0.0, 0.0)
-
-
-class CpuLedger:
-    """The CPU time of one job over all its control groups; removing one of them does not decrease it."""
-
-    def __init__(self) -> None:
-        self._groups: dict[str, CpuTimes] = {}
-        self._ended = NO_CPU_TIME
-
-    def update(self, readings: Mapping[str, CpuTimes | None]) -> CpuTimes | None:
-        """Add a reading of every existing group. Return the sum, None where a group was unreadable."""
-        for name in self._groups.keys() - readings.keys():
-            self._ended = _plus(self._ended, self._groups.pop(name))
-        for name, now in readings.items():
-            if now is not None:
-                self._groups[name] = self._groups.get(name, now).or_more(now)
-        if None in readings.values():
-            return None
-        if len(self._groups) == 1 and self._ended == NO_CPU_TIME:
-            return next(iter(self._groups.values()))
-        total = self._ended
-        for each in self._groups.values():
-            total = _plus(total, each)
-        return total
-
-
-def _plus(a: CpuTimes, b: CpuTimes) -> CpuTimes:
-    return CpuTimes(a.user_secs + b.user_secs, a.system_secs + b.system_secs)

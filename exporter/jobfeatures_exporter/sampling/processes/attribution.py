@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from jobfeatures.records.model import Job, JobKey
+from jobfeatures_exporter.sampling.processes.accumulate import MISSED_LOOKS
 from jobfeatures_exporter.snapshot import ProcessSample
 
-MISSED_LOOKS = 64  # samples for which a process that was not found is remembered
 SONAR_EPOCH_SECS = 1577836800  # 2020-01-01T00:00:00Z
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 from jobfeatures.batch import SYSTEMS, BatchSettings
@@ -11,10 +13,14 @@ from jobfeatures.batch.groups import Membership
 from jobfeatures.batch.processes import ActiveJob, GroupNames, JobProcesses, UnnumberedGroups
 from jobfeatures.records.model import Job, JobKey
 from jobfeatures_exporter.sampling.descriptors import Unreadable
+from jobfeatures_exporter.sampling.groups.endings import SHEPHERD_COMMANDS
 from jobfeatures_exporter.sampling.groups.hierarchy import JobDirectory
 from jobfeatures_exporter.sampling.processes.attribution import ProcessJobs
 from jobfeatures_exporter.sampling.processes.members import Members
+from jobfeatures_exporter.sampling.processes.samenumber import Place, place_of, tell_apart
 from jobfeatures_exporter.snapshot import ProcessSample, UnitKey
+
+log = logging.getLogger(__name__)
 
 # Within a sample a process group is a bare number: most processes have no
 # job, and a number hashes faster than a record.
@@ -22,24 +28,37 @@ Key = JobKey | UnitKey | int
 NAMING_SECS = (
     10.0  # within which what names a job may come later than its processes: an ad, a record, an answer
 )
-Owner = tuple[str, str, int | None]  # batch system, job name and uid in a control group's path
+Owner = tuple[str, str, int | None, str]  # batch system, job name, uid and parent in a control group's path
 
 
 class Attribution(NamedTuple):
     """The keys of processes in one sample, and the jobs of control groups that do not name a job id.
 
     `strangers` own groups that carry the id of a job on this node but belong to an earlier or another job, or
-    groups that have no job's id yet, and no process or not for long.
+    groups that have no job's id yet, and no process or not for long. `claims` are jobs whose groups do not
+    count until the batch system says that the job runs here. `apart` has the jobs by what their groups name
+    and by place, as each cluster numbers its jobs by itself.
     """
 
     keys: dict[int, Key]
     aliases: Mapping[JobKey, JobKey]
     strangers: Collection[Owner] = ()
+    claims: Collection[JobKey] = ()
+    apart: Mapping[Place, JobKey] = MappingProxyType({})
 
     def job_key(self, membership: Membership) -> JobKey | None:
         """Return a job's key; the name of its group stands in for the job id until that is known."""
         if self.strangers and _owner(membership) in self.strangers:
             return None
+        return self.claimed(membership)
+
+    def claimed(self, membership: Membership) -> JobKey:
+        """Return the job that a group says it is, ``ID@PLACE`` if its id belongs to another place's."""
+        key = self.named(membership)
+        return self.apart.get(place_of(key, membership), key) if self.apart else key
+
+    def named(self, membership: Membership) -> JobKey:
+        """Return the job that a group names."""
         key = JobKey(membership.batch_system, membership.name)
         return self.aliases.get(key, key)
 
@@ -72,6 +91,11 @@ class Attributor:
             if each.has_processes
         ]
         self._active: dict[JobKey, ActiveJob] = {}
+        self._grouping: set[str] = set()  # batch systems of which there was a job's control group
+        self._bare: set[JobKey] = set()  # jobs with a shepherd that had other processes and no group
+        self._apart: Mapping[Place, JobKey] = {}
+        self._told: set[Owner] = set()  # whose groups do not count for their job's number
+        self._unreadable = unreadable
         self._nameless: Mapping[Owner, float] = {}  # owners of groups without a job's id, and since when
 
     @property
@@ -109,7 +133,8 @@ class Attributor:
             attributed = {pid: attributed[pid] for pid in processes if pid in attributed}
             units = {}
         batch = self._on_this_node(attributed)
-        living = {_owner(each) for each in (*_distinct(batch).values(), *populated)}
+        distinct = _distinct(batch)
+        living = {_owner(each) for each in (*distinct.values(), *populated)}
         found = Attribution({}, self._resolve(batch, groups, processes, living, jobs))
         self._nameless = {each: self._nameless.get(each, now_secs) for each in _find_nameless(found, groups)}
         unborn = {
@@ -117,14 +142,27 @@ class Attributor:
             for each, since_secs in self._nameless.items()
             if each not in living or now_secs - since_secs < NAMING_SECS
         }
-        found = found._replace(strangers={*_find_strangers(found, groups, living, jobs), *unborn})
+        memberships = [*(group.membership for group in groups), *distinct.values()]
+        self._apart = tell_apart(found.named, groups, distinct.values(), jobs, self._apart)
+        found = found._replace(apart=self._apart)
+        claims = {
+            _owner(each): each for each in memberships if each.needs_word and found.claimed(each) not in jobs
+        }
+        unconfirmed = {found.named(each) for each in claims.values()} - jobs.keys()
+        found = found._replace(strangers={*unborn, *claims}, claims=unconfirmed)
+        rivals = _find_strangers(found, groups, living, jobs)
+        self._tell_taken(found, claims)
+        self._tell_slots(each for each in memberships if each.slot is not None and _owner(each) in rivals)
+        found = found._replace(strangers={*found.strangers, *rivals})
         keys = found.keys
         if by_group and are_all:
             keys.update((pid, process.pgid) for pid, process in processes.items())
         keys.update(units)
-        named = self._process_jobs.update(processes, self._with_shepherds(jobs))
+        jobs = self._with_shepherds(jobs)
+        named = self._process_jobs.update(processes, jobs)
         for pid in _find_starters(found, groups, jobs):
             named.pop(pid, None)
+        self._drop_families(named, processes, groups, jobs)
         keys.update(named)
         # Directories of ended jobs may remain, and group ids are reused: jobs with a live shepherd come last.
         for key, job in sorted(
@@ -133,11 +171,63 @@ class Attributor:
             for gid in job.gids:
                 keys.update(dict.fromkeys(self._members.pids_of_group(gid), key))
         # Processes of one group share one membership object.
-        of_batch = {number: found.job_key(each) for number, each in _distinct(batch).items()}
+        of_batch = {number: found.job_key(each) for number, each in distinct.items()}
         keys.update(
             (pid, of_job) for pid, each in batch.items() if (of_job := of_batch[id(each)]) is not None
         )
         return found
+
+    def _tell_taken(self, found: Attribution, claims: Mapping[Owner, Membership]) -> None:
+        """Say of which groups nobody confirms that they are another job of the same number."""
+        for owner, each in claims.items():
+            if found.claimed(each) != found.named(each) and owner not in self._told:
+                self._told.add(owner)
+                self._unreadable.count("job_number_taken")
+                log.warning(
+                    "a group below %s has the number of another job, %s, and does not count; if it is of "
+                    "another cluster, name its place in batch.cgroup_parents",
+                    *(each.parent, each.name),
+                )
+
+    def _tell_slots(self, refused: Iterable[Membership]) -> None:
+        """Say which groups of slots do not count: another place has a slot of that name."""
+        for each in refused:
+            if _owner(each) not in self._told:
+                self._told.add(_owner(each))
+                self._unreadable.count("job_number_taken")
+                log.warning(
+                    "a group below %s has the slot of another job, %s, and does not count: "
+                    "give each startd a name of its own (STARTD_NAME, NETWORK_HOSTNAME)",
+                    *(each.parent or "the ordinary place", each.name),
+                )
+
+    def _drop_families(
+        self,
+        named: dict[int, JobKey],
+        processes: Mapping[int, ProcessSample],
+        groups: Collection[JobDirectory],
+        jobs: Mapping[JobKey, Job],
+    ) -> None:
+        """Leave out the batch system's own processes beside a job, such as a starter that transfers files.
+
+        They count where they have to, since they wait for the job's processes: of a job without control
+        group, once it has other processes. Where a batch system makes control groups, these tell its jobs.
+        """
+        self._grouping.update(each.membership.batch_system for each in groups)
+        starters = {
+            key: {pid for pid in job.processes if _is_shepherd(processes.get(pid))}
+            for key, job in jobs.items()
+            if job.processes
+        }
+        self._bare &= starters.keys()
+        families: dict[JobKey, list[int]] = {key: [] for key, those in starters.items() if those}
+        for pid, key in named.items() if families else ():
+            if key in families and _is_of_family(pid, starters[key], processes):
+                families[key].append(pid)
+            elif key in families and key.batch_system not in self._grouping:
+                self._bare.add(key)
+        for pid in [pid for key in families.keys() - self._bare for pid in families[key]]:
+            del named[pid]
 
     def _on_this_node(self, attributed: Mapping[int, Membership]) -> Mapping[int, Membership]:
         distinct = _distinct(attributed).items()
@@ -155,12 +245,16 @@ class Attributor:
         jobs: Mapping[JobKey, Job],
     ) -> dict[JobKey, JobKey]:
         unnumbered: dict[str, dict[str, list[ProcessSample]]] = {}
-        for each in (group.membership for group in groups):
-            if each.job_id is None:
-                unnumbered.setdefault(each.batch_system, {}).setdefault(each.name, [])
-        named = any(each.job_id is None for each in _distinct(batch).values())
-        for pid, each in batch.items() if named else ():
-            if each.job_id is None:
+        distinct = [each for each in _distinct(batch).values() if each.job_id is None]
+        nameless = [each for each in (group.membership for group in groups) if each.job_id is None]
+        first: dict[tuple[str, str], str] = {}  # of several places with one name, the one that counts
+        for each in (*nameless, *distinct):
+            name = each.batch_system, each.name
+            first[name] = min(each.parent, first.get(name, each.parent))
+        for each in nameless:
+            unnumbered.setdefault(each.batch_system, {}).setdefault(each.name, [])
+        for pid, each in batch.items() if distinct else ():
+            if each.job_id is None and each.parent == first[each.batch_system, each.name]:
                 members = unnumbered.setdefault(each.batch_system, {})
                 members.setdefault(each.name, []).append(processes[pid])
         for system in unnumbered.keys() - self._names.keys():
@@ -173,7 +267,7 @@ class Attributor:
                     members=unnumbered.get(system, {}),
                     processes=processes,
                     in_groups=batch.keys(),
-                    living={name for of, name, _ in living if of == system},
+                    living={name for of, name, *_ in living if of == system},
                     taken={each.job_id for each in others if each.job_id is not None},
                     jobs=jobs,
                 )
@@ -194,7 +288,7 @@ class Attributor:
 
 
 def _owner(membership: Membership) -> Owner:
-    return membership.batch_system, membership.name, membership.uid
+    return membership.batch_system, membership.name, membership.uid, membership.parent
 
 
 def _find_starters(
@@ -204,6 +298,21 @@ def _find_starters(
     starters = {key: job.processes for key, job in jobs.items() if job.processes}
     keys = {found.job_key(group.membership) for group in groups} if starters else set()
     return {pid for key in starters.keys() & keys for pid in starters[key]}
+
+
+def _is_shepherd(process: ProcessSample | None) -> bool:
+    return process is not None and process.command in SHEPHERD_COMMANDS
+
+
+def _is_of_family(pid: int, starters: Collection[int], processes: Mapping[int, ProcessSample]) -> bool:
+    """Return whether a process is a starter, a fork of one that runs the same program, or a child of that."""
+    asked: set[int] = set()
+    while pid not in starters and pid in processes and pid not in asked:
+        if _is_shepherd(processes[pid]):
+            return True
+        asked.add(pid)
+        pid = processes[pid].ppid
+    return not asked and pid in starters
 
 
 def _find_nameless(found: Attribution, groups: Collection[JobDirectory]) -> Collection[Owner]:
@@ -224,18 +333,20 @@ def _find_strangers(
     """Return the owners of groups that carry a job's id but belong to another user or another run.
 
     An empty group may outlive its job until the id is reused. The job's own groups are those with processes;
-    if none or several have processes, those that match its batch system's record; else the newest.
+    if none or several have processes, those that match its batch system's record; else the newest. One at an
+    ordinary place comes first.
     """
-    rivals: dict[JobKey, dict[Owner, tuple[bool, bool, int]]] = {}
+    further = any(group.membership.parent for group in groups)
+    rivals: dict[JobKey, dict[Owner, tuple[bool, bool, bool, int]]] = {}
     for group in groups:
         each = group.membership
         key = found.job_key(each)
-        if key is None or (each.uid is None and each.sluid is None):
+        if key is None or (each.uid is None and each.sluid is None and not further):
             continue
         job = jobs.get(key)
         is_known = job is not None and (job.sluid if each.sluid else job.uid) == (each.sluid or each.uid)
         owner = _owner(each)
-        rank = owner in living, is_known, max(group.inodes.values(), default=0)
+        rank = not each.parent, owner in living, is_known, max(group.inodes.values(), default=0)
         owners = rivals.setdefault(key, {})
         owners[owner] = max(rank, owners.get(owner, rank))
     return {

@@ -6,23 +6,25 @@ and those with the most memory are reported by name, all others together as `OTH
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.sampling.host.procfs import TICKS_PER_SEC
 from jobfeatures_exporter.sampling.processes.accumulate import CpuAccumulator
-from jobfeatures_exporter.snapshot import CommandSample, ProcessSample
+from jobfeatures_exporter.snapshot import CommandSample, ProcessSample, RunKey
 
 OTHER = "other"
-SLOTS = 4  # commands reported by name during a job's lifetime, as a multiple of `top`
+SLOTS = 4  # commands and programs reported by name during a job's lifetime, as a multiple of `top`
+
+FindProgram = Callable[[ProcessSample], "str | None"]  # its path
 
 
 class _Command:
     """The live processes of one command in one sample."""
 
-    __slots__ = ("increase", "processes", "resident_bytes", "ticks")
+    __slots__ = ("example", "increase", "processes", "resident_bytes", "ticks")
 
-    def __init__(self) -> None:
+    def __init__(self, example: ProcessSample | None = None) -> None:
+        self.example = example
         self.ticks = 0  # of the live processes, since they were first seen
         self.increase = 0
         self.resident_bytes = 0
@@ -30,11 +32,13 @@ class _Command:
 
 
 class _Counts:
-    """The counters of one job, in clock ticks; none decreases while it is reported."""
+    """The counters of one run of a job, in clock ticks; none decreases while it is reported."""
 
     def __init__(self) -> None:
         self.named: dict[str, int] = {}
         self.other: int | None = None  # None until there are others
+        self.programs: dict[str, int] = {}  # of the named commands, by path
+        self._path_of: dict[str, str] = {}  # a command keeps the program that it was first seen with
 
     def update(self, commands: Mapping[str, _Command], top: int) -> None:
         for name in _highest(commands, top):
@@ -46,40 +50,60 @@ class _Counts:
             else:
                 self.other = (self.other or 0) + command.increase
 
+    def add_to_programs(self, commands: Mapping[str, _Command], top: int, find: FindProgram) -> None:
+        """Add what `update` has counted to the commands' programs, as far as these are known."""
+        for name in commands.keys() & self.named.keys():
+            command = commands[name]
+            path, counted = self._path_of.get(name), command.increase
+            if path is None and command.example is not None:
+                path, counted = find(command.example), self.named[name]
+            if path is not None and (path in self.programs or len(self.programs) < SLOTS * top):
+                self._path_of[name] = path
+                self.programs[path] = self.programs.get(path, 0) + counted
+
     def _make_room(self, commands: Mapping[str, _Command]) -> bool:
         """Move the command with the least time among those without processes to `other`."""
         ended = [name for name in self.named if name not in commands]
         if not ended:
             return False
-        ticks = self.named.pop(min(ended, key=lambda name: (self.named[name], name)))
-        self.other = (self.other or 0) + ticks
+        least = min(ended, key=lambda name: (self.named[name], name))
+        self.other = (self.other or 0) + self.named.pop(least)
+        self._path_of.pop(least, None)
         return True
 
 
 class CommandBook:
     """Counts by job and command, from one sample to the next.
 
-    The count of a command starts with what it used since the previous sample, and is kept until the job ends,
+    The count of a command starts with what it used since the previous sample, and is kept until the run ends,
     unless the command has no processes and another needs its place: its time is then added to `OTHER`.
     """
 
     def __init__(self, top: int) -> None:
         self._top = top
-        self._accumulator: CpuAccumulator[tuple[JobKey, str]] = CpuAccumulator(brings_life=False)
-        self._seen: dict[tuple[JobKey, str], int] = {}
-        self._counts: dict[JobKey, _Counts] = {}
+        self._accumulator: CpuAccumulator[tuple[RunKey, str]] = CpuAccumulator(
+            brings_life=lambda _last, _now: False
+        )
+        self._seen: dict[tuple[RunKey, str], int] = {}
+        self._counts: dict[RunKey, _Counts] = {}
 
     def update(
-        self, processes: Mapping[int, ProcessSample], members: Mapping[JobKey, Sequence[ProcessSample]]
-    ) -> dict[JobKey, tuple[CommandSample, ...]]:
-        """Add a sample: all processes, and the (possibly empty) list of each job's. Forget other jobs."""
+        self,
+        processes: Mapping[int, ProcessSample],
+        members: Mapping[RunKey, Sequence[ProcessSample]],
+        find_program: FindProgram | None = None,
+    ) -> dict[RunKey, tuple[CommandSample, ...]]:
+        """Add a sample: all processes, and the (possibly empty) list of each job's. Forget other jobs.
+
+        `programs` has them by program, too, where `find_program` is given.
+        """
         totals = self._accumulator.update(
             processes, {each.pid: (key, each.command) for key, group in members.items() for each in group}
         )
-        by_job: dict[JobKey, dict[str, _Command]] = {key: {} for key in members}
+        by_job: dict[RunKey, dict[str, _Command]] = {key: {} for key in members}
         for key, group in members.items():
             for process in group:
-                command = by_job[key].setdefault(process.command, _Command())
+                command = by_job[key].setdefault(process.command, _Command(process))
                 command.processes += 1
                 command.resident_bytes += process.resident_bytes
         seen = {}
@@ -91,7 +115,17 @@ class CommandBook:
         self._counts = {key: self._counts.get(key) or _Counts() for key in by_job}
         for key, counts in self._counts.items():
             counts.update(by_job[key], self._top)
+            if find_program is not None:
+                counts.add_to_programs(by_job[key], self._top, find_program)
         return {key: self._samples(counts, by_job[key]) for key, counts in self._counts.items()}
+
+    @property
+    def programs(self) -> dict[RunKey, dict[str, float]]:
+        """Return CPU seconds by run and path of the program; they never decrease."""
+        return {
+            key: {path: ticks / TICKS_PER_SEC for path, ticks in counts.programs.items()}
+            for key, counts in self._counts.items()
+        }
 
     def _samples(self, counts: _Counts, commands: Mapping[str, _Command]) -> tuple[CommandSample, ...]:
         none = _Command()

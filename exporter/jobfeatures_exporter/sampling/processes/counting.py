@@ -3,70 +3,85 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from functools import partial
+from types import MappingProxyType
+from typing import NamedTuple
 
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.sampling.bpf.byjob import Sums
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
-from jobfeatures_exporter.sampling.processes.accumulate import CpuAccumulator
+from jobfeatures_exporter.sampling.processes.accumulate import CpuAccumulator, CpuTicks
 from jobfeatures_exporter.sampling.processes.attributor import Key
 from jobfeatures_exporter.sampling.processes.bycommand import CommandBook
 from jobfeatures_exporter.sampling.processes.processio import ProcessIoBook
+from jobfeatures_exporter.sampling.processes.programs import read_program
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 from jobfeatures_exporter.sampling.values import Attributed, Counted, ProcessesRead
+from jobfeatures_exporter.snapshot import CommandSample, JobSample, ProcessIo, WorkKey
 
-if TYPE_CHECKING:
-    from jobfeatures_exporter.sampling.exits.taskstats import ExitRecords
+
+class ByCommand(NamedTuple):
+    """What the commands of jobs have used, and in CPU seconds their programs, by path."""
+
+    commands: Mapping[JobKey, tuple[CommandSample, ...]] = MappingProxyType({})
+    programs: Mapping[JobKey, Mapping[str, float]] = MappingProxyType({})
 
 
 class ProcessCounting:
     """Accumulates CPU time, and where settings ask for them transfers and commands."""
 
     def __init__(self, settings: SamplerSettings, budget: DescriptorBudget, unreadable: Unreadable) -> None:
-        self._accumulator: CpuAccumulator[Key] = CpuAccumulator()
-        self._exits: ExitRecords | None = None
-        if settings.taskstats:
-            from jobfeatures_exporter.sampling.exits.taskstats import subscribe
-
-            self._exits = subscribe(unreadable)
+        self._accumulator: CpuAccumulator[Key] = CpuAccumulator(brings_life=self._brings_life)
+        self._aliases: Mapping[JobKey, JobKey] = {}
+        self._find_program = partial(read_program, settings.procfs)
         top, with_io = settings.top_commands, settings.process_io
-        self._io = ProcessIoBook(settings.procfs, budget, unreadable) if with_io else None
+        self._io = ProcessIoBook(settings.procfs, budget, unreadable, self._brings_life) if with_io else None
         self._by_command = CommandBook(top) if top else None
 
     @property
     def needs_all(self) -> bool:
         """Return whether all processes have to be read at each sample."""
-        return self._exits is not None or self._by_command is not None
+        return self._by_command is not None
 
-    @property
-    def exit_records(self) -> dict[str, int]:
-        """Return the number of exit records since our start, by result."""
-        return {} if self._exits is None else dict(self._exits.results)
-
-    def begin(self) -> None:
-        """Fetch the exit records of processes that have ended before the coming sample."""
-        if self._exits is not None:
-            self._exits.take()
-
-    def count(
-        self, read: ProcessesRead, sums: Mapping[str, Sums], found: Attributed, boot_time_secs: float | None
-    ) -> Counted:
+    def count(self, read: ProcessesRead, sums: Mapping[str, Sums], found: Attributed) -> Counted:
         """Return the totals up to this sample; what the kernel has `sums` of is left to these."""
-        of_jobs = found.of_jobs()
-        commands = {} if self._by_command is None else self._by_command.update(read.processes, of_jobs)
-        ticks = self._accumulator.update(read.processes, found.keys) if read.are_all else {}
-        if self._exits is not None:
-            of_batch = {pid: key for pid, key in found.keys.items() if isinstance(key, JobKey)}
-            ticks = self._exits.update(read.processes, of_batch, ticks, boot_time_secs=boot_time_secs)
-        io = {}
+        of_jobs, self._aliases = found.of_jobs(), found.aliases
+        ticks: Mapping[Key, CpuTicks] = {}
+        if read.are_all:
+            ticks = self._accumulator.update(read.processes, found.keys, found.groups.keys())
+        io: Mapping[JobKey, ProcessIo] = {}
         if self._io is not None:
             unsummed = {found.key_of[source] for source in found.key_of.keys() - sums.keys()}
-            unsummed |= of_jobs.keys() - found.groups.keys()
+            unsummed |= {job for job in of_jobs if not found.groups.get(job)}
             io = self._io.update({job: of_jobs[job] for job in unsummed if job is not None})
-        return Counted(ticks, io, commands)
+        return Counted(ticks, io)
+
+    def by_command(
+        self,
+        read: ProcessesRead,
+        found: Attributed,
+        jobs: Mapping[WorkKey, JobSample],
+        *,
+        with_programs: bool = False,
+    ) -> ByCommand:
+        """Return what each command of each job has used up to this sample; nothing unless settings ask."""
+        if self._by_command is None:
+            return ByCommand()
+        members = {(key, jobs[key].run): those for key, those in found.of_jobs().items()}
+        find = self._find_program if with_programs else None
+        told = self._by_command.update(read.processes, members, find)
+        programs = self._by_command.programs if with_programs else {}
+        return ByCommand(
+            {key: each for (key, _), each in told.items()},
+            {key: each for (key, _), each in programs.items() if each},
+        )
+
+    def _brings_life(self, last: Key, now: Key | None) -> bool:
+        """Return whether a process was the present key's all along: not if it was another job's."""
+        was_of_job = isinstance(last, JobKey) and isinstance(now, JobKey)
+        return not was_of_job or (last, now) in self._aliases.items()
 
     def close(self) -> None:
         """Close all descriptors."""
-        for each in (self._io, self._exits):
-            if each is not None:
-                each.close()
+        if self._io is not None:
+            self._io.close()

@@ -12,7 +12,7 @@ from jobfeatures.errors import ParseError
 from jobfeatures.records.quantities import parse_count
 from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable, read_text
 from jobfeatures_exporter.sampling.groups.counterfiles import parse_process_io
-from jobfeatures_exporter.sampling.processes.members import read_memory
+from jobfeatures_exporter.sampling.processes.members import find_memory, read_memory
 from jobfeatures_exporter.sampling.processes.scan import PAGE_BYTES
 from jobfeatures_exporter.snapshot import ProcessDetail, ProcessSample
 
@@ -51,9 +51,9 @@ def read_detail(procfs: str, process: ProcessSample, unreadable: Unreadable) -> 
             return None
         unreadable.add("process_owner", error)
     memory = data_bytes = None
-    if process.virtual_bytes:
-        memory = tried("process_status", read_memory, procfs, process.pid)
-        data_bytes = tried("process_statm", lambda: parse_statm_data(read_text(f"{folder}/statm")))
+    if (with_memory := find_memory(procfs, process, unreadable)) is not None:
+        memory = tried("process_status", read_memory, with_memory)
+        data_bytes = tried("process_statm", lambda: parse_statm_data(read_text(f"{with_memory}/statm")))
     return ProcessDetail(
         uid=uid,
         anon_bytes=None if memory is None else memory.anon,

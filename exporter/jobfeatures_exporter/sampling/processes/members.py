@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from jobfeatures.batch.groups import Membership
 from jobfeatures.errors import ParseError
 from jobfeatures.records.combining import sum_known
 from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
-from jobfeatures_exporter.sampling.hierarchies import parse_process_cgroup
-from jobfeatures_exporter.snapshot import MemoryBytes, ProcessSample, UnitKey
+from jobfeatures_exporter.sampling.hierarchies import ORDINARY, Places, is_removed, parse_process_cgroup
+from jobfeatures_exporter.sampling.measured import MemoryBytes
+from jobfeatures_exporter.sampling.processes.accumulate import DYING
+from jobfeatures_exporter.snapshot import ProcessSample, UnitKey
 
 MAX_GAP_LOOKS = 32
-_LINE = re.compile(r"^(RssAnon|RssFile|RssShmem|VmSwap):[ \t]+([0-9]{1,16}) kB$", re.MULTILINE)
+_LINE = re.compile(r"^(RssAnon|RssFile|RssShmem|VmSwap|HugetlbPages):[ \t]+([0-9]{1,16}) kB$", re.MULTILINE)
 _GROUPS = re.compile(r"^Groups:[ \t]*([0-9][0-9 ]*)$", re.MULTILINE)
 MAX_GROUPS = 65536  # NGROUPS_MAX of the kernel
 _NO_MEMORY = MemoryBytes()
@@ -43,10 +45,29 @@ class Members:
     A process may be moved: a batch system's daemon first forks and then moves the child. So each is checked
     at its 1st and 2nd sample, then at growing gaps up to every 32nd, and when its command changes, as it does
     by exec.
+
+    A process counts until somebody has waited for it, or its group is removed, which v2 allows before: in a
+    container process 1 may wait for nobody. On v1 /proc tells no group of one that has ended: it stays
+    where it was; one that was never seen alive is its parent's, its process group's or its session's. One
+    whose main thread alone has ended has the groups and the memory of its other threads.
     """
 
-    def __init__(self, procfs: str, unreadable: Unreadable) -> None:
+    def __init__(
+        self,
+        procfs: str,
+        unreadable: Unreadable,
+        *,
+        absolute: Callable[[str], str] = lambda text: text,
+        places: Callable[[], Places] = lambda: ORDINARY,
+    ) -> None:
+        """`absolute` makes the paths in a text of /proc/PID/cgroup those from the root.
+
+        `places` are those of jobs' groups besides the ordinary ones; when they change, all are checked.
+        """
+        self._find_places = places
+        self._places = places()
         self._procfs = procfs
+        self._absolute = absolute
         self._unreadable = unreadable
         self._known: dict[int, _Known] = {}
         self._look = 0
@@ -69,18 +90,26 @@ class Members:
         known = self._known
         self._look += 1
         look = self._look
+        if self._places is not (places := self._find_places()):
+            self._places = places
+            for before in known.values():
+                before.next_check = look
         for pid, process in processes.items():
             each = known.get(pid)
             if each is None or each.start_ticks != process.start_ticks:
                 if each is not None:
                     self._forget(pid)
                 known[pid] = each = _Known(process)
-            elif look < each.next_check and each.command == process.command:
+            elif (
+                look < each.next_check
+                and each.command == process.command
+                and (process.state not in DYING or pid not in self.attributed)
+            ):
                 continue
             each.command = process.command
             if look >= each.next_check:
                 each.next_check = look + _next_gap(each, pid)
-            self._check(pid, each, groups=groups)
+            self._check(process, each, groups=groups)
         if are_all and len(known) != len(processes):
             for pid in known.keys() - processes.keys():
                 self._forget(pid)
@@ -102,6 +131,7 @@ class Members:
             anon=sum_known([each.anon for each in memories]),
             file=sum_known([each.file for each in memories]),
             shmem=sum_known([each.shmem for each in memories]),
+            hugetlb=sum_known([each.hugetlb for each in memories]),
             swap=sum_known([each.swap for each in memories]),
         )
 
@@ -120,11 +150,18 @@ class Members:
             self._by_group.setdefault(gid, set()).add(pid)
         known.groups = groups
 
-    def _check(self, pid: int, known: _Known, *, groups: bool) -> None:
+    def _check(self, process: ProcessSample, known: _Known, *, groups: bool) -> None:
+        pid = process.pid
         tried, folder = self._unreadable.tried, f"{self._procfs}/{pid}"
-        text = tried("process_cgroup", read_text, f"{folder}/cgroup")
+        thread = find_thread(self._procfs, process, self._unreadable)
+        text = tried("process_cgroup", read_text, f"{thread or folder}/cgroup")
         if text is not None:
-            found = parse_process_cgroup(text)
+            has_ended, is_v2 = thread is None and process.state in DYING, text.startswith("0::")
+            found = None
+            if not (has_ended and is_v2 and is_removed(text)):
+                found = parse_process_cgroup(self._absolute(text), self._places)
+                if has_ended and not is_v2 and not isinstance(found, Membership):
+                    found = self._remembered(process) or found
             if isinstance(found, Membership):
                 self.attributed[pid] = found
             else:
@@ -140,14 +177,21 @@ class Members:
         owner = tried("process_owner", os.stat, folder)
         known.uid = known.uid if owner is None else owner.st_uid
 
+    def _remembered(self, process: ProcessSample) -> Membership | UnitKey | None:
+        """Return what a process that has ended belonged to, else what its relatives do."""
+        for pid in (process.pid, process.ppid, process.pgid, process.session):
+            if (found := self.attributed.get(pid) or self.units.get(pid)) is not None:
+                return found
+        return None
+
     def _memory(self, process: ProcessSample) -> MemoryBytes:
         known = self._known[process.pid]
         if known.memory_of is not process:
-            memory = None
-            if process.virtual_bytes:  # kernel threads and zombies have none
-                memory = self._unreadable.tried("process_status", read_memory, self._procfs, process.pid)
+            memory, folder = None, find_memory(self._procfs, process, self._unreadable)
+            if folder is not None:
+                memory = self._unreadable.tried("process_status", read_memory, folder)
             known.memory = memory or _NO_MEMORY
-            has_failed = memory is None and process.virtual_bytes > 0
+            has_failed = memory is None and folder is not None
             # A failed read is retried at the next sample, even if the process sleeps.
             known.memory_of = None if has_failed else process
             self.memory_failed = self.memory_failed or has_failed
@@ -158,6 +202,22 @@ def _next_gap(known: _Known, pid: int) -> int:
     known.gap = min(max(1, known.gap * 2), MAX_GAP_LOOKS)
     # Processes that existed at the start should not all be due in the same sample.
     return known.gap + pid % known.gap if known.gap < MAX_GAP_LOOKS else known.gap
+
+
+def find_thread(procfs: str, process: ProcessSample, unreadable: Unreadable) -> str | None:
+    """Return the folder of a thread of a process whose main thread alone has ended, None of all others."""
+    if process.state not in DYING or process.threads < 2:
+        return None
+    folder = f"{procfs}/{process.pid}/task"
+    threads = unreadable.tried("process_threads", os.listdir, folder) or ()
+    return next((f"{folder}/{each}" for each in threads if each != str(process.pid)), None)
+
+
+def find_memory(procfs: str, process: ProcessSample, unreadable: Unreadable) -> str | None:
+    """Return the folder with a process's memory; kernel threads and zombies have none."""
+    if process.virtual_bytes:
+        return f"{procfs}/{process.pid}"
+    return find_thread(procfs, process, unreadable)
 
 
 def parse_process_memory(text: str) -> MemoryBytes:
@@ -171,12 +231,13 @@ def parse_process_memory(text: str) -> MemoryBytes:
         raise ParseError("line is missing", source="status", field="Uid")
     size = {name: int(number) * 1024 for name, number in _LINE.findall(lines)}
     anon, file, shmem, swap = map(size.get, ("RssAnon", "RssFile", "RssShmem", "VmSwap"))
-    return MemoryBytes(anon=anon, file=file, shmem=shmem, swap=swap)
+    hugetlb = size.get("HugetlbPages") or None  # since Linux 4.4, which says 0 where there are none at all
+    return MemoryBytes(anon=anon, file=file, shmem=shmem, swap=swap, hugetlb=hugetlb)
 
 
-def read_memory(procfs: str, pid: int) -> MemoryBytes:
-    """Read the memory of one process. Raises OSError, ParseError."""
-    return parse_process_memory(read_text(f"{procfs}/{pid}/status"))
+def read_memory(folder: str) -> MemoryBytes:
+    """Read the memory of one process, by its folder or a thread's. Raises OSError, ParseError."""
+    return parse_process_memory(read_text(f"{folder}/status"))
 
 
 def parse_process_groups(text: str) -> frozenset[int]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from jobfeatures.errors import ParseError
 from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
 from jobfeatures_exporter.sampling.measured import OpenFiles
+from jobfeatures_exporter.sampling.processes.members import find_thread
 from jobfeatures_exporter.snapshot import ProcessSample
 
 _LIMIT = re.compile(r"^Max open files +([0-9]{1,20}|unlimited) ", re.MULTILINE)
@@ -35,7 +36,8 @@ class OpenFileBook:
         found: dict[int, OpenFiles] = {}
         limits: dict[tuple[int, int], int | None] = {}
         for each in processes:
-            folder, key = f"{self._procfs}/{each.pid}", (each.pid, each.start_ticks)
+            thread = find_thread(self._procfs, each, self._unreadable)
+            folder, key = thread or f"{self._procfs}/{each.pid}", (each.pid, each.start_ticks)
             try:
                 if key in self._limits:
                     limit = self._limits[key]

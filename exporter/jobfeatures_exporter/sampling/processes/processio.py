@@ -6,8 +6,7 @@ its input and output may still have grown a little, each is read once in `RELOOK
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from operator import add
+from collections.abc import Callable, Mapping, Sequence
 
 from jobfeatures.errors import ParseError
 from jobfeatures.records.model import JobKey
@@ -18,7 +17,6 @@ from jobfeatures_exporter.snapshot import ProcessIo, ProcessSample
 
 RELOOK = 32
 FAILED_RELOOK = 8  # for those that could not be read: without the capability, all would be retried each time
-_NOTHING = ProcessIo(0, 0, 0, 0, 0)
 
 
 class _Entry(KeptFile):
@@ -33,7 +31,13 @@ class _Entry(KeptFile):
 class ProcessIoBook:
     """Input and output by job, which never decrease."""
 
-    def __init__(self, procfs: str, budget: DescriptorBudget, unreadable: Unreadable) -> None:
+    def __init__(
+        self,
+        procfs: str,
+        budget: DescriptorBudget,
+        unreadable: Unreadable,
+        brings_life: Callable[[JobKey, JobKey | None], bool] = lambda _last, _now: True,
+    ) -> None:
         self._procfs = procfs
         self._budget = budget
         self._unreadable = unreadable
@@ -41,12 +45,10 @@ class ProcessIoBook:
         self._processes: Mapping[int, ProcessSample] = {}  # those of the last sample, by pid
         self._readings: dict[int, IoReading] = {}
         self._failed: set[int] = set()  # pids that could not be read the last time
-        self._accumulator: IoAccumulator[JobKey] = IoAccumulator()
-        self._last: dict[JobKey, ProcessIo] = {}
-        self._before: dict[JobKey, ProcessIo] = {}  # totals from before a job had no processes for a while
+        self._accumulator: IoAccumulator[JobKey] = IoAccumulator(brings_life=brings_life)
         self._look = 0
 
-    def update(self, members: Mapping[JobKey, Sequence[ProcessSample]]) -> dict[JobKey, ProcessIo]:
+    def update(self, members: Mapping[JobKey, Sequence[ProcessSample]]) -> Mapping[JobKey, ProcessIo]:
         """Add one sample: the processes by job, empty for jobs without any now. Return the totals by job.
 
         A job with a process that could not be read is omitted. Jobs that are not in `members` are forgotten.
@@ -71,8 +73,8 @@ class ProcessIoBook:
         readings = self._readings.copy()
         if len(readings) != len(keys):
             keys = {pid: keys[pid] for pid in readings}
-        totals = self._accumulator.update(readings, keys)
-        return {key: sums for key, sums in self._sums(members, totals) if key not in unknown}
+        totals = self._accumulator.update(readings, keys, members.keys())
+        return {key: sums for key, sums in totals.items() if key not in unknown}
 
     def _refresh(self, process: ProcessSample, *, sleeps: bool) -> None:
         pid = process.pid
@@ -89,23 +91,6 @@ class ProcessIoBook:
         self._entries.pop(pid).close()
         self._readings.pop(pid, None)
         self._failed.discard(pid)
-
-    def _sums(
-        self, jobs: Collection[JobKey], totals: Mapping[JobKey, ProcessIo]
-    ) -> Iterator[tuple[JobKey, ProcessIo]]:
-        before, last = self._before, self._last
-        self._before, self._last = {}, {}
-        for key in jobs:
-            done = before.get(key, _NOTHING)
-            if key in totals:
-                self._last[key] = totals[key]
-            elif key in last:
-                done = ProcessIo(*map(add, done, last[key]))
-            elif key not in before:
-                continue
-            self._before[key] = done
-            now = self._last.get(key, _NOTHING)
-            yield key, now if done is _NOTHING else ProcessIo(*map(add, done, now))
 
     def close(self) -> None:
         """Close the descriptors."""

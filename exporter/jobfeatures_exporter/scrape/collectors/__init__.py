@@ -81,7 +81,6 @@ COLLECTORS: dict[str, Collector] = {
             enabled=False,
             is_live=False,
         ),
-        Collector("exits", "exit records of processes"),
         Collector("remaining", "how long each job still runs"),
         Collector("waste", "what draining or killing each job would waste"),
         Collector("drains", "drains, and what they would waste now"),
@@ -105,17 +104,24 @@ COLLECTORS: dict[str, Collector] = {
     )
 }
 
+SLOW_SECS = 0.1  # a collector that takes as long is shown by itself
+FAILED = gauge("batch_exporter_failed_collectors", "Collectors that failed in this scrape.")
+SPENT = gauge("batch_exporter_collectors_duration_seconds", "How long all collectors took in this scrape.")
 SUCCESS = gauge(
-    "batch_exporter_collector_success", "1 if the collector worked, 0 if it failed.", ("collector",)
+    "batch_exporter_collector_success",
+    f"0 if the collector failed, 1 if it worked; only of those that failed or took {SLOW_SECS:g} s.",
+    ("collector",),
 )
 DURATION = gauge(
-    "batch_exporter_collector_duration_seconds", "How long the collector took in this scrape.", ("collector",)
+    "batch_exporter_collector_duration_seconds",
+    "How long the collector took in this scrape; only of the same ones.",
+    ("collector",),
 )
-METRICS = (SUCCESS, DURATION)
+METRICS = (FAILED, SPENT, SUCCESS, DURATION)
 
 
 def collect(context: Context, enabled: Collection[str]) -> list[Family]:
-    """Return the families of all enabled collectors, then each collector's success and duration."""
+    """Return the families of all enabled collectors, then how these fared."""
     found: list[Family] = []
     success: dict[str, int] = {}
     duration: dict[str, float] = {}
@@ -133,4 +139,11 @@ def collect(context: Context, enabled: Collection[str]) -> list[Family]:
             log.exception("collector failed", extra={"collector": name})
             success[name] = 0
         duration[name] = time.perf_counter() - started
-    return [*found, Family.by_word(SUCCESS, success), Family.by_word(DURATION, duration)]
+    shown = [name for name in success if not success[name] or duration[name] >= SLOW_SECS]
+    return [
+        *found,
+        Family.single(FAILED, sum(not worked for worked in success.values())),
+        Family.single(SPENT, sum(duration.values())),
+        Family.by_word(SUCCESS, {name: success[name] for name in shown}),
+        Family.by_word(DURATION, {name: duration[name] for name in shown}),
+    ]

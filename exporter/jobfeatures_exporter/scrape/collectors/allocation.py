@@ -44,8 +44,8 @@ _VALUES: dict[Metric, Callable[[Job], Number | None]] = {
     MEMORY: lambda job: job.limits.memory_bytes if isinstance(job.limits.memory_bytes, int) else None,
 }
 
-_SEEN = attrgetter("uid", "sluid", "slot", "accounting")
-_UNSEEN = (None,) * 4
+_SEEN = attrgetter("uid", "sluid", "slot", "place", "accounting")
+_UNSEEN = (None,) * 5
 
 
 def families(context: Context) -> Iterator[Family]:
@@ -71,7 +71,13 @@ def _row(key: Values, found: tuple[Job, tuple[Any, ...]]) -> Iterator[Sequence[S
 
 
 def _info(
-    key: Values, job: Job, uid: int | None, sluid: str | None, slot: str | None, accounting: Accounting | None
+    key: Values,
+    job: Job,
+    uid: int | None,
+    sluid: str | None,
+    slot: str | None,
+    place: str | None,
+    accounting: Accounting | None,
 ) -> Values:
     rest = (
         job.user,
@@ -85,6 +91,7 @@ def _info(
         job.sluid if sluid is None else sluid,
         slot if job.slot is None else job.slot,
         job.schedd,
+        place,
         None if accounting is None else accounting.value,
     )
     return (*key, *["" if value is None else str(value) for value in rest])

@@ -47,8 +47,10 @@ def families(context: Context) -> Iterator[Family]:
         draining = {OPERATOR: view.drains.machine is not None, **view.announced.draining}
         yield Family.by_word(NODE_SHUTDOWN, dict(sorted(shutdowns.items())))
         yield Family.by_word(NODE_DRAINING, {name: int(flag) for name, flag in sorted(draining.items())})
-        times = ((key, view.job_shutdown(job)) for key, job in context.jobs_here.items())
-        yield Family.known(JOB_SHUTDOWN, [((*key, OPERATOR), at) for key, at in times])
+        here = context.jobs_here.items()
+        times = [((*key, OPERATOR), view.job_shutdown(job)) for key, job in here]
+        times += [((*key, key.batch_system), job.deadline_secs) for key, job in here]
+        yield Family.known(JOB_SHUTDOWN, times)
     if context.snapshot is None or not (context.jobs_are_known or context.jobs_here):
         return  # there may be jobs not reported yet
     jobs = [each.counted for each in context.own_wastes.values()]
@@ -68,7 +70,8 @@ def _draining(context: Context, jobs: list[NodeJob], known: list[NodeJob]) -> Wa
     if len(known) < len(jobs) and total is not None:
         given = [each.allocated_cpus for each in jobs]
         held = sum(each.allocated_cpus or 0 for each in jobs if not _drains_as_known(each))
-        total = 0 if None in given else total - held
+        mine = sum(each.allocated_cpus or 0 for each in known)
+        total = min(total, mine) if None in given else total - held
     return compute_node_draining_waste(known, total_cpus=total, now_secs=context.now_secs)
 
 

@@ -10,18 +10,20 @@ from jobfeatures_exporter.context import Context, job_labels
 from jobfeatures_exporter.scrape.exposition import Family, Sample, Values
 from jobfeatures_exporter.snapshot import JobSample
 
-COMPONENTS = ("anon", "file", "shmem", "kernel", "swap")
+COMPONENTS = ("anon", "file", "shmem", "kernel", "sock", "hugetlb", "swap")
+HELD = tuple(each for each in COMPONENTS if each not in {"file", "swap"})
 
 CPU = counter("batch_job_cpu_seconds", "CPU time of the job on this node.", (*JOB, "mode"))
 MEMORY = gauge(
     "batch_job_memory_bytes",
-    "Memory of the job: anon, file (page cache without shmem), shmem, kernel, swap.",
+    "Memory of the job: anon, file (page cache without shmem), shmem, kernel, sock (buffers of sockets), "
+    "hugetlb (huge pages of the pool), swap.",
     (*JOB, "component"),
     sums=True,
 )
 USED = gauge(
     "batch_job_memory_used_bytes",
-    "Memory of the job that cannot be reclaimed: anon, shmem and kernel.",
+    "Memory counted against the job's limit that cannot be reclaimed: charged less page cache.",
     JOB,
     sums=True,
 )
@@ -31,7 +33,16 @@ CHARGED = gauge(
     JOB,
     sums=True,
 )
-LIMIT = gauge("batch_job_memory_limit_bytes", "The kernel's memory limit of the job.", JOB)
+LIMIT = gauge(
+    "batch_job_memory_limit_bytes",
+    "The kernel's memory limit of the job: of its control group, or above if less than the job was given.",
+    JOB,
+)
+HIGH = gauge(
+    "batch_job_memory_high_bytes",
+    "Memory beyond which the kernel slows the job down (memory.high), if below the limit.",
+    JOB,
+)
 PEAK = gauge("batch_job_memory_peak_bytes", "Highest charged memory so far.", JOB)
 PROCESSES = gauge("batch_job_processes", "Processes of the job.", JOB, sums=True)
 THREADS = gauge("batch_job_threads", "Threads of the job.", JOB, sums=True)
@@ -43,6 +54,9 @@ OOM_KILLS = counter(
 )
 LIMIT_HITS = counter(
     "batch_job_memory_limit_hits", "Times that the job's memory reached a limit of its control groups.", JOB
+)
+HIGH_HITS = counter(
+    "batch_job_memory_high_hits", "Times that the job was slowed down at batch_job_memory_high_bytes.", JOB
 )
 THROTTLED = counter(
     "batch_job_cpu_throttled_seconds",
@@ -109,7 +123,10 @@ _OF_PROCESS_IO = {
     STORAGE_WRITTEN: "data_written_bytes",
     STORAGE_CANCELLED: "data_cancelled_bytes",
 }
-METRICS = (*(CPU, MEMORY, *_OF_MEMORY), *(*_OF_SAMPLE, PRESSURE, *_OF_BLOCK_IO, *_OF_PROCESS_IO))
+METRICS = (
+    *(CPU, MEMORY, *_OF_MEMORY, HIGH, HIGH_HITS),
+    *(*_OF_SAMPLE, PRESSURE, *_OF_BLOCK_IO, *_OF_PROCESS_IO),
+)
 
 
 _PARTS = attrgetter(*COMPONENTS)
@@ -130,7 +147,7 @@ def _row(job: Values, sample: JobSample) -> Iterator[Sequence[Sample]]:
     yield [((*job, mode), secs) for mode, secs in cpu if secs is not None]
     parts = zip(COMPONENTS, _PARTS(sample.memory), strict=True)
     yield [((*job, component), size) for component, size in parts if size is not None]
-    for value in (*_MEMORY_VALUES(sample.memory), *_SAMPLE_VALUES(sample)):
+    for value in (*_MEMORY_VALUES(sample.memory), *_high(sample), *_SAMPLE_VALUES(sample)):
         yield () if value is None else ((job, value),)
     yield [((*job, *kind), secs) for kind, secs in sample.pressure_secs.items()]
     for record, values, count in (
@@ -138,3 +155,11 @@ def _row(job: Values, sample: JobSample) -> Iterator[Sequence[Sample]]:
         (sample.process_io, _IO_VALUES, len(_OF_PROCESS_IO)),
     ):
         yield from [()] * count if record is None else [((job, value),) for value in values(record)]
+
+
+def _high(sample: JobSample) -> tuple[int | None, int | None]:
+    """Return memory.high and its hits; neither if it cannot be reached, as most jobs' cannot."""
+    high, limit, hits = sample.memory.high, sample.memory.limit, sample.memory_high_hits
+    if high is not None and limit is not None and high >= limit:
+        high = None
+    return high, None if high is None and not hits else hits

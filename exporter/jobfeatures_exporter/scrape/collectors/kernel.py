@@ -45,19 +45,20 @@ READER = gauge(
     "Always 1; how processes are read, bpf (sums in the kernel) or procfs, and why not bpf.",
     ("reader", "reason"),
 )
-LOST = counter(
-    "batch_exporter_kernel_sums_incomplete",
-    "Events missing from the kernel's sums: room (no room for another control group), storage (a thread was"
-    " counted late), tail (a thread's last moment), missed (an event).",
-    ("what",),
+LOST = counter("batch_exporter_kernel_sums_incomplete", "Events missing from the kernel's sums.")
+LOST_BY_REASON = counter(
+    "batch_exporter_kernel_sums_incomplete_by_reason",
+    "Those of batch_exporter_kernel_sums_incomplete_total, by reasons that there were: room (for another"
+    " control group), storage (a thread was counted late), tail (a thread's last moment), missed (an event).",
+    ("reason",),
 )
 THREADS = gauge(
-    "batch_exporter_threads", "Threads of the node, by kernel_sums and by loadavg of /proc.", ("source",)
+    "batch_exporter_kernel_sums_threads", "Threads of the node in the kernel's sums; see batch_node_threads."
 )
 
 OF_JOBS = (WAITING, FAULTS, SWITCHES, RUNNING, BLOCKED)
 OF_SOCKETS = (RECEIVED, RECEIVED_PACKETS, SENT, SENT_PACKETS)
-METRICS = (*OF_JOBS, *OF_SOCKETS, NETWORK, READER, LOST, THREADS)
+METRICS = (*OF_JOBS, *OF_SOCKETS, NETWORK, READER, LOST, LOST_BY_REASON, THREADS)
 
 
 def families(context: Context) -> Iterator[Family]:
@@ -75,10 +76,15 @@ def families(context: Context) -> Iterator[Family]:
     checks = snapshot.kernel_checks
     if checks is None:
         return
-    lost = {"room": checks.full, "storage": checks.without_storage, "tail": checks.tails}
-    yield Family.by_word(LOST, {**lost, "missed": checks.misses})
-    existing = None if snapshot.node is None else snapshot.node.existing_entities
-    yield Family.known(THREADS, [(("kernel_sums",), checks.threads), (("loadavg",), existing)])
+    lost = {
+        "room": checks.full,
+        "storage": checks.without_storage,
+        "tail": checks.tails,
+        "missed": checks.misses,
+    }
+    yield Family.single(LOST, sum(lost.values()))
+    yield Family.counted(LOST_BY_REASON, [((reason,), count) for reason, count in lost.items()])
+    yield Family.single(THREADS, checks.threads)
 
 
 def _row(job: Values, of: Scheduling) -> Iterator[Sequence[Sample]]:

@@ -37,13 +37,12 @@ KILLS = counter("batch_node_oom_kills", "Processes killed by the kernel's OOM ki
 REOPENED = counter(
     "batch_node_reopened_files", "Files opened anew to be read, because file descriptors ran short."
 )
-KEPT = gauge(
-    "batch_node_kept_files",
-    "Files kept open, read at each sample (always) or rarely; these are closed first when descriptors run "
-    "short.",
-    ("read",),
+UNREADABLE = counter("batch_node_unreadable_readings", "Readings left out because they failed.")
+UNREADABLE_BY_KIND = counter(
+    "batch_node_unreadable_readings_by_kind",
+    "Those of batch_node_unreadable_readings_total, by kinds that there were.",
+    ("kind",),
 )
-UNREADABLE = counter("batch_node_unreadable_readings", "Readings left out because they failed.", ("kind",))
 
 # Indices of fields after the name in /proc/diskstats, and units; a sector is 512 bytes on every disk.
 _OF_DISK = {
@@ -56,7 +55,7 @@ _OF_DISK = {
 
 METRICS = (
     *(CPU, CORE, CORES, MEMORY, LOAD, RUNNABLE, THREADS, PRESSURE, *_OF_DISK),
-    *(BOOT, PROCESSES, KILLS, NODE_READ_AT, UNREADABLE, REOPENED, KEPT),
+    *(BOOT, PROCESSES, KILLS, NODE_READ_AT, UNREADABLE, UNREADABLE_BY_KIND, REOPENED),
 )
 
 MEMORY_KINDS = {
@@ -80,9 +79,9 @@ def families(context: Context) -> Iterator[Family]:
     counted = snapshot.process_count
     yield Family.single(PROCESSES, len(snapshot.processes) if counted is None else counted)
     yield Family.single(NODE_READ_AT, snapshot.taken_at_secs)
-    yield Family.by_word(UNREADABLE, dict(sorted(snapshot.unreadable.items())))
+    yield Family.single(UNREADABLE, sum(snapshot.unreadable.values()))
+    yield Family.by_word(UNREADABLE_BY_KIND, dict(sorted(snapshot.unreadable.items())))
     yield Family.single(REOPENED, snapshot.reopened)
-    yield Family.by_word(KEPT, snapshot.kept_files)
     node = snapshot.node
     if node is None:
         return

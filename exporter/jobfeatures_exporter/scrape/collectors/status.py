@@ -16,11 +16,14 @@ from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.scrape.exposition import Family
 
 AGE = gauge("batch_job_status_age_seconds", "Time since the job last wrote its JOBSTATUS.", JOB)
-VIOLATIONS = counter(
-    "batch_jobstatus_violations", "JOBSTATUS sets rejected or flagged, by reason.", ("reason",)
+VIOLATIONS = counter("batch_jobstatus_violations", "JOBSTATUS sets rejected or flagged.")
+BY_REASON = counter(
+    "batch_jobstatus_violations_by_reason",
+    "Those of batch_jobstatus_violations_total, by reasons that there were.",
+    ("reason",),
 )
 
-METRICS = (AGE, JOB_SAYS_CPUS, JOB_SAYS_PRIORITY, JOB_SAYS_POSTPONABLE, VIOLATIONS)
+METRICS = (AGE, JOB_SAYS_CPUS, JOB_SAYS_PRIORITY, JOB_SAYS_POSTPONABLE, VIOLATIONS, BY_REASON)
 
 
 def families(context: Context) -> Iterator[Family]:
@@ -32,5 +35,6 @@ def families(context: Context) -> Iterator[Family]:
     yield Family.known(JOB_SAYS_PRIORITY, [(key, each.priority_factor) for key, each in said])
     postponable = [(key, each.can_postpone_last_job) for key, each in said]
     yield Family(JOB_SAYS_POSTPONABLE, [(key, int(each)) for key, each in postponable if each is not None])
-    counts = sorted(context.status_violations.items())
-    yield Family(VIOLATIONS, [((str(reason),), count) for reason, count in counts])
+    counts = context.status_violations
+    yield Family.single(VIOLATIONS, sum(counts.values()) if counts else None)
+    yield Family.counted(BY_REASON, [((str(reason),), count) for reason, count in counts.items()])

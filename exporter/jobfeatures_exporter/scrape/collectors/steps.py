@@ -9,12 +9,12 @@ from jobfeatures_exporter.context import Context, job_labels
 from jobfeatures_exporter.scrape.exposition import Family
 
 STEP = (*JOB, "step")
-COMPONENTS = ("anon", "file", "shmem", "kernel", "swap")
+COMPONENTS = ("anon", "file", "shmem", "kernel", "sock", "hugetlb", "swap")
 
 CPU = counter("batch_job_step_cpu_seconds", "CPU time of the step on this node.", (*STEP, "mode"))
 MEMORY = gauge(
     "batch_job_step_memory_bytes",
-    "Memory of the step: anon, file (page cache without shmem), shmem, kernel, swap.",
+    "Memory of the step by the same components as the job's.",
     (*STEP, "component"),
 )
 CHARGED = gauge(

@@ -30,6 +30,8 @@ class Profile(NamedTuple):
     reads_processes: bool = False
     reads_cores: bool = False  # CPU time by core, as v1 counts it for each job
     reads_open_files: bool = False
+    reads_thread_states: bool = False
+    reads_programs: bool = False  # if commands are counted
 
     def load(self) -> ModuleType:
         """Return its module."""
@@ -46,7 +48,12 @@ PROFILES: dict[str, Profile] = {
     "treydock": Profile("treydock/cgroup_exporter", "treydock"),
     "jobstats": Profile("Jobstats: its cgroup_exporter and nvidia_gpu_prometheus_exporter", "jobstats"),
     "slurm-job-exporter": Profile(
-        "guilbaults/slurm-job-exporter", "slurm_job_exporter", reads_processes=True, reads_cores=True
+        "guilbaults/slurm-job-exporter",
+        "slurm_job_exporter",
+        reads_processes=True,
+        reads_cores=True,
+        reads_thread_states=True,
+        reads_programs=True,
     ),
     "ceems": Profile("CEEMS' exporter", "ceems"),
     "process-exporter": Profile(
@@ -54,6 +61,7 @@ PROFILES: dict[str, Profile] = {
         "process_exporter",
         reads_processes=True,
         reads_open_files=True,
+        reads_thread_states=True,
     ),
 }
 

@@ -1,7 +1,7 @@
 """Names of CEEMS' exporter: compute units, which are batch jobs with a control group.
 
 Source: pkg/collector/cgroup.go there, and its expected outputs for the flags of cards. Pressure is the share
-"full" in seconds. `uuid` is the job's id, `gpuuuid` the card's.
+"full" in seconds. `uuid` is the job's id, `gpuuuid` the card's, `gpuiid` a MIG instance's number on it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from jobfeatures_exporter.scrape.profiles.common import (
     counter,
     cpu_readings,
     gauge,
+    is_unlimited,
     known,
+    memory_failures,
     number_text,
     page_cache,
     swap_used,
@@ -34,8 +36,12 @@ CPUS = gauge("ceems_compute_unit_cpus", "CPUs that the job may use.", UNIT)
 RSS = gauge("ceems_compute_unit_memory_rss_bytes", "Anonymous memory.", UNIT)
 CACHE = gauge("ceems_compute_unit_memory_cache_bytes", "Page cache, shmem included.", UNIT)
 USED = gauge("ceems_compute_unit_memory_used_bytes", "Memory held against the limit.", UNIT)
-LIMIT = gauge("ceems_compute_unit_memory_total_bytes", "Memory limit.", UNIT)
-FAILURES = gauge("ceems_compute_unit_memory_fail_count", "How often the limit was hit; v1 only.", UNIT)
+LIMIT = gauge("ceems_compute_unit_memory_total_bytes", "Memory limit; without one, the node's memory.", UNIT)
+FAILURES = gauge(
+    "ceems_compute_unit_memory_fail_count",
+    "Hits of the limit; on v2, times without memory.",
+    UNIT,
+)
 SWAP = gauge("ceems_compute_unit_memsw_used_bytes", "Swap; on v1 memory and swap.", UNIT)
 CPU_PRESSURE = gauge("ceems_compute_unit_cpu_psi_seconds", "Time that all tasks stalled for CPU.", UNIT)
 MEMORY_PRESSURE = gauge(
@@ -83,6 +89,8 @@ def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
     host = view.context.node_name
     values = _manager(sample.key), host, sample.node or "", sample.key.job_id
     memory = sample.memory
+    node = view.snapshot.node or NodeSample()
+    limit = node.memory_bytes.get("MemTotal") if is_unlimited(memory) else memory.limit
     yield from cpu_readings(USER, SYSTEM, None, values, sample)
     yield from known(
         values,
@@ -90,8 +98,8 @@ def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
         (RSS, memory.anon),
         (CACHE, page_cache(memory)),
         (USED, memory.charged),
-        (LIMIT, memory.limit),
-        (FAILURES, sample.memory_limit_hits if sample.cgroup_version == 1 else None),
+        (LIMIT, limit),
+        (FAILURES, memory_failures(sample)),
         (SWAP, swap_used(sample)),
         (CPU_PRESSURE, sample.pressure_secs.get(("cpu", "full"))),
         (MEMORY_PRESSURE, sample.pressure_secs.get(("memory", "full"))),
@@ -109,7 +117,8 @@ def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
         yield FAULTS, values, counts.major_faults
     for card in view.cards_of(sample.key):
         index = number_text(view.card_number(card)[0])
-        yield FLAG, (*values, index, f"{host}/gpu-{index}", card.card.uuid, ""), 1
+        uuid, instance = card.card.parent_uuid or card.card.uuid, number_text(card.card.instance_id)
+        yield FLAG, (*values, index, f"{host}/gpu-{index}", uuid, instance), 1
 
 
 def of_node(view: View) -> Iterator[Reading]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection
 from functools import cached_property
 
 from jobfeatures.records.combining import grouped
@@ -10,13 +11,12 @@ from jobfeatures.records.metrics import Metric
 from jobfeatures.records.model import Job, JobKey
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.sampling.cpurates import cpu_secs_of
-from jobfeatures_exporter.scrape.collectors.cores import core_nanosecs, find_own_cores
+from jobfeatures_exporter.sampling.measured import MemoryBytes
 from jobfeatures_exporter.scrape.exposition import Number, Values
 from jobfeatures_exporter.snapshot import (
     GpuSample,
     JobGpu,
     JobSample,
-    MemoryBytes,
     ProcessSample,
     Snapshot,
     StepSample,
@@ -64,17 +64,25 @@ class View:
         owned = ((self.snapshot.key_of(pid), process) for pid, process in self.snapshot.processes.items())
         return grouped((key, process) for key, process in owned if key is not None)
 
-    @cached_property
-    def _own_cores(self) -> dict[WorkKey, list[int]]:
-        return find_own_cores(self.snapshot)
-
-    def core_nanosecs(self, sample: JobSample) -> Mapping[int, int]:
-        """Return a job's CPU time by core, as far as it is known."""
-        return core_nanosecs(self.snapshot, self._own_cores, sample)
-
     def job(self, key: WorkKey) -> Job | None:
         """Return what the batch system knows of a job."""
         return self.context.shown_jobs.get(key) if isinstance(key, JobKey) else None
+
+    def thread_states(self, processes: Collection[ProcessSample]) -> Counter[str]:
+        """Return the threads of processes by the letter of their state; none if those of one are unknown."""
+        states: Counter[str] = Counter()
+        for each in processes:
+            known = self.snapshot.thread_states.get(each.pid)
+            if known is None:
+                return Counter()
+            states.update(known)
+        return states
+
+    def allocated_memory_bytes(self, key: WorkKey) -> int | None:
+        """Return the memory that the batch system has given a job on this node, None if unlimited, too."""
+        job = self.job(key)
+        given = None if job is None else job.limits.memory_bytes
+        return given if isinstance(given, int) else None
 
     def uid(self, sample: JobSample) -> int | None:
         """Return the user id of the job's owner."""
@@ -97,6 +105,16 @@ class View:
 def job_id_of(sample: JobSample) -> str | None:
     """Return a batch job's id; None for anything else."""
     return sample.key.job_id if isinstance(sample.key, JobKey) else None
+
+
+def memory_failures(sample: JobSample) -> int | None:
+    """Return what other exporters call failures: failcnt of v1, oom of v2, which is something else."""
+    return sample.memory_limit_hits if sample.cgroup_version == 1 else sample.memory_ooms
+
+
+def is_unlimited(memory: MemoryBytes) -> bool:
+    """Return whether a job has a control group that counts its memory and does not limit it."""
+    return memory.limit is None and memory.charged is not None
 
 
 def page_cache(memory: MemoryBytes) -> int | None:

@@ -8,19 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from jobfeatures_exporter.sampling.measured import MemoryBytes
 from jobfeatures_exporter.scrape.exposition import Values
 from jobfeatures_exporter.scrape.profiles.common import (
     Reading,
     View,
     cpu_readings,
     gauge,
+    is_unlimited,
     job_id_of,
     known,
+    memory_failures,
     number_text,
     page_cache,
 )
-from jobfeatures_exporter.snapshot import GpuSample, JobSample, MemoryBytes, StepSample
+from jobfeatures_exporter.snapshot import GpuSample, JobSample, StepSample
 
+NO_LIMIT = -1  # as the original writes it
 STEP = ("jobid", "step", "task")
 GPU = ("ordinal", "minor_number", "uuid", "name", "GPU_I_ID", "jobid", "userid")
 
@@ -33,8 +37,8 @@ RSS = gauge("cgroup_memory_rss_bytes", "Anonymous memory.", STEP)
 CACHE = gauge("cgroup_memory_cache_bytes", "Page cache, shmem included.", STEP)
 SHMEM = gauge("cgroup_memory_shmem_bytes", "tmpfs and shared memory, which Jobstats adds to anonymous.", STEP)
 USED = gauge("cgroup_memory_used_bytes", "Memory held against the limit.", STEP)
-LIMIT = gauge("cgroup_memory_total_bytes", "Memory limit.", STEP)
-FAILURES = gauge("cgroup_memory_fail_count", "How often the limit was hit; v1 only.", STEP)
+LIMIT = gauge("cgroup_memory_total_bytes", "Memory limit; without one, the allocated memory, or -1.", STEP)
+FAILURES = gauge("cgroup_memory_fail_count", "Hits of the limit; on v2, times without memory.", STEP)
 SWAP = gauge("cgroup_memsw_used_bytes", "Memory and swap.", STEP)
 
 DEVICES = gauge("nvidia_gpu_num_devices", "Cards.", ())
@@ -61,12 +65,14 @@ def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
     uid = view.uid(sample)
     if sample.cgroup is not None:
         yield from known((job_id,), (UID, uid))
-        yield from _of_group(job_id, "", sample)
+        # The jobstats command cannot do without a figure.
+        given = view.allocated_memory_bytes(sample.key)
+        limit = (NO_LIMIT if given is None else given) if is_unlimited(sample.memory) else sample.memory.limit
+        yield from _of_group(job_id, "", sample, limit)
         values: Values = (job_id, "", "")
-        hits = sample.memory_limit_hits if sample.cgroup_version == 1 else None
-        yield from known(values, (CPUS, sample.cpus), (FAILURES, hits))
+        yield from known(values, (CPUS, sample.cpus), (FAILURES, memory_failures(sample)))
         for step in sample.steps:
-            yield from _of_group(job_id, step.step, step)
+            yield from _of_group(job_id, step.step, step, limit)
             values = (job_id, step.step, "")
             yield from known(values, (CPUS, sample.cpus))  # a step without a cpuset has the job's
     for card in view.cards_of(sample.key):
@@ -88,7 +94,9 @@ def of_node(view: View) -> Iterator[Reading]:
             yield from _of_card(view, card, _card_labels(view, card, "", ""))
 
 
-def _of_group(job_id: str, step: str, sample: JobSample | StepSample) -> Iterator[Reading]:
+def _of_group(
+    job_id: str, step: str, sample: JobSample | StepSample, job_limit: int | None
+) -> Iterator[Reading]:
     values = (job_id, step, "")
     memory: MemoryBytes = sample.memory
     yield from cpu_readings(USER, SYSTEM, TOTAL, values, sample)
@@ -99,7 +107,7 @@ def _of_group(job_id: str, step: str, sample: JobSample | StepSample) -> Iterato
         (CACHE, page_cache(memory)),
         (SHMEM, memory.shmem),
         (USED, memory.charged),
-        (LIMIT, memory.limit),
+        (LIMIT, job_limit if is_unlimited(memory) else memory.limit),
         (SWAP, with_swap),
     )
 
@@ -107,7 +115,8 @@ def _of_group(job_id: str, step: str, sample: JobSample | StepSample) -> Iterato
 def _card_labels(view: View, sample: GpuSample, job_id: str, uid: str) -> Values:
     index, minor = view.card_number(sample)
     card = sample.card
-    return number_text(index), number_text(minor), card.uuid, card.model, "", job_id, uid
+    instance = number_text(card.instance_id)
+    return number_text(index), number_text(minor), card.uuid, card.model, instance, job_id, uid
 
 
 def _of_card(view: View, sample: GpuSample, values: Values) -> list[Reading]:

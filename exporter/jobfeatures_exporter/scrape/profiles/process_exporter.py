@@ -26,7 +26,11 @@ WRITTEN = counter("namedprocess_namegroup_write_bytes_total", "Bytes written to 
 START = gauge(
     "namedprocess_namegroup_oldest_start_time_seconds", "Start of the oldest process since the epoch.", GROUP
 )
-STATES = gauge("namedprocess_namegroup_states", "Processes by state.", (*GROUP, "state"))
+STATES = gauge(
+    "namedprocess_namegroup_states",
+    "Processes, and threads of those with several.",
+    (*GROUP, "state"),
+)
 
 SWITCHES = counter(
     "namedprocess_namegroup_context_switches_total", "Context switches.", (*GROUP, "ctxswitchtype")
@@ -46,8 +50,7 @@ _OTHER = "Other"
 def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
     """Yield the readings of one job, unit or process group."""
     values = ("/".join(job_labels(sample.key)),)
-    yield PROCESSES, values, sample.processes
-    yield THREADS, values, sample.threads
+    yield from known(values, (PROCESSES, sample.processes), (THREADS, sample.threads))
     yield from known((*values, "user"), (CPU, sample.user_cpu_secs))
     yield from known((*values, "system"), (CPU, sample.system_cpu_secs))
     if sample.process_io is not None:
@@ -63,9 +66,14 @@ def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
         return
     yield MEMORY, (*values, "resident"), sum(each.resident_bytes for each in processes)
     yield MEMORY, (*values, "virtual"), sum(each.virtual_bytes for each in processes)
-    states = Counter(_STATES.get(each.state, _OTHER) for each in processes)
-    for state in (*_STATES.values(), _OTHER):
-        yield STATES, (*values, state), states[state]
+    threads = view.thread_states(processes)
+    if threads:
+        # The original counts a process by itself, and each of its threads as well if it has several.
+        states = Counter(_STATES.get(each.state, _OTHER) for each in processes if each.threads > 1)
+        for letter, count in threads.items():
+            states[_STATES.get(letter, _OTHER)] += count
+        for state in (*_STATES.values(), _OTHER):
+            yield STATES, (*values, state), states[state]
     yield from _open_files(view, values, processes)
     node = view.snapshot.node
     if node is not None and node.boot_time_secs is not None:

@@ -16,6 +16,7 @@ from jobfeatures_exporter.scrape.profiles.common import (
     gauge,
     job_id_of,
     known,
+    memory_failures,
     number_text,
     page_cache,
     swap_used,
@@ -32,7 +33,7 @@ RSS = gauge("cgroup_memory_rss_bytes", "Anonymous memory; on v2 with the page ca
 CACHE = gauge("cgroup_memory_cache_bytes", "Page cache, shmem included.", CGROUP)
 USED = gauge("cgroup_memory_used_bytes", "Memory held against the limit.", CGROUP)
 LIMIT = gauge("cgroup_memory_total_bytes", "Memory limit.", CGROUP)
-FAILURES = gauge("cgroup_memory_fail_count", "How often the limit was hit; v1 only.", CGROUP)
+FAILURES = gauge("cgroup_memory_fail_count", "Hits of the limit; on v2, times without memory.", CGROUP)
 SWAP = gauge("cgroup_memsw_used_bytes", "Swap; on v1 memory and swap.", CGROUP)
 PRESSURE = {
     resource: counter(
@@ -63,7 +64,7 @@ def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
         (CACHE, cache),
         (USED, memory.charged),
         (LIMIT, memory.limit),
-        (FAILURES, sample.memory_limit_hits if sample.cgroup_version == 1 else None),
+        (FAILURES, memory_failures(sample)),
         (SWAP, swap_used(sample)),
     )
     for (resource, share), secs in sample.pressure_secs.items():

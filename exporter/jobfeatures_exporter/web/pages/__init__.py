@@ -8,7 +8,15 @@ proxy that serves them below a path.
 None of this is imported before somebody opens a page.
 """
 
+import os
+
+DOCUMENTATION = "/usr/share/doc/jobfeatures-exporter/docs"  # of the packages; pip brings none
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
+
+
+def has_documentation() -> bool:
+    """Return whether there is a page that explains the pages."""
+    return os.path.isdir(DOCUMENTATION)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from jobfeatures.records.metrics import SOURCE_AGE, Metric
 from jobfeatures.records.model import JobTable
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.scrape.collectors import DURATION, SUCCESS, features, node
+from jobfeatures_exporter.scrape.budget import DROPPED
+from jobfeatures_exporter.scrape.collectors import DURATION, FAILED, SPENT, SUCCESS, features, node
 from jobfeatures_exporter.scrape.collectors.own import process, sinks, sources
 from jobfeatures_exporter.view.node import NodeView
-from jobfeatures_exporter.view.sources import SourceView
+from jobfeatures_exporter.view.sources import GET_SUMS, READ_ONE_BY_ONE, SourceView
 from jobfeatures_exporter.view.units import Form, format_bytes, format_count, format_figure, format_span
-from jobfeatures_exporter.web.pages.markup import Child, Html, join, name, tag
+from jobfeatures_exporter.web.pages.markup import Child, Html, join, name, shorten, tag
 from jobfeatures_exporter.web.pages.pieces import (
     Cell,
     PageData,
@@ -71,16 +73,17 @@ def _source_state(error: str, view: SourceView | None, *, has_table: bool) -> Ht
 
 
 def _collectors(data: PageData) -> Html:
-    rows = []
-    found = data.numbers.by_word(SUCCESS)
-    failed = sum(not worked for worked in found.values())
-    for collector, worked in found.items():
-        state = badge("good", "good") if worked else badge("failed", "bad")
+    rows, failed = [], data.numbers.one(FAILED)
+    for collector, worked in data.numbers.by_word(SUCCESS).items():
+        state = badge("slow", "warn") if worked else badge("failed", "bad")
         rows.append(Row(Cell(collector, kind="job"), state, data.cell(DURATION, _millis, collector)))
-    made = table("Collectors", ["Collector", "State", "Took"], rows, identity="collectors-table")
-    said = f"{failed} of {len(rows)} collectors failed" if failed else f"All {len(rows)} collectors work"
+    words = f"Collectors that failed: {failed:g}" if failed else "All collectors work"
     mark = badge("failed", "bad") if failed else badge("good", "good")
-    return tag("details", tag("summary", said, " ", mark), made, open=failed > 0)
+    said = join(words, " in ", data.figure(SPENT, _millis), " ", mark)
+    if not rows:
+        return note(said)
+    made = table("Collectors", ["Collector", "State", "Took"], rows, identity="collectors-table")
+    return tag("details", tag("summary", said), made, open=bool(failed))
 
 
 def _own(data: PageData) -> Html:
@@ -92,8 +95,7 @@ def _own(data: PageData) -> Html:
     if data.numbers.one(process.SAMPLE) is not None:
         add_figure("Latest sample took", process.SAMPLE, _millis)
     if data.context.snapshot is not None:
-        unreadable = data.numbers.all(node.UNREADABLE)
-        rows.append(Row("Failed reads", numeric(format_count(sum(unreadable.values())))))
+        add_figure("Failed reads", node.UNREADABLE, format_count)
     if data.context.publisher is not None:
         add_figure("Jobs with a feature directory", features.PUBLISHED, format_count)
         add_figure("Failures to write or remove these", features.FAILURES, format_count)
@@ -138,8 +140,8 @@ def words_of(context: Context) -> dict[str, str]:
 
 
 def troubles_notice(troubles: Sequence[SourceView], data: PageData, *more: Html) -> Html | None:
-    """Return the notice of these sources, followed by `more`; None if empty."""
-    found = [*(_trouble(each, data) for each in troubles), *more]
+    """Return the notice of these sources, of what is left out, and of `more`; None if empty."""
+    found = [*(_trouble(each, data) for each in troubles), *_left_out(data), *more]
     return tag("div", *found, class_="notice", role="note") if found else None
 
 
@@ -150,3 +152,26 @@ def _trouble(each: SourceView, data: PageData) -> Html:
     said = join(": ", name(each.words, 300)) if each.words else None
     advice = tag("p", each.advice[:1].upper() + each.advice[1:], class_="sub") if each.advice else None
     return join(tag("p", tag("strong", each.sentence), since, said), advice)
+
+
+def _left_out(data: PageData) -> Iterator[Html]:
+    """Yield what the page does not show, or not as cheaply as it could, and what helps."""
+    for each in data.context.sources:
+        if each.skipped:
+            latest, more = each.skipped[-1], len(each.skipped) - 1
+            # Without its text, which may be anybody's; and the reason is not cut for the file's name.
+            shown = str(replace(latest, text="", source=shorten(latest.source, 120)))
+            words = join(name(shown, 300), f", and {more:,} more" if more else None)
+            advice = "Jobs may be missing here, or lack what cannot be read; see the log."
+            yield _said(f"Not all that {each.name} says can be used", words, advice)
+    if count := data.numbers.one(DROPPED):
+        said = f"{format_count(count)} series are left out of /metrics"
+        advice = "Raise metrics.max_series, and Prometheus' sample_limit with it."
+        yield _said(said, "the lightest jobs are summed there", advice)
+    snapshot = data.context.snapshot
+    if snapshot is not None and snapshot.reader is not None and snapshot.reader.failure:
+        yield _said(READ_ONE_BY_ONE, name(snapshot.reader.failure, 160), f"{GET_SUMS}.")
+
+
+def _said(sentence: str, words: Child, advice: str) -> Html:
+    return join(tag("p", tag("strong", sentence), ": ", words), tag("p", advice, class_="sub"))

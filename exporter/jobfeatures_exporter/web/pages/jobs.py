@@ -61,6 +61,7 @@ MUCH_WASTE = 0.1  # share of the node
 FIGURES = ("CPUs", "Memory", "GPUs", "Wasted now", "Time", "Processes", "Waste if drained", "Waste if killed")
 DOWN_FIRST = frozenset(FIGURES) - {"Time"}
 LAST = float("inf")  # sorts after all known values
+_WEIGHTS = {"bad": 10_000.0, "warn": 100.0, "": 1.0}  # of kinds of hints
 
 
 def jobs_table(
@@ -75,7 +76,7 @@ def jobs_table(
     if not shown.count:
         return note(shown.without_jobs)
     if is_dense:
-        caption, kind, make = "Jobs on this node, one line each", "sortable lines", _dense_row
+        caption, kind, make = "Jobs on this node, one line each", "cards sortable lines", _dense_row
         head = ["Job", "User", "Name", "CPUs", "Memory", "GPUs", "Wasted now", "Left", "Hints"]
     else:
         caption = "Jobs on this node: used and allocated, time, and what ending them now would waste"
@@ -269,9 +270,10 @@ def _waste(metric: Metric, value: Number | None, basis: Basis | None, bound: str
 
 
 def hints_cell(each: JobView) -> Cell:
-    """Return the hints on a job; jobs with the most sort first."""
+    """Return the hints on a job; jobs with the worst sort first, then those with the most."""
     found = find_hints(each)
-    return Cell(listed([badge(each.words, each.kind) for each in found], " "), -float(len(found)), "hints")
+    weight = sum(_WEIGHTS[each.kind] for each in found)
+    return Cell(listed([badge(each.words, each.kind) for each in found], " "), -weight, "hints")
 
 
 def _unknown() -> Cell:

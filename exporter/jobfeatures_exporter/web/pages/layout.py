@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from jobfeatures import __version__
+from jobfeatures_exporter.web.pages import has_documentation
 from jobfeatures_exporter.web.pages.markup import Child, join, tag
 
 LINKS = (("metrics", "Metrics"), ("-/healthy", "Health"), ("-/ready", "Readiness"))
-DOCUMENTATION, EXPLAINED = "docs/page.md", "About this page"
+EXPLAINED_AT, EXPLAINED = "docs/page.md", "About this page"
 
 
 def page(
@@ -25,6 +26,7 @@ def page(
     every += [(base, "All jobs")] if base else []
     found = [tag("li", tag("a", text, href=href)) for href, text in (*every, *links) if href]
     navigation = tag("nav", tag("ul", *found), aria_label="Other pages")
+    explained = tag("a", EXPLAINED, href=base + EXPLAINED_AT) if has_documentation() else None
     body = tag(
         "body",
         tag("a", "Skip to content", href="#content", class_="skip"),
@@ -32,7 +34,7 @@ def page(
         tag("main", *content, id="content", tabindex=-1),
         tag(
             "footer",
-            tag("p", f"jobfeatures-exporter {__version__}. ", tag("a", EXPLAINED, href=base + DOCUMENTATION)),
+            tag("p", f"jobfeatures-exporter {__version__}. ", explained),
             tag("p", id="refresh"),
         ),
     )

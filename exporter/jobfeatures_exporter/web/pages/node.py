@@ -17,6 +17,7 @@ from jobfeatures_exporter.scrape.collectors import drains, gpus, node
 from jobfeatures_exporter.scrape.exposition import Family
 from jobfeatures_exporter.snapshot import GpuSample
 from jobfeatures_exporter.state.history import History
+from jobfeatures_exporter.state.missinggroups import DOCTOR, describe
 from jobfeatures_exporter.view.hints import find_hints
 from jobfeatures_exporter.view.job import JobView, identity_of
 from jobfeatures_exporter.view.node import NodeView, WasteSum, view_node
@@ -114,8 +115,11 @@ def _choices(asked: Asked, full: str, *, are_lines: bool) -> Html:
         ("Largest first", asked.address(sort=""), asked.sort == ""),
         ("Wastes most now", asked.address(sort=WASTED), asked.sort == WASTED),
         ("Full", asked.address(view=full), not are_lines),
-        ("One line per job", asked.address(view=DENSE), asked.view == DENSE),
     ]
+    if full:
+        choices.append(("One line per job", asked.address(view=""), are_lines and asked.view != DENSE))
+    alone = "Jobs alone" if full else "One line per job"
+    choices.append((alone, asked.address(view=DENSE), asked.view == DENSE))
     found = [
         tag("li", tag("strong", words, aria_current="true") if chosen else tag("a", words, href=href))
         for words, href, chosen in choices
@@ -153,7 +157,20 @@ def _troubles(shown: NodeView, data: PageData) -> Html | None:
             "are doing or waiting for. Their directories are kept for an hour."
         )
         more.append(tag("p", advice, class_="sub"))
-    return troubles_notice(shown.troubles, data, *more)
+    return troubles_notice(shown.troubles, data, *_groupless(shown, data), *more)
+
+
+def _groupless(shown: NodeView, data: PageData) -> list[Html]:
+    if not shown.groupless:
+        return []
+    missing = data.context.missing_groups
+    ids = listed([name(key.job_id, 24) for key in missing.not_found], most=MAX_LEFTOVERS)
+    where = "; ".join(describe(each) for _, each in sorted(missing.daemons.items()))
+    advice = f"Of such a job neither CPU time nor memory is known: {where}. {DOCTOR}."
+    return [
+        tag("p", tag("strong", shown.groupless_sentence), ": ", ids),
+        tag("p", advice, class_="sub"),
+    ]
 
 
 def _head(data: PageData) -> Html:

@@ -77,7 +77,7 @@ def choices_table(points: Sequence[CurvePoint], *, identity: str) -> Html:
     best = cheapest(points)
     head = ["Shutdown", "Waste", "Idle CPUs", "Killed work", "Jobs killed"]
     rows = [_row(point, is_best=point is best) for point in thin(points, MAX_CHOICES)]
-    return table("Choices", head, rows, identity=identity)
+    return table("Choices", head, rows, identity=identity, kind="cards")
 
 
 def _row(point: CurvePoint, *, is_best: bool) -> Row:

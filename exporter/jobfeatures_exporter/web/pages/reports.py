@@ -54,9 +54,9 @@ def reports_section(data: PageData) -> Html | None:
         more=len(reported) - MAX_ROWS,
     )
     counts = [
-        join(f"{reason.replace('_', ' ')} ", data.figure(status.VIOLATIONS, format_count, reason))
+        join(f"{reason.replace('_', ' ')} ", data.figure(status.BY_REASON, format_count, reason))
         for reason in sorted(map(str, violations))
-        if data.numbers.one(status.VIOLATIONS, reason)
+        if data.numbers.one(status.BY_REASON, reason)
     ]
     bad = note(badge("refused or flagged", "warn"), " since the start: ", listed(counts)) if counts else None
     return section("What jobs report", "reports", note(said), made if rows else None, bad)

@@ -26,7 +26,7 @@ from jobfeatures.analysis.schedule.live.outlook import (
     whole,
 )
 from jobfeatures.analysis.schedule.live.userhistory import Asked
-from jobfeatures.analysis.schedule.shares import CPU, STEPS, Shares, plain
+from jobfeatures.analysis.schedule.shares import CPU, Shares, plain
 from jobfeatures.errors import JobfeaturesError, shown
 from jobfeatures.joblogs.loggedjob import Number
 from jobfeatures.records.schedulequality import Verdict
@@ -88,7 +88,7 @@ class Expectation:
 
     @property
     def last_start_secs(self) -> Number | None:
-        """Return when a job that waits has to start not to be certainly late."""
+        """Return the latest start with which a waiting job can still end in time."""
         limit_secs = self.facts.limit_secs
         if self.state != WAITS or self.upper_secs is None or limit_secs is None:
             return None
@@ -123,7 +123,7 @@ def compute_expectation(
     if reason is not None:
         raise NotExpectedError(f"no end can be expected for job {shown(facts.job_id)}: {REASONS[reason]}")
     scale = shares.scale
-    share = shares.of(facts.user or "") * scale // STEPS[CPU]
+    share = shares.lanes(facts.user or "", scale)
     if share <= 0:
         raise NotExpectedError(f"the share of user {shown(facts.user or '')} is 0: nothing can be expected")
     now = math.floor(now_secs)

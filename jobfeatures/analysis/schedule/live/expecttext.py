@@ -14,11 +14,9 @@ from jobfeatures.errors import printable
 from jobfeatures.joblogs.loggedjob import Number
 from jobfeatures.records.quantities import counted
 from jobfeatures.records.schedulequality import Verdict
+from jobfeatures.records.waiting import HELD, cause_of
 
 EPOCH_FROM: Final = 2**27  # smaller times (before 1974) count from the beginning of a log
-# Reasons and states of jobs that are held back from starting; PSUSP is LSF's.
-HELD: Final = ("JobHeld", "Held", "PSUSP")
-BEHIND: Final = ("Dependency", "BeginTime")
 SHARES_FROM: Final = {"given": "set for all users", "given to this user": "set for this user"}
 SPANS: Final = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 
@@ -148,8 +146,10 @@ def _verdict(found: Expectation, words: Words) -> Iterator[str]:
             "The shorter it runs, the more its wait counts.",
         }[found.verdict or Verdict.POSSIBLY_LATE]
         if found.last_start_secs is not None:
-            tense = "had" if found.verdict is Verdict.CERTAINLY_LATE else "has"
-            yield f"To be in time at all it {tense} to start by {words.time(found.last_start_secs)}."
+            could, started = (
+                ("could", "had started") if found.verdict is Verdict.CERTAINLY_LATE else ("can", "starts")
+            )
+            yield f"It {could} only end in time if it {started} by {words.time(found.last_start_secs)}."
         yield from _plan(found, words)
         return
     yield {
@@ -163,10 +163,11 @@ def _verdict(found: Expectation, words: Words) -> Iterator[str]:
 
 
 def _plan(found: Expectation, words: Words) -> Iterator[str]:
-    planned_secs, reason = found.asked.reported.planned_secs, found.asked.reported.reason or ""
-    if reason.startswith(HELD):
+    reported = found.asked.reported
+    planned_secs, cause = reported.planned_secs, cause_of(reported.reason, is_held=reported.is_held)
+    if cause == HELD:
         yield "It is held until somebody releases it. Its share counts from its submission all the same."
-    elif reason.startswith(BEHIND):
+    elif cause is not None:
         yield "It waits for another job or a date. Its share counts from its submission all the same."
     if planned_secs is None:
         return

@@ -19,7 +19,7 @@ from typing import Final
 from jobfeatures.analysis.schedule.eet import Lanes, Mode
 from jobfeatures.analysis.schedule.live.facts import JobFacts, Order, order_of, supersedes, why_not
 from jobfeatures.analysis.schedule.live.outlook import BLUR_SECS, Outlook, compute_outlooks, whole
-from jobfeatures.analysis.schedule.shares import CPU, STEPS, Shares, plain
+from jobfeatures.analysis.schedule.shares import CPU, Shares, plain
 from jobfeatures.joblogs.loggedjob import Number
 from jobfeatures.records.schedulequality import (
     SLOWDOWN_BOUNDS,
@@ -279,7 +279,7 @@ class LiveSchedule:
     def _lanes(self, name: str, user: _User) -> Lanes:
         if user.lanes is None:
             assert self.shares is not None  # noqa: S101  # set before
-            share = self.shares.of(name) * self._scale // STEPS[CPU]
+            share = self.shares.lanes(name, self._scale)
             user.lanes = Lanes(share, self.mode)
         return user.lanes
 

@@ -38,6 +38,7 @@ class ReportedJob(NamedTuple):
     waiting_tasks: str | None = None  # of a waiting array: 2-5,9
     reason: str | None = None  # why it waits, in the batch system's words
     planned_secs: Number | None = None  # when the batch system plans to start it
+    is_held: bool = False  # until somebody releases it, whatever the reason says
 
 
 class Asked(NamedTuple):
@@ -84,6 +85,7 @@ def reported_by_queue(job: Job) -> ReportedJob | None:
         waiting_tasks=job.array_task_id if is_waiting and job.tasks > 1 else None,
         reason=job.reason if is_waiting else None,
         planned_secs=job.planned_secs if is_waiting else None,
+        is_held=job.is_held,
     )
 
 

@@ -13,10 +13,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from jobfeatures.analysis.schedule.pictures.bars import draw_bars
 from jobfeatures.analysis.schedule.pictures.boxes import draw_boxes
 from jobfeatures.analysis.schedule.pictures.drawn import View, short_names
-from jobfeatures.analysis.schedule.pictures.explained import draw_explained
 from jobfeatures.analysis.schedule.pictures.heat import Heat, compute_heats, draw_heat, make_norm
 from jobfeatures.analysis.schedule.pictures.style import DAY, DPI, brief, styled
 from jobfeatures.records.quantities import counted
@@ -35,14 +33,13 @@ class Picture:
 
     kind: str
     name: str  # of the file, without extension
-    title: str
     alt: str  # what it shows, for those who cannot see it
     figure: Figure
     files: dict[str, bytes] = field(default_factory=dict)  # rendered content, by format
 
 
 def render(picture: Picture, form: str) -> bytes:
-    """Render a picture in one of `gallery.FORMATS`: the same bytes for the same data."""
+    """Render a picture as `png` or `svg`: the same bytes for the same data."""
     if form not in picture.files:
         picture.files[form] = _render(picture, form)
     return picture.files[form]
@@ -68,22 +65,13 @@ def _render(picture: Picture, form: str) -> bytes:
     return out.getvalue()
 
 
-EXPLAINED: Final = (
-    "Five small examples. With the shortest mean wait one of two users may wait for all jobs of the other; "
-    "with a longer one both get the same. A user's jobs laid into a share of 3 CPUs: job 1 asks for 2 CPUs "
-    "for 4 s and is expected to end at 4, job 2 arrives at 1, finds 1 CPU left, and is expected to end at 3. "
-    "Two such users on 6 CPUs: all expected ends are kept, though job 4 had to wait. A job that ended late "
-    "leaves a mark in the heatmap from its expected end − runtime until its start."
-)
-
-
 def count_pictures(views: Sequence[View]) -> int:
     """Return how many pictures `draw_pictures` yields."""
-    return len(views) + 3
+    return len(views) + 1
 
 
 def draw_pictures(views: Sequence[View]) -> Iterator[Picture]:
-    """Yield a heatmap of each schedule, box plots and bars of all, and the explanation, one at a time."""
+    """Yield a heatmap of each schedule and box plots of all, one at a time."""
     names = short_names([view.name for view in views])
     heats = compute_heats(views)
     norm = make_norm(heats)
@@ -92,21 +80,15 @@ def draw_pictures(views: Sequence[View]) -> Iterator[Picture]:
             figure = draw_heat(view, heat, norm, name)
         safe = re.sub(r"[^A-Za-z0-9._+-]+", "-", name).strip("-.")[:60] or "log"
         file = "heatmap" if len(views) == 1 else f"heatmap-{number}-{safe}"
-        yield Picture("heatmap", file, name, _say_heat(view, heat, name), figure)
+        yield Picture("heatmap", file, _say_heat(view, heat, name), figure)
     with styled():
         figure = draw_boxes(views, names)
-    yield Picture("boxes", "users", "Users", _say_boxes(views, names), figure)
-    with styled():
-        figure = draw_bars(views, names)
-    yield Picture("bars", "jobs", "Jobs and machine", _say_bars(views, names), figure)
-    with styled():
-        figure = draw_explained()
-    yield Picture("explained", "explained", "Expected ends explained", EXPLAINED, figure)
+    yield Picture("boxes", "users", _say_boxes(views, names), figure)
 
 
-def write_picture(picture: Picture, directory: str, forms: Sequence[str]) -> None:
-    """Write a picture to one file per format. Raises OSError."""
-    for form in sorted(forms, reverse=True):  # SVG first: after PNG its clip names are not deterministic
+def write_picture(picture: Picture, directory: str) -> None:
+    """Write a picture as SVG and as PNG. Raises OSError."""
+    for form in ("svg", "png"):  # SVG first: after PNG its clip names are not deterministic
         with open(os.path.join(directory, f"{picture.name}.{form}"), "wb") as file:
             file.write(render(picture, form))
 
@@ -139,16 +121,3 @@ def _say_boxes(views: Sequence[View], names: Sequence[str]) -> str:
             f"{brief(weighted['p50'])}, of all at most {brief(weighted['max'])} CPU seconds."
         )
     return "Box-plots over users of violated jobs and of weighted tardiness. " + " ".join(said)
-
-
-def _say_bars(views: Sequence[View], names: Sequence[str]) -> str:
-    said = []
-    for view, name in zip(views, names, strict=True):
-        document = view.document
-        slowdown = document["mean_slowdown"]
-        said.append(
-            f"{name}: mean wait {brief(document['mean_wait'])} s, mean response "
-            f"{brief(document['mean_response'])} s, mean slowdown "
-            f"{'unknown' if slowdown is None else brief(slowdown)}."
-        )
-    return "Bars of waits, responses, slowdowns, makespan, queue and use. " + " ".join(said)

@@ -14,7 +14,7 @@ from jobfeatures.analysis.schedule.eligibility import REASONS
 from jobfeatures.analysis.schedule.pictures.draw import Picture, render
 from jobfeatures.analysis.schedule.pictures.drawn import View, share_words, short_names
 from jobfeatures.analysis.schedule.pictures.style import COLOURS, FAINT, GRID, INK
-from jobfeatures.analysis.schedule.tables import TOP, Table, comparison_table, make_tables
+from jobfeatures.analysis.schedule.tables import Table, comparison_table, make_tables
 from jobfeatures.errors import shown_name
 from jobfeatures.records.quantities import counted
 
@@ -23,16 +23,14 @@ _HEAD = re.compile(r"\A.*?(?=<svg)", re.DOTALL)
 # Colours of the pictures that change in the page's dark theme.
 _THEMED: Final = {INK: "var(--ink)", FAINT: "var(--faint)", GRID: "var(--grid)", "#ffffff": "var(--paper)",
            COLOURS[0].lower(): "var(--blue)", COLOURS[7].lower(): "var(--grey)"}  # fmt: skip
-_KINDS: Final = ("heatmap", "boxes", "bars", "explained")
+_KINDS: Final = ("heatmap", "boxes")
 
 
 class Report:
     """A page to which pictures are added one by one, so that no figure is kept."""
 
-    def __init__(self, views: Sequence[View], *, top: int = TOP) -> None:
-        """`top`: maximum rows of a table of users."""
+    def __init__(self, views: Sequence[View]) -> None:
         self._documents = [view.document for view in views]
-        self._top = top
         self._figures: dict[str, list[str]] = {kind: [] for kind in _KINDS}
 
     def add(self, picture: Picture) -> None:
@@ -48,7 +46,7 @@ class Report:
         documents = self._documents
         names = short_names([str(each["log"]) for each in documents])
         shortly = [{**document, "log": name} for document, name in zip(documents, names, strict=True)]
-        first, *others = make_tables(shortly, top=self._top)
+        first, *others = make_tables(shortly)
         tables = [_table(first, "All figures, schedule by schedule")]
         if len(documents) > 1:
             tables.append(_table(comparison_table(compare(shortly)), "The others against the first"))

@@ -84,7 +84,8 @@ def parse_db_job(
             bad.append(error.at(about=f"a step of job {job.job_id}"))
     if version == _WITHOUT_START and job.start_secs is not None:
         job = replace(job, start_secs=_real_start(job, found))
-    return [_with_cpu_time(job, found), *found], bad
+    known = version in _OLD or all(step.used_cpu_secs is not None for step in found)  # old: 0 is not told
+    return [_with_cpu_time(job, found, are_all=known and not bad), *found], bad
 
 
 def _read(parse: Callable[[JsonRecord], JobRecord], values: Any, notes: Notes) -> JobRecord:
@@ -113,19 +114,22 @@ def _real_start(job: JobRecord, steps: list[JobRecord]) -> Number | None:
     return job.end_secs - job.run_secs - (job.suspended_secs or 0)
 
 
-def _with_cpu_time(job: JobRecord, steps: list[JobRecord]) -> JobRecord:
-    """Return a job with the CPU time that its steps report where its own is 0 or unknown."""
+def _with_cpu_time(job: JobRecord, steps: list[JobRecord], *, are_all: bool) -> JobRecord:
+    """Return a job with the CPU time that its steps report where its own is 0 or unknown.
+
+    It is unknown where the steps `are_all` not, or not all with their CPU time.
+    """
     user = [step.user_cpu_secs for step in steps if step.user_cpu_secs is not None]
     system = [step.system_cpu_secs for step in steps if step.system_cpu_secs is not None]
     used = [step.used_cpu_secs for step in steps if step.used_cpu_secs is not None]
     if not job.user_cpu_secs and not job.system_cpu_secs:
         job = replace(
             job,
-            user_cpu_secs=sum(user) if user else job.user_cpu_secs,
-            system_cpu_secs=sum(system) if system else job.system_cpu_secs,
+            user_cpu_secs=(sum(user) if user else job.user_cpu_secs) if are_all else None,
+            system_cpu_secs=(sum(system) if system else job.system_cpu_secs) if are_all else None,
         )
-    if not job.used_cpu_secs and job.state.is_finished and (used or user or system):
-        job = replace(job, used_cpu_secs=round(sum(used), 6))
+    if not job.used_cpu_secs and job.state.is_finished and (used or not are_all):
+        job = replace(job, used_cpu_secs=round(sum(used), 6) if are_all else None)
     return job
 
 
@@ -139,6 +143,8 @@ def _parse_job(record: JsonRecord, *, version: str) -> JobRecord:
     allocated = resources(record, "tres", "allocated")
     state, common = _common_fields(record, "state", "current", allocated=allocated, version=version)
     ran = state is not JobState.PENDING and (bool(allocated.get("cpu")) or not state.is_finished)
+    if not ran:
+        common |= dict.fromkeys(("run_secs", "used_cpu_secs", "user_cpu_secs", "system_cpu_secs"))
     return JobRecord(
         **common,
         job_id=job_id,
@@ -151,9 +157,9 @@ def _parse_job(record: JsonRecord, *, version: str) -> JobRecord:
         qos=record.text("qos"),
         reservation=record.text("reservation", "name") if isinstance(reservation, str) else None,  # 0: none
         priority=record.count("priority"),
-        submit_secs=record.nonzero("time", "submission"),
-        eligible_secs=record.nonzero("time", "eligible"),
-        start_secs=record.nonzero("time", "start") if ran else None,
+        submit_secs=record.epoch("time", "submission"),
+        eligible_secs=record.epoch("time", "eligible"),
+        start_secs=record.epoch("time", "start") if ran else None,
         restarts=record.count("restart_cnt"),
         nodes=record.nodes("nodes"),
         requested_nodes=requested.get("node"),
@@ -180,7 +186,7 @@ def _parse_step(record: JsonRecord, job: JobRecord, *, version: str) -> JobRecor
     written = resources(record, "tres", "consumed", "average")
     allocated = resources(record, "tres", "allocated")
     _, common = _common_fields(record, "state", allocated=allocated, version=version)
-    start = record.nonzero("time", "start")
+    start = record.epoch("time", "start")
     return JobRecord(
         **common,
         job_id=job.job_id,
@@ -221,13 +227,14 @@ def _common_fields(
     state = ENDED.get(word) or STATES.get(word, JobState.UNKNOWN)
     has_ended = state.is_finished or state is JobState.UNKNOWN
     status, signal = _exit(record, word, version=version)
-    used = _cpu_secs(record, "total")
+    user, system = (_cpu_secs(record, which) for which in ("user", "system"))
+    used = _cpu_secs(record, "total", user, system)
     is_used = used or (state.is_finished and allocated.get("cpu") and version not in _OLD)
     return state, {
         "batch_system": NAME,
         "state": state,
         "state_word": None if word == state.value else word,
-        "end_secs": record.nonzero("time", "end") if has_ended else None,
+        "end_secs": record.epoch("time", "end") if has_ended else None,
         "run_secs": record.count("time", "elapsed"),
         "suspended_secs": record.count("time", "suspended"),
         "exit_status": status,
@@ -236,16 +243,25 @@ def _common_fields(
         "total_cpus": allocated.get("cpu") or None,
         "total_gpus": count_gpus(allocated),
         "used_cpu_secs": used if is_used else None,
-        "user_cpu_secs": _cpu_secs(record, "user"),
-        "system_cpu_secs": _cpu_secs(record, "system"),
+        "user_cpu_secs": user if is_used else None,
+        "system_cpu_secs": system if is_used else None,
         "energy_joules": allocated.get("energy") or None,
     }
 
 
-def _cpu_secs(record: JsonRecord, which: str) -> Number | None:
+def _cpu_secs(record: JsonRecord, which: str, *parts: Number | None) -> Number | None:
+    """Return CPU time; of the total, `parts` are user and system time, known or not.
+
+    The total's microseconds may be above a million: Slurm adds up those of its parts (26.05.5).
+    """
     secs = record.count("time", which, "seconds")
     micros = record.count("time", which, "microseconds")
-    return None if secs is None else round(secs + micros / 1e6, 6) if micros else secs
+    if secs is None or micros is None:
+        return None
+    found = round(secs + micros / 1e6, 6) if micros else secs
+    if micros >= 10**6 and (not parts or None in parts or abs(found - sum(filter(None, parts))) > 1e-6):
+        raise ParseError("more than a second", field=f"time.{which}.microseconds", text=str(micros))
+    return found
 
 
 def _exit(record: JsonRecord, word: str, *, version: str) -> tuple[int | None, int | None]:
@@ -255,16 +271,21 @@ def _exit(record: JsonRecord, word: str, *, version: str) -> tuple[int | None, i
     status, signal = exit_code_of(record)
     if version in _OLD and not signal:
         status = 0 if word == "COMPLETED" else None
+    if status == 0 and word == "FAILED":  # which is no answer
+        status = None
     return status, signal
 
 
 def db_state(record: JsonRecord, *path: str) -> str:
     """Return the base state: a text, or the first word of a list. Raises ParseError.
 
-    A run that was requeued is ``["PENDING", "REQUEUED"]`` since Slurm 23.11: REQUEUED, as sacct prints it.
+    A run that was requeued is ``["PENDING", "REQUEUED"]`` since Slurm 23.11: REQUEUED, as sacct prints
+    it; the part of a run before it was resized is ``["PENDING", "RESIZING"]``.
     """
     words = record.words(*path)
     word = "REQUEUED" if "REQUEUED" in words else words[0].partition(" ")[0] if words else ""
+    if word == "PENDING" and "RESIZING" in words:
+        word = "RESIZING"
     if not re.fullmatch(r"[A-Z_]{1,40}", word):
         raise ParseError("not a state", field=".".join(path), text=" ".join(words))
     return word

@@ -15,7 +15,14 @@ from jobfeatures.batch.slurm.basics import NAME
 from jobfeatures.batch.slurm.cluster import classify_reason, count_gres, parse_states, split_features
 from jobfeatures.batch.slurm.gpus import parse_tres_gpus
 from jobfeatures.batch.slurm.json.values import MEBIBYTE, JsonRecord
-from jobfeatures.batch.slurm.node import DRAIN_STATES, NodeAnswer
+from jobfeatures.batch.slurm.node import (
+    DRAIN_STATES,
+    FLOATS,
+    Maintenance,
+    NodeAnswer,
+    floating,
+    shutdowns_of,
+)
 from jobfeatures.errors import ParseError, Rejected, parse_each
 from jobfeatures.records.administration import (
     Licence,
@@ -25,7 +32,7 @@ from jobfeatures.records.administration import (
     Reservations,
     Scheduler,
     UserRequests,
-    each_once,
+    added_up,
 )
 from jobfeatures.records.model import Cluster, ClusterNode, NodeNotice, Partition
 from jobfeatures.records.nodelist import expand_nodes
@@ -123,15 +130,12 @@ def parse_json_notice(
     except ParseError as error:
         rejected.append(Rejected.from_error(error.at(source)))
     values = reservations.get("reservations")
-    starts = parse_each(
-        lambda value: _maintenance(JsonRecord(value), node_name, now_secs),
-        values if isinstance(values, list) else (),
-        rejected,
-        source,
-    )
-    shutdowns = {start for start in starts if start is not None}
-    notice = NodeNotice(draining, tuple(sorted(shutdowns)), cpus)
-    return NodeAnswer(notice, tuple(rejected), clock_secs)
+    records = values if isinstance(values, list) else ()
+    made = parse_each(lambda value: _maintenance(JsonRecord(value)), records, rejected, source)
+    found = [each for each in made if each is not None]
+    shutdowns = shutdowns_of(found, node_name, now_secs)
+    rejected += floating(found, (node_name,))
+    return NodeAnswer(NodeNotice(draining, shutdowns, cpus), tuple(rejected), clock_secs)
 
 
 def _own_record(document: JsonRecord, node_name: str) -> JsonRecord:
@@ -146,15 +150,16 @@ def _usable_cpus(record: JsonRecord) -> int | None:
     return record.count("cpus") if effective is None else effective
 
 
-def _maintenance(record: JsonRecord, node_name: str, now_secs: float) -> int | None:
-    """Return the start of a maintenance of this node, None for any other or past reservation."""
-    if "MAINT" not in record.words("flags"):
+def _maintenance(record: JsonRecord) -> Maintenance | None:
+    """Return a maintenance, None for any other reservation."""
+    flags = record.words("flags")
+    if "MAINT" not in flags:
         return None
     start, end = record.count("start_time"), record.count("end_time")
     if start is None or end is None:
         raise ParseError("maintenance without start or end", field="start_time")
-    nodes = record.text("node_list")
-    return start if nodes and node_name in expand_nodes(nodes) and end > now_secs else None
+    nodes = frozenset(expand_nodes(record.text("node_list") or ""))
+    return Maintenance(start, end, nodes, FLOATS in flags)
 
 
 def parse_json_diag(document: JsonRecord, *, source: str, taken_at_secs: float) -> Scheduler:
@@ -186,12 +191,12 @@ def _requests(
     rejected: list[Rejected],
 ) -> tuple[Made, ...]:
     def parse(record: JsonRecord) -> Made:
-        text, count, total = record.text(name), record.count("count"), record.count("total_time")
+        text, count, total = record.raw_text(name), record.count("count"), record.count("total_time")
         if not text or count is None or total is None:
             raise ParseError(f"{name}, count and total_time are required", text=text or "")
         return make(text, count, total * _MICRO)
 
-    return each_once(parse_each(parse, records, rejected, "diag"), rejected, "diag")
+    return added_up(parse_each(parse, records, rejected, "diag"))
 
 
 def parse_json_licences(document: JsonRecord, *, source: str, taken_at_secs: float) -> Licences:

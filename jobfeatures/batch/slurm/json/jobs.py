@@ -14,14 +14,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from jobfeatures.batch.slurm.basics import NAME, checked_id
-from jobfeatures.batch.slurm.fields import count_tasks
+from jobfeatures.batch.slurm.fields import count_tasks, whole_part
 from jobfeatures.batch.slurm.gpus import is_shared, parse_gres, parse_tres_gpus
 from jobfeatures.batch.slurm.groups import checked_sluid
 from jobfeatures.batch.slurm.json.values import MEBIBYTE, JsonRecord, parse_number, state_word
-from jobfeatures.batch.slurm.record import STATES
+from jobfeatures.batch.slurm.record import STATES, job_ends
 from jobfeatures.errors import ParseError, Rejected, parse_each
 from jobfeatures.records.model import UNLIMITED, Job, JobKey, JobState, JobTable, Limit, Limits, multiplied
 from jobfeatures.records.nodelist import expand_nodes
@@ -34,7 +35,10 @@ _BITS = re.compile(r"0x([0-9A-Fa-f]{1,1000001})(?:%[0-9]{1,10})?\Z")  # slurm.co
 def parse_json_jobs(
     document: JsonRecord, *, source: str, taken_at_secs: float, node_name: str | None = None
 ) -> JobTable:
-    """Parse the jobs of an answer; a malformed one is rejected alone. Raises ParseError without a list."""
+    """Parse the jobs of an answer; a malformed one is rejected alone. Raises ParseError without a list.
+
+    slurmrestd cuts a list of array tasks after 64 characters: fewer count then, which is said.
+    """
     rejected: list[Rejected] = []
     made = parse_each(
         lambda record: parse_json_job(record, node_name=node_name),
@@ -44,7 +48,18 @@ def parse_json_jobs(
         lambda record: f"job {str(record.get('job_id'))[:32]}",
     )
     jobs = {job.key: job for job in made}
-    return JobTable.listed(NAME, jobs, taken_at_secs, rejected)
+    cut = (
+        job for job in jobs.values() if job.state is JobState.PENDING and "..." in (job.array_task_id or "")
+    )
+    said = [_cut(job, source) for job in cut]
+    return replace(JobTable.listed(NAME, jobs, taken_at_secs, rejected), rejected=(*rejected, *said))
+
+
+def _cut(job: Job, source: str) -> Rejected:
+    reason = (
+        f"the list of array tasks is cut off: counted as {job.tasks}, there are more (job {job.key.job_id})"
+    )
+    return Rejected(source, reason, field="array_task_string", text=job.array_task_id or "")
 
 
 def parse_json_job(record: JsonRecord, *, node_name: str | None = None) -> Job:
@@ -68,7 +83,13 @@ def parse_json_job(record: JsonRecord, *, node_name: str | None = None) -> Job:
     gpus, allocated_gpus = _gpus(record, nodes, node_name)
     wall = _wall_limit(record, started=started)
     task, het = _task(record), record.nonzero("het_job_id")
+    start_secs = record.epoch("start_time") if started else None
+    end_secs, preempt_secs = record.epoch("end_time"), record.epoch("preempt_time")
+    limit_end_secs, deadline_secs = job_ends(
+        state, start_secs, wall, end_secs, is_preempted=preempt_secs is not None
+    )
     sluid = record.text("step_id", "sluid")  # from v0.0.44 on
+    priority = record.count("priority")
     return Job(
         key=JobKey(NAME, job_id),
         state=state,
@@ -77,14 +98,13 @@ def parse_json_job(record: JsonRecord, *, node_name: str | None = None) -> Job:
         uid=record.count("user_id"),
         account=record.text("account"),
         partition=record.text("partition"),
-        submit_secs=record.nonzero("submit_time"),
-        eligible_secs=record.nonzero("eligible_time"),
-        start_secs=record.nonzero("start_time") if started else None,
-        planned_secs=record.nonzero("start_time") if state is JobState.PENDING else None,
-        end_secs=record.nonzero("end_time") if state.is_finished else None,
-        limit_end_secs=(
-            record.nonzero("end_time") if state is JobState.RUNNING and isinstance(wall, int) else None
-        ),
+        submit_secs=record.epoch("submit_time"),
+        eligible_secs=record.epoch("eligible_time"),
+        start_secs=start_secs,
+        planned_secs=record.epoch("start_time") if state is JobState.PENDING else None,
+        end_secs=end_secs if state.is_finished else None,
+        limit_end_secs=limit_end_secs,
+        deadline_secs=deadline_secs,
         ran_secs=record.count("pre_sus_time") if state is JobState.SUSPENDED else None,
         nodes=nodes,
         total_cpus=total_cpus,
@@ -107,7 +127,8 @@ def parse_json_job(record: JsonRecord, *, node_name: str | None = None) -> Job:
         restarts=record.count("restart_cnt"),
         tasks=_count(task) if task is not None and state is JobState.PENDING else 1,
         reason=record.text("state_reason"),
-        priority=record.count("priority"),
+        is_held=state is JobState.PENDING and priority == 0,
+        priority=priority,
         reservation=record.text("resv_name"),
         gres_detail=tuple(record.words("gres_detail")) if record.get("gres_detail") else (),
         min_cpus_per_node=record.count("minimum_cpus_per_node"),
@@ -120,7 +141,7 @@ def _wall_limit(record: JsonRecord, *, started: bool) -> Limit:
     if isinstance(minutes, int):
         return minutes * 60
     if minutes is None and started:
-        start, end = record.nonzero("start_time"), record.nonzero("end_time")
+        start, end = record.epoch("start_time"), record.epoch("end_time")
         if start is not None and end is not None and end - start >= UNLIMITED_RUN_SECS:
             return UNLIMITED
     return minutes
@@ -135,11 +156,12 @@ def _task(record: JsonRecord) -> str | None:
 
 
 def _count(tasks: str) -> int:
-    """Return the number of tasks in ``1-5,9%2`` or the bits ``0x3E``; of a truncated list, those shown."""
+    """Return the number of tasks in ``1-5,9%2`` or the bits ``0x3E``; of a cut list, those shown whole."""
     bits = _BITS.match(tasks)
     if bits is not None:
         return int(bits[1], 16).bit_count()
-    return count_tasks(tasks.removesuffix("...").rstrip(","))
+    whole = whole_part(tasks)
+    return count_tasks(whole) if whole else 1
 
 
 def _requested_memory(record: JsonRecord, cpus: int | None) -> int | None:

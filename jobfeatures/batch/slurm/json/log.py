@@ -1,6 +1,6 @@
 """Logs that ``sacct --json``, ``squeue --json`` or slurmrestd wrote, v0.0.37 to v0.0.43. Pure.
 
-A log is one JSON object, read as a whole. A job with a ``job_state`` comes from
+A log is one JSON object, or several, read as a whole. A job with a ``job_state`` comes from
 the queue; the others come from accounting and contain their steps.
 """
 
@@ -14,10 +14,11 @@ from typing import Any
 from jobfeatures.batch.slurm.gpus import parse_tres_gpus
 from jobfeatures.batch.slurm.json.accounting import parse_db_job, version_of
 from jobfeatures.batch.slurm.json.jobs import parse_json_job
-from jobfeatures.batch.slurm.json.values import JsonRecord, exit_code_of, parse_document
+from jobfeatures.batch.slurm.json.values import JsonRecord, exit_code_of
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes, queue_pairs, record_of
 from jobfeatures.joblogs.nottaken import Asked, count_not_taken, without_unreadable
+from jobfeatures.records.jsontext import parse_objects
 from jobfeatures.records.model import JobState
 
 # A job of the queue without these is rejected; any other value may be unknown.
@@ -40,26 +41,29 @@ def recognise(head: str) -> bool:
 
 
 def read_records(lines: Iterable[str], *, source: str, notes: Notes) -> Iterator[JobRecord | Rejected]:
-    """Yield the jobs, each followed by its steps."""
-    try:
-        document = parse_document("".join(lines), source=source)
-        jobs = document.listed("jobs", source)
-    except ParseError as error:
-        yield Rejected.from_error(error)
-        return
-    version = version_of(document)
-    requeued: dict[str, int] = {}  # earlier runs by job id
+    """Yield the jobs of all documents, each followed by its steps."""
+    for found in parse_objects("".join(lines), source=source):
+        try:
+            if isinstance(found, ParseError):
+                raise found
+            document = JsonRecord(found)
+            jobs = document.listed("jobs", source)
+        except ParseError as error:
+            yield Rejected.from_error(error)
+            continue
+        yield from _of_document(jobs, version_of(document), source, notes)
+
+
+def _of_document(
+    jobs: list[JsonRecord], version: str, source: str, notes: Notes
+) -> Iterator[JobRecord | Rejected]:
     for place, job in enumerate(jobs):
         values = Asked[Any](job.values)
         found, bad = _read_job(values, notes, version=version)
         count_not_taken(notes, values)
         for fault in bad:
             yield Rejected.from_error(fault.at(source, field=f"jobs[{place}].{fault.field}"))
-        earlier = requeued.get(found[0].job_id) if found else None
-        for each in found:
-            if each.step is None and each.state is JobState.PREEMPTED:
-                requeued[each.job_id] = (earlier or 0) + 1
-            yield replace(each, restarts=earlier) if earlier and each.restarts is None else each
+        yield from found
 
 
 def _read_job(

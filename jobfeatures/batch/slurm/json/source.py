@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from functools import partial
-from typing import TypeVar
+from types import MappingProxyType
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from jobfeatures.batch.slurm.answers import Answers
@@ -45,13 +47,19 @@ class JsonAsker:
         self._timeout_secs = timeout_secs
 
     def ask(
-        self, job_ids: Collection[str], *, about_node: bool, now_secs: float
+        self,
+        job_ids: Collection[str],
+        *,
+        about_node: bool,
+        now_secs: float,
+        known: Mapping[str, Job] = MappingProxyType({}),
     ) -> tuple[Answers, NodeAnswer | None]:
-        """Return the answers about the jobs, and about the node if `about_node`.
+        """Return the answers about the jobs, all with details, and about the node if `about_node`.
 
         A job is gone only if Slurm answers with the error number of "Invalid job id". The first query without
         an answer ends the poll, as further ones would wait too. Raises SourceError if that was the first.
         """
+        del known
         deadline = self._clock.monotonic_secs() + self._timeout_secs
         jobs: dict[str, Job] = {}
         gone: set[str] = set()
@@ -134,8 +142,9 @@ class JsonCluster:
         self._timeout_secs = timeout_secs
 
     def poll_queue(self) -> JobTable:
-        """Return the queue; jobs stay in it for Slurm's MinJobAge after their end."""
-        return self._reported("jobs", "jobs", parse_json_jobs)
+        """Return the queue; jobs stay in it for Slurm's MinJobAge. Errors make it incomplete."""
+        table, said = self._told("jobs", "jobs", parse_json_jobs)
+        return replace(table, complete=table.complete and not said)
 
     def poll_cluster(self) -> Cluster:
         """Return nodes and partitions."""
@@ -143,7 +152,7 @@ class JsonCluster:
         cluster = self._reported("nodes", "nodes", partial(parse_json_cluster, partitions=partitions))
         if not cluster.nodes:
             raise SourceError(f"{self._rest.name}: no nodes in the answer")
-        return cluster
+        return replace(cluster, rejected=(*cluster.rejected, *self._errors_of(partitions)))
 
     def poll_accounting(self, since_secs: float) -> Accounting:
         """Return the jobs and steps that were pending, running or ended since `since_secs` (epoch)."""
@@ -167,12 +176,26 @@ class JsonCluster:
         raise SourceError(f"{self._rest.name}: shares are read by commands only (slurm.ask = scontrol)")
 
     def _reported(self, question: str, field: str, parse: Callable[..., T], *, service: str = "slurm") -> T:
+        return self._told(question, field, parse, service=service)[0]
+
+    def _told(
+        self, question: str, field: str, parse: Callable[..., T], *, service: str = "slurm"
+    ) -> tuple[T, tuple[Rejected, ...]]:
+        """Return what is parsed of an answer, and its errors, which are among what is rejected too."""
         taken_at_secs = self._clock.now_secs()
         document = self._answer(question, field, service=service)
         try:
-            return parse(document, source=self._rest.name, taken_at_secs=taken_at_secs)
+            found: Any = parse(document, source=self._rest.name, taken_at_secs=taken_at_secs)
         except ParseError as error:
             raise SourceError(str(error)) from error
+        said = self._errors_of(document)
+        return replace(found, rejected=(*found.rejected, *said)) if said else found, said
+
+    def _errors_of(self, document: JsonRecord) -> tuple[Rejected, ...]:
+        """Return the errors beside an answer, which may lack a part then."""
+        return tuple(
+            Rejected(self._rest.name, f"with an error: {shown(each)}") for each in complaints(document)
+        )
 
     def _answer(self, question: str, field: str, *, service: str = "slurm") -> JsonRecord:
         """Return the answer. Raises SourceError where it has errors and no data in `field`."""

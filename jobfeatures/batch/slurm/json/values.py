@@ -1,4 +1,4 @@
-"""Values of Slurm's JSON, in the shapes that its data parsers write: v0.0.37 to v0.0.45. Pure.
+"""Values of Slurm's JSON, in the shapes that its data parsers write: v0.0.37 to v0.0.46. Pure.
 
 Values are read by their shape, not by the version: sites run plugins of several
 versions at once, and a version changes while it is being developed.
@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
+from jobfeatures.batch.basics import MAX_EPOCH_SECS
 from jobfeatures.batch.slurm.basics import NOTHING
 from jobfeatures.errors import ParseError
 from jobfeatures.records.jsontext import clean, parse_object
@@ -26,7 +27,7 @@ from jobfeatures.records.model import UNLIMITED, Limit
 from jobfeatures.records.nodelist import expand_nodes
 
 MEBIBYTE = 2**20
-VERSIONS = tuple(f"v0.0.{number}" for number in range(45, 36, -1))  # newest first
+VERSIONS = tuple(f"v0.0.{number}" for number in range(46, 36, -1))  # newest first
 
 # What every answer of a known version has of what is read here: a later version without one is refused.
 ALWAYS_THERE: Mapping[str, tuple[str, ...]] = {
@@ -97,6 +98,13 @@ class JsonRecord:
         """Return a whole number; None also for 0, where that means unknown or none."""
         return self.count(*path) or None
 
+    def epoch(self, *path: str) -> int | None:
+        """Return a time in epoch seconds, None for 0. Raises ParseError for milliseconds, too."""
+        found = self.nonzero(*path)
+        if found is not None and found >= MAX_EPOCH_SECS:
+            raise ParseError("not seconds since the epoch", field=".".join(path), text=str(found))
+        return found
+
     def mebibytes(self, *path: str) -> int | None:
         """Return a size in MiB as bytes; None also for 0."""
         found = self.nonzero(*path)
@@ -159,8 +167,8 @@ def parse_number(value: Any, field: str) -> Limit:
             return UNLIMITED
         if value.get("set") is not True:
             return None
-        value = value.get("number")
-    if value is None:
+        value = value.get("number", {})
+    elif value is None:
         return None
     if isinstance(value, float) and value.is_integer():
         value = int(value)

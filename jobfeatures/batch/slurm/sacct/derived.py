@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import compress
+from operator import not_
 from typing import Any, Final
 
 from jobfeatures.batch.slurm.sacct.values import RequestedMemory
@@ -18,6 +21,68 @@ DERIVED: Final = (
     *("total_cpus", "requested_nodes", "requested_cpus", "requested_memory_bytes"),
     *("used_cpu_secs", "user_cpu_secs", "system_cpu_secs"),
 )
+
+_ABSENT: Final[dict[str, Any]] = {
+    "state": JobState.UNKNOWN,
+    "exit": (None, None),
+    "allocated": {},
+    "requested": {},
+}
+_SIZES: Final = ("nodes", "total_nodes", "total_cpus")
+_REQUESTED: Final = {"requested_cpus": "cpu", "requested_nodes": "node", "requested_memory_bytes": "mem"}
+_FINISHED: Final = frozenset(state for state in JobState if state.is_finished)
+
+
+def derive_columns(values: Mapping[str, Any], count: int) -> dict[str, list[Any]]:
+    """Return the columns of `DERIVED` for columns of `TOLD`.
+
+    Values of rows that ran and have ended stand as they are; `derive` makes those of the others.
+    """
+    told = {name: values.get(name) or [_ABSENT.get(name)] * count for name in TOLD}
+    if JobState.FAILED in told["state"]:  # sacct before 26.05 takes 128 from exit statuses
+        told["exit"] = [
+            (None, None) if each == (0, None) and state is JobState.FAILED else each
+            for each, state in zip(told["exit"], told["state"], strict=True)
+        ]
+    statuses, signals = zip(*told["exit"], strict=True)
+    found: dict[str, list[Any]] = {name: [*told[name]] for name in DERIVED if name in told}
+    found |= {"exit_status": [*statuses], "exit_signal": [*signals]}
+    memory = told["requested_memory_bytes"]
+    found["requested_memory_bytes"] = [None if each is None else each.size_bytes or None for each in memory]
+    for field, name in _REQUESTED.items() if "requested" in values else ():
+        found[field] = [
+            of.get(name) or None if known is None else known
+            for known, of in zip(found[field], told["requested"], strict=True)
+        ]
+    if "nodes" not in values:
+        found["nodes"] = [()] * count
+    sizes = (name for name in _SIZES if name in values or "allocated" in values)
+    needed = (told[name] for name in ("run_secs", "end_secs", *sizes))
+    plain = [*map(all, zip(map(_FINISHED.__contains__, told["state"]), *needed, strict=True))]
+    if any(each.per for each in {*memory} if each is not None):
+        plain = [is_plain and not (each and each.per) for is_plain, each in zip(plain, memory, strict=True)]
+    if None in told["used_cpu_secs"] and "user_cpu_secs" in values:
+        plain = [False] * count
+    if False in plain:
+        places = [place for place, is_plain in enumerate(plain) if not is_plain]
+        rows = zip(*(told[name] for name in TOLD), strict=True)
+        for place, row in zip(places, compress(rows, map(not_, plain)), strict=True):
+            for name, value in zip(DERIVED, derive(*row), strict=True):
+                found[name][place] = value
+    return found
+
+
+def pairs_of(columns: Sequence[tuple[str, Sequence[Any]]], count: int) -> list[tuple[tuple[str, Any], ...]]:
+    """Return for each row the names and values of the columns in which it has one."""
+    named = [
+        [None if value is None else (name, value) for value in column]
+        for name, column in columns
+        if column.count(None) < count
+    ]
+    if not named:
+        return [()] * count
+    rows: Iterable[Any] = zip(*named, strict=True)
+    return [tuple(filter(None, row)) for row in rows] if any(None in each for each in named) else [*rows]
 
 
 def derive(
@@ -48,7 +113,8 @@ def derive(
     cpus = allocated.get("cpu") if cpus is None else cpus
     if used is None and user is not None and system is not None:
         used = user + system
-    if is_pending or (is_finished and not elapsed and (cpus == 0 or nodes == ())):  # it never ran
+    never_ran = is_pending or (is_finished and not elapsed and (cpus == 0 or nodes == ()))
+    if never_ran:
         start = elapsed = used = user = system = None
     status, signal = exit_code
     if not is_finished:
@@ -68,8 +134,8 @@ def derive(
         status,
         signal,
         nodes or (),
-        None if is_pending else total_nodes or allocated.get("node"),
-        None if is_pending else cpus or None,
+        None if never_ran else total_nodes or allocated.get("node"),
+        None if never_ran else cpus or None,
         requested_nodes,
         requested_cpus,
         memory or None,

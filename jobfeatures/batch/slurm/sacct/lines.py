@@ -2,7 +2,8 @@
 
 sacct escapes nothing: a name may contain the delimiter and newlines. A row with too many fields is repaired
 if only one column is free text; a row on several lines is joined if none of them looks like a row of its own.
-Anything else is rejected; to lose nothing, run sacct with ``--json`` or a ``--delimiter`` that no name has.
+A repaired row with anything unreadable is rejected, like anything else; to lose nothing, run sacct with
+``--json`` or a ``--delimiter`` that no name has.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ class Rows:
 
     def __init__(self, lines: Iterable[str], delimiter: str, names: Sequence[str]) -> None:
         self.rejected: list[ParseError] = []
+        self.repaired: set[int] = set()  # lines of this batch that had more fields
         self._lines = iter(lines)
         self._delimiter = delimiter
         self._names = list(names)
@@ -105,6 +107,7 @@ class Rows:
                 pieces, joined = self._join([each for _, each in lines[place : place + MAX_PIECES]])
                 fields = joined or fields
             elif missing < 0 and self._mendable is not None:
+                self.repaired.add(number)
                 end = self._mendable - missing + 1
                 fields[self._mendable : end] = [self._delimiter.join(fields[self._mendable : end])]
             place += pieces

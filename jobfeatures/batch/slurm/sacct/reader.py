@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import tzinfo
 from functools import partial
 from itertools import chain, compress, repeat
@@ -13,11 +13,13 @@ from typing import Any, Final
 from jobfeatures.batch.slurm.basics import NAME
 from jobfeatures.batch.slurm.fields import UNKNOWN
 from jobfeatures.batch.slurm.gpus import parse_resources, parse_tres_gpus
-from jobfeatures.batch.slurm.sacct.derived import DERIVED, TOLD, derive
+from jobfeatures.batch.slurm.sacct.derived import derive_columns, pairs_of
 from jobfeatures.batch.slurm.sacct.lines import Rows
+from jobfeatures.batch.slurm.sacct.stepuse import Entry, is_step, steps_of_last, with_steps
 from jobfeatures.batch.slurm.sacct.values import (
     Identity,
     Kept,
+    KeptNodes,
     Times,
     parse_duration,
     parse_durations,
@@ -37,53 +39,50 @@ from jobfeatures.batch.slurm.sacct.values import (
     parse_state_word,
     parse_text,
     parse_time_limit,
+    parse_whole,
+    split_step,
 )
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.joblogs.folding import STEP
-from jobfeatures.joblogs.loggedjob import JobRecord, Notes, StepUse
-from jobfeatures.records.model import JobState
-from jobfeatures.records.quickrecord import made_of_columns
+from jobfeatures.joblogs.loggedjob import JobBatch, JobRecord, Notes, StepUse
+from jobfeatures.records.localtimes import settle
 
 _make_step = partial(tuple.__new__, StepUse)
-_TIMES: Final = frozenset({"submit_secs", "eligible_secs", "start_secs", "end_secs"})
-# Fields that are not cached here: texts that rarely repeat, and node lists, which have a cache of their own.
+_IN_ORDER: Final = ("submit_secs", "eligible_secs", "start_secs", "end_secs")
+_TIMES: Final = frozenset(_IN_ORDER)
+# Fields that are not cached, since their texts rarely repeat.
 _UNLIKE: Final = frozenset(
     {
         *("run_secs", "used_cpu_secs", "user_cpu_secs", "system_cpu_secs", "priority", "used_memory_bytes"),
-        "nodes",
     }
 )
 _TOGETHER: Final[dict[Any, Callable[[Sequence[str]], Sequence[Any]]]] = {
     parse_duration: parse_durations,
     parse_number: parse_numbers,
+    parse_whole: partial(parse_numbers, parse=parse_whole),
     parse_size: parse_sizes,
 }
+_NUMBERS: Final = frozenset({parse_number, parse_whole})
 _FAULTLESS: Final = frozenset({parse_text, parse_state_word})
-_ABSENT: Final[dict[str, Any]] = {
-    "state": JobState.UNKNOWN,
-    "exit": (None, None),
-    "allocated": {},
-    "requested": {},
-}
 # The columns of each field; the first that the log has counts.
 _COLUMNS: Final[dict[str, tuple[tuple[str, Callable[[str], Any] | None], ...]]] = {
     "state": (("State", parse_state),),
     "name": (("JobName", None),),
     "user": (("User", parse_text),),
-    "uid": (("UID", parse_number),),
+    "uid": (("UID", parse_whole),),
     "group": (("Group", parse_text),),
-    "gid": (("GID", parse_number),),
+    "gid": (("GID", parse_whole),),
     "account": (("Account", parse_text),),
     "partition": (("Partition", parse_text),),
     "reservation": (("Reservation", parse_text),),
-    "priority": (("Priority", parse_number),),
+    "priority": (("Priority", parse_whole),),
     "submit_secs": (("Submit", None),),
     "eligible_secs": (("Eligible", None),),
     "start_secs": (("Start", None),),
     "end_secs": (("End", None),),
-    "run_secs": (("ElapsedRaw", parse_number), ("Elapsed", parse_duration)),
+    "run_secs": (("ElapsedRaw", parse_whole), ("Elapsed", parse_duration)),
     "suspended_secs": (("Suspended", parse_duration),),
-    "restarts": (("Restarts", parse_number),),
+    "restarts": (("Restarts", parse_whole),),
     "exit": (("ExitCode", parse_exit_code),),
     "total_nodes": (("AllocNodes", parse_number), ("NNodes", parse_number)),
     "requested_nodes": (("ReqNodes", parse_positive),),
@@ -140,6 +139,7 @@ class _Column:
     place: int
     convert: Callable[[Sequence[str]], Sequence[Any]]
     reads: Any  # equal for columns with the same conversion, None if any text is valid
+    is_looked_up: bool = False  # or converted as fast as that
 
 
 class RecordConverter:
@@ -180,60 +180,69 @@ class RecordConverter:
                 column = self._column(field, name, convert, places[name])
                 self._more.append((field, made.setdefault((name, convert), column)))
         self._made = tuple(made.values())
-        self._fallible: dict[Any, list[_Column]] = {}
+        self._memory = self._columns.get("used_memory_bytes")
+        self._others: dict[Any, list[_Column]] = {}  # columns whose texts are converted, by the conversion
         for column in self._made:
-            if column.reads is not None and column is not self._columns.get("used_memory_bytes"):
-                self._fallible.setdefault(column.reads, []).append(column)
+            if column.reads is not None and not column.is_looked_up and column is not self._memory:
+                self._others.setdefault(column.reads, []).append(column)
 
     def _column(self, field: str, name: str, convert: Callable[[str], Any] | None, place: int) -> _Column:
         if field in _TIMES:
             return _Column(name, place, self._times.column, self._times)
         if convert is None:
             return _Column(name, place, list, None)
-        many: Callable[[Sequence[str]], Sequence[Any]] = Kept(convert).column
+        kept = (KeptNodes if field == "nodes" else Kept)(convert)
+        many: Callable[[Sequence[str]], Sequence[Any]] = kept.column
         if field in _UNLIKE:
             many = _TOGETHER.get(convert) or (lambda texts: list(map(convert, texts)))
-        return _Column(name, place, many, None if convert in _FAULTLESS else convert)
+        reads = None if convert in _FAULTLESS else convert
+        return _Column(name, place, many, reads, field not in _UNLIKE or convert in _NUMBERS)
 
     def each(
-        self, numbers: Sequence[int], columns: Sequence[Sequence[str]]
-    ) -> Iterator[JobRecord | StepUse | ParseError]:
-        """Yield for each row its record, or the error that it has.
+        self, numbers: Sequence[int], columns: Sequence[Sequence[str]], repaired: Collection[int] = ()
+    ) -> Iterator[Sequence[Entry | ParseError]]:
+        """Yield for each row its record, or the error that it has, in one list or several.
 
-        Where a job can do without a column, what cannot be read there is unknown, and counted in `notes`.
+        Where a job can do without a column, what cannot be read there is unknown, and counted in `notes`,
+        unless the row is `repaired`: then its fields are those of other columns.
         """
         try:
-            yield from self.convert(columns)
-        except ParseError:  # at least one row is malformed: convert them one by one
-            for place, number in enumerate(numbers):
-                yield from self._alone([column[place : place + 1] for column in columns], number)
+            yield self.convert(columns)
+        except ParseError:  # at least one row is malformed
+            if len(numbers) == 1:
+                yield self._alone([*columns], numbers[0], may_miss=numbers[0] not in repaired)
+                return
+            half = len(numbers) // 2
+            for part in (slice(half), slice(half, None)):
+                yield from self.each(numbers[part], [column[part] for column in columns], repaired)
 
-    def _alone(self, row: list[Sequence[str]], number: int) -> Iterator[JobRecord | StepUse | ParseError]:
+    def _alone(
+        self, row: list[Sequence[str]], number: int, *, may_miss: bool
+    ) -> Sequence[Entry | ParseError]:
         unread: list[tuple[str, str]] = []
         while True:
             try:
                 found = self.convert(row)
             except ParseError as error:
                 place = self._optional.get(error.field or "")
-                if place is None or not row[place][0]:
-                    yield error.at(line=number)
-                    return
+                if place is None or not row[place][0] or not may_miss:
+                    return [error.at(line=number)]
                 unread.append((error.field, row[place][0]))
                 row[place] = [""]
             else:
                 for name, text in unread:
                     self._notes.miss(name, text)
-                yield from found
-                return
+                return found
 
-    def convert(self, columns: Sequence[Sequence[str]]) -> Sequence[JobRecord | StepUse]:
-        """Return the records of all rows. Raises ParseError naming the column."""
+    def convert(self, columns: Sequence[Sequence[str]]) -> Sequence[Entry]:
+        """Return the records of all rows, or a batch if steps fold. Raises ParseError naming the column."""
         if not columns:
             return []
         heads: Sequence[str] = columns[self._id_place]
         steps: Sequence[str | None] = [None] * len(heads)
-        if "." in "".join(heads):
-            heads, _, texts = zip(*map(str.partition, heads, repeat(".")), strict=True)
+        if "." in (written := "".join(heads)):
+            split = map(split_step, heads) if "[" in written else map(str.partition, heads, repeat("."))
+            heads, _, texts = zip(*split, strict=True)
             steps = [text or None for text in texts]
         together = "".join(heads)
         if not (together.isdigit() and together.isascii() and all(heads)):
@@ -243,109 +252,127 @@ class RecordConverter:
                 except ParseError as error:
                     raise error.at(field=self._id_name) from error
         known = [heads, steps, self._identities(heads, columns)]
-        if not self._folds_steps or not any(steps):
-            return self._records(known, columns)
+        if not self._folds_steps:
+            return list(self._batch(known, columns))
+        if not any(steps):
+            return [self._batch(known, columns)]
         if len(heads) > 1:
             return self._folded(known, columns)
-        [step] = self._records(known, columns)
+        [step] = self._batch(known, columns)
         return [StepUse(NAME, step.job_id, step.cluster, str(step.step), step.used_memory_bytes)]
 
-    def _folded(
-        self, known: Sequence[Sequence[Any]], columns: Sequence[Sequence[str]]
-    ) -> list[JobRecord | StepUse]:
+    def _folded(self, known: Sequence[Sequence[Any]], columns: Sequence[Sequence[str]]) -> Sequence[Entry]:
         """Return jobs' records, and `StepUse` of steps whose job is not among the rows. Raises ParseError."""
         heads, steps, _ = known
         clusters, used = (
             [None] * len(heads) if column is None else column.convert(columns[column.place])
             for column in map(self._columns.get, ("cluster", "used_memory_bytes"))
         )
-        most, is_shown = _with_steps(heads, steps, clusters, used)
+        most, is_shown = with_steps(heads, steps, clusters, used)
         is_job = [step is None for step in steps]
-        jobs = [list(compress(column, is_job)) for column in columns]
-        for alike in self._fallible.values():
-            texts = {*chain.from_iterable(compress(columns[each.place], steps) for each in alike)}
-            alike[0].convert(list(texts.difference(*(jobs[each.place] for each in alike))))
         known = [list(compress(each, is_job)) for each in known]
-        records = iter(self._records(known, jobs, list(compress(most, is_job))))
+        batch = self._batch(known, columns, is_job, used, list(compress(most, is_job)))
         uses = zip(repeat(NAME), heads, clusters, steps, (each or None for each in used), strict=False)
         others = map(_make_step, compress(uses, map(and_, is_shown, map(bool, steps))))
         if count := is_shown.count(False):
             self._notes.read += count
             self._notes.folded[STEP] += count
-        found: dict[bool, Iterator[JobRecord | StepUse]] = {True: records, False: others}
-        return [next(found[step is None]) for step in compress(steps, is_shown)]
+        order = [step is None for step in compress(steps, is_shown)]
+        if order == sorted(order):  # steps of a job before these rows, then jobs
+            return [*others, batch] if batch else [*others]
+        found: dict[bool, Iterator[JobRecord | StepUse]] = {True: iter(batch), False: others}
+        return [next(found[is_of_job]) for is_of_job in order]
 
-    def _records(
+    def _batch(
         self,
         known: Sequence[Sequence[Any]],
         columns: Sequence[Sequence[str]],
+        is_job: Sequence[bool] | None = None,
+        used: Sequence[int | None] = (),
         memory: Sequence[int | None] | None = None,
-    ) -> list[JobRecord]:
-        """Return records of known ids, steps and identities, with the most memory if given. May raise."""
+    ) -> JobBatch:
+        """Return records of known ids, steps and identities. Raises ParseError.
+
+        Of steps among the rows, not `is_job`, texts are only checked; then `used` is what the rows used, and
+        `memory` the most that was used by the steps of each job.
+        """
         heads, steps, identities = known
-        if not heads:
-            return []
+        self._times.are_odd = False
         converted: dict[_Column, Sequence[Any]] = {}
+        of_jobs: dict[_Column, Sequence[str]] = {}
+        times: list[tuple[Sequence[str], Sequence[Any]]] = []  # often two columns are the same
         for column in self._made:
             try:
-                converted[column] = column.convert(columns[column.place])
+                texts = columns[column.place]
+                if is_job is not None:
+                    if column is self._memory:
+                        converted[column] = list(compress(used, is_job))
+                        continue
+                    if column.is_looked_up and column.reads is not None:
+                        converted[column] = list(compress(column.convert(texts), is_job))
+                        continue
+                    texts = of_jobs[column] = list(compress(texts, is_job))
+                if column.reads is not self._times:
+                    converted[column] = column.convert(texts)
+                    continue
+                found = next((found for known, found in times if known == texts), None)
+                converted[column] = column.convert(texts) if found is None else found
+                times.append((texts, converted[column]))
             except ParseError as error:
                 raise error.at(field=error.field if column.reads is parse_nodes else column.name) from error
-        values: dict[str, Iterable[Any]] = {
-            field: converted[column] for field, column in self._columns.items()
-        }
+        if is_job is not None:
+            self._check_steps(columns, [not each for each in is_job], of_jobs)
+        if not heads:
+            return JobBatch(0, {})
+        values = {field: converted[column] for field, column in self._columns.items()}
         if memory is None:
             memory = list(values.get("used_memory_bytes", ()))
             if memory and self._adds_memory:
-                memory, _ = _with_steps(heads, steps, heads, memory)
-        arguments = (values.get(name) or repeat(_ABSENT.get(name), len(heads)) for name in TOLD)
-        values.update(zip(DERIVED, zip(*map(derive, *arguments), strict=True), strict=True))
-        names = [field for field, _ in self._more]
+                memory, _ = with_steps(heads, steps, heads, memory)
+        if self._times.are_odd:
+            self._settle(values, len(heads))
+        values |= derive_columns(values, len(heads))
         values |= {
-            "batch_system": repeat(NAME),
+            "batch_system": [NAME] * len(heads),
             "job_id": heads,
             "step": steps,
             "used_memory_bytes": [each or None for each in memory],
-            "more": [
-                tuple(pair for pair in zip(names, each, strict=True) if pair[1] is not None)
-                for each in zip(*(converted[each] for _, each in self._more), strict=True)
-            ],
+            "more": pairs_of([(field, converted[each]) for field, each in self._more], len(heads)),
         }
         if identities.count(_PLAIN) < len(identities):
             values.update(zip(Identity._fields[1:], list(zip(*identities, strict=True))[1:], strict=True))
-        return made_of_columns(JobRecord, len(heads), values)
+        return JobBatch(len(heads), values)
+
+    def _check_steps(
+        self,
+        columns: Sequence[Sequence[str]],
+        is_step: Sequence[bool],
+        of_jobs: Mapping[_Column, Sequence[str]],
+    ) -> None:
+        """Check the texts of steps that are not converted already. Raises ParseError."""
+        for alike in self._others.values():
+            texts = {*chain.from_iterable(compress(columns[each.place], is_step) for each in alike)}
+            alike[0].convert(list(texts.difference(*(of_jobs[each] for each in alike))))
+
+    def _settle(self, values: dict[str, Sequence[Any]], count: int) -> None:
+        """Choose the moments that local times mean which clocks show twice."""
+        told = (
+            values.get(name) or repeat(None, count) for name in (*_IN_ORDER, "run_secs", "suspended_secs")
+        )
+        rows: Iterable[Sequence[Any]] = zip(*told, strict=False)
+        settled = [settle(row[:4], row[4], row[5], self._notes.doubtful) for row in rows]
+        values.update(zip(_IN_ORDER, zip(*settled, strict=True), strict=True))
 
     def _identities(self, heads: Sequence[str], columns: Sequence[Sequence[str]]) -> list[Identity]:
         if self._id is None:
             return [_PLAIN] * len(heads)
         texts, together = columns[self._id], "".join(heads)
-        is_plain = together.isdigit() and together.isascii() and max(map(len, heads)) <= 10
-        if is_plain and texts == columns[self._id_place] and min(heads)[:1] > "0":
+        ids = {*heads}
+        is_plain = together.isdigit() and together.isascii() and max(map(len, ids)) <= 10
+        if is_plain and texts == columns[self._id_place] and min(ids)[:1] > "0":
             return [_PLAIN] * len(heads)
         known = Kept(parse_job_id)  # a job's steps follow one another
-        return [_PLAIN if text.isdigit() else known[text.partition(".")[0]] for text in texts]
-
-
-def _with_steps(
-    heads: Sequence[str],
-    steps: Sequence[str | None],
-    clusters: Sequence[str | None],
-    memory_bytes: Sequence[int | None],
-) -> tuple[list[int | None], list[bool]]:
-    """Return the rows' memory, with a job's steps counted for it, and which rows are no such steps."""
-    most = list(memory_bytes)
-    is_shown = [True] * len(most)
-    job = -1
-    for place, (step, used) in enumerate(zip(steps, memory_bytes, strict=True)):
-        if step is None:
-            job = place
-        elif job >= 0 and heads[place] != heads[job]:
-            job = -1
-        elif job >= 0:
-            is_shown[place] = clusters[place] != clusters[job]
-            if used is not None:
-                most[job] = max(used, most[job] or 0)
-    return most, is_shown
+        return [_PLAIN if text.isdigit() else known[split_step(text)[0]] for text in texts]
 
 
 def read_rows(
@@ -357,7 +384,7 @@ def read_rows(
     zone: tzinfo | None,
     notes: Notes,
     folds_steps: bool,
-) -> Iterator[JobRecord | StepUse | Rejected]:
+) -> Iterator[Entry | Rejected]:
     """Yield the jobs of the lines after a header, each followed by its steps, and rejected rows.
 
     `zone` is the time zone of the machine that ran sacct; None: this machine's. Memory use is constant.
@@ -365,25 +392,27 @@ def read_rows(
     converter = RecordConverter(names, zone, notes=notes, adds_memory=True, folds_steps=folds_steps)
     unused = [(name, place) for place, name in enumerate(names) if name and name not in TAKEN]
     rows = Rows(lines, delimiter, names)
-    last: list[JobRecord | StepUse] = []  # a job and its steps so far
+    last: list[Entry] = []  # a job and its steps so far
     for numbers, texts in rows.batches():
         for error in rows.rejected:
             yield Rejected.from_error(error.at(source))
         rows.rejected.clear()
         for name, place in unused if texts else ():
-            notes.not_taken[name] += sum(text not in UNKNOWN for text in texts[place])
-        for found in converter.each(numbers, texts):
-            if isinstance(found, ParseError):
-                place = numbers.index(found.line)
-                if [column[place] for column in texts] != names:  # the header of a concatenated log
-                    yield Rejected.from_error(found.at(source))
-            elif found.step is None or not last or last[0].step or last[0].job_id != found.job_id:
+            notes.not_taken[name] += len(numbers) - sum(map(UNKNOWN.__contains__, texts[place]))
+        for found in converter.each(numbers, texts, rows.repaired):
+            entries: list[Any] = [each for each in found if not isinstance(each, ParseError)]
+            if len(entries) < len(found):
+                for error in (each for each in found if isinstance(each, ParseError)):
+                    if [
+                        column[numbers.index(error.line)] for column in texts
+                    ] != names:  # else a further header
+                        yield Rejected.from_error(error.at(source))
+            place = steps_of_last(last, entries, notes)
+            if place < len(entries):
                 yield from last
-                last = [found]
-            else:
-                most, used = last[0].used_memory_bytes, found.used_memory_bytes
-                job = last[0]
-                if isinstance(job, JobRecord) and used is not None and (most is None or used > most):
-                    last[0] = replace(job, used_memory_bytes=used)
-                last.append(found)
+                ends = (at for at in range(len(entries) - 1, place, -1) if not is_step(entries[at]))
+                end = next(ends, place)
+                yield from entries[place:end]
+                last = entries[end:]
+        rows.repaired.clear()
     yield from last

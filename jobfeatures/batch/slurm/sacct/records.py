@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from datetime import tzinfo
-from itertools import islice
+from itertools import chain, islice
 
 from jobfeatures.batch.slurm.basics import NAME
 from jobfeatures.batch.slurm.fields import split_open
 from jobfeatures.batch.slurm.sacct.lines import parse_header
 from jobfeatures.batch.slurm.sacct.reader import RecordConverter, read_rows
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.joblogs.loggedjob import Accounting, JobRecord, Notes, StepUse
-from jobfeatures.records.model import JobState
+from jobfeatures.joblogs.loggedjob import Accounting, JobBatch, JobRecord, Notes, StepUse
 
 ACCOUNTING_SOURCE = "sacct"
 ACCOUNTING_FIELDS = (
@@ -41,12 +39,12 @@ def read_records(
     notes: Notes,
     zone: tzinfo | None = None,
     folds_steps: bool = False,
-) -> Iterator[JobRecord | StepUse | Rejected]:
+) -> Iterator[JobRecord | StepUse | JobBatch | Rejected]:
     """Yield the jobs of a log, each followed by its steps.
 
     `zone` is the time zone of the machine that ran sacct (None: this machine's);
-    times in epoch seconds (``SLURM_TIME_FORMAT=%s``) need none. An id that occurs
-    twice is a requeued job (``sacct -D``): `restarts` counts its earlier runs.
+    times in epoch seconds (``SLURM_TIME_FORMAT=%s``) need none. Each run of a requeued
+    job (``sacct -D``) has a record.
     """
     rest = iter(lines)
     try:
@@ -54,18 +52,9 @@ def read_records(
     except ParseError as error:
         yield Rejected.from_error(error.at(source))
         return
-    rows = read_rows(rest, delimiter, names, source=source, zone=zone, notes=notes, folds_steps=folds_steps)
-    requeued: dict[str, int] = {}  # earlier runs by job id
-    job_id, earlier = "", None
-    for each in rows:
-        if isinstance(each, JobRecord):
-            if each.step is None or each.job_id != job_id:  # else a step of the run before it
-                job_id, earlier = each.job_id, requeued.get(each.job_id)
-            if each.state is JobState.PREEMPTED and each.step is None:
-                requeued[job_id] = (earlier or 0) + 1
-            yield replace(each, restarts=earlier) if earlier and each.restarts is None else each
-        else:
-            yield each
+    yield from read_rows(
+        rest, delimiter, names, source=source, zone=zone, notes=notes, folds_steps=folds_steps
+    )
 
 
 def parse_accounting(text: str, separator: str, *, taken_at_secs: float) -> Accounting:
@@ -79,7 +68,7 @@ def parse_accounting(text: str, separator: str, *, taken_at_secs: float) -> Acco
     converter = RecordConverter(ACCOUNTING_FIELDS, notes=notes)
     answer = split_open(text, separator, ACCOUNTING_FIELDS, source=ACCOUNTING_SOURCE)
     while rows := [tuple(values.values()) for values in islice(answer, BATCH)]:
-        each = converter.each(range(len(rows)), list(zip(*rows, strict=True)))
+        each = chain.from_iterable(converter.each(range(len(rows)), list(zip(*rows, strict=True))))
         for row, found in zip(rows, each, strict=True):
             if isinstance(found, JobRecord):
                 records.append(found)

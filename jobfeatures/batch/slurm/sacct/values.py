@@ -11,23 +11,30 @@ from collections.abc import Callable, Sequence
 from datetime import tzinfo
 from typing import Any, NamedTuple
 
-from jobfeatures.batch.slurm.fields import UNKNOWN, expand_kept
+from jobfeatures.batch.basics import parse_epoch
+from jobfeatures.batch.slurm.fields import UNKNOWN, expand_kept, whole_part
 from jobfeatures.batch.slurm.gpus import parse_resources
-from jobfeatures.batch.slurm.record import STATES, parse_local
+from jobfeatures.batch.slurm.record import STATES
 from jobfeatures.errors import ParseError, matched
+from jobfeatures.records.localtimes import parse_local
 from jobfeatures.records.model import UNLIMITED, JobState, Limit
 from jobfeatures.records.quantities import parse_binary_size, parse_count, parse_slurm_duration
 
 MAX_KEPT = 65536  # texts per column
+MAX_NODE = 64  # characters of a node list that is kept
 NO_NODES = "None assigned"
 NO_MEMORY = "16?"  # 2**64, which means that no number is set
 
-_JOB = re.compile(r"([1-9][0-9]{0,9})(?:_([0-9]{1,10}|\[[0-9,:%-]{1,65536}(?:\.\.\.)?\])|\+([0-9]{1,10}))?\Z")
+_JOB = re.compile(
+    r"([1-9][0-9]{0,9})"
+    r"(?:_([0-9]{1,10}|\[(?!\])[0-9,:%-]{0,65536}(?:\.\.\.(?:%[0-9]{1,10})?)?\])|\+([0-9]{1,10}))?\Z"
+)
 _DURATION = re.compile(r"(?:([0-9]{1,9})-)?(?:([0-9]{1,9}):)?([0-9]{1,9}):([0-9]{2}(?:\.[0-9]{1,9})?)\Z")
 _MINUTE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}\Z")
+_WITH_OFFSET = re.compile(rf"{_MINUTE.pattern[:-2]}:[0-9]{{2}}(?:Z|[+-][0-9]{{2}}:?[0-9]{{2}})\Z")
 _ENERGY = re.compile(r"([0-9]{1,20})(?:\.([0-9]{1,9}))?([KMGTP?]?)\Z")
 _EXIT = re.compile(r"([0-9]{1,10}):([0-9]{1,10})\Z")
-_TWO = {f"{number:02}": number for number in range(100)}
+_HOURS = {f"{number:02}": number * 3600 for number in range(10_000)}
 _SECONDS = {f":{second:02}": second for second in range(60)}
 _IN_HOUR = {f":{secs // 60:02}:{secs % 60:02}": secs for secs in range(3600)}
 
@@ -46,8 +53,17 @@ class Kept(dict[str, Any]):
         return value
 
     def column(self, texts: Sequence[str]) -> list[Any]:
-        """Return the values of texts."""
+        """Return the values of texts, which often are all the same."""
+        if texts and texts.count(texts[0]) == len(texts):
+            return [self[texts[0]]] * len(texts)
         return list(map(self.__getitem__, texts))
+
+
+class KeptNodes(Kept):
+    """The same for lists of nodes: long ones have a smaller cache of their own."""
+
+    def __missing__(self, text: str) -> Any:
+        return super().__missing__(text) if len(text) < MAX_NODE and "[" not in text else self._convert(text)
 
 
 class Identity(NamedTuple):
@@ -64,13 +80,23 @@ ENDED = {"REQUEUED": JobState.PREEMPTED, "RESIZING": JobState.UNKNOWN}  # of wha
 
 
 def parse_job_id(text: str) -> Identity:
-    """Split ``12``, ``12_3``, ``12_[4-9%2]`` or ``12+1`` into its parts. Raises ParseError."""
+    """Split ``12``, ``12_3``, ``12_[4-9%2]`` or ``12+1`` into its parts. Raises ParseError.
+
+    sacct cuts a list of tasks after 64 characters unless SLURM_BITSTR_LEN is set: ``12_[1,3,6...%3]``. Known
+    is what it shows whole then, if anything.
+    """
     match = matched(_JOB, text, "not a job id", field="JobID")
     if match[2] is not None:
-        return Identity(text, array_job_id=match[1], array_task_id=match[2].strip("[]"))
+        tasks = whole_part(match[2].strip("[]"))
+        return Identity(text, array_job_id=match[1], array_task_id=tasks if tasks[:1].isdigit() else None)
     if match[3] is not None:
         return Identity(text, het_job_id=match[1], het_offset=int(match[3]))
     return Identity(text)
+
+
+def split_step(text: str) -> tuple[str, str, str]:
+    """Split ``12.batch`` into a job's id, the dot, and its step's, but not a cut list, ``12_[1,3...]``."""
+    return (text, "", "") if text.endswith("]") else text.partition(".")
 
 
 def parse_state(text: str) -> JobState:
@@ -108,6 +134,11 @@ def parse_number(text: str) -> int | None:
     return None if text in UNKNOWN else parse_binary_size(text)
 
 
+def parse_whole(text: str) -> int | None:
+    """Return a number that sacct never abbreviates, None if unknown. May raise."""
+    return None if text in UNKNOWN else parse_count(text)
+
+
 def parse_positive(text: str) -> int | None:
     """Return a count; None also for 0, where that means unknown or none."""
     return parse_number(text) or None
@@ -115,11 +146,10 @@ def parse_positive(text: str) -> int | None:
 
 def parse_duration(text: str) -> float | int | None:
     """Return seconds of ``[days-][hours:]minutes:seconds[.fraction]``, None if unknown. Raises ParseError."""
-    if len(text) == 8 and text[2] == text[5] == ":":  # nearly all of them
-        try:
-            return _TWO[text[:2]] * 3600 + _TWO[text[3:5]] * 60 + _TWO[text[6:]]
-        except KeyError:
-            pass
+    try:
+        return _HOURS[text[:-6]] + _IN_HOUR[text[-6:]]  # nearly all of them
+    except KeyError:
+        pass
     match = _DURATION.match(text)
     if match is None:
         if text in UNKNOWN:
@@ -133,17 +163,19 @@ def parse_duration(text: str) -> float | int | None:
 def parse_durations(texts: Sequence[str]) -> list[float | int | None]:
     """Apply `parse_duration` to each text."""
     try:
-        return [_TWO[text[:2]] * 3600 + _IN_HOUR[text[2:]] for text in texts]
+        return [_HOURS[text[:-6]] + _IN_HOUR[text[-6:]] for text in texts]
     except KeyError:
         return list(map(parse_duration, texts))
 
 
-def parse_numbers(texts: Sequence[str]) -> list[int | None]:
-    """Apply `parse_number` to each text."""
+def parse_numbers(
+    texts: Sequence[str], parse: Callable[[str], int | None] = parse_number
+) -> list[int | None]:
+    """Apply `parse_number`, or another function that makes digits a number, to each text."""
     together = "".join(texts)
     if together.isdigit() and together.isascii() and all(texts) and max(map(len, texts)) < 19:
         return list(map(int, texts))
-    return list(map(parse_number, texts))
+    return list(map(parse, texts))
 
 
 def parse_time_limit(text: str) -> Limit:
@@ -195,10 +227,10 @@ def parse_size(text: str) -> int | None:
 def parse_sizes(texts: Sequence[str]) -> list[int | None]:
     """Apply `parse_size` to each text."""
     present = list(filter(None, texts))
-    numbers = "".join(present).split("K")[:-1]
+    *numbers, rest = "".join(present).split("K")
     together = "".join(numbers)
-    if [f"{number}K" for number in numbers] == present and (
-        together.isdigit() and together.isascii() and all(numbers) and max(map(len, numbers)) < 16
+    if (together.isdigit() and together.isascii() and all(numbers) and max(map(len, numbers)) < 16) and (
+        not rest and [*map(len, present)] == [len(number) + 1 for number in numbers]
     ):
         found = map(int, numbers)
         return [next(found) * 1024 if text else None for text in texts]
@@ -228,11 +260,13 @@ def parse_requested_memory(text: str) -> RequestedMemory | None:
 class Times:
     """Converts columns of times, in ISO local time or epoch seconds, to epoch seconds.
 
-    sacct prints local time. A time that occurs twice, when clocks are set back, is taken for the earlier one.
+    sacct prints local time; where ``SLURM_TIME_FORMAT`` asks for an offset, it counts. `are_odd` is set where
+    a time is `Twice` or `Skipped`, because clocks repeat or skip its hour.
     """
 
     def __init__(self, zone: tzinfo | None = None) -> None:
         """`zone` is the time zone of the machine that ran sacct; None: this machine's."""
+        self.are_odd = False
         self._zone = zone
         self._minutes = Kept(self._minute)
         self._hours = Kept(self._hour)
@@ -251,14 +285,23 @@ class Times:
             return None
         second = _SECONDS.get(text[16:])
         if second is None:
-            return parse_count(text, field="time")
+            return self._otherwise(text)
         minute: int = self._minutes[text[:16]]
-        return minute + second
+        if type(minute) is int:
+            return minute + second
+        self.are_odd = True
+        return parse_local(text, self._zone, field="time")
+
+    @staticmethod
+    def _otherwise(text: str) -> int:
+        if text.isdigit():
+            return parse_epoch(text, field="time")
+        return parse_local(matched(_WITH_OFFSET, text, "not a time", field="time")[0], None, field="time")
 
     def _hour(self, text: str) -> int:
         first, last = (self._minute(f"{text}:{minute}") for minute in ("00", "59"))
-        if last - first != 59 * 60:  # clocks change within this hour
-            raise ParseError("not one hour", field="time", text=text)
+        if last - first != 59 * 60 or type(first) is not int or type(last) is not int:
+            raise ParseError("clocks change within this hour", field="time", text=text)
         return first
 
     def _minute(self, text: str) -> int:

@@ -132,19 +132,21 @@ def test_processes_and_threads_are_as_many_and_are_the_same_users(run, readers):
 
 
 def test_threads_go_on_when_their_leader_has_ended(run, readers):
-    """On v1 /proc says of the leader that it is in no job any more."""
-    _, by_kernel = readers
+    """On v1 /proc says of the leader that it is in no job any more, but not of its other threads."""
+    by_proc, by_kernel = readers
     run(sys.executable, "-c", HEADLESS)
     until(lambda: (by_kernel().processes, by_kernel().threads) == (1, 3))
     for _ in range(10):
-        assert (by_kernel().processes, by_kernel().threads) == (1, 3)
+        assert [(each.processes, each.threads) for each in (by_proc(), by_kernel())] == [(1, 3)] * 2
+        assert by_proc().process_io is not None
 
 
 def test_a_zombie_is_a_process_of_its_job(run, readers):
-    _, by_kernel = readers
-    script = "import os, time\nif os.fork() == 0: os._exit(0)\ntime.sleep(60)"
+    by_proc, by_kernel = readers
+    script = "import os, time\nfor _ in range(5):\n  if os.fork() == 0: os._exit(0)\ntime.sleep(60)"
     run(sys.executable, "-c", script)
-    until(lambda: (by_kernel().processes, by_kernel().threads) == (2, 2))
+    until(lambda: (by_kernel().processes, by_kernel().threads) == (6, 6))
+    assert [(each.processes, each.threads) for each in (by_proc(), by_kernel())] == [(6, 6)] * 2
 
 
 def test_input_and_output_grow_by_as_much(run, readers):

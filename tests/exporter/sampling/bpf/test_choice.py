@@ -109,7 +109,6 @@ def test_the_rights_are_given_up_where_the_sums_cannot_be_had_too(wanted, monkey
     [
         ({}, ()),
         ({"jobs_network": True}, (CAP_NET_ADMIN,)),
-        ({"jobs_network": True, "sample_taskstats": True}, ()),  # which goes on needing it
     ],
 )
 def test_the_right_that_packets_take_is_given_up_by_whom_it_was_given_for(settings, also, monkeypatch):

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobfeatures.batch.slurm.prolog import job_from_prolog
 from jobfeatures_exporter.sampling.gpu import amd, rocm
+from jobfeatures_exporter.sampling.gpu.allocated import compute_allocations
 from jobfeatures_exporter.sampling.gpu.drm import parse_current_clock, parse_highest_clock, parse_uevent
 from jobfeatures_exporter.sampling.gpu.kfd import KfdNode, node_of, parse_properties
 from jobfeatures_exporter.snapshot import GpuCard, GpuProcess, GpuSample
@@ -160,6 +162,126 @@ def test_processes_of_kfd_and_of_drm_stand_once(mi210, read, clock):
     )
 
 
+GIB = 2**30
+
+
+def divided(tree, locations, minors=(128, 129, 130)):
+    """Make a card in three partitions, with a process on each, one on all, and one that is not known to KFD."""
+    address = "0000:02:00.0"
+    tree.card(0, "amdgpu", "1002:74A0", address, current_compute_partition="TPX", gpu_busy_percent="90")
+    tree.write("sys/class/drm/card0/device/drm/renderD128/dev", "226:128\n")
+    for number, (location, minor, gpu_id) in enumerate(
+        zip(locations, minors, (51234, 40120, 7788), strict=True)
+    ):
+        place = f"sys/class/kfd/kfd/topology/nodes/{number}"
+        tree.write(f"{place}/gpu_id", f"{gpu_id}\n")
+        text = f"simd_count 304\nsimd_per_cu 4\nlocation_id {location}\ndomain 0\ndrm_render_minor {minor}\n"
+        tree.write(f"{place}/properties", text)
+        for pid, amount in ((1001 + number, 10 * (number + 1)), (2000, 1)):
+            tree.write(f"sys/class/kfd/kfd/proc/{pid}/vram_{gpu_id}", f"{amount * GIB}\n")
+            tree.write(f"sys/class/kfd/kfd/proc/{pid}/stats_{gpu_id}/cu_occupancy", "38\n")
+
+
+@pytest.mark.parametrize("locations", [(512, 513, 514), (512, 512 | 1 << 28, 512 | 2 << 28)])
+def test_the_processes_of_all_partitions_are_the_cards(tree, read, locations):
+    divided(tree, locations)
+    [sample] = read()
+    assert {each.pid: each.memory_bytes for each in sample.processes} == {
+        1001: 10 * GIB, 1002: 20 * GIB, 1003: 30 * GIB, 2000: 3 * GIB,
+    }  # fmt: skip
+    percents = {each.pid: each.ce_util_percent for each in sample.processes}
+    assert percents == {pid: pytest.approx(50 / 3) for pid in (1001, 1002, 1003)} | {2000: pytest.approx(50)}
+    assert (sample.card.partitions, sample.card.render_minors) == (3, (128, 129, 130))
+
+
+def test_a_card_that_comes_back_with_other_device_files_is_found_by_these(tree, read):
+    divided(tree, (512, 513, 514))
+    read()
+    (tree.top / "sys/class/drm/card0").rename(tree.top / "sys/class/drm/card3")
+    divided_again = "simd_count 304\nsimd_per_cu 4\nlocation_id 514\ndomain 0\ndrm_render_minor 140\n"
+    tree.write("sys/class/kfd/kfd/topology/nodes/2/properties", divided_again)
+    [sample] = read()
+    assert (sample.card.minor, sample.card.render_minors) == (3, (128, 129, 140))
+
+
+def test_a_card_that_is_lost_or_comes_late_leaves_the_others_their_places(tree, read):
+    tree.card(0, "amdgpu", "1002:740F", "0000:05:00.0", unique_id="5")
+    tree.write("sys/bus/pci/drivers/amdgpu/0000:03:00.0", "")
+    assert [(each.card.uuid, each.card.index) for each in read() if not each.failing] == [("GPU-5", 1)]
+    tree.card(1, "amdgpu", "1002:740F", "0000:02:00.0", unique_id="2")
+    assert [each.card.index for each in read() if not each.failing] == [0, 2]
+    (tree.top / "sys/class/drm/card1").rename(tree.top / "gone")
+    assert [(each.card.uuid, each.card.index) for each in read() if not each.failing] == [("GPU-5", 2)]
+
+
+def test_a_function_with_a_card_of_its_own_is_no_partition(tree, read):
+    for number in range(2):
+        tree.card(number, "amdgpu", "1002:7408", f"0000:02:00.{number}")
+        place = f"sys/class/kfd/kfd/topology/nodes/{number}"
+        tree.write(f"{place}/gpu_id", f"{number + 1}\n")
+        tree.write(f"{place}/properties", f"location_id {512 + number}\ndomain 0\n")
+        tree.write(f"sys/class/kfd/kfd/proc/{number + 7}/vram_{number + 1}", "5\n")
+    assert [[each.pid for each in sample.processes] for sample in read()] == [[7], [8]]
+
+
+def test_rocm_smi_is_not_asked_of_a_card_in_partitions(tree, rocm, clock, unreadable):
+    divided(tree, (512, 513, 514))
+    rocm.say("gpu pci=0x200 name=x busy=1", "gpu pci=0x201 name=x busy=2", "gpu pci=0x202 name=x busy=3")
+    driver = amd.make_driver(tree.paths, clock, unreadable)
+    assert [sample.ce_util_percent for sample in driver.read()] == [90]
+    driver.close()
+
+
+def test_a_jobs_device_files_are_those_of_its_card(tree, read, make_job):
+    """Slurm's hook counts device files, scontrol the GPUs in their order."""
+    tree.card(0, "ast", "1A03:2000", "0000:01:00.0")
+    for number in range(1, 9):
+        tree.card(number, "amdgpu", "1002:740F", f"0000:{12 - number:02x}:00.0", unique_id=f"{number:x}")
+        tree.write(f"sys/class/drm/card{number}/device/drm/renderD{127 + number}/dev", "")
+    cards = [sample.card for sample in read()]
+
+    def of(**names):
+        job = make_job("1", **names)
+        return compute_allocations({job.key: job}, cards, {}).get(job.key, frozenset())
+
+    def of_hook(text):
+        job = job_from_prolog({"SLURM_JOB_ID": "1", "SLURM_JOB_GPUS": text}, node_name=None)
+        return of(gpus=job.gpus, gpu_devices=job.gpu_devices)
+
+    assert of_hook("128,135") == of_hook("1,8") == {"GPU-1", "GPU-8"}
+    assert of_hook("0") == of_hook("127") == of_hook("136") == of_hook("9") == frozenset()
+    assert of(gpus=("0", "1")) == {"GPU-8", "GPU-7"}  # by bus address
+    assert of(gpus=("128",)) == {"GPU-1"}
+    assert of(gpus=("0",), gpu_devices=("1",)) == {"GPU-1"}  # scontrol's answer beside the hook's
+
+
+def test_a_partition_is_found_by_its_device_file_alone(tree, read, make_job):
+    divided(tree, (512, 513, 514))
+    tree.card(9, "amdgpu", "1002:74A0", "0000:05:00.0", unique_id="9")
+    cards = [sample.card for sample in read()]
+    jobs = [
+        make_job("1", gpu_devices=("130",)), make_job("2", gpus=("0",)), make_job("3", allocated_gpus=2),
+        make_job("4", allocated_gpus=4), make_job("5", gpu_devices=("131",)),
+        make_job("6", gpus=("0", "1", "2", "3"), allocated_gpus=4),
+    ]  # fmt: skip
+    found = compute_allocations({job.key: job for job in jobs}, cards, {})
+    first, second = (card.uuid for card in cards)
+    assert found == {jobs[0].key: {first}, jobs[3].key: {first, second}, jobs[5].key: {first, second}}
+
+
+def test_a_device_that_its_driver_could_not_start_is_a_card_that_does_not_answer(mi210, read, unreadable):
+    for name in (ADDRESS, "0000:63:00.0", "module", "bind"):
+        mi210.write(f"sys/bus/pci/drivers/amdgpu/{name}", "")
+    assert [(each.card.uuid, each.failing) for each in read()] == [
+        ("GPU-b5c1f6b0a1e2d3c4", 0), ("PCI-0000:63:00.0", 1),
+    ]  # fmt: skip
+    (mi210.top / "sys/class/drm/card1").rename(mi210.top / "gone")
+    assert [(each.card.uuid, each.failing) for each in read()] == [
+        ("GPU-b5c1f6b0a1e2d3c4", 1), ("PCI-0000:63:00.0", 1),
+    ]  # fmt: skip
+    assert unreadable.counts == {}
+
+
 def test_a_card_that_vanishes_is_left_out(mi210, read):
     assert len(read()) == 1
     (mi210.top / "sys/class/drm/card1").rename(mi210.top / "gone")
@@ -216,6 +338,21 @@ def test_without_a_running_library_or_its_binding_there_is_none(rocm, monkeypatc
     assert amd.open_rocm() is None
     monkeypatch.setitem(sys.modules, "pyrsmi.util", None)
     assert amd.open_rocm() is None
+
+
+def test_a_library_that_counts_no_cards_after_a_failed_start_takes_none_from_the_kernel(
+    rocm, mi210, clock, unreadable, monkeypatch
+):
+    """pyrsmi 0.2.0 says 0 devices, no error, where its start has failed; a later one says -1 for all else."""
+    import pyrsmi.rocml as library
+
+    rocm.vanish()
+    for start in (library.smi_initialize, lambda: None):
+        monkeypatch.setattr(library, "smi_initialize", start)
+        monkeypatch.setattr(library, "smi_get_device_count", lambda: 0)
+        driver = amd.make_driver(mi210.paths, clock, unreadable)
+        [sample] = driver.read()
+        assert (sample.ce_util_percent, sample.power_watts) == (42, 38)
 
 
 def test_later_versions_of_pyrsmi_are_left_alone(rocm, monkeypatch):

@@ -101,3 +101,53 @@ def test_where_not_every_process_can_be_looked_at_utilisation_is_unknown(xe, rea
         [sample] = read()
         clock.advance(10)
     assert (sample.ce_util_percent, sample.memory_used_bytes) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("files", "limit", "most", "joules", "memory"),
+    [
+        ({"energy2_input": "7000000"}, None, None, 7, None),  # a package alone
+        ({"energy1_input": "5000000", "energy2_input": "7000000"}, None, None, 5, None),
+        ({"power1_cap": "275000000"}, 275, None, None, None),
+        (
+            {"power1_max": "0", "power1_cap": "275000000", "power1_rated_max": "300000000"},
+            275,
+            300,
+            None,
+            None,
+        ),
+        ({"power2_max": "17000000", "power2_rated_max": "30000000"}, 17, 30, None, None),
+        ({"power1_max": "0"}, None, None, None, None),
+    ],
+)
+def test_newer_cards_name_their_files_otherwise(tree, read, unreadable, files, limit, most, joules, memory):
+    tree.card(
+        0, "xe", "8086:E20B", ADDRESS, **{f"hwmon__hwmon2__{name}": text for name, text in files.items()}
+    )
+    [sample] = read()
+    assert (sample.power_limit_watts, sample.card.max_power_limit_watts) == (limit, most)
+    assert (sample.energy_joules, sample.card.memory_bytes) == (joules, memory)
+    assert unreadable.counts == {}
+
+
+def test_a_card_of_two_tiles_has_the_memory_of_both(tree, read):
+    sizes = {f"tile{number}__physical_vram_size_bytes": str(2**36) for number in range(2)}
+    tree.card(0, "xe", "8086:0BD5", ADDRESS, **sizes)
+    assert read()[0].card.memory_bytes == 2**37
+
+
+def test_energy_goes_on_with_the_counter_that_it_began_with(tree, read):
+    place = "sys/class/drm/card0/device/hwmon/hwmon2"
+    tree.card(0, "xe", "8086:E20B", ADDRESS, hwmon__hwmon2__energy1_input="5000000")
+    assert read()[0].energy_joules == 5
+    (tree.top / place / "energy1_input").unlink()
+    tree.write(f"{place}/energy2_input", "9000000")
+    assert read()[0].energy_joules is None
+
+
+def test_a_device_that_its_driver_could_not_start_is_a_card_that_does_not_answer(xe, read):
+    for name in (ADDRESS, "0000:63:00.0"):
+        xe.write(f"sys/bus/pci/drivers/xe/{name}", "")
+    assert [(each.card.uuid, each.failing) for each in read()] == [
+        (f"PCI-{ADDRESS}", 0), ("PCI-0000:63:00.0", 1),
+    ]  # fmt: skip

@@ -3,24 +3,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.records.model import JobKey
-from jobfeatures_exporter.sampling.gpu.jobuse import KEPT_SECS, GpuBook, compute_shares
+from jobfeatures_exporter.sampling.gpu.jobuse import GpuBook, compute_shares
 from jobfeatures_exporter.snapshot import GpuCard, GpuProcess, GpuSample, GroupKey, JobGpu
 
 A, B = JobKey("slurm", "1"), JobKey("slurm", "2")
 GROUP = GroupKey(7, 1)
 KEYS = {1: A, 2: A, 3: B, 7: GROUP}
-SM, ECC, XID = ("busy", "sm"), ("ecc", "corrected"), ("xid", "79")
+SM, ECC, XID, LIFETIME = ("busy", "sm"), ("ecc", "corrected"), ("xid", "79"), ("lifetime_ecc", "corrected")
 
 
 def process(pid, percent=None, memory=None):
     return GpuProcess(pid=pid, ce_util_percent=percent, memory_bytes=memory)
 
 
-def reading(*processes, uuid="GPU-1", busy=None, joules=None, percent=None, parent=None, counts=None):
+def reading(*processes, uuid="GPU-1", busy=None, joules=None, percent=None, parent=None, counts=None, at=0.0):
     return GpuSample(
         card=GpuCard(uuid=uuid, parent_uuid=parent),
         counts=counts or {},
-        taken_at_secs=0.0,
+        taken_at_secs=at,
         processes=processes,
         busy_secs=busy,
         energy_joules=joules,
@@ -33,17 +33,14 @@ class Look:
 
     def __init__(self):
         self.book = GpuBook()
-        self.now = 1000.0
 
-    def __call__(self, *readings, allocations=None, alive=(A, B), keys=None, latest=None):
-        self.now += 10
+    def __call__(self, *readings, allocations=None, alive=(A, B), keys=None, latest=None, run=0):
         found, self.unattributed = self.book.update(
             readings,
             readings if latest is None else latest,
             key_of=(KEYS if keys is None else keys).get,
             allocations=allocations or {},
-            alive=alive,
-            monotonic_secs=self.now,
+            runs=dict.fromkeys(alive, run),
         )
         return {(each.key, each.uuid): each for each in found}
 
@@ -129,20 +126,30 @@ def test_a_counter_stays_when_the_process_has_left_the_card(look):
     assert look(reading(busy=5))[A, "GPU-1"].busy_secs == 5
 
 
-def test_a_job_that_was_missed_for_a_while_goes_on_where_it_was(look):
-    look(reading(process(1), busy=0))
-    look(reading(process(1), busy=5))
-    assert look(reading(busy=5), alive=()) == {}
-    look.now += KEPT_SECS - 20
-    assert look(reading(process(1), busy=6))[A, "GPU-1"].busy_secs == 6
-
-
 def test_a_job_that_is_gone_is_forgotten(look):
     look(reading(process(1), busy=0))
     look(reading(process(1), busy=5))
-    look.now += KEPT_SECS
-    look(reading(busy=5), alive=())
+    assert look(reading(busy=5), alive=()) == {}
     assert look(reading(process(1), busy=6))[A, "GPU-1"].busy_secs == 1
+
+
+def test_another_run_of_a_job_begins_with_nothing_of_the_last_one_s(look):
+    for each in (0, 5):
+        look(reading(process(1), busy=each, joules=each, counts={SM: each}))
+    # Process 1 has ended after it was read, so it was the earlier run's.
+    found = look(reading(process(1), busy=9, joules=9, counts={SM: 9}), keys={}, run=1)
+    assert found == {}
+    found = look(reading(process(2), busy=10, joules=12, counts={SM: 10}), run=1)[A, "GPU-1"]
+    assert (found.busy_secs, found.energy_joules, found.counts) == (1, 3, {})
+    found = look(reading(process(2), busy=12, joules=13, counts={SM: 13}), run=1)[A, "GPU-1"]
+    assert (found.busy_secs, found.energy_joules, found.counts) == (3, 4, {SM: 3})
+
+
+def test_the_first_process_of_a_job_that_had_its_card_before_takes_nothing_from_it(look):
+    given = {A: {"GPU-1"}}
+    look(reading(joules=0), allocations=given, alive=())
+    look(reading(joules=50), allocations=given, alive=())
+    assert look(reading(process(1), joules=60), allocations=given, run=7)[A, "GPU-1"].energy_joules == 60
 
 
 def test_a_card_that_tells_nothing_leaves_counters_as_they_are(look):
@@ -240,6 +247,35 @@ def test_counts_that_begin_anew_go_on_and_one_that_appears_begins_at_nothing(loo
     look(reading(process(1), counts={ECC: 50}))
     found = look(reading(process(1), counts={ECC: 3, SM: 40}))
     assert found[A, "GPU-1"].counts == {ECC: 3, SM: 0}
+
+
+@pytest.mark.parametrize(
+    ("count", "told", "expected"),
+    [
+        (ECC, (1000, 999, 1001), 2),
+        (ECC, (1000, 0, 2), 2),
+        (LIFETIME, (1000, 999, 1001), 1),
+        (LIFETIME, (1000, 0, 1001), 1),
+        (("remapped", "corrected"), (3, 0, 3), 0),
+        (SM, (90.0, 0.5, 1.0), 1.0),
+    ],
+)
+def test_a_count_that_steps_back_and_goes_on_is_not_counted_again(look, count, told, expected):
+    for value in told:
+        found = look(reading(process(1), counts={count: value}))
+    assert found[A, "GPU-1"].counts == {count: expected}
+
+
+def test_what_a_card_used_in_a_pause_is_not_that_of_a_job_that_came_in_it(look):
+    look.book = GpuBook(30)
+    look(reading(process(1), joules=100, at=1000.0))
+    for at in (1300.0, 1600.0):
+        found = look(reading(process(1), process(3), joules=at, at=at))
+    assert found[A, "GPU-1"].energy_joules == (1300 - 100) / 2 + 150
+    assert found[B, "GPU-1"].energy_joules == 150
+    look(reading(process(1), at=1610.0))
+    found = look(reading(process(7), joules=9000, at=1700.0), alive=(A, GROUP))
+    assert found[GROUP, "GPU-1"].energy_joules == 0
 
 
 def test_what_was_not_told_while_another_held_the_card_is_nobodys(look):

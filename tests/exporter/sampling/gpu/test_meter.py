@@ -1,8 +1,12 @@
+from collections import Counter
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobfeatures_exporter.sampling.gpu.bounds import MAX_WATTS
 from jobfeatures_exporter.sampling.gpu.meter import CardMeter
-from jobfeatures_exporter.snapshot import GpuCard, GpuSample
+from jobfeatures_exporter.snapshot import GpuCard, GpuProcess, GpuSample
 
 CARD = GpuCard(uuid="GPU-1")
 
@@ -41,7 +45,94 @@ def test_joules_are_the_growth_of_the_drivers_counter_and_do_not_fall_when_it_be
         meter.update(reading(energy_joules=each), 100 + 10 * i) for i, each in enumerate((5000, 5600, 50))
     ]
     assert [each.energy_joules for each in told] == [0, 600, 650]
-    assert [each.power_watts for each in told] == [None, 60, 5]
+    assert [each.power_watts for each in told] == [None, 60, None]
+
+
+@pytest.mark.parametrize(
+    ("counters", "joules", "refused"),
+    [
+        ((900_001_000, 900_000_999, 900_001_001), 2, 1),  # a joule less
+        ((900_001_000, 0, 900_001_002), 2, 0),  # one reading of nothing
+        ((22_545_283, 200, 22_547_283), 2000, 0),
+        ((1000, 4_000_000_000, 1600), 600, 1),
+        ((1000, 4_000_000_000, 4_000_000_050, 1600), 1650, 1),  # began anew twice
+        ((1000, 7600, 8200), 7200, 0),
+        ((1000, 1100, 50, 60), 160, 0),
+        ((1000, -5, 8200), 7200, 1),
+        ((1000, 900_000, 1_800_000), 0, 2),
+    ],
+)
+def test_no_card_has_more_joules_than_its_limit_allows_in_the_time(counters, joules, refused):
+    count, card = Counter(), GpuCard(uuid="GPU-1", max_power_limit_watts=700)
+    meter = CardMeter(30, lambda name: count.update([name]))
+    for secs, counter in enumerate(counters):
+        sample = GpuSample(card=card, taken_at_secs=0.0, energy_joules=counter, power_watts=300)
+        told = meter.update(sample, 100 + 10 * secs)
+    assert told.energy_joules == joules
+    assert count == Counter({"gpu_refused_energy_joules": refused} if refused else {})
+
+
+def test_a_counter_that_began_anew_tells_no_power():
+    meter = CardMeter(30)
+    told = [
+        meter.update(reading(energy_joules=each), 100 + 10 * i)
+        for i, each in enumerate((22_545_283, 200, 22_547_283, 22_548_283))
+    ]
+    assert [each.power_watts for each in told] == [None, None, 100, 100]
+
+
+def test_over_a_pause_a_counter_may_grow_by_as_much_longer():
+    meter = CardMeter(30)
+    meter.update(reading(energy_joules=1000, power_limit_watts=300), 100)
+    assert meter.update(reading(energy_joules=300_000, power_limit_watts=300), 1100).energy_joules == 299_000
+    assert (
+        meter.update(reading(energy_joules=9_300_000, power_limit_watts=300), 2100).energy_joules == 299_000
+    )
+
+
+def test_figures_that_no_card_can_have_are_unknown_named_and_not_integrated():
+    count, most = Counter(), 2**32 - 1
+    card = GpuCard(
+        uuid="GPU-1", memory_bytes=80 * 10**9, power_limit_watts=700, max_power_limit_watts=most / 1e3
+    )
+    meter = CardMeter(30, lambda name: count.update([name]))
+    sane = {"ce_util_percent": 50.0, "power_watts": 300.0, "temperature_celsius": 60.0, "fan_percent": 100.0}
+    odd = {
+        "ce_util_percent": 101.0, "power_watts": 3_766_543.21, "power_limit_watts": most / 1e3,
+        "temperature_celsius": 255.0, "memory_used_bytes": 90 * 10**9, "fan_percent": 65535.0,
+        "ce_clock_mhz": most, "memory_clock_mhz": most,
+        "processes": (GpuProcess(1, 2**64 - 1, most), GpuProcess(2, 10, 20.0)),
+    }  # fmt: skip
+    for secs, values in enumerate((sane, odd, sane)):
+        told = meter.update(GpuSample(card=card, taken_at_secs=0.0, **values), 100 + 10 * secs)
+        if values is odd:
+            assert all(getattr(told, name) is None for name in odd if name != "processes")
+            assert told.processes == (GpuProcess(1), GpuProcess(2, 10, 20.0))
+            assert (told.card.max_power_limit_watts, told.card.power_limit_watts) == (None, 700)
+    assert (told.busy_secs, told.energy_joules) == (5, 3000)
+    names = {f"gpu_refused_{name}" for name in odd if name != "processes"}
+    assert count.keys() == {
+        *names, "gpu_refused_max_power_limit_watts", "gpu_refused_process_percent", "gpu_refused_process_memory"
+    }  # fmt: skip
+
+
+def test_a_process_uses_no_less_than_nothing_and_no_card_has_no_memory():
+    count, card = Counter(), GpuCard(uuid="GPU-1", memory_bytes=0)
+    sample = GpuSample(
+        card=card, taken_at_secs=0.0, processes=(GpuProcess(1, -1, -0.5), GpuProcess(2, 0, 0.0))
+    )
+    told = CardMeter(30, lambda name: count.update([name])).update(sample, 100)
+    assert told.processes == (GpuProcess(1), GpuProcess(2, 0, 0.0))
+    assert told.card.memory_bytes is None
+    assert count == {"gpu_refused_process_percent": 1, "gpu_refused_process_memory": 1}
+
+
+def test_a_limit_of_nothing_is_no_limit_and_no_fault():
+    count = Counter()
+    meter = CardMeter(30, lambda name: count.update([name]))
+    told = meter.update(reading(power_limit_watts=0.0, power_watts=400.0), 100)
+    assert (told.power_limit_watts, told.power_watts, count) == (None, 400, Counter())
+    assert meter.update(reading(power_watts=MAX_WATTS + 1), 110).power_watts is None
 
 
 def test_without_a_counter_power_is_integrated():
@@ -84,4 +175,6 @@ def test_counters_never_fall_and_no_card_is_busier_than_time(readings):
         if told.energy_joules is not None:
             assert told.energy_joules >= joules
             joules = told.energy_joules
+            passed = sum(max(0.0, each) + 1 for *_, each in readings)
+            assert joules <= passed * MAX_WATTS
     assert busy <= sum(max(0.0, elapsed) for *_, elapsed in readings) + 1e-6

@@ -198,6 +198,38 @@ def test_a_card_that_is_gone_is_gone_and_its_counters_go_on_when_it_is_back(watc
     assert watch.fill(snapshot(), {}).gpus[0].busy_secs == 30
 
 
+def test_a_driver_whose_card_vanishes_or_never_answered_is_not_complete(watch, driver, caplog):
+    reader = watch.readers[0]
+    driver.cards = {"GPU-1": {}, "GPU-2": {}}
+    reader.read_once()
+    assert reader.is_up
+    driver.cards = {"GPU-1": {}}
+    for _ in range(2):
+        reader.read_once()
+        assert not reader.is_up
+    assert caplog.text.count("cards are missing: 'GPU-2'") == 1
+    driver.cards = {"GPU-1": {}, "GPU-2": {"failing": 15}}  # told by its own series
+    reader.read_once()
+    assert reader.is_up
+    driver.cards = {"GPU-1": {}, "GPU-2": {}, "GPU-3": {"failing": 15}}
+    reader.read_once()
+    assert not reader.is_up
+    driver.cards = {"GPU-1": {}, "GPU-2": {}, "GPU-3": {}}
+    reader.read_once()
+    assert reader.is_up
+
+
+def test_figures_that_a_driver_cannot_have_read_are_counted(watch, driver, clock):
+    driver.cards = {"GPU-1": {"energy_joules": 900_001_000}}
+    reader = watch.readers[0]
+    reader.read_once()
+    clock.advance(INTERVAL_SECS)
+    driver.cards = {"GPU-1": {"energy_joules": 900_000_999, "ce_util_percent": 4294967295}}
+    reader.read_once()
+    names = {"gpu_refused_energy_joules": 1, "gpu_refused_ce_util_percent": 1}
+    assert watch.fill(snapshot(), {}).unreadable == names
+
+
 def test_readings_that_nobody_takes_are_bounded(watch, monkeypatch):
     reader = watch.readers[0]
     for _ in range(monitor.MAX_READINGS + 10):
@@ -229,7 +261,7 @@ def test_no_driver_no_threads_and_the_snapshot_is_left_as_it_is(clock, tree):
     ("name", "path"),
     [
         ("nvidia", "proc/driver/nvidia/version"),
-        ("nvidia", "dev/nvidiactl"),
+        ("nvidia", "sys/module/nvidia/initstate"),
         ("amd", "dev/kfd"),
         ("amd", "sys/module/amdgpu/initstate"),
         ("intel", "sys/module/i915/initstate"),
@@ -242,6 +274,7 @@ def test_a_driver_is_recognised_by_files_alone(tree, name, path):
 
 
 def test_drivers_are_found_by_their_files_or_asked_for_by_name(tree):
+    tree.write("dev/nvidiactl", "")  # made by NVIDIA's library where no driver is
     assert chosen_drivers(["auto"], tree.paths) == []
     assert chosen_drivers(["intel", "nvidia"], tree.paths) == ["nvidia", "intel"]
     tree.write("dev/kfd", "")

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError
 from jobfeatures_exporter.sampling.gpu import DriverError
+from jobfeatures_exporter.sampling.gpu.bounds import bounded
+from jobfeatures_exporter.sampling.gpu.monitor import DriverReader
 from jobfeatures_exporter.sampling.gpu.nvidia import parse_card_file
 from jobfeatures_exporter.snapshot import GpuCard, GpuProcess, GpuSample
 
@@ -43,6 +45,7 @@ def test_every_field_of_a_card(make_nvidia, clock):
         performance_state=2,
         memory_used_bytes=10_000_000_000,
         ce_util_percent=87,
+        memory_busy_percent=31,
         temperature_celsius=45,
         power_watts=pytest.approx(250.5),
         power_limit_watts=400.0,
@@ -56,7 +59,7 @@ def test_what_a_card_does_not_tell_is_unknown_and_not_zero(make_nvidia, unreadab
     sample = by_uuid(make_nvidia())["GPU-2222"]
     assert (sample.ce_util_percent, sample.power_watts, sample.energy_joules) == (None, None, None)
     assert (sample.fan_percent, sample.performance_state, sample.compute_mode) == (None, None, "")
-    assert sample.card.max_power_limit_watts is None
+    assert sample.card.max_power_limit_watts is sample.memory_busy_percent is None
     assert (sample.memory_used_bytes, sample.failing) == (0, 0)
     assert unreadable.counts == {}  # a sensor that is not there is no failure
 
@@ -67,6 +70,7 @@ def test_what_a_card_does_not_tell_is_unknown_and_not_zero(make_nvidia, unreadab
         ("nvmlDeviceGetTemperature", "temperature_celsius"),
         ("nvmlDeviceGetPowerUsage", "power_watts"),
         ("nvmlDeviceGetUtilizationRates", "ce_util_percent"),
+        ("nvmlDeviceGetUtilizationRates", "memory_busy_percent"),
         ("nvmlDeviceGetTotalEnergyConsumption", "energy_joules"),
         ("nvmlDeviceGetFanSpeed", "fan_percent"),
         ("nvmlDeviceGetClockInfo", "ce_clock_mhz"),
@@ -101,6 +105,15 @@ def test_a_card_keeps_its_name_when_the_order_changes(nvml, make_nvidia):
     assert by_uuid(driver)["GPU-1111"].card.index == 0
     nvml.say(nvml.DRIVER, nvml.T4, nvml.A100)
     assert by_uuid(driver)["GPU-1111"].card.index == 1
+
+
+def test_a_card_that_answers_at_another_number_is_not_lost_at_its_old_one(nvml, make_nvidia, tree):
+    tree.write("proc/driver/nvidia/gpus/0000:3b:00.0/information", "GPU UUID: GPU-1111\nDevice Minor: 1\n")
+    driver = make_nvidia()
+    by_uuid(driver)
+    nvml.say(nvml.DRIVER, nvml.T4, nvml.A100, "fail func=nvmlDeviceGetHandleByIndex_v2 code=15 gpu=1")
+    found = [(each.card.uuid, each.failing) for each in driver.read()]
+    assert found == [("GPU-2222", 0), ("GPU-1111", 15)]
 
 
 def test_a_performance_state_that_is_none_is_unknown(nvml, make_nvidia):
@@ -214,3 +227,66 @@ def test_any_text_is_a_card_or_a_parse_error(text):
         assert parse_card_file(text)[0]
     except ParseError:
         pass
+
+
+LOST = "fail func=nvmlDeviceGetHandleByIndex_v2 code=15 gpu=1"
+INFORMATION = "Model: Tesla T4\nGPU UUID: {}\nBus Location: 0000:af:00.0\nDevice Minor: 0\nGPU Excluded: {}\n"
+OF_T4 = "proc/driver/nvidia/gpus/0000:af:00.0/information"
+
+
+@pytest.mark.parametrize(
+    ("uuid", "excluded", "files", "lines", "found"),  # files: of the card, below /proc and in /dev
+    [
+        ("GPU-2222", "No", True, ("T4", LOST), {"GPU-1111": 0, "GPU-2222": 15}),
+        ("GPU-2222", "No", "dev", (), {"GPU-1111": 0, "GPU-2222": 1}),  # NVML no longer counts it
+        ("GPU-2222", "No", True, (), {"GPU-1111": 0}),  # another container's
+        ("GPU-????????-????", "No", True, ("T4", LOST), {"GPU-1111": 0, "PCI-0000:af:00.0": 15}),
+        ("GPU-2222", "No", False, ("T4", LOST), {"GPU-1111": 0, "GPU-unknown-1": 15}),
+        ("GPU-2222", "Yes", True, (), {"GPU-1111": 0}),
+        ("GPU-2222", "No", True, ("T4",), {"GPU-1111": 0, "GPU-2222": 0}),
+    ],
+)
+def test_a_card_lost_before_the_start_is_named_and_the_driver_is_not_complete(
+    nvml, make_nvidia, tree, clock, uuid, excluded, files, lines, found
+):
+    tree.write("proc/driver/nvidia/gpus/0000:3b:00.0/information", "GPU UUID: GPU-1111\nDevice Minor: 1\n")
+    if files:
+        tree.write(OF_T4, INFORMATION.format(uuid, excluded))
+    if files == "dev":
+        tree.write("dev/nvidia0", "")
+    nvml.say(nvml.DRIVER, nvml.A100, *(nvml.T4 if line == "T4" else line for line in lines))
+    reader = DriverReader("nvidia", lambda _: make_nvidia(), clock, 10)
+    for _ in range(2):
+        reader.read_once()
+        assert {uuid: each.failing for uuid, each in reader.latest.items()} == found
+        assert reader.is_up == (not any(found.values()))
+    reader.close()
+
+
+def test_a_card_that_is_lost_at_work_stays_itself_when_nvml_counts_fewer(nvml, make_nvidia, tree):
+    tree.write(OF_T4, INFORMATION.format("GPU-2222", "No"))
+    tree.write("dev/nvidia0", "")
+    driver = make_nvidia()
+    known = [each.card for each in driver.read()]
+    nvml.say(nvml.DRIVER, nvml.A100)
+    assert [(each.card, each.failing) for each in driver.read()] == list(zip(known, (0, 1), strict=True))
+
+
+def test_garbage_that_comes_with_success_is_unknown_and_named(nvml, make_nvidia, unreadable):
+    most, odd = 2**32 - 1, nvml.A100
+    for name, sane in (("util", 87), ("memutil", 31), ("temp", 45), ("power", 250500), ("limit", 400000)):
+        odd = odd.replace(f" {name}={sane}", f" {name}={most}")
+    odd = odd.replace("used=10000000000", "used=90000000000")
+    other = f"{nvml.T4} util=101 memutil=1 temp=255 limit=0 power=70000"
+    nvml.say(nvml.DRIVER, odd, other)
+    found = {each.card.uuid: bounded(each, unreadable.count) for each in make_nvidia().read()}
+    first, second = found["GPU-1111"], found["GPU-2222"]
+    for each in (first, second):
+        assert (each.ce_util_percent, each.temperature_celsius, each.power_limit_watts) == (None, None, None)
+    assert (first.power_watts, first.memory_used_bytes, first.card.power_limit_watts) == (None, None, None)
+    assert (first.memory_busy_percent, second.memory_busy_percent) == (None, 1)
+    assert (first.card.max_power_limit_watts, first.ce_clock_mhz, second.power_watts) == (400, 1410, 70)
+    assert unreadable.counts == {
+        "gpu_refused_ce_util_percent": 2, "gpu_refused_temperature_celsius": 2, "gpu_refused_power_watts": 1,
+        "gpu_refused_memory_used_bytes": 1, "gpu_refused_power_limit_watts": 2, "gpu_refused_memory_busy_percent": 1,
+    }  # fmt: skip

@@ -110,6 +110,14 @@ def test_a_figure_that_is_not_supported_or_fails_costs_itself_alone(nvml, read, 
     assert unreadable.counts == counted
 
 
+def test_a_figure_beyond_what_a_card_can_do_is_refused_by_name(nvml, read, unreadable):
+    nvml.say(nvml.DRIVER, f"{nvml.A100} gpm=2:50,3:4294967295,5:1000,20:4294967295,60:inf")
+    read()
+    assert set(read()["GPU-1111"].counts) == {("profiled",), ("busy", "sm"), ("xids",)}
+    names = ("busy_warps", "busy_tensor", "link_pcie_transmit", "link_nvlink_receive")
+    assert unreadable.counts == {f"gpu_refused_{name}": 1 for name in names}
+
+
 def test_an_older_driver_is_no_failure(h100, read, unreadable):
     missing = ("GpmQueryDeviceSupport", "EventSetCreate", "DeviceGetRemappedRows",
                "DeviceGetSupportedClocksEventReasons", "DeviceGetCurrentClocksEventReasons")  # fmt: skip

@@ -6,12 +6,14 @@ import pytest
 
 from jobfeatures_exporter.sampling.groups.cgroup import (
     RARELY_LOOKS,
+    STILL_LOOKS,
     JobCgroup,
     JobCgroups,
     JobFigures,
 )
+from jobfeatures_exporter.sampling.groups.groupfiles import GroupFile
+from jobfeatures_exporter.sampling.measured import MemoryBytes
 from jobfeatures_exporter.sampling.processes.accumulate import CpuTimes
-from jobfeatures_exporter.snapshot import MemoryBytes
 from tests.exporter.sampling.groups.made import listed
 
 
@@ -29,7 +31,7 @@ def test_a_captured_job_of_v1_is_read(fixtures, budget, unreadable):
             cpu=CpuTimes(pytest.approx(4.8), pytest.approx(1.2)),
             memory=MemoryBytes(
                 anon=593920, file=131072, shmem=4096, kernel=348160, swap=8192, charged=2277376, limit=104857600,
-                peak=3502080,
+                peak=3502080, reclaimable=135168,
             ),
             counters={
                 "oom_kills": {"": (0,), "/step_batch": (0,), "/step_batch/task_0": (1,)},
@@ -59,10 +61,14 @@ def test_jobs_of_v2_are_read_by_number_and_by_sluid(fixtures, budget, unreadable
             charged=5533696,
             limit=None,
             peak=6533120,
+            sock=0,
+            reclaimable=499712,
         ),
         counters={
             "oom_kills": {"": (1,)},
+            "ooms": {"": (2,)},
             "limit_hits": {"": (174,)},
+            "high_hits": {"": (0,)},
             "block_io": {"254:0": (8192, 4096, 2, 1), "253:0": (8192, 4096, 2, 1)},
             ("cpu", "some"): {"": (1500000,)},
             ("cpu", "full"): {"": (100000,)},
@@ -75,7 +81,8 @@ def test_jobs_of_v2_are_read_by_number_and_by_sluid(fixtures, budget, unreadable
     )
     old = JobCgroup(directories["s5K1KKYAYG5D00"], budget, unreadable)
     assert old.read() == JobFigures(
-        cpu=CpuTimes(2.0, 1.0), memory=MemoryBytes(anon=1000, file=200, shmem=100, kernel=100, charged=1500)
+        cpu=CpuTimes(2.0, 1.0),
+        memory=MemoryBytes(anon=1000, file=200, shmem=100, kernel=100, sock=7, charged=1500, reclaimable=200),
     )
     assert directories["s5K1KKYAYG5D00"].membership.sluid == "s5K1KKYAYG5D00"
     assert unreadable.counts == {}  # a file that a kernel does not have is no failure
@@ -184,6 +191,146 @@ def test_of_v1_the_limit_of_memory_and_swap_together_leaves_that_of_swap(
     assert JobCgroup(directory, budget, unreadable).read().memory.swap_limit == swap
 
 
+def limits_of(node, budget, unreadable, looks=1):
+    """Return the limits of the only job at the last of so many samples."""
+    groups = JobCgroups(str(node.cgroup), budget, unreadable)
+    for _ in range(looks):
+        [job] = groups.update().groups
+        memory = job.read().memory
+    groups.close()
+    return memory.limit_above or memory.limit, memory.swap_limit, memory.high
+
+
+def test_a_limit_above_the_group_of_a_job_of_v2_is_the_job_s(node, budget, unreadable):
+    scope = node.job_v2("job_1").parent
+    assert limits_of(node, budget, unreadable) == (None, None, None)
+    (scope / "memory.max").write_text("5000\n")
+    (scope.parent / "memory.max").write_text("4000\n")
+    (scope.parent / "memory.swap.max").write_text("30\n")
+    (scope / "memory.high").write_text("3000\n")
+    assert limits_of(node, budget, unreadable) == (4000, 30, 3000)
+    (scope / "job_1/memory.max").write_text("100\n")
+    (scope / "job_1/memory.high").write_text("90\n")
+    assert limits_of(node, budget, unreadable) == (100, 30, 90)
+    assert budget.open == 0
+
+
+def test_memory_that_v2_counts_beside_v1_s_cpu_time_is_read(node, budget, unreadable):
+    node.job_v1("slurm/uid_1/job_3")
+    shutil.rmtree(node.cgroup / "memory")
+    group = node.cgroup / "unified/slurm/uid_1/job_3"
+    group.mkdir(parents=True)
+    (node.cgroup / "unified/cgroup.controllers").write_text("memory\n")
+    for name, text in (
+        ("stat", "anon 9\nfile 0\nshmem 0\nnew_in_7 x y\n"),
+        ("current", "20\n"),
+        ("max", "50\n"),
+    ):
+        (group / f"memory.{name}").write_text(text)
+    [job] = [JobCgroup(each, budget, unreadable) for each in listed(node.cgroup, unreadable)]
+    assert job.counts_cpu
+    memory = job.read().memory
+    assert (memory.anon, memory.used, memory.limit) == (9, 20, 50)
+    job.close()
+
+
+def test_a_limit_above_the_group_of_a_job_of_v1_is_the_job_s(node, budget, unreadable):
+    node.job_v1("slurm/uid_6001/job_901")
+    stat = node.cgroup / "memory/slurm/uid_6001/job_901/memory.stat"
+    stat.write_text(f"hierarchical_memory_limit 49999872\n{stat.read_text()}")
+    assert limits_of(node, budget, unreadable) == (49_999_872, None, None)
+
+
+def test_limits_above_are_read_once_for_all_jobs_below_and_seldom(node, budget, unreadable, monkeypatch):
+    scope = node.job_v2("job_1").parent
+    for number in range(2, 30):
+        node.job_v2(f"job_{number}")
+    (scope / "memory.max").write_text("5000\n")
+    reads = []
+    known = GroupFile.read
+
+    def read(file, *, rarely=False):
+        reads.append(file.path)
+        return known(file, rarely=rarely)
+
+    monkeypatch.setattr(GroupFile, "read", read)
+    groups = JobCgroups(str(node.cgroup), budget, unreadable)
+    for _ in range(RARELY_LOOKS):
+        assert {each.read().memory.limit_above for each in groups.update().groups} == {5000}
+    assert reads.count(f"{scope}/memory.max") == 2
+    (scope / "memory.max").write_text("6000\n")
+    for _ in range(RARELY_LOOKS):
+        found = {each.read().memory.limit_above for each in groups.update().groups}
+    assert found == {6000}
+    groups.close()
+    assert budget.open == 0
+
+
+def test_a_limit_above_that_cannot_be_read_is_counted(node, budget, unreadable):
+    scope = node.job_v2("job_1").parent
+    (scope / "memory.max").write_text("garbage\n")
+    assert limits_of(node, budget, unreadable) == (None, None, None)
+    assert unreadable.counts == {"job_memory_max_garbage": 1}
+
+
+@pytest.mark.parametrize("is_asleep", [False, True])
+@pytest.mark.parametrize(("make", "file"), [("job_v1", "memory.limit_in_bytes"), ("job_v2", "memory.max")])
+def test_a_memory_limit_that_is_lowered_while_the_job_runs_is_told_soon(
+    node, budget, unreadable, make, file, is_asleep
+):
+    """As by scontrol update MinMemoryNode, or by itself with --mem-update (Slurm 26.05)."""
+    is_v1 = make == "job_v1"
+    group = getattr(node, make)("slurm/uid_1/job_3" if is_v1 else "job_3")
+    group = node.cgroup / "memory/slurm/uid_1/job_3" if is_v1 else group
+    (group / file).write_text("400000000\n")
+    groups = JobCgroups(str(node.cgroup), budget, unreadable)
+    [job] = groups.update().groups
+    assert job.read().memory.limit == 400_000_000
+    (group / file).write_text("76000000\n")
+    for _ in range(RARELY_LOOKS):
+        groups.update()
+        if not is_asleep or not job.stands_still(cpu=True):
+            found = job.read().memory.limit
+    assert found == 76_000_000
+    groups.close()
+
+
+def test_a_sleeping_job_s_limit_above_it_is_noticed(node, budget, unreadable):
+    scope = node.job_v2("job_1").parent
+    groups = JobCgroups(str(node.cgroup), budget, unreadable)
+    [job] = groups.update().groups
+    job.read()
+    (scope / "memory.max").write_text("5000\n")
+    seen = []
+    while 5000 not in seen and len(seen) < STILL_LOOKS:
+        groups.update()
+        seen.append(None if job.stands_still(cpu=True) else job.read().memory.limit_above)
+    assert seen[-1] == 5000
+    groups.close()
+
+
+def test_huge_pages_are_those_that_the_controller_counts(node, budget, unreadable):
+    group = node.job_v2("job_1")
+    [job] = [JobCgroup(each, budget, unreadable) for each in listed(node.cgroup, unreadable)]
+    assert job.read_huge_pages([2**21]) is None
+    (group / "hugetlb.2MB.current").write_text(f"{10 * 2**21}\n")
+    (group / "hugetlb.1GB.current").write_text(f"{2**30}\n")
+    job.read()
+    job.read()
+    assert job.read_huge_pages([2**21]) == 10 * 2**21
+    assert job.read_huge_pages([2**21, 2**30]) == 10 * 2**21 + 2**30
+    assert job.read_huge_pages([2**21, 2**25]) is None, "one size is not counted"
+
+
+def test_huge_pages_of_v1_are_in_a_hierarchy_of_their_own(node, budget, unreadable):
+    node.job_v1("slurm/uid_1/job_2")
+    group = node.cgroup / "hugetlb/slurm/uid_1/job_2"
+    group.mkdir(parents=True)
+    (group / "hugetlb.2MB.usage_in_bytes").write_text("4194304\n")
+    [job] = [JobCgroup(each, budget, unreadable) for each in listed(node.cgroup, unreadable)]
+    assert job.read_huge_pages([2**21]) == 4_194_304
+
+
 def fail_listing(monkeypatch, name):
     real = os.scandir
 
@@ -237,13 +384,18 @@ def test_directories_are_the_same_until_one_comes_or_goes(node, budget, unreadab
     groups.close()
 
 
+def fail(path, **_):
+    raise OSError(errno.EIO, "x", path)
+
+
 def test_a_kernel_that_did_not_say_which_version_it_has_is_asked_again(node, budget, unreadable, monkeypatch):
     node.job_v2("job_1")
     groups = JobCgroups(str(node.cgroup), budget, unreadable)
     with monkeypatch.context() as patch:
-        patch.setattr(os.path, "exists", lambda _path: False)  # as it says of any error
+        patch.setattr(os, "stat", fail)
         found = groups.update()
         assert list(found.groups) == []
+        assert unreadable.counts == {"cgroup_hierarchies_eio": 1}
     found = groups.update()
     assert [each.directory.membership.job_id for each in found.groups] == ["1"]
     groups.close()
@@ -267,7 +419,7 @@ def test_a_pipe_in_place_of_a_file_does_not_hang(node, budget, unreadable):
 @pytest.mark.parametrize(
     ("name", "lost"),
     [
-        ("memory.events", {"oom_kills", "limit_hits"}),
+        ("memory.events", {"oom_kills", "ooms", "limit_hits", "high_hits"}),
         ("io.stat", {"block_io"}),
         ("cpu.pressure", {("cpu", "some"), ("cpu", "full")}),
     ],
@@ -277,13 +429,15 @@ def test_a_counter_that_cannot_be_read_is_told_apart_from_one_that_is_not_there(
     node, budget, unreadable, fail_opening, name, lost, failure
 ):
     group = node.job_v2("job_2")
-    (group / "memory.events").write_text("max 1\noom_kill 0\n")
+    (group / "memory.events").write_text("high 2\nmax 1\noom 3\noom_kill 0\n")
     (group / "io.stat").write_text("")
     (group / "cpu.pressure").write_text("some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n")
     reader = JobCgroup(listed(node.cgroup, unreadable)[0], budget, unreadable)
     assert reader.read().counters == {
         "oom_kills": {"": (0,)},
+        "ooms": {"": (3,)},
         "limit_hits": {"": (1,)},
+        "high_hits": {"": (2,)},
         "block_io": {},
         ("cpu", "some"): {"": (0,)},
     }

@@ -43,7 +43,8 @@ def copied_job_of_v2(fixtures, node, unreadable, name="job_4"):
     shutil.copytree(fixtures / "cgroup-v2", node.cgroup, dirs_exist_ok=True)
     (directory,) = [each for each in listed(node.cgroup, unreadable) if each.path.endswith(f"/{name}")]
     group = Path(directory.groups["unified"])
-    (group / "memory.swap.max").write_text("max\n")
+    for limit in ("memory.swap.max", "memory.high"):
+        (group / limit).write_text("max\n")
     # The samples at which all is read in any case begin with this one.
     return replace(directory, inodes={"unified": STILL_LOOKS}), group
 
@@ -58,7 +59,7 @@ ALWAYS = {"cpu.stat", "memory.stat", "memory.current"}
 IN_TURN = {"memory.events", "memory.peak", "memory.swap.current", "io.stat"}
 
 
-RARELY = {"memory.max", "memory.swap.max", "cpuset.cpus.effective"}
+RARELY = {"memory.max", "memory.swap.max", "memory.high", "cpuset.cpus.effective"}
 
 
 PRESSURES = {f"{each}.pressure" for each in ("cpu", "memory", "io")}

@@ -14,8 +14,8 @@ from jobfeatures_exporter.sampling.groups.cgroupfiles import (
     parse_memory_stat_v2,
     parse_number,
 )
+from jobfeatures_exporter.sampling.measured import MemoryBytes
 from jobfeatures_exporter.sampling.processes.accumulate import CpuTimes
-from jobfeatures_exporter.snapshot import MemoryBytes
 
 NONE = CpuTimes(0.0, 0.0)
 
@@ -43,6 +43,12 @@ def test_cpu_times_of_both_versions_are_seconds():
     assert parse_cpu_stat(times + "0\n") == (CpuTimes(1.5, 0.5), None)
     assert parse_cpu_stat(times + "3\nnr_throttled 1\nthrottled_usec 40\n") == (CpuTimes(1.5, 0.5), 40)
     assert parse_cpuacct_stat("user 150\nsystem 50\n", ticks_per_sec=100) == CpuTimes(1.5, 0.5)
+
+
+@pytest.mark.parametrize("nice", ["", "nice_usec 7\n"])  # from Linux 6.12 on
+def test_a_group_without_the_cpu_controller_has_its_time_and_is_never_throttled(nice):
+    text = f"usage_usec 3\nuser_usec 1500000\nsystem_usec 500000\n{nice}"
+    assert parse_cpu_stat(text) == (CpuTimes(1.5, 0.5), None)
 
 
 @pytest.mark.parametrize(
@@ -84,18 +90,73 @@ def test_neither_part_ever_falls_and_both_make_the_total(readings):
 
 def test_memory_of_v1_is_that_of_the_whole_subtree(fixtures):
     text = (fixtures / "cgroup-v1/memory/slurm_n1/uid_6001/job_10/memory.stat").read_text()
-    assert parse_memory_stat_v1(text) == MemoryBytes(anon=593920, file=135168 - 4096, shmem=4096, swap=8192)
+    assert parse_memory_stat_v1(text) == MemoryBytes(
+        anon=593920, file=135168 - 4096, shmem=4096, swap=8192, reclaimable=135168, limit=104857600
+    )
 
 
 def test_without_shmem_the_page_cache_of_v1_cannot_be_told_from_it():
     memory = parse_memory_stat_v1("total_cache 10\ntotal_rss 20\n")
-    assert memory == MemoryBytes(anon=20, file=None, shmem=None, swap=None)
+    assert memory == MemoryBytes(anon=20, file=None, shmem=None, swap=None, reclaimable=0)
 
 
 def test_shmem_is_no_page_cache_on_v2():
     assert parse_memory_stat_v2("anon 5\nfile 30\nshmem 10\nkernel 7\n") == MemoryBytes(
-        anon=5, file=20, shmem=10, kernel=7
+        anon=5, file=20, shmem=10, kernel=7, reclaimable=20
     )
+
+
+def used_of(text, charged, parse=parse_memory_stat_v2):
+    return parse(text)._replace(charged=charged).used
+
+
+@pytest.mark.parametrize("more", ["sock 8552448\n", "hugetlb 8552448\n", "of_a_later_kernel 8552448\n", ""])
+def test_what_is_charged_and_cannot_be_dropped_is_used_whatever_the_kernel_calls_it(more):
+    text = f"anon 4136960\nfile 4096\nkernel 131072\nshmem 0\n{more}active_file 0\ninactive_file 4096\n"
+    assert used_of(text, 12_824_576) == 12_820_480
+
+
+@pytest.mark.parametrize(
+    ("lists", "used"),
+    [
+        ("active_file 300\ninactive_file 500\nunevictable 0\n", 1200),
+        ("active_file 300\ninactive_file 100\nunevictable 400\n", 1600),  # 400 are locked in memory
+        ("active_file 300\ninactive_file 100\nunevictable 0\n", 1200),  # 400 are on their way to the lists
+        (
+            "active_file 300\ninactive_file 550\nunevictable 0\n",
+            1150,
+        ),  # 50 of anon may be dropped (MADV_FREE)
+        ("", 1200),
+    ],
+)
+def test_page_cache_is_used_only_as_far_as_it_cannot_be_dropped(lists, used):
+    assert used_of(f"anon 1000\nfile 900\nkernel 100\nshmem 100\n{lists}", 2000) == used
+    v1 = f"cache 900\nrss 1000\nshmem 100\n{lists}".splitlines(keepends=True)
+    assert used_of("".join(f"total_{line}" for line in v1), 2000, parse_memory_stat_v1) == used
+
+
+def test_shmem_is_used_on_kernels_that_do_not_tell_it_from_page_cache():
+    text = "total_cache 900\ntotal_rss 1000\ntotal_active_file 300\ntotal_inactive_file 500\n"
+    assert used_of(text, 2000, parse_memory_stat_v1) == 1200
+
+
+def test_figures_that_disagree_for_a_moment_give_no_negative_use():
+    assert used_of("anon 1\nfile 500\nkernel 1\nshmem 0\n", 100) == 0
+
+
+def test_without_a_charge_the_parts_are_used():
+    assert MemoryBytes(anon=10, file=5, shmem=3, hugetlb=100, swap=7).used == 113
+    assert (
+        MemoryBytes(anon=10, file=5, shmem=3, kernel=1, sock=1, charged=20, hugetlb=100, reclaimable=5).used
+        == 15
+    )
+    assert MemoryBytes(charged=5, reclaimable=2).used is None
+
+
+def test_the_lowest_limit_of_v1_s_hierarchy_is_the_group_s():
+    lines = "hierarchical_memory_limit 49999872\nhierarchical_memsw_limit 9223372036854771712\n"
+    memory = parse_memory_stat_v1(f"{lines}total_cache 10\ntotal_rss 20\n")
+    assert (memory.limit, memory.swap_limit) == (49_999_872, None)
 
 
 def test_old_kernels_do_not_sum_up_their_own_memory():
@@ -130,6 +191,8 @@ def test_what_is_unknown_of_one_group_is_unknown_of_the_sum():
     other = MemoryBytes(anon=10, limit=None, peak=50)
     assert compute_memory_sum([one, other]) == MemoryBytes(anon=11, peak=55)
     assert compute_memory_sum([one]) is one
+    below = [MemoryBytes(charged=each, limit_above=50) for each in (20, 30)]
+    assert compute_memory_sum(below) == MemoryBytes(charged=50, limit_above=50), "of both together"
 
 
 @pytest.mark.parametrize("text", ["", "a 1\n", "a 1\nb.c_D 20\na 3\n", f"a {2**64 - 1}\n"])

@@ -1,8 +1,16 @@
 from dataclasses import replace
 
 from jobfeatures.records.model import JobKey
-from jobfeatures_exporter.sampling.groups.endings import complete, find_first_processes, keep_counts
-from jobfeatures_exporter.snapshot import Accounting, BlockIo, JobSample, MemoryBytes, ProcessSample
+from jobfeatures_exporter.sampling.groups.endings import complete, emptied, find_first_processes, keep_counts
+from jobfeatures_exporter.sampling.measured import MemoryBytes
+from jobfeatures_exporter.snapshot import (
+    Accounting,
+    BlockIo,
+    JobSample,
+    ProcessSample,
+    Scheduling,
+    StepSample,
+)
 
 KEY, OTHER = JobKey("slurm", "1"), JobKey("slurm", "2")
 
@@ -44,12 +52,24 @@ def test_the_last_record_is_completed_and_none_of_its_figures_falls():
     assert done.block_io == LAST.block_io
 
 
+def test_of_a_job_of_which_nothing_is_left_no_gauge_stays_but_its_peak():
+    step = StepSample(step="0", user_cpu_secs=5.0, system_cpu_secs=1.0, memory=MemoryBytes(anon=7, peak=8))
+    gone = emptied(
+        replace(LAST, threads=9, scheduling=Scheduling(1.0, 2, 3, 4, 5, 6), steps=(step,), in_group=True)
+    )
+    assert (gone.processes, gone.threads, gone.cpus, gone.in_group) == (0, 0, None, False)
+    assert gone.memory == MemoryBytes(peak=9)
+    assert gone.steps == (replace(step, memory=MemoryBytes(peak=8)),)
+    assert gone.scheduling == Scheduling(1.0, 2, 3, 4, 0, 0)
+    assert (gone.user_cpu_secs, gone.oom_kills, gone.block_io) == (5.0, 0, LAST.block_io)
+
+
 def test_what_has_outlived_its_groups_keeps_their_counts_and_its_own_memory():
     now = JobSample(
         key=KEY, accounting=Accounting.PROCESSES, memory=MemoryBytes(anon=1), processes=1, user_cpu_secs=0.1
     )
     kept = keep_counts(now, replace(LAST, slot="slot1_1@h", sluid="s"))
     assert (kept.slot, kept.sluid) == ("slot1_1@h", "s")  # labels, which do not change at the end
-    assert (kept.processes, kept.user_cpu_secs, kept.oom_kills, kept.cpus) == (1, 5.0, 0, 2)
-    assert kept.memory == MemoryBytes(anon=1, peak=9, limit=10)
+    assert (kept.processes, kept.user_cpu_secs, kept.oom_kills, kept.cpus) == (1, 5.0, 0, None)
+    assert kept.memory == MemoryBytes(anon=1, peak=9), "no limit holds any more"
     assert (kept.accounting, kept.cgroup, kept.cgroup_version) == (Accounting.CGROUP, "/x", 1)

@@ -1,11 +1,13 @@
 import errno
 import itertools
+import os
+from pathlib import Path
 
 import pytest
 
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
 from jobfeatures_exporter.sampling.groups.cgroupfiles import parse_number
-from jobfeatures_exporter.sampling.groups.groupfiles import ABSENT, MAX_GAP_LOOKS, GroupFiles
+from jobfeatures_exporter.sampling.groups.groupfiles import ABSENT, MAX_GAP_LOOKS, GroupFiles, read_processes
 
 
 @pytest.fixture
@@ -104,3 +106,22 @@ def test_files_of_a_directory_that_has_gone_are_closed(tmp_path, unreadable):
     assert budget.open == 1
     files.close()
     assert budget.open == 0
+
+
+def test_the_real_kernel_tells_no_processes_of_a_threaded_group(tmp_path):
+    """Nor does it of `domain invalid` beside it; the leader stands in the group above."""
+    group = Path(f"/sys/fs/cgroup/unified/jobfeatures-test-{os.getpid()}-{tmp_path.name}")
+    try:
+        (group / "threads").mkdir(parents=True)
+        (group / "threads/cgroup.type").write_text("threaded")
+    except OSError:
+        pytest.skip("no control group can be made here: needs root and a mounted hierarchy")
+    try:
+        with pytest.raises(OSError, match="not supported"):
+            (group / "threads/cgroup.procs").read_bytes()
+        assert read_processes(str(group / "threads")) == read_processes(str(group)) == b""
+        with pytest.raises(OSError, match="No such file"):
+            read_processes(str(group / "other"))
+    finally:
+        (group / "threads").rmdir()
+        group.rmdir()

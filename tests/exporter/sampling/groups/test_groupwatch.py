@@ -9,8 +9,11 @@ import pytest
 from jobfeatures.records.model import JobKey
 from jobfeatures.system import inotify
 from jobfeatures.system.clock import SystemClock
+from jobfeatures_exporter.sampling.groups import grouptree
 from jobfeatures_exporter.sampling.groups import groupwatch as arrivals
-from jobfeatures_exporter.sampling.groups.groupwatch import JOB_SHAPES, JobArrivals, compute_shapes_below
+from jobfeatures_exporter.sampling.groups.grouptree import compute_shapes_below
+from jobfeatures_exporter.sampling.groups.groupwatch import JobArrivals
+from jobfeatures_exporter.sampling.hierarchies import shapes_at
 from jobfeatures_exporter.sampling.lookplan import BURST_LOOKS
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
@@ -46,9 +49,12 @@ def looks(watcher, asked):
 
 
 def test_each_batch_system_s_shapes_are_watched():
-    below = compute_shapes_below(JOB_SHAPES, "system.slice")
+    below = compute_shapes_below(shapes_at(""), "system.slice")
     assert () in compute_shapes_below(compute_shapes_below(below, "slurmstepd.scope"), "job_1")
-    assert compute_shapes_below(JOB_SHAPES, "nobody") == frozenset()
+    assert () in compute_shapes_below(compute_shapes_below(shapes_at("/x"), "n1_slurmstepd.scope"), "job_1")
+    assert () in compute_shapes_below(compute_shapes_below(shapes_at(""), "torque"), "7")
+    assert compute_shapes_below(shapes_at("/x"), "7.srv") == frozenset()
+    assert compute_shapes_below(shapes_at(""), "nobody") == frozenset()
 
 
 def test_nothing_is_due_where_nothing_happens(node, watch):
@@ -87,7 +93,7 @@ def test_a_job_in_directories_made_with_it_is_seen(node, watch):
 def test_groups_that_have_been_removed_need_no_watch(node, watch, monkeypatch, caplog):
     """A control group's removal ends its watch without a notification: 50 jobs a second would use them up."""
     node.job_v2("job_0")
-    monkeypatch.setattr(arrivals, "MAX_WATCHES", 8)
+    monkeypatch.setattr(grouptree, "MAX_WATCHES", 8)
     watcher, asked = watch()
     all_notices = inotify.Inotify.notices
     told = lambda own: (each for each in all_notices(own) if not each.mask & inotify.IGNORED)  # noqa: E731
@@ -134,7 +140,7 @@ def test_jobs_by_the_hundred_ask_for_a_few_looks_only(node, watch):
 
 
 def test_watches_go_with_the_jobs(node, watch, caplog, monkeypatch):
-    monkeypatch.setattr(arrivals, "MAX_WATCHES", 8)  # of which none is used up by jobs that have ended
+    monkeypatch.setattr(grouptree, "MAX_WATCHES", 8)  # of which none is used up by jobs that have ended
     node.job_v2("job_1")
     watcher, _ = watch()
     before = count_watches()
@@ -150,7 +156,7 @@ def test_watches_go_with_the_jobs(node, watch, caplog, monkeypatch):
 
 
 def test_watches_are_bounded_and_the_lack_is_told_once(node, watch, caplog, monkeypatch):
-    monkeypatch.setattr(arrivals, "MAX_WATCHES", 5)
+    monkeypatch.setattr(grouptree, "MAX_WATCHES", 5)
     for number in range(1, 20):
         node.job_v2(f"job_{number}")
     before = count_watches()
@@ -287,6 +293,26 @@ def test_the_real_kernel_tells_of_jobs_and_their_figures_end_with_them(real, wat
     assert looks(watcher, asked) == 1
 
 
+def test_the_real_kernel_tells_of_a_job_below_a_prefix_never_thought_of_and_of_its_end(real, watch, clock):
+    root, _ = real
+    watcher, asked = watch(root=root)
+    before, there = count_watches(), watcher.tree.candidates()
+    groups = ["site.slice", "cri-1.scope", "system.slice", "n1_slurmstepd.scope", "job_5"]
+    paths = [f"{root}/{'/'.join(groups[: depth + 1])}" for depth in range(len(groups))]
+    for path in paths:
+        os.mkdir(path)
+    try:
+        assert looks(watcher, asked) == 1
+        assert watcher.tree.candidates() - there == {"/site.slice/cri-1.scope/system.slice"}
+    finally:
+        for path in reversed(paths):
+            os.rmdir(path)
+    clock.advance(60)
+    assert looks(watcher, asked) == 1
+    assert watcher.tree.candidates() == there
+    assert count_watches() == before
+
+
 @pytest.mark.parametrize("real", ["v2"], indirect=True)
 def test_on_v2_the_real_kernel_tells_when_a_job_runs_empty_and_its_figures_are_whole_then(real, watch, clock):
     root, parent = real
@@ -308,3 +334,40 @@ def test_on_v2_the_real_kernel_tells_when_a_job_runs_empty_and_its_figures_are_w
     finally:
         sampler.close()
         os.rmdir(job)
+
+
+def test_pods_that_come_and_go_wake_it_a_few_times_a_second_at_most(node, clock, monkeypatch):
+    """What stands in one without a sign of jobs waits for the next look; an idle node wakes nobody."""
+    (node.cgroup / "cgroup.controllers").touch()
+    pods = node.cgroup / "kubepods.slice/kubepods-burstable.slice"
+    pods.mkdir(parents=True)
+    watcher = JobArrivals(str(node.cgroup), clock, lambda: None, interval_secs=10.0)
+    waits = []
+
+    def make(name):
+        (pods / f"{name}.slice/x.scope/slurmstepd.scope").mkdir(parents=True)
+
+    def wait(_self, timeout_secs, other=None):
+        found = "".join(sorted(each.split("/")[3][0] for each in watcher.tree.candidates() if "pods" in each))
+        waits.append((timeout_secs <= arrivals.PODS_SECS, other is not None, found))
+        if len(waits) == 1:
+            make("1")
+        elif len(waits) == 2:
+            make("2")
+        elif len(waits) == 3:
+            clock.advance(arrivals.PODS_SECS)
+        elif len(waits) == 6:
+            watcher.stop()
+        return other is not None and len(waits) < 5
+
+    monkeypatch.setattr(inotify.Inotify, "wait", wait)
+    watcher.run()
+    until_all, until_due = (False, True), (True, False)
+    assert waits == [
+        (*until_all, ""),
+        (*until_due, "1"),
+        (*until_due, "1"),
+        (*until_all, "1"),
+        (*until_due, "12"),
+        (*until_due, "12"),
+    ]

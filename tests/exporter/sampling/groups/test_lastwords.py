@@ -11,6 +11,7 @@ import pytest
 
 from jobfeatures.batch.groups import Membership
 from jobfeatures.records.model import JobKey
+from jobfeatures.system import filelimit
 from jobfeatures_exporter.sampling import descriptors
 from jobfeatures_exporter.sampling.groups import lastwords
 from jobfeatures_exporter.sampling.groups.cgroup import GroupList, JobFigures
@@ -22,9 +23,9 @@ from jobfeatures_exporter.sampling.groups.lastwords import (
     most_waited_for,
     read_figures,
 )
+from jobfeatures_exporter.sampling.measured import MemoryBytes
 from jobfeatures_exporter.sampling.processes.accumulate import CpuTimes
 from jobfeatures_exporter.sampling.values import Attributed, Listed, ProcessesRead
-from jobfeatures_exporter.snapshot import MemoryBytes
 from tests.running import started, until
 
 PIDFD = re.compile(r"^Pid:\t(\d+)$", re.MULTILINE)
@@ -196,7 +197,7 @@ def test_a_kernel_without_such_descriptors_is_told_of_once(rounds, monkeypatch, 
 
 @pytest.mark.parametrize("soft", [64, 256, 700, 1024, 1500, 20_000, 524_288])
 def test_waiting_for_ends_and_keeping_files_together_leave_descriptors_to_listeners(monkeypatch, soft):
-    monkeypatch.setattr(descriptors.resource, "getrlimit", lambda _: (soft, soft))
+    monkeypatch.setattr(filelimit.resource, "getrlimit", lambda _: (soft, soft))
     budget = descriptors.DescriptorBudget()
     kept = 0
     while budget.take():

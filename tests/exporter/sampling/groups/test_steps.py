@@ -9,7 +9,7 @@ from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadab
 from jobfeatures_exporter.sampling.groups.cgroup import JobCgroup
 from jobfeatures_exporter.sampling.groups.hierarchy import find_hierarchies, list_job_directories
 from jobfeatures_exporter.sampling.groups.steps import StepBook
-from jobfeatures_exporter.snapshot import MemoryBytes
+from jobfeatures_exporter.sampling.measured import MemoryBytes
 
 JOB = JobKey("slurm", "2")
 
@@ -45,7 +45,7 @@ def test_a_step_of_v2_is_read_from_its_own_group(fixtures, read, unreadable):
     assert steps.keys() == {"0"}
     assert (steps["0"].user_cpu_secs, steps["0"].system_cpu_secs) == (0.6, 0.3)
     assert steps["0"].memory == MemoryBytes(
-        anon=4000000, file=200000, shmem=100000, kernel=20000, charged=5000000
+        anon=4000000, file=200000, shmem=100000, kernel=20000, charged=5000000, reclaimable=200000
     )
     assert unreadable.counts == {}
 
@@ -123,3 +123,33 @@ def test_a_job_that_cannot_be_listed_has_no_steps_this_time(node, read, unreadab
     monkeypatch.setattr(os, "scandir", fail)
     assert read(node.cgroup) == {}
     assert unreadable.counts == {"job_steps_eio": 1}
+
+
+@pytest.mark.parametrize(("path", "tops"), [
+    ("slurm/uid_1/job_2", ["cpu,cpuacct"]),
+    ("slurm/uid_1/job_2", ["memory"]),
+    ("slurm/uid_1/job_2", ["cpu,cpuacct", "memory"]),
+    ("system.slice/slurmstepd.scope/job_2", [""]),
+])  # fmt: skip
+@pytest.mark.parametrize("number", [errno.EIO, errno.EACCES])
+def test_a_step_goes_on_while_its_job_cannot_be_listed(node, read, tmp_path, monkeypatch, path, tops, number):
+    made = node.job_v2 if path.startswith("system") else node.job_v1
+    usage = {"user_usec": 10**6} if path.startswith("system") else {"usage_secs": 1, "user": 1}
+    for count in (1, 2):  # made again, so that its ledger has more than the group that is there
+        made(f"{path}/step_0", **usage)
+        before = read(node.cgroup)
+        assert before["0"].user_cpu_secs == count
+        if count == 1:
+            for each, group in enumerate(sorted(node.cgroup.glob(f"**/{path}/step_0"))):
+                group.rename(tmp_path / f"gone{each}")
+    real, failing = os.scandir, [f"{node.cgroup / top / path}" for top in tops]
+
+    def fail(directory):
+        if str(directory) in failing:
+            raise OSError(number, "x", directory)
+        return real(directory)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "scandir", fail)
+        assert read(node.cgroup) == before
+    assert read(node.cgroup) == before

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.sampling.groups.unseenkills import UnseenKills
-from jobfeatures_exporter.snapshot import Accounting, JobSample, MemoryBytes
+from jobfeatures_exporter.sampling.measured import MemoryBytes
+from jobfeatures_exporter.snapshot import Accounting, JobSample
 
 KEYS = [JobKey("slurm", str(number)) for number in range(3)]
 

@@ -120,3 +120,11 @@ def test_a_steady_program_is_found_whatever_turns_its_counter_has(per_ns, interv
         value, enabled, running = value + per_ns * turn_ns, enabled + length_ns, running + turn_ns
         found += count.grow(value, enabled, running)
     assert isclose(found, per_ns * enabled, rel_tol=1e-9)
+
+
+@pytest.mark.parametrize("wrong", [0, 4999, 2**64 - 5])
+def test_a_reading_that_steps_back_or_leaps_is_none_and_the_next_counts_from_the_last(wrong):
+    count = Count()
+    readings = ((5000, 50, 50), (wrong, 60, 60), (7000, 70, 70))
+    assert [count.grow(*each) for each in readings] == [5000, 0, 2000]
+    assert count.refused == 1

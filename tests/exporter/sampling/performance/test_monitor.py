@@ -95,9 +95,15 @@ def make(tmp_path, kernel):
         each.stop()
 
 
-def look(monitor, whole=None, gives_up=(), jobs=(A,), final=None):
+def look(monitor, whole=None, gives_up=(), jobs=(A,), final=None, in_group=True, run=0):
     samples = {
-        key: JobSample(key=key, accounting=Accounting.CGROUP, cgroup=f"/slurm/job_{key.job_id}")
+        key: JobSample(
+            key=key,
+            run=run,
+            accounting=Accounting.CGROUP,
+            in_group=in_group,
+            cgroup=f"/slurm/job_{key.job_id}",
+        )
         for key in jobs
     }
     snapshot = Snapshot(taken_at_secs=0, duration_secs=0, node=NodeSample(), jobs=samples, final=final or {})
@@ -110,6 +116,14 @@ def test_each_figure_is_counted_on_each_cpu_and_scaled(make, kernel):
     # 10 on each of two CPUs, counted half of the time.
     assert snapshot.jobs[A].work == dict.fromkeys(ALL.split(","), 40.0)
     assert snapshot.node.work_up == dict.fromkeys(ALL.split(","), True)
+
+
+def test_another_run_of_a_job_is_counted_anew_in_its_own_group(make, kernel):
+    made = make("cycles")
+    look(made)
+    assert look(made).jobs[A].work == {"cycles": 80}
+    assert look(made, run=1).jobs[A].work == {"cycles": 40}
+    assert len(kernel.of_jobs()) == 2
 
 
 def test_intel_s_instructions_are_worth_their_elements(make, kernel, tmp_path):
@@ -135,6 +149,16 @@ def test_a_job_that_wants_the_counters_gets_them_and_its_figures_go_on_later(mak
     assert look(made, gives_up=(A,)).jobs[A].work == {}
     assert kernel.of_jobs() == []
     assert look(made).jobs[A].work["cycles"] > 40
+    assert len(kernel.of_jobs()) == 2
+
+
+def test_a_job_that_has_no_group_for_a_while_keeps_its_figures_and_its_next_group_is_counted(make, kernel):
+    made = make("cycles")
+    assert look(made).jobs[A].work == {"cycles": 40}
+    gone = look(made, in_group=False).jobs[A].work
+    assert gone == look(made, in_group=False).jobs[A].work == {"cycles": 80}
+    assert kernel.of_jobs() == []
+    assert look(made).jobs[A].work["cycles"] > 80
     assert len(kernel.of_jobs()) == 2
 
 
@@ -332,7 +356,7 @@ def run(group):
 @pytest.mark.program
 def test_what_programs_of_a_group_do_is_counted_and_what_others_do_is_not(group, counts):
     def look():
-        sample = JobSample(key=A, accounting=Accounting.CGROUP, cgroup=f"/{group.name}")
+        sample = JobSample(key=A, accounting=Accounting.CGROUP, in_group=True, cgroup=f"/{group.name}")
         snapshot = Snapshot(taken_at_secs=0, duration_secs=0, node=NodeSample(), jobs={A: sample})
         return monitor.fill(snapshot, lambda: {A: True}, lambda _key: False).jobs[A].work
 

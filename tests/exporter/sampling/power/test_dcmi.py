@@ -29,12 +29,18 @@ Time Stamp                           : 11/23/2026 - 04:00:00
 Statistics reporting time period     : 1000 milliseconds
 Power Measurement                    : Active
 """
+OPENBMC = "Instantaneous power reading: 319 Watts\nPower reading state is: deactivated\n"
 
 
 @pytest.mark.parametrize(
     ("text", "watts"),
     [(IPMITOOL, 220), (FREEIPMI, 164), (FREEIPMI.replace("Watts", "watts"), 164),
-     (FREEIPMI.replace("\n", "\r\n"), 164)],
+     (FREEIPMI.replace("\n", "\r\n"), 164),
+     # OpenBMC says "deactivated" always.
+     (IPMITOOL.replace("activated", "deactivated"), 220),
+     (IPMITOOL.replace("activated", "deactivated").replace(" 18 Watts", " 0 Watts"), 220),
+     (FREEIPMI.replace("Active", "Not Available"), 164),
+     (OPENBMC, 319)],
 )  # fmt: skip
 def test_both_programs_are_understood(text, watts):
     assert parse_power(text) == watts
@@ -44,8 +50,12 @@ def test_both_programs_are_understood(text, watts):
     "text",
     [
         "",
-        IPMITOOL.replace("activated", "deactivated"),
-        FREEIPMI.replace("Active", "Not Available"),
+        IPMITOOL.replace("activated", "deactivated").replace(" 18 ", " 0 ").replace("219", "0"),
+        IPMITOOL.replace("activated", "deactivated").replace("500", "0"),
+        IPMITOOL.replace("activated", "deactivated").replace("220", "0"),
+        FREEIPMI.replace("Active", "Not Available").replace("96", "165"),
+        IPMITOOL.replace("220", "65535"),
+        FREEIPMI.replace("164", "65535"),
         FREEIPMI.replace("Power Measurement ", "Power"),
         IPMITOOL.replace("220", "0"),
         IPMITOOL.replace("220", "-5"),

@@ -102,7 +102,13 @@ def test_a_sensor_that_moved_at_a_reload_of_its_driver_is_found_again(chip, read
     assert reader.watts == 2
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "garbage", "", "9" * 60, "300000000000"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("0", "-1", "319000", "150000000000", "garbage", "", "9" * 60, "300000000000"),
+        *("4294967295", "2147483647", "65535000000"),  # all ones
+    ],
+)
 def test_a_running_machine_that_draws_nothing_or_anything_is_not_believed(chip, make, text):
     chip(0, "power_meter", power1_average=text)
     with pytest.raises(ParseError):

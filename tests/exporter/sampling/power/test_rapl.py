@@ -97,6 +97,84 @@ def test_joules_count_from_our_start_and_through_a_wrap(powercap, make_energy, c
     assert energy.read()["package-0"] == 5
 
 
+@pytest.mark.parametrize(
+    ("grown_uj", "joules"),
+    [
+        ([2_000_000, 2_000_000, 2_000_000, 2_000_000], {"package-0-die-0": 2}),  # AMD: each shows the socket's
+        ([2_000_000, 2_000_100, 2_100_000, 2_000_000], {"package-0-die-0": 2}),  # read a little later
+        ([2_000_000, 3_000_000, 2_000_000, 5_000_000], {"package-0-die-0": 2, "package-0-die-1": 3, "package-0-die-3": 5}),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("start_uj", [0, 7_000_000, RANGE_UJ - 1_000_000])
+def test_dies_that_show_one_counter_are_counted_once(
+    tmp_path, make_energy, clock, start_uj, grown_uj, joules
+):
+    def write(energies):
+        for number, uj in enumerate(energies):
+            folder = tmp_path / f"class/powercap/intel-rapl:{number}"
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "name").write_text(f"package-0-die-{number}\n")
+            (folder / "max_energy_range_uj").write_text(f"{RANGE_UJ}\n")
+            (folder / "energy_uj").write_text(f"{uj % RANGE_UJ}\n")
+
+    write([start_uj] * 4)
+    energy = make_energy(str(tmp_path))
+    assert energy.read() == {"package-0-die-0": 0}
+    clock.advance(10)
+    write([start_uj + uj for uj in grown_uj])
+    assert energy.read() == pytest.approx(joules, abs=0.2)
+
+
+def test_dies_of_one_counter_stay_one_where_the_node_is_so_busy_that_we_wait_between_two_of_them(
+    tmp_path, make_energy, clock, monkeypatch
+):
+    def write(uj):
+        for number in range(2):
+            folder = tmp_path / f"class/powercap/intel-rapl:{number}"
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "name").write_text(f"package-0-die-{number}\n")
+            (folder / "energy_uj").write_text(f"{uj}\n")
+
+    def wait_after_reading(data):
+        read_uj = parse_energy(data)
+        if read_uj == 0:
+            clock.advance(1)
+            write(100_000_000)
+        return read_uj
+
+    write(0)
+    energy = make_energy(str(tmp_path))
+    assert energy.read() == {"package-0-die-0": 0}
+    monkeypatch.setattr("jobfeatures_exporter.sampling.power.rapl.parse_energy", wait_after_reading)
+    assert energy.read().keys() == {"package-0-die-0"}
+
+
+def test_intels_dies_are_counted_each(tmp_path, make_energy, clock, fail_opening):
+    for number, uj in enumerate((5_000_000, 9_000_000)):
+        folder = tmp_path / f"class/powercap/intel-rapl:{number}"
+        folder.mkdir(parents=True)
+        (folder / "name").write_text(f"package-0-die-{number}\n")
+        (folder / "energy_uj").write_text(f"{uj}\n")
+    energy = make_energy(str(tmp_path))
+    assert energy.read() == {"package-0-die-0": 0, "package-0-die-1": 0}
+
+
+def test_a_counter_is_bounded_by_the_limits_of_its_package_in_both_directions(
+    powercap, make_energy, clock, unreadable, tmp_path
+):
+    sysfs = powercap(z_0=5_000_000_000, z_1=5_000_000_000)
+    (tmp_path / "sys/class/powercap/intel-rapl:1/constraint_1_power_limit_uw").write_text("300000000\n")
+    energy = make_energy(sysfs)
+    energy.read()
+    clock.advance(60)
+    powercap(z_0=5_000_000_000 + 400_000_000_000, z_1=4_999_999_999)  # 6.7 kW; a microjoule less: 4.4 kW
+    assert energy.read()["package-0"] == energy.read()["package-1"] == 0
+    assert unreadable.counts == {"node_energy_refused": 2}
+    clock.advance(60)
+    powercap(z_0=5_000_000_000 + 403_000_000_000, z_1=5_001_000_000)
+    assert (energy.read()["package-0"], energy.read()["package-1"]) == (3000, pytest.approx(1))
+
+
 def test_a_machine_without_counters_has_none_and_that_is_no_fault(tmp_path, make_energy, unreadable):
     assert make_energy(str(tmp_path)).read() == {}
     assert unreadable.counts == {}

@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 
 from jobfeatures_exporter.sampling.processes.accumulate import (
     CpuAccumulator,
-    CpuLedger,
     CpuTicks,
-    CpuTimes,
     IoAccumulator,
     _Claims,
     _match_upwards,
@@ -73,7 +71,7 @@ def test_input_and_output_never_fall_and_never_exceed_the_truth(seed, orderly):
 @given(st.integers(0, 2**32), st.data())
 def test_time_by_command_is_never_counted_twice_when_a_process_takes_another_name(seed, data):
     life = Life(seed, orderly=True)
-    accumulator = CpuAccumulator[str](brings_life=False)
+    accumulator = CpuAccumulator[str](brings_life=lambda _last, _now: False)
     told: dict[str, int] = {}
     for _ in life.looks():
         samples, _ = life.kernel.look()
@@ -371,36 +369,6 @@ def test_what_was_shown_before_its_claim_is_taken_back_once():
     assert heirs.look() == {}
     assert heirs.look(ENDED) == {}  # only of the look before
     assert heirs.look(shown={3: 100}) == {}
-
-
-def test_a_ledger_never_falls_and_keeps_groups_that_went():
-    ledger = CpuLedger()
-    assert ledger.update({"a": CpuTimes(1.0, 2.0), "b": CpuTimes(3.0, 4.0)}) == CpuTimes(4.0, 6.0)
-    assert ledger.update({"b": CpuTimes(2.0, 5.0)}) == CpuTimes(4.0, 7.0)
-    assert ledger.update({}) == CpuTimes(4.0, 7.0)
-
-
-def test_a_ledger_with_an_unreadable_group_says_nothing_this_time():
-    ledger = CpuLedger()
-    assert ledger.update({"a": CpuTimes(1.0, 2.0), "b": None}) is None
-    assert ledger.update({"a": None}) is None
-    assert ledger.update({"a": CpuTimes(1.5, 2.0)}) == CpuTimes(1.5, 2.0)
-
-
-@given(
-    st.lists(
-        st.dictionaries(st.sampled_from("abc"), st.tuples(st.floats(0, 1e9), st.floats(0, 1e9)), max_size=3),
-        max_size=8,
-    )
-)
-def test_a_ledger_never_falls_whatever_it_is_told(readings):
-    ledger = CpuLedger()
-    last = CpuTimes(0.0, 0.0)
-    for each in readings:
-        now = ledger.update({name: CpuTimes(*times) for name, times in each.items()})
-        assert now.user_secs >= last.user_secs * (1 - 1e-12)
-        assert now.system_secs >= last.system_secs * (1 - 1e-12)
-        last = now
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])

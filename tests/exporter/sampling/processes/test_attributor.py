@@ -141,7 +141,70 @@ def test_what_starts_a_job_is_none_of_its_processes_where_these_have_a_group(nod
     node.end(601)
     assert sampler.sample().key_of(600) == service
     (node.cgroup / group).rename(node.cgroup / "old")
-    assert sampler.sample().key_of(600) == job  # what descends from it is the job
+    after = sampler.sample()
+    assert [after.key_of(pid) for pid in (600, 602)] == [service, job]
+
+
+def test_what_a_starter_transfers_is_not_used_by_the_job_whose_group_comes_later(node, make, execute):
+    outside, group = "0::/system.slice/condor.service\n", "system.slice/htcondor/condor_x_slot1_1@h"
+    node.process(600, name=b"condor_starter", cgroup=outside, user=50, children_user=100)
+    node.process(601, ppid=600, name=b"condor_starter", cgroup=outside, user=400)
+    node.process(602, ppid=601, name=b"curl_plugin", cgroup=outside, user=70)
+    job = key("htcondor:12.3")
+    known = {job: Job(key=job, processes=frozenset({600}))}
+    sampler = make(lambda: known, htcondor_execute_directory=str(execute))
+    assert job not in sampler.sample().jobs, "nothing of it is here yet"
+    node.end(602)
+    node.end(601)
+    node.process(600, name=b"condor_starter", cgroup=outside, user=50, children_user=570)
+    node.job_v2(group, user_usec=20_000)
+    node.process(603, ppid=600, cgroup=f"0::/{group}\n", user=2)
+    began = sampler.sample().jobs[job]
+    assert (began.accounting, began.user_cpu_secs, began.processes) == (Accounting.CGROUP, 0.02, 1)
+    node.end(603)
+    (node.cgroup / group).rename(node.cgroup / "old")
+    node.process(604, ppid=600, name=b"condor_starter", cgroup=outside, user=900)  # the output
+    done = sampler.sample().jobs[job]
+    assert (done.user_cpu_secs, done.processes, done.memory.used) == (0.02, 0, None)
+
+
+def test_a_second_run_has_nothing_of_the_firsts_group_that_stays_in_another_slot(node, make, execute):
+    """HTCondor could not remove it; the job was held and released."""
+    groups = [f"system.slice/htcondor/condor_x_slot1_{number}@h" for number in (11, 4)]
+    job, known = key("htcondor:12.3"), {}
+    sampler = make(lambda: dict(known), htcondor_execute_directory=str(execute))
+    for run, group in enumerate(groups):
+        starter = 600 + 100 * run
+        (execute / f"dir_{starter}").mkdir(exist_ok=True)
+        (execute / f"dir_{starter}/.job.ad").write_text("ClusterId = 12\nProcId = 3\n")
+        slot = group.removeprefix("system.slice/htcondor/condor_x_")
+        (execute / f"dir_{starter}/.machine.ad").write_text(f'Name = "{slot}"\n')
+        node.process(starter, name=b"condor_starter", cgroup="0::/system.slice/condor.service\n")
+        known[job] = Job(key=job, processes=frozenset({starter}), restarts=run)
+        node.job_v2(group, user_usec=460_000 * (1 - run) + 40_000)
+        node.process(starter + 1, ppid=starter, cgroup=f"0::/{group}\n")
+        for _ in range(3):
+            sample = sampler.sample().jobs[job]
+        assert (sample.user_cpu_secs, sample.processes) == (0.04 if run else 0.5, 1)
+        node.end(starter + 1)
+        node.end(starter)
+        shutil.rmtree(execute / f"dir_{starter}")
+        known.clear()
+        sampler.sample()
+
+
+def test_where_jobs_have_no_groups_a_starter_counts_as_soon_as_the_job_runs(node, make, execute):
+    """It is told the time of those that it waits for, between two samples as well."""
+    node.process(600, name=b"condor_starter", user=1)
+    job = key("htcondor:12.3")
+    known = {job: Job(key=job, processes=frozenset({600}))}
+    sampler = make(lambda: known, htcondor_execute_directory=str(execute))
+    assert job not in sampler.sample().jobs
+    node.process(601, ppid=600, user=10)
+    assert sampler.sample().jobs[job].user_cpu_secs == 0.11
+    node.end(601)
+    node.process(600, name=b"condor_starter", user=1, children_user=30)
+    assert sampler.sample().jobs[job].user_cpu_secs == 0.31
 
 
 class Known:

@@ -17,11 +17,11 @@ def process(pid, command, *, ticks=0, memory=0, ppid=1, children=0) -> ProcessSa
     )  # fmt: skip
 
 
-def look(book, *processes, jobs=(JOB,)):
+def look(book, *processes, jobs=(JOB,), run=0):
     """Take one look at processes of one job; return its commands by name."""
     everything = {each.pid: each for each in processes}
-    told = book.update(everything, dict.fromkeys(jobs, processes))
-    samples = told.get(JOB, ())
+    told = book.update(everything, {(job, run): processes for job in jobs})
+    samples = told.get((JOB, run), ())
     assert len({each.command for each in samples}) == len(samples)  # else a page would have a series twice
     return {each.command: each for each in samples}
 
@@ -116,3 +116,33 @@ def test_nothing_falls_while_it_is_told_and_nothing_is_lost_or_made_up(steps, to
         )
         assert len(told) <= SLOTS * top + 1
         last = told
+
+
+def test_another_run_has_none_of_the_commands_and_time_of_the_last_one(book):
+    look(book, process(1, "prepare", ticks=500), process(2, "sim", ticks=300))
+    told = look(book, process(2, "sim", ticks=310), process(3, "sim", ticks=20), run=1)
+    assert {name: (each.cpu_secs, each.processes) for name, each in told.items()} == {"sim": (0.3, 2)}
+
+
+def programs_of(book, *processes, paths):
+    """Take one look; return seconds by program, where processes have these paths."""
+    everything = {each.pid: each for each in processes}
+    book.update(everything, {(JOB, 0): processes}, lambda process: paths.get(process.pid))
+    return book.programs[JOB, 0]
+
+
+def test_commands_of_one_program_are_one_and_what_is_not_known_is_not_told(book):
+    paths = {1: "/usr/bin/python3", 2: "/usr/bin/python3"}
+    processes = process(1, "python3", ticks=100), process(2, "run.py", ticks=50), process(3, "x", ticks=10)
+    assert programs_of(book, *processes, paths=paths) == {"/usr/bin/python3": 1.5}
+
+
+def test_a_program_that_is_known_late_has_all_the_time_of_its_command_and_keeps_it(book):
+    assert programs_of(book, process(1, "a", ticks=100), paths={}) == {}
+    assert programs_of(book, process(1, "a", ticks=150), paths={1: "/a"}) == {"/a": 1.5}
+    assert programs_of(book, process(1, "a", ticks=170), paths={1: "/another"}) == {"/a": 1.7}
+    assert programs_of(book, paths={}) == {"/a": 1.7}
+    for number in range(2, 40):  # other commands take its place
+        last = programs_of(book, process(number, f"c{number}", ticks=1), paths={number: f"/c{number}"})
+        assert last["/a"] == 1.7
+    assert len(last) == SLOTS * 2  # bounded, as processes choose them

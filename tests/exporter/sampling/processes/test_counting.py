@@ -10,6 +10,7 @@ from jobfeatures_exporter.sampling.processes.counting import ProcessCounting
 from jobfeatures_exporter.sampling.processes.scan import ProcessScanner
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 from jobfeatures_exporter.sampling.values import Attributed, ProcessesRead
+from jobfeatures_exporter.snapshot import Accounting, JobSample
 
 KEY = JobKey("slurm", "7")
 IO = "rchar: 5\nwchar: 4\nsyscr: 1\nsyscw: 1\nread_bytes: 3\nwrite_bytes: 2\ncancelled_write_bytes: 1\n"
@@ -27,15 +28,18 @@ def count(node):
         groups = {KEY: [SimpleNamespace()]} if grouped else {}
         key_of = {"/a": KEY} if grouped else {}
         found = Attributed({41: KEY}, key_of, groups, {KEY: [processes[41]]})
-        counted = counting.count(ProcessesRead(processes, are_all), dict.fromkeys(sums), found, None)
+        read = ProcessesRead(processes, are_all)
+        counted = counting.count(read, dict.fromkeys(sums), found)
+        job = JobSample(key=KEY, accounting=Accounting.CGROUP)
+        commands, _ = counting.by_command(read, found, {KEY: job})
         counting.close()
-        return counting.needs_all, counted
+        return counting.needs_all, counted, commands
 
     return count
 
 
 def test_cpu_time_is_counted_in_samples_of_all_processes_only(count):
-    _, counted = count()
+    _, counted, _ = count()
     assert (counted.ticks[KEY].user, counted.ticks[KEY].system) == (100, 50)
     assert count(are_all=False)[1].ticks == {}
 
@@ -48,7 +52,7 @@ def test_transfers_are_those_of_jobs_of_which_the_kernel_has_no_sums(count):
 
 
 def test_commands_need_all_processes_at_each_sample(count):
-    needs_all, counted = count(top_commands=2)
+    needs_all, _, commands = count(top_commands=2)
     assert needs_all
-    assert [each.processes for each in counted.commands[KEY]] == [1]
+    assert [each.processes for each in commands[KEY]] == [1]
     assert count()[0] is False

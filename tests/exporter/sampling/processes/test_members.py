@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError
 from jobfeatures_exporter.sampling.descriptors import Unreadable
+from jobfeatures_exporter.sampling.measured import MemoryBytes
 from jobfeatures_exporter.sampling.processes.members import Members, parse_process_memory
 from jobfeatures_exporter.sampling.processes.scan import ProcessScanner
-from jobfeatures_exporter.snapshot import MemoryBytes
 from tests.held import count_held
 
 JOB = "0::/system.slice/slurmstepd.scope/job_4/step_0/user/task_0\n"
@@ -118,6 +118,31 @@ def test_the_ended_are_forgotten(node, members, look):
     assert count_held(members) == before
 
 
+def test_one_for_whom_nobody_waits_is_in_no_group_once_that_is_removed(node, members, look):
+    """In a container whose process 1 waits for nobody (slurmd), jobs would never be gone."""
+    for pid in (10, 11):
+        node.process(pid, cgroup=JOB)
+    for _ in range(20):
+        look()
+    node.process(10, cgroup=JOB, state="Z", virtual=0, resident=0)
+    look()
+    assert members.attributed.keys() == {10, 11}, "somebody may still wait for it"
+    node.process(10, cgroup=JOB.replace("\n", " (deleted)\n"), state="Z", virtual=0, resident=0)
+    node.process(11, cgroup="0::/system.slice/slurmstepd.scope/job_4/any (deleted)\n")
+    for _ in range(40):
+        look()
+    assert members.attributed.keys() == {11}, "this one lives: a user has named its group so"
+
+
+def test_one_that_has_ended_is_where_v2_says_that_it_was_last(node, members, look):
+    """slurmstepd leaves the job's group before it ends."""
+    node.process(10, cgroup=JOB)
+    look()
+    node.process(10, cgroup="0::/system.slice/slurmstepd.scope/system\n", state="Z", virtual=0, resident=0)
+    look()
+    assert members.attributed == {}
+
+
 def test_the_owner_is_that_of_the_directory(node, members, look):
     node.process(10)
     look()
@@ -208,6 +233,13 @@ def test_the_next_process_of_a_number_has_its_own_groups_and_none_is_left_behind
 def test_memory_is_read_by_component(fixtures):
     memory = parse_process_memory((fixtures / "proc/6664/status").read_text())
     assert memory == MemoryBytes(anon=4096 * 1024, file=1000 * 1024, shmem=596 * 1024, swap=12 * 1024)
+
+
+def test_huge_pages_of_the_pool_are_in_no_other_component():
+    text = "Name:\tx\nUid:\t0\nVmRSS:\t   13588 kB\nRssAnon:\t    7004 kB\nHugetlbPages:\t   20480 kB\n"
+    memory = parse_process_memory(text)
+    assert (memory.anon, memory.hugetlb, memory.used) == (7004 * 1024, 20 * 2**20, 7004 * 1024 + 20 * 2**20)
+    assert parse_process_memory(text.replace("20480", "0")).hugetlb is None
 
 
 def test_a_kernel_thread_has_no_memory_of_its_own(fixtures):

@@ -152,7 +152,9 @@ def test_nobody_is_said_to_be_alone_before_all_batch_systems_have_answered():
 @pytest.fixture
 def node_that_shows(context):
     def made(seen, *jobs, processes=1, of_sample=None, **more):
-        sample = JobSample(key=seen, accounting=Accounting.CGROUP, processes=processes, **(of_sample or {}))
+        sample = JobSample(
+            key=seen, accounting=Accounting.CGROUP, processes=processes, in_group=True, **(of_sample or {})
+        )
         found = replace(context.snapshot, jobs={seen: sample}, job_gpus=())
         return node_with(*jobs, snapshot=found, **more)
 

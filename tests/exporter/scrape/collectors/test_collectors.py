@@ -7,6 +7,7 @@ from jobfeatures.records.model import JobKey, JobState, Limits
 from jobfeatures.status.board import StatusView
 from jobfeatures.status.jobstatus import JobStatus
 from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.scrape import collectors
 from jobfeatures_exporter.scrape.collectors import COLLECTORS, collect, jobs
 from jobfeatures_exporter.snapshot import Accounting, GroupKey, JobSample, Kind
 from tests.exporter.seriestext import labelled
@@ -39,14 +40,27 @@ def test_a_failing_collector_costs_its_own_series_only(context, monkeypatch):
     names = {family.metric.name for family in collect(context, COLLECTORS)}
     assert "batch_job_cpu_seconds" not in names
     assert "batch_node_cpu_seconds" in names
-    success = series(context, "batch_exporter_collector_success")
-    assert success['collector="jobs"'] == 0
-    assert success['collector="node"'] == 1
+    assert series(context, "batch_exporter_failed_collectors") == {"": 1}
+    assert series(context, "batch_exporter_collector_success") == {'collector="jobs"': 0}
+    assert series(context, "batch_exporter_collector_duration_seconds").keys() == {'collector="jobs"'}
+
+
+def test_collectors_that_work_are_counted_and_only_the_slow_one_is_named(context, monkeypatch):
+    collect(context, ["node", "jobs"])  # loaded
+    monkeypatch.setattr(collectors.time, "perf_counter", iter((0, 0.0625, 1, 1.125)).__next__)
+    own = [family for family in collect(context, ["node", "jobs"]) if family.metric in collectors.METRICS]
+    assert [(family.metric.name, *labelled(family)) for family in own] == [
+        ("batch_exporter_failed_collectors", ("", 0)),
+        ("batch_exporter_collectors_duration_seconds", ("", 0.1875)),
+        ("batch_exporter_collector_success", ('collector="jobs"', 1)),
+        ("batch_exporter_collector_duration_seconds", ('collector="jobs"', 0.125)),
+    ]
 
 
 def test_a_collector_that_is_switched_off_leaves_no_trace(context):
     names = {family.metric.name for family in collect(context, {"node"})}
-    assert all(name.startswith(("batch_node_", "batch_exporter_collector_")) for name in names)
+    own = {metric.name for metric in collectors.METRICS}
+    assert all(name.startswith("batch_node_") for name in names - own)
 
 
 def test_before_the_first_sample_only_what_is_known_is_shown():
@@ -54,7 +68,7 @@ def test_before_the_first_sample_only_what_is_known_is_shown():
         family.metric.name for family in collect(Context(now_secs=0), COLLECTORS.keys()) if family.samples
     }
     assert not any(name.startswith(("batch_job", "batch_node")) for name in names)
-    assert "batch_exporter_collector_success" in names
+    assert "batch_exporter_failed_collectors" in names
 
 
 def test_a_reading_that_could_not_be_made_has_no_series_and_is_not_zero(context):

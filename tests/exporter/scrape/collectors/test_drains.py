@@ -44,6 +44,15 @@ def test_each_source_of_a_shutdown_is_told_apart(known):
     }
 
 
+def test_a_job_s_end_by_its_batch_system_is_told_beside_the_operator_s(known, make_job):
+    job = replace(known.jobs_here[JobKey("slurm", "12")], deadline_secs=1800000600)
+    known = replace(known, jobs={**known.jobs, job.key: job})
+    assert series(known, "batch_job_shutdown_time_seconds") == {
+        'batch_system="slurm",job_id="12",source="operator"': known.now_secs + 1800,
+        'batch_system="slurm",job_id="12",source="slurm"': 1800000600,
+    }
+
+
 def test_without_drains_the_node_is_said_not_to_drain_and_has_no_shutdown(known):
     calm = replace(known, drains=NO_VIEW)
     assert series(calm, "batch_node_draining") == {'source="operator"': 0}
@@ -52,13 +61,13 @@ def test_without_drains_the_node_is_said_not_to_drain_and_has_no_shutdown(known)
 
 
 def test_the_waste_of_the_node_is_mixed_where_one_job_reports_and_one_does_not(known):
-    # Job 12: 4 CPUs, ends in 3000 s by its wall limit; the pilot ends in 5000 s and reports 1200.
-    assert series(known, "batch_node_draining_waste_core_seconds") == {'basis="mixed"': 1200 + 4 * 2000}
+    # Job 12: 4 CPUs, ends in 3000 s by its wall limit; the pilot has all 8, ends in 5000 s and reports 1200.
+    assert series(known, "batch_node_draining_waste_core_seconds") == {'basis="mixed"': 1200}
     assert series(known, "batch_node_kill_waste_core_seconds") == {'basis="mixed"': 4 * 600 + 3500}
 
 
 def test_a_job_that_no_source_knows_is_counted_and_blanks_nothing(context):
-    assert series(context, "batch_node_draining_waste_core_seconds") == {'basis="mixed"': 1200 + 4 * 2000}
+    assert series(context, "batch_node_draining_waste_core_seconds") == {'basis="mixed"': 1200}
     assert series(context, "batch_node_kill_waste_core_seconds") == {'basis="mixed"': 4 * 600 + 3500}
     for name in ("batch_node_draining_waste_jobs", "batch_node_kill_waste_jobs"):
         assert series(context, name) == {'counted="yes"': 2, 'counted="no"': 1}

@@ -16,25 +16,26 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from jobfeatures.drains import nodemetrics
 from jobfeatures.records import metrics
 from jobfeatures.records.model import JobKey
-from jobfeatures_exporter.scrape import budget
+from jobfeatures_exporter.scrape import budget, collectors
 from jobfeatures_exporter.scrape.collectors import COLLECTORS, METRICS, collect
 from jobfeatures_exporter.scrape.pagetext import PageMaker
 
 GOLDEN = Path(__file__).parents[3] / "fixtures/golden"
 # What differs from run to run: how long a collector took, and the process's own figures and versions.
 VARYING = re.compile(
-    r"^((?:batch_exporter_collector_duration_seconds|process_\w+)(?:\{.*\})?) .*$|revision=\"[^\"]*\",python=\"[^\"]*\"",
+    r"^((?:batch_exporter_collectors?_duration_seconds|process_\w+)(?:\{.*\})?) .*$|revision=\"[^\"]*\",python=\"[^\"]*\"",
     re.MULTILINE,
 )
 
 
 @pytest.fixture
-def context(context):
-    """Return the context with the job that no source knows as one that has left processes.
+def context(context, monkeypatch):
+    """Return the context with the job that no source knows as one that has left processes; all collectors are slow.
 
     Else no advice on the node would be whole. The pilot's last payload began before the pilot: more than
     it can lose.
     """
+    monkeypatch.setattr(collectors, "SLOW_SECS", 0.0)
     leftovers = {JobKey("slurm", "99"): context.now_secs - 120}
     pilot = JobKey("spool", 'pilot "7"\\\n')
     started = replace(context.jobs[pilot], start_secs=int(context.now_secs) - 400)
@@ -73,23 +74,6 @@ def test_what_stands_low_is_shown_by_a_collector_and_plans_read_nothing_else():
     assert set(nodemetrics.READ) == low
 
 
-def test_a_metric_that_was_renamed_stands_under_both_names_with_the_same_samples():
-    text = (GOLDEN / "metrics.txt").read_text(encoding="utf-8")
-    lines = text.splitlines()
-    declared = [*budget.METRICS, *(each for collector in COLLECTORS.values() for each in collector.metrics)]
-    renamed = {metric.name: metric.was for metric in declared if metric.was}
-    assert renamed == {
-        "batch_exporter_series_over_budget": "batch_exporter_dropped_series",
-        "batch_node_sample_timestamp_seconds": "batch_node_sample_time_seconds",
-        "batch_queue_wait_job_seconds": "batch_queue_wait_seconds",
-    }
-    for name, was in renamed.items():
-        now = [line.removeprefix(name) for line in lines if re.match(rf"{name}\b", line)]
-        assert now
-        assert [line.removeprefix(was) for line in lines if re.match(rf"{was}\b", line)] == now
-        assert f"# HELP {was} The former name of {name}, which goes with the next release." in lines
-
-
 def test_every_series_has_the_labels_that_its_metric_declares(context):
     for family in collect(context, COLLECTORS.keys()):
         for values, _value in family.samples:
@@ -107,7 +91,7 @@ def test_no_series_stands_there_twice(context):
 def test_prometheus_client_takes_it_for_openmetrics(context):
     families = list(parse_openmetrics(page(context, openmetrics=True)))
     shown = [*(family.metric for family in collect(context, COLLECTORS.keys())), *budget.METRICS]
-    assert len(families) == len(shown) + sum(metric.former is not None for metric in shown)
+    assert len(families) == len(shown)
 
 
 @pytest.mark.program

@@ -4,17 +4,15 @@ import pytest
 
 from jobfeatures.records.model import Job, JobKey, JobState
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.sampling.measured import OpenFiles
+from jobfeatures_exporter.sampling.measured import MemoryBytes, OpenFiles
 from jobfeatures_exporter.snapshot import (
     Accounting,
     BlockIo,
-    CommandSample,
     CpuSecs,
     GpuCard,
     GpuSample,
     JobGpu,
     JobSample,
-    MemoryBytes,
     NodeSample,
     ProcessIo,
     ProcessSample,
@@ -54,6 +52,7 @@ def make_samples():
             threads=9,
             uid=6001,
             memory_limit_hits=4,
+            memory_ooms=3,
             block_io=BlockIo(read_bytes=10, written_bytes=20, reads=3, writes=4),
             process_io=ProcessIo(
                 read_bytes=999,
@@ -114,7 +113,9 @@ def make_samples():
 def make_context():
     card = GpuCard(uuid="GPU-aa", index=0, minor=3, model="H200", memory_bytes=2**37)
     mig_parent = GpuCard(uuid="GPU-bb", index=1, minor=4, model="H200", memory_bytes=2**37)
-    mig = GpuCard(uuid="MIG-cc", parent_uuid="GPU-bb", model="H200 MIG 1g.18gb", memory_bytes=2**34)
+    mig = GpuCard(
+        uuid="MIG-cc", parent_uuid="GPU-bb", instance_id=9, model="H200 MIG 1g.18gb", memory_bytes=2**34
+    )
     samples = make_samples()
     processes = [
         process(100, "slurmstepd"),
@@ -139,13 +140,8 @@ def make_context():
             processes={each.pid: each for each in processes},
             keys={each.pid: V2 for each in processes},
             open_files={each.pid: OpenFiles(each.pid - 90, 1024) for each in processes},
-            commands={
-                V2: (
-                    CommandSample(command="python3", cpu_secs=61.5, resident_bytes=0, processes=2),
-                    CommandSample(command="bash", cpu_secs=90.0, resident_bytes=0, processes=1),
-                    CommandSample(command="make", cpu_secs=59.0, resident_bytes=0, processes=0),
-                )
-            },
+            programs={V2: {"/cvmfs/soft/bin/python3.11": 61.5, "/usr/bin/bash": 90.0, "/usr/bin/make": 59.0}},
+            thread_states={100: {"S": 1}, 101: {"S": 1}, 102: {"R": 1, "S": 3}, 103: {"S": 2, "D": 1}},
             gpus=(
                 GpuSample(
                     card=card,
@@ -153,6 +149,7 @@ def make_context():
                     fan_percent=30.0,
                     memory_used_bytes=2**33,
                     ce_util_percent=97.0,
+                    memory_busy_percent=31.0,
                     temperature_celsius=65.0,
                     power_watts=351.5,
                 ),

@@ -13,7 +13,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from jobfeatures.records.model import JobKey
+from jobfeatures.records.model import UNLIMITED, JobKey, Limits
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.scrape.exposition import render
 from jobfeatures_exporter.scrape.pagetext import PageMaker
@@ -87,6 +87,20 @@ def test_of_two_that_share_a_name_the_first_tells_its_kind(context):
     assert kinds == ["# TYPE cgroup_cpu_user_seconds counter"]  # treydock's, which stands first in the table
 
 
+def test_names_of_two_profiles_are_told_apart_by_the_labels_that_the_page_says(context):
+    """Else each sum counts a job twice: docs/metrics-profiles.md selects by cgroup or by jobid."""
+    shared = {each.sample_name for each in PROFILES["treydock"].metrics}
+    shared &= {each.sample_name for each in PROFILES["jobstats"].metrics}
+    found = [each for each in series(context, "treydock", "jobstats") if each.partition("{")[0] in shared]
+    by_group = [each for each in found if "{cgroup=" in each]
+    by_job = [each for each in found if "{jobid=" in each]
+    assert len(by_group) > 10
+    assert len(by_job) > 10
+    assert sorted(by_group + by_job) == sorted(found)
+    assert sorted(by_group) == sorted(each for each in series(context, "treydock") if each in by_group)
+    assert not set(by_job) & series(context, "treydock").keys()
+
+
 @pytest.mark.parametrize("name", PROFILES)
 def test_before_the_first_look_there_is_nothing(name):
     assert families(Context(now_secs=0), name) == []
@@ -150,17 +164,63 @@ def test_a_job_beyond_the_budget_has_none_of_their_series_either(context):
     assert seen == {(mark, shown) for mark in marks for shown in (True, False)}
 
 
-def test_on_v2_a_core_is_a_jobs_own_only_where_it_is_certain_that_no_other_has_it(context):
-    def cores(context):
-        return {name for name in series(context, "slurm-job-exporter") if 'slurmjobid="1234",core=' in name}
-
-    assert len(cores(context)) == 6  # of 8: another job has the first, another the last too
-    jobs = dict(context.snapshot.jobs)
+def test_on_v2_each_core_of_a_slurm_job_has_an_equal_part_of_its_cpu_time_as_in_the_original(context):
+    job = 'user="alice",account="phys",slurmjobid="1234"'
+    jobs = dict(context.snapshot.jobs)  # others share its cores, and where one of them runs is not known
     jobs[JobKey("pbs", "5")] = replace(jobs[JobKey("pbs", "5")], cpu_numbers=None)
-    somewhere = replace(context, snapshot=replace(context.snapshot, jobs=jobs))
-    assert cores(somewhere) == set()
-    alone = {key: each for key, each in jobs.items() if key == JobKey("slurm", "1234")}
-    assert len(cores(replace(context, snapshot=replace(context.snapshot, jobs=alone)))) == 8
+    found = series(replace(context, snapshot=replace(context.snapshot, jobs=jobs)), "slurm-job-exporter")
+    cores = {name: value for name, value in found.items() if f"core_usage_total{{{job}" in name}
+    part = 62.75e9 / 8
+    assert cores == {f'slurm_job_core_usage_total{{{job},core="{core}"}}': part for core in range(8)}
+
+
+def without_limit(context, key, *, allocated=None, **of_steps):
+    """Return the context with a job whose control group has no memory limit."""
+    one = context.snapshot.jobs[key]
+    one = replace(one, memory=one.memory._replace(limit=None), **of_steps)
+    job = replace(context.jobs[key], limits=Limits(memory_bytes=allocated))
+    return replace(
+        context,
+        jobs={**context.jobs, key: job},
+        snapshot=replace(context.snapshot, jobs={**context.snapshot.jobs, key: one}),
+    )
+
+
+def test_jobstats_has_the_allocated_memory_of_a_job_whose_group_has_no_limit_and_else_minus_one(context):
+    name, key = "cgroup_memory_total_bytes", JobKey("slurm", "1234")
+    steps = [
+        replace(each, memory=each.memory._replace(limit=None)) for each in context.snapshot.jobs[key].steps
+    ]
+    for allocated, shown in ((2**32, 2**32), (None, -1), (UNLIMITED, -1)):
+        found = series(without_limit(context, key, allocated=allocated, steps=tuple(steps)), "jobstats")
+        assert found[f'{name}{{jobid="1234",step="",task=""}}'] == shown
+        assert found[f'{name}{{jobid="1234",step="batch",task=""}}'] == shown
+        assert f'{name}{{jobid="1234",step="0",task=""}}' not in found  # its memory is not known at all
+    limited = series(without_limit(context, JobKey("slurm", "77"), allocated=2**32), "jobstats")
+    assert limited[f'{name}{{jobid="1234",step="",task=""}}'] == 2**31
+    assert limited[f'{name}{{jobid="77",step="",task=""}}'] == 2**32  # on v1 too
+    step = replace(context.snapshot.jobs[key].steps[0], memory=steps[0].memory)
+    found = series(replace(context, snapshot=replace(context.snapshot, jobs={
+        key: replace(context.snapshot.jobs[key], steps=(step,))})), "jobstats")  # fmt: skip
+    assert found[f'{name}{{jobid="1234",step="batch",task=""}}'] == 2**31  # its job's limit holds for it
+
+
+def test_slurm_job_exporter_has_the_allocated_memory_of_a_job_whose_group_has_no_limit(context):
+    name = 'slurm_job_memory_limit{user="alice",account="phys",slurmjobid="1234"}'
+    key = JobKey("slurm", "1234")
+    assert series(context, "slurm-job-exporter")[name] == 2**31
+    assert series(without_limit(context, key, allocated=2**32), "slurm-job-exporter")[name] == 2**32
+    assert name not in series(without_limit(context, key), "slurm-job-exporter")  # a sum takes no -1
+
+
+def test_ceems_has_the_nodes_memory_for_a_job_whose_group_has_no_limit(context):
+    unit = 'manager="slurm",hostname="node1",cgrouphostname="",uuid="1234"'
+    name = f"ceems_compute_unit_memory_total_bytes{{{unit}}}"
+    unlimited = without_limit(context, JobKey("slurm", "1234"), allocated=2**32)
+    assert series(context, "ceems")[name] == 2**31
+    assert series(unlimited, "ceems")[name] == 2**37
+    unknown = replace(unlimited, snapshot=replace(unlimited.snapshot, node=None))
+    assert name not in series(unknown, "ceems")
 
 
 def test_open_files_are_told_of_groups_of_which_each_process_can_be_read(context):
@@ -184,7 +244,7 @@ def test_treydock_memory_means_what_it_means_there_on_each_version(context):
     assert found[f"cgroup_memsw_used_bytes{{{V2}}}"] == 50
     assert found[f"cgroup_memsw_used_bytes{{{V1}}}"] == 1234 + 50
     assert found[f"cgroup_memory_fail_count{{{V1}}}"] == 4
-    assert f"cgroup_memory_fail_count{{{V2}}}" not in found  # counts something else there
+    assert found[f"cgroup_memory_fail_count{{{V2}}}"] == 3  # which counts something else, there as here
 
 
 def test_treydock_cpu_is_in_seconds_and_its_total_only_where_both_parts_are_known(context):
@@ -222,7 +282,7 @@ def test_jobstats_power_is_in_milliwatts_and_cards_carry_their_job(context):
     assert found[f"nvidia_gpu_power_usage_milliwatts{{{idle}}}"] == 70_250
     assert found["nvidia_gpu_num_devices{}"] == 2  # an instance is not a card
     mig = [each for each in found if "MIG-cc" in each]
-    assert all('ordinal="1",minor_number="4"' in each for each in mig)
+    assert all('ordinal="1",minor_number="4"' in each and 'GPU_I_ID="9"' in each for each in mig)
     [power] = [each for each in mig if "milliwatts" in each]
     assert found[power] == 70_250  # its card's
 
@@ -250,12 +310,35 @@ def test_slurm_job_exporter_shows_slurms_jobs_only_in_bytes_and_milliwatts(conte
     assert not any('slurmjobid="5"' in each for each in found)
 
 
+def test_slurm_job_exporters_memory_utilisation_is_how_busy_memory_is_not_how_full(context):
+    found = series(context, "slurm-job-exporter")
+    card = 'user="alice",account="phys",slurmjobid="1234",gpu="0",gpu_type="H200"'
+    assert found[f"slurm_job_utilization_gpu_memory{{{card}}}"] == 31
+    assert not any("utilization_gpu_memory" in each and "MIG-cc" in each for each in found)
+
+
 def test_slurm_job_exporter_counts_neither_slurmstepd_nor_the_script(context):
     found = series(context, "slurm-job-exporter")
     job = 'user="alice",account="phys",slurmjobid="1234"'
     assert found[f"slurm_job_process_count{{{job}}}"] == 2
-    assert found[f'slurm_job_threads_count{{{job},state="running"}}'] == 4
-    assert found[f'slurm_job_threads_count{{{job},state="disk-sleep"}}'] == 3
+    assert found[f'slurm_job_threads_count{{{job},state="running"}}'] == 1  # each thread by its own state
+    assert found[f'slurm_job_threads_count{{{job},state="sleeping"}}'] == 5
+    assert found[f'slurm_job_threads_count{{{job},state="disk-sleep"}}'] == 1
+    name = f"slurm_job_threads_count{{{job}"
+    assert not any(each.startswith(name) for each in series(without_a_process(context), "slurm-job-exporter"))
+
+
+def test_slurm_job_exporter_names_a_program_by_its_path_and_leaves_shells_out(context):
+    job = 'user="alice",account="phys",slurmjobid="1234"'
+    found = series(context, "slurm-job-exporter")
+    used = {name: value for name, value in found.items() if name.startswith("slurm_job_process_usage_total")}
+    assert used == {f'slurm_job_process_usage_total{{{job},exe="/cvmfs/soft/bin/python3.11"}}': 61.5}
+
+
+def without_a_process(context):
+    """Return the context with a process whose threads could not be read."""
+    known = {pid: each for pid, each in context.snapshot.thread_states.items() if pid != 103}
+    return replace(context, snapshot=replace(context.snapshot, thread_states=known))
 
 
 def test_ceems_names_the_manager_and_the_host(context):
@@ -269,6 +352,9 @@ def test_ceems_names_the_manager_and_the_host(context):
     assert found['ceems_compute_units{manager="openpbs",hostname="node1"}'] == 1
     flag = f'{unit},index="0",hindex="node1/gpu-0",gpuuuid="GPU-aa",gpuiid=""'
     assert found[f"ceems_compute_unit_gpu_index_flag{{{flag}}}"] == 1
+    # CEEMS' rules join these two with DCGM's, which names an instance by its card and number.
+    instance = f'{unit},index="1",hindex="node1/gpu-1",gpuuuid="GPU-bb",gpuiid="9"'
+    assert found[f"ceems_compute_unit_gpu_index_flag{{{instance}}}"] == 1
 
 
 def test_process_exporters_groups_are_jobs(context):
@@ -280,8 +366,12 @@ def test_process_exporters_groups_are_jobs(context):
     assert found[f'namedprocess_namegroup_memory_bytes{{{group},memtype="virtual"}}'] == 4 * 2**20
     # 5,000 ticks of 10 ms after boot is the oldest
     assert found[f"namedprocess_namegroup_oldest_start_time_seconds{{{group}}}"] == 1_799_000_050
-    assert found[f'namedprocess_namegroup_states{{{group},state="Waiting"}}'] == 1
-    assert found[f'namedprocess_namegroup_states{{{group},state="Sleeping"}}'] == 2
+    # Each process by its own state, and if it has several threads each of these as well, as there.
+    states = {"Running": 1 + 1, "Sleeping": 2 + 3 + 2, "Waiting": 1 + 1, "Zombie": 0, "Other": 0}
+    for state, count in states.items():
+        assert found[f'namedprocess_namegroup_states{{{group},state="{state}"}}'] == count
+    fewer = series(without_a_process(context), "process-exporter")
+    assert not any(each.startswith(f"namedprocess_namegroup_states{{{group}") for each in fewer)
 
 
 def test_process_exporter_shows_process_groups_where_they_are_shown(context):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from jobfeatures_exporter.web import pages
 from tests.exporter.web.pages.drawn import PAGES, page_of, text_of
 from tests.exporter.web.pages.reading import Element
 
@@ -24,3 +25,9 @@ def text(drawn) -> str:
 @pytest.fixture
 def page(drawn) -> Element:
     return page_of(drawn)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def documentation_is_installed(tmp_path_factory):
+    """As where packages are installed, whatever this machine has."""
+    pages.DOCUMENTATION = str(tmp_path_factory.mktemp("docs"))

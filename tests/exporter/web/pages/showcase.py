@@ -19,7 +19,8 @@ from jobfeatures_exporter.cluster.overview import ClusterView, compute_cluster_v
 from jobfeatures_exporter.cluster.sums import compute_cluster_sums, compute_queue_sums
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.sampling.host.procfs import TICKS_PER_SEC
-from jobfeatures_exporter.scrape.collectors import COLLECTORS, DURATION, SUCCESS
+from jobfeatures_exporter.sampling.measured import MemoryBytes
+from jobfeatures_exporter.scrape.collectors import COLLECTORS, FAILED, SPENT
 from jobfeatures_exporter.scrape.collectors.own import process
 from jobfeatures_exporter.scrape.exposition import Family
 from jobfeatures_exporter.sinks.keeper import SinkStatus
@@ -30,7 +31,6 @@ from jobfeatures_exporter.snapshot import (
     GpuSample,
     JobGpu,
     JobSample,
-    MemoryBytes,
     NodeSample,
     ProcessSample,
     Snapshot,
@@ -408,8 +408,8 @@ def families_of(context: Context, role: str = "node") -> list[Family]:
     names = "sources", "sinks", "process"
     return [
         *found,
-        Family.by_word(SUCCESS, dict.fromkeys(names, 1)),
-        Family.by_word(DURATION, dict.fromkeys(names, 0.00025)),
+        Family.single(FAILED, 0),
+        Family.single(SPENT, 0.00025 * len(names)),
     ]
 
 

@@ -10,8 +10,12 @@ from jobfeatures.records.model import JobKey, JobState, Limits
 from jobfeatures.status.board import StatusView
 from jobfeatures.status.jobstatus import JobStatus
 from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.state.daemongroups import DaemonGroups
+from jobfeatures_exporter.state.missinggroups import Missing, Reason
 from jobfeatures_exporter.view.job import GpuUse, JobView
 from jobfeatures_exporter.view.node import NodeView
+from jobfeatures_exporter.web.asked import DENSE, FULL, Asked
+from jobfeatures_exporter.web.pages import node
 from jobfeatures_exporter.web.pages.jobs import jobs_table
 from jobfeatures_exporter.web.pages.pieces import PageData
 from tests.exporter.web.pages import showcase
@@ -25,6 +29,8 @@ from tests.exporter.web.pages.drawn import (
     with_job,
 )
 from tests.exporter.web.pages.reading import read_page
+
+SGE = JobKey("gridengine", "1")
 
 
 @pytest.mark.parametrize("make", [showcase.make_busy_node, showcase.make_draining_node])
@@ -151,6 +157,17 @@ def test_a_job_that_has_ended_is_greyed_and_told_when():
     assert "completed" in row.text
 
 
+def test_jobs_whose_control_group_is_not_found_stand_above_all_with_the_daemon_s_own():
+    daemon = DaemonGroups("slurmd", "/site.slice/\x1bslurmd.service")
+    missing = Missing({JobKey("slurm", "48255"): Reason.FOUND, SGE: Reason.EXPECTED}, {"slurm": daemon})
+    page = read_page(node_page(replace(showcase.make_busy_node(), missing_groups=missing)))
+    (notice,) = page.all("div", class_="notice")
+    assert notice.text == (
+        "No control group is found of 1 running job: 48255Of such a job neither CPU time nor memory is known: "
+        "slurmd's control group is /site.slice/\\x1bslurmd.service. jobfeatures-exporter doctor says what to set."
+    )
+
+
 def test_a_job_that_has_ended_and_left_processes_is_told_as_such():
     page = read_page(node_page(showcase.make_leftover_node()))
     (notice,) = page.all("div", class_="notice")
@@ -201,6 +218,33 @@ def test_one_line_a_job_has_the_same_figures_and_the_order_of_the_address():
     choices = page.all("nav", class_="choices")[0]
     assert [each.text for each in choices.all("strong")] == ["Wastes most now", "One line per job"]
     assert [each.attributes["href"] for each in choices.all("a")] == ["./?view=dense", "./?sort=wasted"]
+
+
+def test_with_many_jobs_each_view_is_marked_and_can_be_left(monkeypatch):
+    monkeypatch.setattr(node, "MANY_JOBS", 5)
+    context = showcase.make_busy_node()
+    for view, current, others in (
+        ("", "One line per job", ["./?view=full", "./?view=dense"]),
+        (FULL, "Full", ["./", "./?view=dense"]),
+        (DENSE, "Jobs alone", ["./?view=full", "./"]),
+    ):
+        page = read_page(node.render_node(context, showcase.families_of(context), asked=Asked(view=view)))
+        choices = page.all("nav", class_="choices")[0]
+        assert [each.text for each in choices.all("strong")] == ["Largest first", current]
+        assert [each.attributes["href"] for each in choices.all("a")][1:] == others
+        assert "cards" in page.all("table", id="jobs-table")[0].attributes["class"].split()  # on a phone
+
+
+def test_the_worst_hints_sort_first():
+    page = read_page(node_page(showcase.make_busy_node()))
+    found = {}
+    for row in rows_of(page, "jobs-table").values():
+        cell = row["Hints"]
+        kinds = {each.attributes["class"].split()[-1] for each in cell.all("span")}
+        found[float(cell.attributes["data-order"])] = "bad" in kinds
+    ordered = [found[each] for each in sorted(found)]
+    assert ordered == sorted(ordered, reverse=True)
+    assert {True, False} == set(ordered)
 
 
 @pytest.mark.parametrize("known", [{"gpus": (GpuUse("GPU-1", is_allocated=True),)}, {"allocated_gpus": 4}])

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from jobfeatures.errors import Rejected
 from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.scrape.budget import DROPPED
+from jobfeatures_exporter.scrape.exposition import Family
+from jobfeatures_exporter.snapshot import ASKED_FOR, ProcessReader
 from jobfeatures_exporter.view import units
+from jobfeatures_exporter.view.sources import GET_SUMS, READ_ONE_BY_ONE
 from jobfeatures_exporter.web.pages.node import render_node
 from tests.exporter.web.pages import showcase
 from tests.exporter.web.pages.drawn import THIN, node_page, rows_of, tiles_of
@@ -32,6 +37,42 @@ def test_a_source_that_fails_says_why_and_how_old_its_answer_is():
     assert rows["slurm"]["State"].text.startswith("failingscontrol: Unable to contact")
     assert rows["slurm"]["Last answer"].text == f"12{THIN}s ago"
     assert rows["slurm"]["Failures"].text == "4 failed"
+
+
+def test_what_is_left_out_stands_at_the_top_with_what_helps():
+    context = showcase.make_idle_node()
+    assert read_page(node_page(context)).all("div", class_="notice") == []
+    rejected = Rejected("/spool/7.xml", "must be at least 0", line=3, field="Duration", text="<script>")
+    sources = (*context.sources[:-1], replace(context.sources[-1], skipped=(rejected, rejected, rejected)))
+    slow = replace(context.snapshot, reader=ProcessReader("procfs", "no libbpf.so.1 or libbpf.so.0"))
+    context = replace(context, sources=sources, snapshot=slow)
+    families = [*showcase.families_of(context), Family.single(DROPPED, 2843)]
+    page = render_node(context, families)
+    (notice,) = read_page(page).all("div", class_="notice")
+    last = sources[-1].name
+    assert notice.text.replace(THIN, " ") == (
+        f"Not all that {last} says can be used: /spool/7.xml:3:Duration: must be at least 0, and 2 more"
+        "Jobs may be missing here, or lack what cannot be read; see the log."
+        "2,843 series are left out of /metrics: the lightest jobs are summed there"
+        "Raise metrics.max_series, and Prometheus' sample_limit with it."
+        f"{READ_ONE_BY_ONE}: no libbpf.so.1 or libbpf.so.0{GET_SUMS}."
+    )
+    assert page.index("Not all that") < page.index("CPUs busy") < page.index("This exporter")
+
+
+def test_a_long_name_of_a_file_does_not_hide_why_it_cannot_be_used():
+    context = showcase.make_idle_node()
+    skipped = (Rejected("/spool/" + "d" * 255, "not a <b>job", field="Duration"),)
+    context = replace(context, sources=(replace(context.sources[0], skipped=skipped),))
+    (notice,) = read_page(node_page(context)).all("div", class_="notice")
+    assert "ddd…:Duration: not a <b>jobJobs may" in notice.text
+
+
+def test_a_node_whose_processes_are_read_one_by_one_by_wish_says_nothing_of_it():
+    context = showcase.make_idle_node()
+    for reader in (ProcessReader("procfs", ASKED_FOR), ProcessReader("bpf"), None):
+        shown = replace(context, snapshot=replace(context.snapshot, reader=reader))
+        assert "one by one" not in node_page(shown)
 
 
 def test_where_no_batch_system_has_answered_nothing_is_said_to_be_none():

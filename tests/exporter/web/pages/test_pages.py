@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from jobfeatures_exporter.web import pages
 from tests.exporter.web.pages import showcase
 from tests.exporter.web.pages.drawn import NODES, controller_page, node_page, samples_of, text_of
 from tests.exporter.web.pages.reading import read_page
@@ -29,6 +30,12 @@ def test_the_pages_are_as_they_were(name):
     if os.environ.get("JOBFEATURES_WRITE_GOLDEN"):
         path.write_text(made)
     assert made == path.read_text()
+
+
+def test_a_page_explains_itself_only_where_the_documentation_is_installed(monkeypatch):
+    assert 'href="docs/page.md"' in node_page(showcase.make_idle_node())
+    monkeypatch.setattr(pages, "DOCUMENTATION", "/no/such/folder")
+    assert "docs/page.md" not in node_page(showcase.make_idle_node())
 
 
 def test_words_stay_apart_where_no_style_is_read(text):

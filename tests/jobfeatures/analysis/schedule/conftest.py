@@ -10,10 +10,10 @@ def read_swf(tmp_path):
     """Return a function: lines of SWF → ScheduleLog."""
     from jobfeatures.analysis.schedule.logreading import Pieces
 
-    def read(*lines, name="log"):
+    def read(*lines, name="log", meaning=None):
         path = tmp_path / f"{name}.swf"
         path.write_text("\n".join(lines) + "\n")
-        [log] = Pieces([(name, str(path))], "swf").logs()
+        [log] = Pieces([(name, str(path))], "swf", meaning=meaning).logs()
         return log
 
     return read

@@ -15,6 +15,7 @@ from jobfeatures.analysis.schedule.jobarrays import from_records
 from jobfeatures.analysis.schedule.result import Options
 from jobfeatures.analysis.schedule.spooled import spool
 from jobfeatures.analysis.schedule.whole import Whole
+from jobfeatures.formats.swf.fields import Meaning
 from jobfeatures.joblogs.loggedjob import JobRecord
 
 
@@ -94,11 +95,13 @@ def test_a_job_that_started_before_it_came_is_impossible():
 
 
 def test_without_waits_jobs_start_when_they_arrive_if_that_is_said(read_swf):
-    log = read_swf(line(1, 7, -1, 5), line(2, 8, 3, 5))
+    lines = line(1, 7, -1, 5), line(2, 8, 3, 5)
+    log = read_swf(*lines)
     assert spool("log", [log], Options()).skipped["no_start_time"] == 1
-    chosen = choose(log, no_waits=True)
+    log = read_swf(*lines, meaning=Meaning(no_waits=True))
+    chosen = choose(log)
     assert (chosen.start.tolist(), chosen.end.tolist()) == ([7, 11], [12, 16])
-    assert spool("log", [log], Options(no_waits=True)).skipped["no_start_time"] == 0
+    assert spool("log", [log], Options()).skipped["no_start_time"] == 0
 
 
 @pytest.mark.parametrize(
@@ -107,7 +110,7 @@ def test_without_waits_jobs_start_when_they_arrive_if_that_is_said(read_swf):
         ([], "holds no jobs"),
         ([line(1, 0, 0, -1)], "no job can be counted: 1 × the runtime is unknown"),
         ([line(1, 0, 0, 1, user=-1)], "1 × the user is unknown"),
-        ([line(1, 0, -1, 1)], "say --no-waits"),
+        ([line(1, 0, -1, 1)], "say --swf no-waits"),
     ],
 )
 def test_a_log_of_which_no_job_counts_is_told_in_words(read_swf, lines, words):

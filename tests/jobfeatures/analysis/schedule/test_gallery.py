@@ -36,49 +36,50 @@ def drawn(read_swf):
     return draw
 
 
-def test_a_report_and_pictures_are_written(drawn, tmp_path, monkeypatch):
+def test_a_report_or_pictures_are_written(drawn, tmp_path, monkeypatch):
     monkeypatch.setattr(  # which are written where; how they look is looked at beside what draws them
         "jobfeatures.analysis.schedule.pictures.draw._render", lambda _picture, _form: b"<svg></svg>"
     )
     report, directory = tmp_path / "out.html", tmp_path / "new" / "pictures"
-    drawn(Gallery(report=str(report), directory=str(directory), formats=("svg",))).write()
+    drawn(Gallery(str(report))).write()
     assert report.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
-    names = sorted(path.name for path in directory.iterdir())
-    assert names == ["explained.svg", "heatmap.svg", "jobs.svg", "users.svg"]
+    names = ["heatmap.png", "heatmap.svg", "users.png", "users.svg"]
+    for path in (f"{directory}/", str(directory)):  # made, then there
+        drawn(Gallery(path)).write()
+        assert sorted(each.name for each in directory.iterdir()) == names
+        for each in directory.iterdir():
+            each.unlink()
+    assert not any(each.is_file() and each.suffix in {".png", ".svg"} for each in tmp_path.iterdir())
 
 
 def test_nothing_is_kept_where_nothing_is_wanted(drawn):
-    gallery = drawn(Gallery())
-    assert not gallery.is_wanted
-    gallery.write()
+    drawn(Gallery()).write()
 
 
 def test_what_cannot_be_written_is_told_before_any_work(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigurationError, match="--report: no such directory"):
-        Gallery(report=str(tmp_path / "no" / "out.html"))
-    with pytest.raises(ConfigurationError, match="--report: is a directory"):
-        Gallery(report=str(tmp_path))
-    with pytest.raises(ConfigurationError, match=r"--plots: .*/file"):
-        Gallery(directory=str(tmp_path / "file"))
+        Gallery(str(tmp_path / "no" / "out.html"))
+    with pytest.raises(ConfigurationError, match=r"--report: .*/file/: "):
+        Gallery(f"{tmp_path}/file/")
 
 
 def test_a_report_that_cannot_be_written_at_the_end_is_told(drawn, monkeypatch):
     monkeypatch.setattr("jobfeatures.analysis.schedule.pictures.draw.draw_pictures", lambda views: iter(()))
-    gallery = drawn(Gallery(report="/dev/full"))
+    gallery = drawn(Gallery("/dev/full"))
     with pytest.raises(ConfigurationError, match="--report: cannot be written: No space left"):
         gallery.write()
 
 
-@pytest.mark.parametrize("option", ["report", "directory"])
-def test_without_matplotlib_the_extra_is_named(option, tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["out.html", "out/"])
+def test_without_matplotlib_the_extra_is_named(name, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(
         ConfigurationError, match=r"needs matplotlib: pip install 'jobfeatures-exporter\[analysis\]'"
     ):
-        Gallery(**{option: str(tmp_path / "out")})
+        Gallery(f"{tmp_path}/{name}")
     assert list(tmp_path.iterdir()) == []
-    assert not Gallery().is_wanted
+    Gallery()
 
 
 @pytest.mark.program

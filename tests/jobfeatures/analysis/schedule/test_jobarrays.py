@@ -89,7 +89,7 @@ def test_memory_that_looks_like_bytes_is_told(read_swf):
 def test_what_had_to_be_repaired_or_skipped_is_told(read_swf):
     log = read_swf(line(1, 0, -7, 1, 1), "nothing of any use here", line(2, 1, 1, 1, 1))
     assert (len(log), log.unreadable) == (2, 1)
-    assert log.warnings == ("1 × a negative number other than -1: it was taken as unknown",)
+    assert log.warnings == ("1 × wait_secs: a negative number other than -1: it was taken as unknown",)
 
 
 def test_decimals_of_seconds_stay(read_swf):

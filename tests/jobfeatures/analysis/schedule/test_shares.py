@@ -24,7 +24,7 @@ def shares_of(rules, *, resource="cpu", total=100_000, users=8, groups=None):
 def test_a_share_is_by_default_what_there_is_by_those_who_use_it():
     shares = shares_of(ShareRules())
     assert (shares.default, shares.default_from, shares.total_from) == (12_500, "total / users", "log")
-    assert shares.scale == 1000
+    assert shares.scale == 2
     assert plain("cpu", shares.default) == 12.5
 
 
@@ -52,7 +52,9 @@ def test_a_total_that_is_given_is_taken_before_that_of_the_log():
 
 
 def test_the_smallest_share_of_anything_is_not_nothing():
-    assert shares_of(ShareRules(), total=1000, users=10**6).default == 1
+    shares = shares_of(ShareRules(), total=1000, users=10**6)
+    assert plain("cpu", shares.default) == 10**-6
+    assert shares.lanes("ann", shares.scale) == 1
     assert shares_of(ShareRules(), total=0).default == 0
 
 
@@ -64,7 +66,7 @@ def test_the_smallest_share_of_anything_is_not_nothing():
         ("0", {"cpu": 0}),
         ("cpu=4,memory=16GiB", {"cpu": 4000, "memory": 16 * 2**20}),
         ("memory=2GB", {"memory": 2 * 2**20}),
-        ("memory=500,gpu=0.5", {"memory": 500, "gpu": 500}),
+        ("memory=500KiB,gpu=0.5", {"memory": 500, "gpu": 500}),
     ],
 )
 def test_amounts_are_of_the_first_resource_or_named(text, found):
@@ -88,6 +90,7 @@ def test_amounts_are_of_the_first_resource_or_named(text, found):
         "cpu=",
         "cpu=1,2",
         "memory=2X",
+        "memory=8000000000",
     ],
 )
 def test_other_amounts_name_the_option(text):
@@ -126,3 +129,24 @@ def test_any_text_is_shares_or_is_refused(text):
                 [found] if isinstance(found, dict) else [each for kind in found for each in kind.values()]
             )
             assert all(isinstance(value, int) and value >= 0 for each in amounts for value in each.values())
+
+
+@pytest.mark.parametrize(("total", "users"), [(100_000, 214), (6000, 2), (16_000, 3000), (4_360_000, 97)])
+def test_the_default_is_exactly_what_each_user_would_have(total, users):
+    shares = shares_of(ShareRules(users={"ann": {"cpu": 1500}}), total=total, users=users)
+    assert shares.default * users == total
+    scale = shares.scale
+    assert shares.lanes("bob", scale) * users * 1000 == total * scale
+    assert shares.lanes("ann", scale) * 2 == 3 * scale
+
+
+@pytest.mark.parametrize(("total", "users"), [(2**40, 3000), (7, 2)])
+def test_a_default_share_of_memory_is_exact_too(total, users):
+    shares = shares_of(ShareRules(), resource="memory", total=total, users=users)
+    assert shares.lanes("bob", shares.scale) * users == total * shares.scale
+
+
+def test_a_size_without_a_unit_is_asked_for_one():
+    with pytest.raises(ConfigurationError, match="say KiB or GiB: '8000000000'"):
+        parse_amounts("--share", "memory=8000000000", ALL)
+    assert parse_amounts("--share", "memory=0", ALL) == {"memory": 0}

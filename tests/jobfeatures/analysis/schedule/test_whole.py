@@ -93,9 +93,6 @@ OPTIONS = st.builds(
     rules=st.just(RULES) | st.just(ShareRules()) | st.just(BY_GROUP),
     mode=st.sampled_from(Mode),
     filters=st.just(()) | st.just(LONG),
-    recompute=st.booleans(),
-    no_waits=st.booleans(),
-    intervals=st.just(3),
 )
 
 
@@ -117,9 +114,7 @@ def test_one_user_s_jobs_may_be_more_than_have_room(write, rows, options):
     assert_same(*both([name], options, most=2))
 
 
-@pytest.mark.parametrize(
-    "more", [{}, {"filters": LONG}, {"filters": LONG, "recompute": True}, {"rules": BY_GROUP}]
-)
+@pytest.mark.parametrize("more", [{}, {"filters": LONG}, {"rules": BY_GROUP}])
 def test_no_more_jobs_are_in_memory_than_have_room_though_one_user_has_all(write, more):
     name = write("".join(line(place, place, 1) for place in range(1, 30)))
     whole = Whole(spool(name, [read_log(name)], Options(**more)), most=4)
@@ -174,7 +169,7 @@ RECORDS = st.lists(
 @given(RECORDS, st.sampled_from(Arrival), st.sampled_from([("cpu",), ("cpu", "gpu")]))
 def test_records_tell_what_they_tell_in_memory_their_steps_and_runs_too(write, made, arrival, resources):
     name = write("".join(json.dumps(each) + "\n" for each in made), "log.jsonl")
-    options = Options(rules=RULES, arrival=arrival, resources=resources, intervals=3)
+    options = Options(rules=RULES, arrival=arrival, resources=resources)
     assert_same(*both([name], options, kind="records"))
 
 
@@ -189,7 +184,7 @@ def test_records_tell_what_they_tell_in_memory_their_steps_and_runs_too(write, m
 @given(RECORDS)
 def test_joined_jobs_are_joined_though_they_are_of_different_pieces(write, made):
     name = write("".join(json.dumps(each) + "\n" for each in made), "log.jsonl")
-    assert_same(*both([name], Options(rules=RULES, join=(Join.ARRAY,), intervals=3), kind="records"))
+    assert_same(*both([name], Options(rules=RULES, join=(Join.ARRAY,)), kind="records"))
 
 
 def test_files_of_one_log_count_from_the_earliest(write):

@@ -57,6 +57,13 @@ def test_without_accounting_a_job_has_just_ended(make, accounting):
         make(accounting).poll_accounting(0)
 
 
+def test_qstat_is_asked_in_a_zone_whose_clocks_repeat_no_hour(make, commands):
+    (commands / "fault").write_text(f'echo "$TZ" >{commands}/zone\n')
+    jobs = make().poll_queue().jobs
+    assert (commands / "zone").read_text() == "UTC0\n"
+    assert jobs[JobKey("gridengine", "10")].start_secs == 1795268001
+
+
 def test_hosts_and_queues(make):
     cluster = make().poll_cluster()
     assert [node.name for node in cluster.nodes] == ["vm"]

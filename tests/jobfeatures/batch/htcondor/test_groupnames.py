@@ -256,3 +256,52 @@ def test_a_slot_s_job_is_the_one_that_the_batch_source_tells_of(node, start, ask
     told = make_source(config, SystemClock(), "h").poll_jobs(()).jobs
     assert {JobKey("htcondor", number) for number in found.values()} == set(told)
     assert told[JobKey("htcondor", found["slot1_2@h"])].processes == {600}  # its starter
+
+
+# --- other folders, several slots ---------------------------------------------------------------
+
+
+def test_a_slot_whose_starter_works_below_another_execute_has_the_job_there(
+    node, start, ask, execute, unreadable
+):
+    scratch = start()
+    other = execute.parent / "execute2"
+    other.mkdir()
+    other.chmod(0o755)
+    scratch.rename(other / scratch.name)
+    (node.proc / "500/cwd").symlink_to(other / scratch.name)
+    (node.proc / "500/status").write_text("Name:\tcondor_starter\nUid:\t0\t101\t0\t101\n")
+    assert ask(slot1_1_at_h=[501]) == {SLOT: "12.0"}
+    assert unreadable.counts == {}
+
+
+@pytest.mark.parametrize("uid", [6001, os.getuid() or 6001])
+def test_where_a_user_s_process_works_decides_nothing(node, start, ask, execute, uid):
+    scratch = start()
+    other = execute.parent / "execute2"
+    other.mkdir()
+    scratch.rename(other / scratch.name)
+    (node.proc / "500/cwd").symlink_to(other / scratch.name)
+    (node.proc / "500/status").write_text(f"Name:\tcondor_starter\nUid:\t{uid}\t0\t0\t0\n")
+    assert ask(slot1_1_at_h=[501]) == {}
+
+
+@pytest.mark.parametrize(("universes", "found"), [((11, 11), 2), ((11, 5), 1), ((5, 5), 1)])
+def test_slots_of_a_parallel_job_are_all_its_own(start, ask, universes, found):
+    for number, universe in enumerate(universes):
+        ad = start(500 + 10 * number, 501 + 10 * number, f"slot1_{number + 1}@h") / ".job.ad"
+        ad.write_text(f"{ad.read_text()}JobUniverse = {universe}\n")
+        if os.geteuid() == 0:
+            os.chown(ad.parent, 6001, 6001)
+    numbers = ask(slot1_1_at_h=[501], slot1_2_at_h=[511])
+    assert set(numbers.values()) == {"12.0"}
+    assert len(numbers) == found
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: directories are given away")
+def test_a_user_cannot_join_another_s_parallel_job(start, ask):
+    for number, uid in enumerate((6001, 6002)):
+        ad = start(500 + 10 * number, 501 + 10 * number, f"slot1_{number + 1}@h") / ".job.ad"
+        ad.write_text(f"{ad.read_text()}JobUniverse = 11\n")
+        os.chown(ad.parent, uid, uid)
+    assert list(ask(slot1_1_at_h=[501], slot1_2_at_h=[511]).values()) == ["12.0"]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from jobfeatures.batch.htcondor.evaluate import find_evaluator
 from jobfeatures.batch.htcondor.fields import Fields, is_plain_id
-from jobfeatures.batch.htcondor.jobad import SITE_LIMITS, job_from_ads, state_of
+from jobfeatures.batch.htcondor.jobad import SITE_LIMITS, job_from_ads, state_of, vacate_time
 from jobfeatures.config import Config
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.classad.ad import ClassAd, Expression, Special
@@ -62,6 +62,7 @@ def test_the_captured_ads_of_a_slot_of_23_9_6_have_all_but_gpus():
         name='fit "2"', user="alice", account="group_physics", submit_secs=1795854031, start_secs=1795854033, nodes=("wn1",),
         total_cpus=2, total_nodes=1, allocated_cpus=2, array_job_id="5", array_task_id="0", restarts=0, allocated_gpus=0,
         limits=Limits(wall_secs=3600, cpu_secs=7200, memory_bytes=256 * 2**20, scratch_bytes=103424 * 1024), priority=-2,
+        grace_secs=15,
     )  # fmt: skip
 
 
@@ -79,6 +80,29 @@ def test_what_is_absent_or_undefined_or_an_expression_is_unknown_and_never_zero(
             key=JobKey("htcondor", "12.0"), state=JobState.RUNNING, nodes=("wn1",), total_nodes=1
         )
         assert notes == []
+
+
+@pytest.mark.parametrize(
+    ("job", "machine", "least", "with_retirement"),
+    [
+        ("", "MachineMaxVacateTime = 10 * 60\n", 600, 600),  # HTCondor's own default, an expression
+        ("", "MachineMaxVacateTime = 2 * (60 * 60)\n", 7200, 7200),  # 2 * $(HOUR)
+        ("JobMaxVacateTime = 20\n", "MachineMaxVacateTime = 600\n", 20, 20),
+        ("KillSigTimeout = 20\n", "MachineMaxVacateTime = 600\n", 20, 20),
+        ("JobMaxVacateTime = 0\n", "MachineMaxVacateTime = 600\n", 0, 0),
+        ("JobMaxVacateTime = 30\n", "MachineMaxVacateTime = 15\n", 15, 30),
+        ("JobMaxVacateTime = 5000\n", "MachineMaxVacateTime = 15\n", 15, 593),
+        ("JobMaxVacateTime = X + 1\n", "MachineMaxVacateTime = 15\n", None, None),
+        ("JobMaxVacateTime = 20\n", "MachineMaxVacateTime = Y + 1\n", None, None),
+        ("", "", None, None),
+        ("", f"MachineMaxVacateTime = {10**8} * {10**8} * {10**8}\n", None, None),
+    ],
+)
+def test_a_job_s_notice_is_what_machine_and_job_let_it_vacate(job, machine, least, with_retirement):
+    found, _ = job_of(job, machine, evaluate=None)
+    assert found.grace_secs == least
+    ads = (Fields(parse_ad(text)) for text in (job, machine))
+    assert vacate_time(*ads).after_retirement(593) == with_retirement
 
 
 def test_a_zero_is_a_zero():
@@ -155,6 +179,11 @@ def test_without_an_id_there_is_no_job():
         ("JobStatus = 4\nExitCode = 0\n", JobState.COMPLETED),
         ("JobStatus = 4\nExitCode = 2\n", JobState.FAILED),
         ("JobStatus = 4\nExitBySignal = true\n", JobState.FAILED),
+        ("JobStatus = 4\nExitCode = 3\nJobSuccessExitCode = 3\n", JobState.COMPLETED),
+        ("JobStatus = 4\nExitCode = 0\nJobSuccessExitCode = 3\n", JobState.FAILED),
+        ("JobStatus = 4\nExitCode = 3\nJobSuccessExitCode = undefined\n", JobState.FAILED),
+        ("JobStatus = 4\nExitBySignal = true\nJobSuccessExitCode = 9\n", JobState.FAILED),
+        ("JobStatus = 4\nJobSuccessExitCode = 3\n", JobState.COMPLETED),
         ("JobStatus = 5\n", JobState.PENDING),
         ("JobStatus = 6\n", JobState.COMPLETING),
         ("JobStatus = 7\n", JobState.SUSPENDED),

@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobfeatures.batch.htcondor.accounting import parse_record
 from jobfeatures.batch.htcondor.evaluate import find_evaluator
-from jobfeatures.batch.htcondor.jobad import QUEUE_ATTRIBUTES, parse_queue
+from jobfeatures.batch.htcondor.jobad import QUEUE_ATTRIBUTES, VacateTime, parse_queue
 from jobfeatures.batch.htcondor.machine import STATUS_ATTRIBUTES, parse_notice, parse_status
 from jobfeatures.errors import ParseError
+from jobfeatures.formats.classad.ad import ClassAd, name_of
 from jobfeatures.records.model import ClusterNode, Job, JobKey, JobState, Limits, NodeNotice
 from jobfeatures_exporter.cluster.sums import compute_queue_sums
 
@@ -188,7 +190,7 @@ def test_machines_are_summed_up_over_their_slots():
     [("0.00002", {}), ("0", {}), ("-1", {}), ("1e5", {}), ("10.5", {"hs23_per_core": "10.5"})],
 )
 def test_a_rating_that_rounds_to_0_is_unknown(rating, features):
-    assert parse_notice(f'[{{"R": {rating}}}]', {"R": "hs23"}).features == features
+    assert parse_notice(f'[{{"R": {rating}}}]', {"R": "hs23"}).node.features == features
 
 
 def test_an_ad_without_a_machine_is_reported():
@@ -197,21 +199,141 @@ def test_an_ad_without_a_machine_is_reported():
     assert [each.field for each in cluster.rejected] == ["Machine"]
 
 
+ONE, TWO, THREE, FOUR = (f"{number}.0@wn1.lab" for number in (1, 2, 3, 4))
+VACATE = {
+    ONE: VacateTime(15, 15),
+    TWO: VacateTime(15, 15),
+    THREE: VacateTime(15, 5000),  # gave up the retirement that it had left, 593 s
+    FOUR: VacateTime(15, 2**40),
+}
+
+
+def slots_of(*slots):
+    """Return an answer about slots that are claimed for job ONE unless told otherwise."""
+    return json.dumps([{"State": "Claimed", "GlobalJobId": "wn1.lab#1.0#9", **each} for each in slots])
+
+
+@pytest.mark.parametrize("text", ["", "[]"])
+def test_without_slots_there_is_no_notice(text):
+    assert parse_notice(text, {}) is None
+
+
 @pytest.mark.parametrize(
-    ("text", "notice"),
+    ("text", "notice", "ends"),
     [
-        ("", None),
-        ("[]", None),
-        ('[{"Name": "slot1@h", "State": "Claimed"}]', NodeNotice()),
-        ('[{"ExpectedMachineGracefulDrainingCompletion": 1795250000, "Draining": false}]', NodeNotice()),
-        (fixture("direct-23.9.6.json"), NodeNotice(True, (1795854643,))),
-        ('[{"State": "Drained"}, {"State": "Unclaimed"}]', NodeNotice(True)),
-        ('[{"Draining": true, "ExpectedMachineGracefulDrainingCompletion": 0}]', NodeNotice(True)),
-        ('[{"Draining": "\\/Expr(X)\\/", "ExpectedMachineGracefulDrainingCompletion": null}]', NodeNotice()),
+        ('[{"Name": "slot1@h", "State": "Claimed"}]', NodeNotice(), {}),
+        (
+            fixture("direct-23.9.6.json"),
+            NodeNotice(True, (1795952493 + 590,)),
+            {ONE: 1795952493 + 49, TWO: 1795952493 + 590},
+        ),
+        (
+            fixture("direct-vacating-23.9.6.json"),
+            NodeNotice(True, (1795952278 + 559,)),
+            {ONE: 1795952274 + 15, TWO: 1795952278 + 559, THREE: 1795952244 + 593},
+        ),
+        (  # who vacates does so also when the rest may stay
+            fixture("direct-cancelled-23.9.6.json"),
+            NodeNotice(),
+            {ONE: 1795952274 + 15, THREE: 1795952244 + 593},
+        ),
+        (  # a peaceful shutdown waits for ever
+            fixture("direct-peaceful-23.9.6.json"),
+            NodeNotice(True),
+            {ONE: 1795952274 + 15, THREE: 1795952244 + 593},
+        ),
+        ('[{"State": "Drained"}, {"State": "Unclaimed"}]', NodeNotice(True), {}),
+        ('[{"Draining": "\\/Expr(X)\\/", "Start": "\\/Expr(X)\\/"}]', NodeNotice(), {}),
+        ('[{"State": "Unclaimed", "Start": false}]', NodeNotice(True), {}),
+        ('[{"State": "Unclaimed", "Start": false}, {"Start": true}]', NodeNotice(), {}),
+        (  # a job that another one is preferred to, on a node that goes on
+            slots_of(
+                {"Activity": "Retiring", "MyCurrentTime": 1000, "RetirementTimeRemaining": 60, "Start": True}
+            ),
+            NodeNotice(),
+            {ONE: 1060},
+        ),
+        (  # killed at once
+            slots_of(
+                {
+                    "Activity": "Killing",
+                    "Draining": True,
+                    "EnteredCurrentActivity": 1000,
+                    "MyCurrentTime": 1003,
+                }
+            ),
+            NodeNotice(True, (1000,)),
+            {ONE: 1000},
+        ),
+        (  # two slots of one job: it ends with the first
+            slots_of(
+                {"Activity": "Vacating", "Draining": True, "EnteredCurrentActivity": 1000},
+                {"Activity": "Retiring", "MyCurrentTime": 1002, "RetirementTimeRemaining": 60},
+            ),
+            NodeNotice(True, (1015,)),
+            {ONE: 1015},
+        ),
     ],
 )
-def test_only_a_draining_node_announces_its_end(text, notice):
-    assert parse_notice(text, {}) == notice
+def test_each_job_is_told_its_own_end_and_a_draining_node_that_of_its_last_job(text, notice, ends):
+    assert parse_notice(text, {}, VACATE) == (notice, ends)
+
+
+@pytest.mark.parametrize("later_secs", [0, 7, 30, 59])
+def test_the_end_of_a_vacating_job_does_not_move_with_the_clock(later_secs):
+    now_secs = 1000 + later_secs
+    slot = {
+        "Activity": "Vacating",
+        "Draining": True,
+        "EnteredCurrentActivity": 1000,
+        "MyCurrentTime": now_secs,
+    }
+    slot["ExpectedMachineGracefulDrainingCompletion"] = now_secs + 60  # as HTCondor says
+    found = parse_notice(slots_of(slot), {}, {ONE: VacateTime(60, 60)})
+    assert found == (NodeNotice(True, (1060,)), {ONE: 1060})
+
+
+@pytest.mark.parametrize(
+    "slot",
+    [
+        {
+            "Activity": "Vacating",
+            "EnteredCurrentActivity": 1000,
+            "GlobalJobId": "wn1.lab#9.0#9",
+        },  # whose ad is not here
+        {"Activity": "Suspended", "MyCurrentTime": 1000, "RetirementTimeRemaining": 9},
+        {"Activity": "Retiring", "RetirementTimeRemaining": 9},
+        {"Activity": "Retiring", "MyCurrentTime": 1000, "RetirementTimeRemaining": "x"},
+        {"Activity": "Busy", "MyCurrentTime": 1000, "RetirementTimeRemaining": 9},
+        # before the clock was set back
+        {"Activity": "Vacating", "EnteredCurrentActivity": 4600, "MyCurrentTime": 1000},
+        {"Activity": "Killing", "EnteredCurrentActivity": 4600, "MyCurrentTime": 1000},
+        {"Activity": "Retiring", "MyCurrentTime": 1000, "RetirementTimeRemaining": 9, "GlobalJobId": "a b"},
+        {"Activity": "Suspended", "GlobalJobId": None},
+        {"Activity": "Retiring", "MyCurrentTime": 2**62, "RetirementTimeRemaining": 9},
+        {"Activity": "Vacating", "EnteredCurrentActivity": 1e300},
+        {  # as long as it runs, and as long as it likes
+            "Activity": "Vacating",
+            "EnteredCurrentActivity": 1000,
+            "GlobalJobId": "wn1.lab#4.0#9",
+            "RetirementTimeRemaining": 2**31 - 5,
+        },
+    ],
+)
+def test_an_end_that_is_not_known_leaves_the_node_s_unknown(slot):
+    known = {"Activity": "Killing", "EnteredCurrentActivity": 5, "GlobalJobId": "wn1.lab#2.0#9"}
+    assert parse_notice(slots_of(slot | {"Draining": True}, known), {}, VACATE) == (
+        NodeNotice(True),
+        {TWO: 5},
+    )
+
+
+@pytest.mark.parametrize("attributes", ['"Start": false', '"Activity": "Retiring"'])
+def test_a_node_that_starts_no_more_jobs_drains_for_the_controller_too(attributes):
+    [node] = parse_status(
+        f'[{{"Machine": "wn1", "State": "Claimed", {attributes}}}]', taken_at_secs=1.0
+    ).nodes
+    assert "DRAIN" in node.states
 
 
 @given(st.text() | st.text(alphabet='[]{},:"\n1-null ClusterIdProcMachineDraining', max_size=100))
@@ -252,3 +374,75 @@ def test_a_job_waits_since_it_is_idle_and_not_while_it_is_held():
     assert by_id(table)["1.0"].eligible_secs == 9
     sums = compute_queue_sums(replace(table, taken_at_secs=10.0))
     assert (sums.waiting[""].jobs, sums.waiting[""].first_since_secs) == (1, 9)
+
+
+@pytest.mark.parametrize("status", [1, 2])
+@pytest.mark.parametrize(("universe", "takes"), [(5, True), (7, False), (9, False), (12, False), (11, True)])
+def test_a_job_of_a_universe_without_slots_has_no_cpu_of_the_pool(universe, takes, status):
+    """DAGMan's, local and grid jobs run on the submit machine, or elsewhere."""
+    ad = {"ClusterId": 1, "ProcId": 0, "JobStatus": status, "JobUniverse": universe, "MaxHosts": 1}
+    ad |= {"RequestCpus": 2, "RequestGPUs": 1, "RequestMemory": 128}
+    table = queue_of(json.dumps([ad]))
+    sums = compute_queue_sums(table)
+    state = {1: "PENDING", 2: "RUNNING"}[status]
+    assert sums.jobs == {("", state): 1}
+    assert dict(sums.cpus) == ({("", state): 2} if takes else {})
+    assert dict(sums.nodes) == ({("", state): 1} if takes else {})
+    assert dict(sums.gpus) == ({("", state): 1} if takes else {})
+    record = parse_record(ClassAd({name_of(name): value for name, value in ad.items()}), source="history")
+    assert (record.requested_cpus, record.requested_nodes) == ((2, 1) if takes else (None, None))
+
+
+def startd(name, cpus, memory, slots):
+    """Return the ads of a startd: a partitionable slot and these dynamic ones, by CPUs."""
+    whole = {"Machine": "wn1", "TotalCpus": cpus, "TotalMemory": memory, "TotalGPUs": 1}
+    free = {
+        "Name": f"slot1@{name}",
+        "PartitionableSlot": True,
+        "State": "Unclaimed",
+        "Cpus": cpus - sum(slots),
+    }
+    claimed = (
+        {"Name": f"slot1_{number}@{name}", "State": "Claimed", "Cpus": each, "Memory": 100 * each, "GPUs": 0}
+        for number, each in enumerate(slots, 1)
+    )
+    return [{**whole, **each} for each in (free, *claimed)]
+
+
+def node_of(*startds):
+    text = json.dumps([ad for each in startds for ad in each])
+    [node] = parse_status(text, taken_at_secs=1.0).nodes
+    return node
+
+
+def test_a_captured_host_of_23_9_6_with_two_startds_and_backfill_slots_is_one_node():
+    """Three jobs of 4 CPUs: two have the 8 of the first startd, the third a backfill slot beside them."""
+    [node] = parse_status(fixture("status-two-startds-23.9.6.json"), taken_at_secs=1.0).nodes
+    assert (node.name, node.cpus, node.allocated_cpus, node.states) == ("wn1.lab", 12, 8, ("MIXED",))
+    assert (node.memory_bytes, node.allocated_memory_bytes) == (12000 * MIB, 3 * 128 * MIB)
+
+
+def test_several_startds_of_a_host_have_its_cpus_together():
+    """Two pilots on one machine, or a split host."""
+    node = node_of(startd("glidein_1@wn1", 8, 8000, [4, 4]), startd("glidein_2@wn1", 8, 4000, [4]))
+    assert (node.cpus, node.allocated_cpus, node.states) == (16, 12, ("MIXED",))
+    assert (node.memory_bytes, node.allocated_memory_bytes) == (12000 * MIB, 1200 * MIB)
+    assert (node.gpus, node.allocated_gpus) == (2, 0)
+
+
+def test_what_one_startd_has_is_unknown_of_all_if_it_is_of_one():
+    silent = [{"Machine": "wn1", "Name": "slot1@b@wn1", "State": "Unclaimed", "Cpus": 1}]
+    node = node_of(startd("a@wn1", 8, 8000, [4]), silent)
+    assert (node.cpus, node.memory_bytes, node.allocated_cpus) == (None, None, 4)
+
+
+def test_backfill_slots_take_what_others_leave():
+    """They may still be claimed for a moment when what they have is claimed by others."""
+    backfill = [
+        {"Machine": "wn1", "Name": f"slot2_{number}@wn1", "State": "Claimed", "Cpus": 2, "TotalCpus": 8}
+        for number in (1, 2)
+    ]
+    node = node_of(startd("wn1", 8, 8000, [2, 2, 2, 2]), backfill)
+    assert (node.cpus, node.allocated_cpus, node.states) == (8, 8, ("ALLOCATED",))
+    node = node_of(startd("wn1", 8, 8000, [2]), backfill)
+    assert (node.cpus, node.allocated_cpus, node.states) == (8, 6, ("MIXED",))

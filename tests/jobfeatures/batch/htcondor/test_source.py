@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from jobfeatures.batch import SYSTEMS
+from jobfeatures.batch.htcondor import source as source_module
 from jobfeatures.batch.htcondor.clustersource import make_cluster_source
 from jobfeatures.batch.htcondor.site import is_here
 from jobfeatures.batch.htcondor.source import YOUNG_SECS, make_source
@@ -66,6 +67,16 @@ class Node:
             os.chown(scratch, ALICE, ALICE)
         return path
 
+    def other(self, pid, folder, **more):
+        """Start a job below another EXECUTE, in which its starter works."""
+        main, self.execute = self.execute, self.execute.parent / folder
+        self.execute.mkdir(exist_ok=True)
+        self.execute.chmod(0o755)
+        path = self.job(pid, **more)
+        (self.proc / str(pid) / "cwd").symlink_to(path)
+        self.execute = main
+        return path
+
     def end(self, pid):
         shutil.rmtree(self.proc / str(pid))
         shutil.rmtree(self.execute / f"dir_{pid}")
@@ -101,6 +112,7 @@ def asked_before(source):
 
 
 KEY = JobKey("htcondor", "12.0")
+DRAINING = NodeNotice(True, (1795952493 + 590,))  # direct-23.9.6.json
 
 
 def test_a_job_is_found_by_its_scratch_directory(node, make):
@@ -216,6 +228,7 @@ def test_the_same_job_may_start_again(node, make):
 
 def test_a_directory_without_ads_is_looked_at_again_at_once_while_it_is_young(node, make, clock, monkeypatch):
     monkeypatch.setattr(watch, "watch_directory", lambda *_, **__: nullcontext())
+    monkeypatch.setattr(source_module, "NOTICE_SECS", 300.0)  # an answer of the startd asks for a poll, too
     source, notified = asked_before(make()), []
     source.watch(lambda: notified.append(1))
     path = node.job(500)
@@ -245,7 +258,7 @@ def test_an_ended_job_is_reported_although_another_cannot_be_read(node, make):
     table = source.poll_jobs((KEY,))
     assert (states(table), set(table.gone), table.complete) == ({}, {KEY}, False)
     assert [each.reason for each in table.rejected] == ["must be Name = value"]
-    assert source.poll_jobs((KEY,)).rejected == ()  # reported once
+    assert source.poll_jobs((KEY,)).rejected == table.rejected  # as long as it lasts
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "large", "writable", "binary", "no id"])
@@ -316,14 +329,42 @@ def test_an_execute_where_anybody_may_write_or_that_is_not_there_is_no_source(no
 
 def test_the_nodes_own_startd_reports_whether_it_drains(node, make, clock, command, tmp_path):
     source = make(condor_status=command("condor_status", show("direct-23.9.6.json")))
-    assert source.poll_jobs(()).node == NodeNotice(True, (1795854643,))
+    assert source.poll_jobs(()).node == DRAINING
     source.poll_jobs(())
-    clock.secs = 301
+    clock.secs = 61  # a startd is this node's own
     source.poll_jobs(())
     calls = (tmp_path / "calls").read_text().splitlines()
     assert len(calls) == 2
-    assert calls[0].startswith("['-direct', 'wn1', '-json', '-attributes', 'Name,State,Draining,")
+    assert calls[0].startswith("['-direct', 'wn1', '-json', '-attributes', 'Name,GlobalJobId,State,")
     assert calls[0].endswith("'C']")
+
+
+RUNNING = 'GlobalJobId = "wn1.lab#1.0#5"\n'
+OWN_KEY = JobKey("htcondor", "1.0@wn1.lab")
+
+
+def test_a_job_s_own_end_is_its_deadline_until_the_drain_is_cancelled(node, make, clock, command):
+    source = make(condor_status=command("condor_status", show("direct-23.9.6.json")))
+    node.job(500, cluster=1, more=RUNNING, machine='Name = "slot1_1@h"\nMachineMaxVacateTime = 15\n')
+    assert source.poll_jobs(()).jobs[OWN_KEY].deadline_secs == 1795952493 + 49
+    clock.secs = 61
+    command("condor_status", show("direct-vacating-23.9.6.json"))
+    assert source.poll_jobs(()).jobs[OWN_KEY].deadline_secs == 1795952274 + 15
+    clock.secs = 122
+    command("condor_status", "sys.exit('cannot reach the startd')")
+    assert source.poll_jobs(()).jobs[OWN_KEY].deadline_secs == 1795952274 + 15  # as it said last
+    clock.secs = 183
+    command("condor_status", 'print(\'[{"Name": "slot1@h", "State": "Unclaimed"}]\')')
+    assert source.poll_jobs(()).jobs[OWN_KEY].deadline_secs is None
+
+
+def test_an_end_counts_for_the_run_that_was_there_when_the_startd_was_asked(node, make, clock, command):
+    source = make(condor_status=command("condor_status", show("direct-23.9.6.json")))
+    node.job(500, cluster=1, more=RUNNING)
+    assert source.poll_jobs(()).jobs[OWN_KEY].deadline_secs is not None
+    node.end(500)
+    node.job(501, cluster=1, more=RUNNING)
+    assert source.poll_jobs(()).jobs[OWN_KEY].deadline_secs is None
 
 
 def test_machine_ads_rate_processors_and_jobs_get_their_shares(
@@ -382,7 +423,7 @@ def test_without_an_answer_the_last_one_stays_and_jobs_are_reported(node, make, 
     node.job(500)
     table = ask()
     assert states(table) == {"12.0": JobState.RUNNING}
-    assert table.node == NodeNotice(True, (1795854643,))
+    assert table.node == DRAINING
     assert ["cannot read the node's drain state" in each.reason for each in table.rejected] == [True]
 
 
@@ -399,7 +440,7 @@ def test_jobs_that_begin_do_not_wait_for_the_startd(node, make, clock, command, 
         assert (states(table), table.node) == ({"12.0": JobState.RUNNING}, None)
         gate.write_text("")
         clock.secs = 0.0
-        assert until(lambda: source.poll_jobs(()).node) == NodeNotice(True, (1795854643,))
+        assert until(lambda: source.poll_jobs(()).node) == DRAINING
     assert len((tmp_path / "calls").read_text().splitlines()) == 1
 
 
@@ -464,3 +505,117 @@ def test_jobs_of_two_schedds_with_one_number_are_two_jobs_on_a_node(node, make):
 def test_a_global_id_that_is_not_of_this_job_names_no_schedd(node, make, unique):
     node.job(500, more=f'GlobalJobId = "{unique}"\n')
     assert [job.schedd for job in make().poll_jobs(()).jobs.values()] == [None]
+
+
+# --- which job it is --------------------------------------------------------------------------
+
+PARALLEL = "JobUniverse = 11\nCpusProvisioned = {}\nMemoryProvisioned = 100\nAllowedJobDuration = 60\n"
+
+
+def test_slots_of_one_parallel_job_are_one_job_with_what_all_of_them_have(node, make):
+    node.job(500, more=PARALLEL.format(2), machine='Name = "slot1_1@h"\nAssignedGPUs = "GPU-a"\nGPUs = 1\n')
+    node.job(501, more=PARALLEL.format(3), machine='Name = "slot1_2@h"\nAssignedGPUs = "GPU-b"\nGPUs = 1\n')
+    node.job(502, more=PARALLEL.format(1), machine='Name = "slot1_3@h"\nGPUs = 0\n')
+    table = make().poll_jobs(())
+    assert (table.jobs.keys(), table.rejected, table.complete) == ({KEY}, (), True)
+    job = table.jobs[KEY]
+    assert (job.allocated_cpus, job.allocated_gpus, job.gpus) == (6, 2, ("GPU-a", "GPU-b"))
+    assert (job.limits.memory_bytes, job.limits.wall_secs, job.limits.cpu_secs) == (300 * 2**20, 60, 360)
+    assert (job.starters, job.processes, job.total_cpus) == ({500, 501, 502}, {500, 501, 502}, None)
+
+
+def test_what_a_slot_of_a_parallel_job_does_not_say_is_not_known_of_the_job(node, make):
+    node.job(500, more=PARALLEL.format(2))
+    node.job(501, more="JobUniverse = 11\n", machine='Name = "slot1_2@h"\nMemory = 5\n')
+    job = make().poll_jobs(()).jobs[KEY]
+    assert (job.allocated_cpus, job.limits.cpu_secs, job.limits.memory_bytes) == (None, None, 105 * 2**20)
+
+
+@needs_root
+@pytest.mark.parametrize("more", [PARALLEL.format(9), "CpusProvisioned = 9\n"])
+def test_another_user_s_ad_adds_no_slot_to_a_parallel_job(node, make, more):
+    node.job(500, more=PARALLEL.format(2))
+    path = node.job(501, more=more)
+    if "Universe" in more:
+        os.chown(path, 6002, 6002)
+    table = make().poll_jobs(())
+    [job] = table.jobs.values()
+    assert (job.allocated_cpus, job.starters) == (2, {500})
+    assert [each.reason for each in table.rejected] == ["another slot has this job"]
+
+
+def test_jobs_below_another_execute_are_found_by_where_their_starters_work(node, make, clock):
+    node.job(500)
+    node.other(501, "execute2", cluster=13)
+    node.other(502, "with_under score", cluster=14)
+    source = make()
+    assert set(states(source.poll_jobs(()))) == {"12.0", "13.0", "14.0"}
+    node.other(503, "execute4", cluster=15)
+    clock.secs += 1
+    assert "15.0" not in states(source.poll_jobs(()))  # one look at all processes in so many seconds
+    clock.secs += 60
+    table = source.poll_jobs(())
+    assert ("15.0" in states(table), table.complete, table.rejected) == (True, True, ())
+    shutil.rmtree(node.proc / "501")
+    table = source.poll_jobs({JobKey("htcondor", "13.0")})
+    assert "13.0" not in states(table)
+    assert table.complete
+    shutil.rmtree(node.proc.parent / "execute2")
+    assert source.poll_jobs(()).complete
+    shutil.rmtree(node.execute)  # nothing runs below the configured one
+    assert set(states(source.poll_jobs(()))) == {"14.0", "15.0"}
+
+
+def test_a_folder_found_is_watched_as_the_configured_one(node, make, clock):
+    source, asked = asked_before(make()), []
+    node.other(501, "execute2", cluster=13)
+    clock.secs += 60
+    with source.watch(lambda: asked.append(1)):
+        source.poll_jobs(())
+        asked.clear()
+        (node.proc.parent / "execute2/dir_777").mkdir()
+        until(lambda: asked)
+
+
+@needs_root
+def test_a_user_s_process_called_condor_starter_leads_nowhere(node, make):
+    path = node.other(501, "execute2", cluster=13)
+    (node.proc / "501/status").write_text(f"Name:\tcondor_starter\nUid:\t{ALICE}\t0\t0\t0\n")
+    table = make().poll_jobs(())
+    assert (table.jobs, table.complete) == ({}, True)
+    assert path.exists()
+
+
+def test_a_starter_whose_folder_cannot_be_found_is_named_until_it_has_ended(node, make, clock, monkeypatch):
+    node.other(501, "execute2", cluster=13)
+    readlink = os.readlink
+
+    def refuse(path, **more):
+        if str(path).endswith("/cwd"):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return readlink(path, **more)
+
+    monkeypatch.setattr(os, "readlink", refuse)
+    source = make()
+    table = source.poll_jobs(())
+    assert (table.jobs, table.complete) == ({}, False)
+    assert str(table.rejected[0]).endswith(
+        "/501/cwd: where this condor_starter's job is cannot be read: Permission denied"
+    )
+    node.job(502)  # in the configured one: nothing has to be found
+    shutil.rmtree(node.proc / "501")
+    clock.secs += 60
+    assert source.poll_jobs(()).complete
+
+
+def test_an_attribute_that_is_too_long_costs_nothing_but_itself(node, make):
+    node.job(500, more=f'CpusProvisioned = 2\nBig = "{"x" * 2**21}"\nJobBatchName = "{"y" * 2**20}"\n')
+    source = make()
+    table = source.poll_jobs(())
+    assert (table.jobs[KEY].allocated_cpus, table.jobs[KEY].name, table.complete) == (2, None, True)
+    assert {(each.field, each.reason) for each in table.rejected} == {
+        ("Big", "an attribute is too long"),
+        ("JobBatchName", "an attribute is too long"),
+        ("JobBatchName", "too long"),
+    }
+    assert not source.poll_jobs(()).rejected

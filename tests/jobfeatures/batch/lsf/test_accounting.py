@@ -80,7 +80,7 @@ def test_a_record_with_a_wrong_count_is_rejected_with_its_line_and_the_others_li
 
 
 def test_a_job_that_a_signal_ended_has_no_exit_status() -> None:
-    record = parse_line(LINES[1].replace(" 35072 ", " 9 "), notes=Notes())
+    [record] = parse_line(LINES[1].replace(" 35072 ", " 9 "), notes=Notes())
     assert record is not None
     assert (record.exit_status, record.exit_signal) == (None, 9)
 
@@ -96,7 +96,7 @@ def test_the_manual_s_usage_of_hosts_without_pairs_is_read_too() -> None:
     line = LINES[0].replace(
         '2 "n1" 1306 0 300 6 0 "n2" 791 0 200 4 1 "key" "value"', '2 "n1" 1306 0 300 6 "n2" 791 0 200 4'
     )
-    record = parse_line(line, notes=Notes())
+    [record] = parse_line(line, notes=Notes())
     assert record is not None
     assert (record.wall_limit_secs, record.total_cpus) == (86400, 6)
 
@@ -104,7 +104,7 @@ def test_the_manual_s_usage_of_hosts_without_pairs_is_read_too() -> None:
 def test_hosts_may_be_repeated_instead_of_counted() -> None:
     line = LINES[0].replace('2 "4*n1" "2*n2" 64', '6 "n1" "n1" "n1" "n1" "n2" "n2" 64')
     assert line != LINES[0]
-    record = parse_line(line, notes=Notes())
+    [record] = parse_line(line, notes=Notes())
     assert record is not None
     assert (record.total_cpus, record.nodes) == (6, ("n1", "n2"))
 
@@ -163,10 +163,10 @@ def test_quoted_fields_come_back(texts: list[str]) -> None:
 @given(st.integers(0, len(LINES[0]) - 1))
 def test_a_line_that_is_cut_off_is_refused_or_has_lost_only_what_is_not_read(length: int) -> None:
     try:
-        record = parse_line(LINES[0][:length].strip() or '"', notes=Notes())
+        [record] = parse_line(LINES[0][:length].strip() or '"', notes=Notes())
     except ParseError:
         return
-    assert record == parse_line(LINES[0], notes=Notes())
+    assert [record] == parse_line(LINES[0], notes=Notes())
 
 
 @given(st.text())
@@ -181,3 +181,22 @@ def test_the_file_is_recognised_and_others_are_not() -> None:
     assert recognise('"EVENT_ADRSV_FINISH" "10.1" 1795264361 1')
     for other in ("", "{}", '"JOB_NEW" "10.1" 1', "; Version: 2.2", "JOB_FINISH 10.1 1", "7|alice|RUN"):
         assert not recognise(other)
+
+
+def test_a_line_for_many_tasks_of_an_array_is_a_record_of_each() -> None:
+    """An array that is killed while it waits has the index -1, and its ranges behind the slots."""
+    line = LINES[1].replace('"" 7 2048', '"" -1 2048')
+    text, slots, rest = line.rpartition('1 "n1" -1 0 0 0')
+    assert (slots, rest) == ('1 "n1" -1 0 0 0', "")
+    found = list(parse_line(f'{text}1 "n1" -1 2 678 1000 1 2001 2009 4 0 0 0', notes=Notes()))
+    assert len(found) == 323 + 3
+    assert (found[0].job_id, found[0].array_job_id, found[0].array_task_id) == ("124[678]", "124", "678")
+    assert found[-1].array_task_id == "2009"
+
+
+@pytest.mark.parametrize("ranges", ["0", "1 5 4 1", "1 0 4 1", "1 1 2147483646 1", "1 1 9 0", "2 1 5 1"])
+def test_an_index_without_tasks_is_refused_by_its_name(ranges: str) -> None:
+    line = LINES[1].replace('"" 7 2048', '"" -1 2048').replace('"n1" -1 0 0 0', f'"n1" -1 {ranges}')
+    with pytest.raises(ParseError) as caught:
+        list(parse_line(line, notes=Notes()))
+    assert caught.value.field == "idx" or caught.value.field.startswith("indexRange")

@@ -165,7 +165,22 @@ def test_a_job_on_other_hosts_is_elsewhere() -> None:
     assert not is_elsewhere(parse_job({**RECORD, "ALLOC_SLOT": "", "EXEC_HOST": ""}, AROUND), "n1")
 
 
-@pytest.mark.parametrize("text", ["", "-", "n2:0,1", "garbage", "n1:", "n1:a,b", "n1=0"])
+@pytest.mark.parametrize(
+    ("text", "gpus"),
+    [
+        ("n1:1:1/0,3:1/0", ("1:1/0", "3:1/0")),
+        ("n1:1:1/0,1:1/0;n2:2:3/0", ("1:1/0",)),
+        ("n1:0,1:2/0", ("0", "1:2/0")),
+    ],
+)
+def test_instances_of_cards_are_named_by_card_and_instance(text: str, gpus: tuple[str, ...]) -> None:
+    assert parse_gpus(text, "n1") == gpus
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "-", "n2:0,1", "garbage", "n1:", "n1:a,b", "n1=0", "n1:1:1", "n1:1/0", "n1:1:1/0/2", "n1:0,1:"],
+)
 def test_cards_of_other_hosts_or_in_another_form_are_none(text: str) -> None:
     assert parse_gpus(text, "n1") == ()
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import pwd
+import threading
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.batch import programs
+from jobfeatures.batch.basics import find_uid
+from jobfeatures.batch.lsf import site
 from jobfeatures.batch.lsf.prolog import job_from_prolog, job_id_of
 from jobfeatures.batch.lsf.site import ask_in_prolog
 from jobfeatures.config import Config
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.records.model import JobKey, JobState
+from jobfeatures.records.model import Job, JobKey, JobState
+from jobfeatures.system import lookups
 
 ENVIRONMENT = {  # constructed from the manual's list of variables
     "LSB_JOBID": "123",
@@ -94,3 +100,17 @@ def test_the_user_s_id_is_looked_up_and_nobody_else_is_asked(monkeypatch: pytest
     assert answer.uid == 0
     unknown = job_from_prolog({**ENVIRONMENT, "LSFUSER": "no such user"}, node_name="n1")
     assert ask_in_prolog(unknown, Config(), node_name="n1", timeout_secs=1.0) is None
+
+
+def test_a_directory_service_that_takes_its_time_keeps_no_hook_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answers = threading.Event()
+    monkeypatch.setattr(pwd, "getpwnam", lambda _user: answers.wait(60) and pwd.getpwuid(0))
+    monkeypatch.setattr(lookups, "PATIENCE_SECS", 0.0)
+    monkeypatch.setattr(site, "_USERS", lookups.LookUps(find_uid))
+    job = Job(key=JobKey("lsf", "7"), user="ann")
+    try:
+        assert ask_in_prolog(job, Config(), node_name="n1", timeout_secs=1.0) is None
+    finally:
+        answers.set()

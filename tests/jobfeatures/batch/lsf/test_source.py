@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shlex
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -97,6 +99,12 @@ def test_the_jobs_of_this_host_are_asked_for_in_one_question(lsf: Lsf, now: Fake
     assert call.startswith("-o jobid jobindex stat ")
 
 
+def test_on_another_host_than_the_first_a_job_may_have_no_group_yet(lsf: Lsf, now: FakeClock) -> None:
+    first, other = (make_source(lsf.config(), now, node).poll_jobs(()) for node in ("n1", "n2"))
+    assert first.groupless == frozenset()
+    assert other.groupless == {JobKey("lsf", "102[7]")}
+
+
 def test_limits_come_out_at_this_host_s_speed(lsf: Lsf, now: FakeClock) -> None:
     jobs = source(lsf, now).poll_jobs(()).jobs
     assert jobs[JobKey("lsf", "101")].limits.wall_secs == 34560
@@ -112,7 +120,7 @@ def test_the_cpu_factor_is_that_of_the_batch_system_whatever_the_site_states(
     job = source(lsf, now).poll_jobs(()).jobs[JobKey("lsf", "101")]
     assert job.cpu_factor == "2.5"
     terms = Terms(cpu_factor="1.0", origins={"cpufactor_lrms": "machine.cpu_factor"})
-    told = job_features(job, Machine(), profile=Profile.OF_2014, terms=terms)
+    told = job_features(job, Machine(), terms=replace(terms, profile=Profile.OF_2014))
     assert (told["cpufactor_lrms"], told["cpu_limit_secs"], told["cpu_limit_secs_lrms"]) == (
         "2.5",
         "17280",
@@ -126,7 +134,7 @@ def test_without_a_factor_of_lsf_s_the_site_s_counts(lsf: Lsf, now: FakeClock) -
     lsf.say("lshosts", "exit 1")
     job = source(lsf, now).poll_jobs(()).jobs[JobKey("lsf", "101")]
     assert job.cpu_factor is None
-    told = job_features(job, Machine(), profile=Profile.OF_2014, terms=Terms(cpu_factor="1.5"))
+    told = job_features(job, Machine(), terms=Terms(profile=Profile.OF_2014, cpu_factor="1.5"))
     assert told["cpufactor_lrms"] == "1.5"
 
 
@@ -453,6 +461,45 @@ def test_an_empty_queue_is_an_answer_and_a_failure_is_none(lsf: Lsf, now: FakeCl
         cluster(lsf, now).poll_queue()
 
 
+def test_what_is_said_beside_an_answer_is_said_and_the_queue_is_incomplete(lsf: Lsf, now: FakeClock) -> None:
+    """Of a cluster that forwards jobs to others, say, one of which is away."""
+    text = "Cluster <c2> is not available"
+    for name in ("bjobs-node", "bhosts", "bqueues"):
+        lsf.say(name.partition("-")[0], f"echo '{text}' >&2; cat {FIXTURES}/{name}.json")
+    table = cluster(lsf, now).poll_queue()
+    assert (len(table.jobs), table.complete) == (5, False)
+    found = cluster(lsf, now).poll_cluster()
+    for rejected, names in ((table.rejected, ["bjobs"]), (found.rejected, ["bhosts", "bqueues"])):
+        assert [each.source for each in rejected if text in each.reason] == names
+
+
+def test_jobs_of_a_cluster_that_falls_silent_are_those_of_its_last_answer(lsf: Lsf, now: FakeClock) -> None:
+    lsf.say("bjobs", f"cat {FIXTURES}/bjobs-node.json")
+    source = cluster(lsf, now)
+    whole = source.poll_queue()
+    record = {"JOBID": "101", "STAT": "PEND", "USER": "alice"}
+    rest = json.dumps({"COMMAND": "bjobs", "JOBS": 1, "RECORDS": [record]})
+    lsf.say("bjobs", f"echo 'Cannot connect to cluster <c2>' >&2; echo '{rest}'")
+    now.advance(60)
+    table = source.poll_queue()
+    assert table.jobs.keys() == whole.jobs.keys()
+    assert not table.complete
+    [pending] = [job for job in table.jobs.values() if job.key.job_id == "101"]
+    assert pending.state is JobState.PENDING
+    assert {table.answered_at_secs(key) for key in whole.jobs.keys() - {pending.key}} == {whole.taken_at_secs}
+    lsf.say("bjobs", f"echo 'a notice of the site' >&2; echo '{rest}'")
+    assert len(source.poll_queue().jobs) == 1
+    lsf.say("bjobs", f"echo '{rest}'")
+    assert source.poll_queue().complete
+
+
+def test_notices_of_waiting_are_not_said(lsf: Lsf, now: FakeClock) -> None:
+    lsf.say(
+        "bjobs", f"echo 'LSF is processing your request. Please wait ...' >&2; cat {FIXTURES}/bjobs-node.json"
+    )
+    assert cluster(lsf, now).poll_queue().complete
+
+
 def test_names_that_break_the_queue_s_answer_are_left_out(lsf: Lsf, now: FakeClock) -> None:
     lsf.say("bjobs", f'case "$*" in *job_name*) echo broken ;; *) cat {FIXTURES}/bjobs-node.json ;; esac')
     assert len(cluster(lsf, now).poll_queue().jobs) == 5
@@ -461,3 +508,17 @@ def test_names_that_break_the_queue_s_answer_are_left_out(lsf: Lsf, now: FakeClo
 def test_accounting_cannot_be_asked_for(lsf: Lsf, now: FakeClock) -> None:
     with pytest.raises(SourceError, match=r"lsb\.acct"):
         cluster(lsf, now).poll_accounting(0.0)
+
+
+@pytest.mark.parametrize("offset_secs", [600, 600 + 3600])
+def test_a_start_in_the_hour_that_clocks_repeat_is_told_apart(
+    lsf: Lsf, now: FakeClock, offset_secs: int
+) -> None:
+    """LSF prints no offset, so bjobs is asked in UTC."""
+    start = int(datetime(2026, 10, 25, tzinfo=UTC).timestamp()) + offset_secs
+    shown = f'$(TZ="${{TZ:-Europe/Berlin}}" date -d @{start} "+%b %d %H:%M")'
+    record = {"JOBID": "101", "STAT": "RUN", "USER": "alice", "EXEC_HOST": "n1", "START_TIME": "SHOWN"}
+    answer = json.dumps({"COMMAND": "bjobs", "JOBS": 1, "RECORDS": [record]}).replace('"', '\\"')
+    lsf.say("bjobs", f'echo "{answer.replace("SHOWN", shown)}"')
+    table = source(lsf, now).poll_jobs(())
+    assert [job.start_secs for job in table.jobs.values()] == [start]

@@ -18,10 +18,10 @@ from jobfeatures.batch.oar.answers import (
     parse_answer,
     parse_cluster,
     parse_nodes,
-    read_records,
-    recognise,
 )
+from jobfeatures.batch.oar.log import read_records, recognise
 from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.joblogs.folding import fold_jobs
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes
 from jobfeatures.logkinds import read_log, write_log
 from jobfeatures.records.model import Job, JobKey, JobState, Limits
@@ -116,6 +116,58 @@ def test_states_are_told_apart(job_id: str, state: JobState) -> None:
     assert make_job(ACTIVE[job_id])[0].state is state
 
 
+def stood_still(state: str, *events: tuple[str, object]) -> Job:
+    """Return a job of 120 s that began at 1000 and had events."""
+    given = [{"type": kind, "date": date} for kind, date in events]
+    values = {"Job_Id": 1, "state": state, "startTime": 1000, "walltime": 120, "assigned_resources": [1]}
+    return make_job({**values, "submissionTime": 900, "stopTime": 0, "events": given})[0]
+
+
+HOLD, RESUME = "HOLD_RUNNING_JOB", "RESUME_JOB"
+
+
+@pytest.mark.parametrize(
+    ("state", "events", "end_secs"),
+    [  # the last is when the limit ends it by what is known at 1100, or would if it went on then
+        ("Running", (), 1120),
+        ("Running", ((HOLD, 1019),), 1120),  # asked, and not yet done
+        ("Suspended", ((HOLD, 1019),), 1100 + 101),
+        ("Resuming", ((HOLD, 1019), (RESUME, 1080)), 1100 + 101),
+        ("Running", ((HOLD, 1019), (RESUME, 1080)), 1120 + 61),
+        ("Running", ((HOLD, 1010), ("WALLTIME", 1011), (HOLD, 1012), (RESUME, 1020), (RESUME, 1030)), 1130),
+        ("Suspended", ((HOLD, 1010), (RESUME, 1020), (HOLD, 1040)), 1100 + 90),
+        ("Running", ((HOLD, 1010), (RESUME, 1020), (HOLD, 1040), (RESUME, 1060)), 1150),
+        ("Running", ((RESUME, 1020), (HOLD, "x"), (RESUME, 1030)), 1120),
+        ("Finishing", ((HOLD, 1010), (RESUME, 1020)), 1100),
+        ("Running", ((HOLD, 900), (RESUME, 950)), 1120),  # held while it waited, by oarhold -r
+        ("Suspended", ((HOLD, 900), (RESUME, 950), (HOLD, 1020)), 1200),
+        # held again while it resumed: it is suspended again, also by oarhold without -r
+        ("Running", ((HOLD, 1010), (RESUME, 1020), ("HOLD_WAITING_JOB", 1021), (RESUME, 1030)), 1139),
+        ("Running", ((RESUME, 1050), (HOLD, 1020)), 1150),  # in no order
+        ("Running", ((HOLD, 1020), (RESUME, 2**62)), 1120),
+    ],
+)
+def test_time_for_which_a_job_stands_still_belongs_to_its_limit(
+    state: str, events: tuple[tuple[str, object], ...], end_secs: int
+) -> None:
+    assert stood_still(state, *events).end_limit_at(1100) == end_secs
+
+
+def test_events_follow_each_other_by_their_number_where_the_clock_was_set_back() -> None:
+    """OAR, too, counts no time then."""
+    given = [{"type": RESUME, "date": 1050, "event_id": 9}, {"type": HOLD, "date": 1080, "event_id": 8}]
+    values = {"Job_Id": 1, "state": "Running", "startTime": 1000, "walltime": 120, "assigned_resources": [1]}
+    job, _ = make_job({**values, "submissionTime": 900, "stopTime": 0, "events": given})
+    assert job.end_limit_secs == 1120
+
+
+def test_the_job_that_was_suspended_had_seven_seconds_more() -> None:
+    """Captured: it was asked to stop at …162 and to go on at …169."""
+    job, _ = make_job({**json.loads((FIXTURES / "ended-2.6.1.json").read_text())["7"], "state": "Running"})
+    assert job.end_limit_secs == 1795852081 + 1740 + 7
+    assert job.wall_limit_from_start_secs == 1747
+
+
 def test_a_reservation_to_come_has_not_started() -> None:
     job, resources = make_job(ACTIVE["103"])
     assert (job.start_secs, job.planned_secs, resources) == (None, 1795250000, ())
@@ -203,6 +255,18 @@ def test_finished_jobs_become_swf() -> None:
     assert len(ended) == 9
 
 
+def test_answers_one_behind_the_other_tell_of_one_job() -> None:
+    job = ENDED["91"]
+    waits = {**job, "state": "Waiting", "startTime": 0, "stopTime": 0, "assigned_resources": []}
+    runs = {**job, "state": "Running", "stopTime": 0}
+    text = "\n".join(json.dumps({"91": each}) for each in (waits, runs, job))
+    records = [
+        each for each in read_records([text], source="log", notes=Notes()) if isinstance(each, JobRecord)
+    ]
+    assert len(records) == 3
+    assert list(fold_jobs(records, lambda _: None)) == [records[2]]
+
+
 def test_nodes_have_their_states_and_cpus() -> None:
     cluster = parse_cluster((FIXTURES / "oarnodes.json").read_text(), source="oarnodes", taken_at_secs=1.0)
     told = [(each.name, each.states, each.cpus, each.allocated_cpus) for each in cluster.nodes]
@@ -248,3 +312,60 @@ def test_any_values_are_a_job_or_refused(changes: dict[str, object]) -> None:
     with contextlib.suppress(ParseError):
         make_record({**ENDED["94"], **changes}, Notes(), ())
     parse_cluster(json.dumps({"1": changes}), source="x", taken_at_secs=0.0)
+
+
+def as_texts(value: object) -> object:
+    """Return a value with each number as text, as older versions of Perl write those that were used as text."""
+    if isinstance(value, dict):
+        return {name: as_texts(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [as_texts(each) for each in value]
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+@pytest.mark.parametrize("name", ["oarstat", "oarstat-2.6.1", "ended", "ended-2.6.1"])
+def test_numbers_written_as_text_are_numbers(name: str) -> None:
+    path = FIXTURES / f"{name}.json"
+    if not path.exists():
+        pytest.skip(f"there is no {path.name}")
+    answer = json.loads(path.read_text())
+    arrays = arrays_in([answer])
+    assert answer
+    for each in answer.values():
+        texts = as_texts(each)
+        assert make_job(texts, arrays) == make_job(each, arrays)
+        assert make_record(texts, Notes(), arrays) == make_record(each, Notes(), arrays)
+    found = list(read_records([json.dumps(as_texts(answer))], source="x", notes=Notes()))
+    assert found == list(read_records([json.dumps(answer)], source="x", notes=Notes()))
+
+
+def test_nodes_are_the_same_where_numbers_are_texts_and_texts_numbers() -> None:
+    text = (FIXTURES / "oarnodes-2.6.1.json").read_text()
+    answer = json.loads(text)
+    cluster = parse_cluster(text, source="oarnodes", taken_at_secs=1.0)
+    jobs = {
+        name: {**each, "jobs": int(each["jobs"].split(",")[0]) if each.get("jobs") else None}
+        for name, each in answer.items()
+    }
+    for other in (as_texts(answer), jobs):
+        assert parse_cluster(json.dumps(other), source="oarnodes", taken_at_secs=1.0) == cluster
+
+
+def test_the_one_job_that_another_waits_for_precedes_it():
+    text = (FIXTURES / "ended-2.6.1.json").read_text()
+    for dependencies, wanted in (("[10]", "10"), ("[10, 11]", None)):
+        notes = Notes()
+        found = list(
+            read_records(
+                [text.replace('"dependencies" : []', f'"dependencies" : {dependencies}')],
+                source="x",
+                notes=notes,
+            )
+        )
+        assert {job.preceding_job_id for job in found} == {wanted}
+        assert notes.not_taken["dependencies"] == (0 if wanted else len(found))
+
+
+def test_a_job_of_oar_3_has_no_resources_for_the_controller_role():
+    with pytest.raises(ParseError, match="OAR 3"):
+        make_job({"id": 1905, "state": "Running", "start_time": 5})

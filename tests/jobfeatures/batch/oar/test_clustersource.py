@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from jobfeatures.batch.controller.source import ControllerSource
 from jobfeatures.batch.oar.clustersource import OarCluster, make_cluster_source
 from jobfeatures.batch.oar.site import is_here
-from jobfeatures.batch.oar.source import OarSource, make_source
+from jobfeatures.batch.oar.source import OarSource, WithFiles, make_source
 from jobfeatures.config import Config
 from jobfeatures.errors import SourceError
 from jobfeatures.records.model import JobKey, NodeNotice
@@ -90,5 +89,5 @@ def test_a_node_reads_its_files_or_asks_the_controller_role(server: Path) -> Non
     clock = SystemClock()
     assert isinstance(make_source(Config(), clock, "oar1"), OarSource)
     config = Config(oar_ask="controller", controller_url="https://ctl:9821")
-    assert isinstance(make_source(config, clock, "oar1"), ControllerSource)
+    assert isinstance(make_source(config, clock, "oar1"), WithFiles)
     assert is_here(Config(oar_oarstat=f"{server}/oarstat"))

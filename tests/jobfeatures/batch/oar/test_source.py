@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.batch.oar import source as oar_source
-from jobfeatures.batch.oar.source import OarSource, parse_environment
+from jobfeatures.batch.oar.source import OarSource, WithFiles, parse_environment
 from jobfeatures.errors import SourceError
-from jobfeatures.records.model import Job, JobKey, JobState, Limits
+from jobfeatures.records.model import Job, JobKey, JobState, JobTable, Limits
 from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.config import ExporterConfig
 
@@ -182,3 +182,22 @@ def test_a_folder_that_is_not_there_is_a_failure(tmp_path: Path) -> None:
 @given(st.text())
 def test_any_text_is_read(text: str) -> None:
     assert all(name.startswith("OAR_") for name in parse_environment(text))
+
+
+class Role:
+    """Stands in for the controller role."""
+
+    def poll_jobs(self, seen: object, claimed: object = ()) -> JobTable:
+        del seen, claimed
+        states = {"10": JobState.RUNNING, "11": JobState.RUNNING, "12": JobState.SUSPENDED}
+        jobs = {
+            key: Job(key=key, state=state) for each, state in states.items() if (key := JobKey("oar", each))
+        }
+        return JobTable(source="oar", jobs=jobs, taken_at_secs=1.0, complete=True)
+
+
+def test_of_jobs_that_the_controller_role_tells_those_without_files_have_no_group(folder: Path) -> None:
+    asked = WithFiles(Role(), source(folder))  # type: ignore[arg-type]
+    assert asked.poll_jobs(()).groupless == {JobKey("oar", "11")}  # cosystem or deploy
+    shutil.rmtree(folder)
+    assert asked.poll_jobs(()).groupless == frozenset()

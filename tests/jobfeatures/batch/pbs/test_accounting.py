@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from jobfeatures.batch.pbs.accounting import parse_message, read_records, recognise
 from jobfeatures.errors import Rejected
+from jobfeatures.joblogs.folding import fold_jobs
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes
+from jobfeatures.records.localtimes import REPEATED_HOUR
 from jobfeatures.records.model import JobState
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
@@ -23,7 +25,7 @@ UTC = ZoneInfo("UTC")
 def read(text: str, **arguments) -> list[JobRecord | Rejected]:
     return list(
         read_records(
-            text.splitlines(keepends=True), source="log", zone=UTC, **{"notes": Notes(), **arguments}
+            text.splitlines(keepends=True), source="log", **{"zone": UTC, "notes": Notes(), **arguments}
         )
     )
 
@@ -70,7 +72,7 @@ def test_the_life_of_a_job_that_was_run_again_is_one_record() -> None:
 
 
 def test_every_job_of_the_log_is_told_once() -> None:
-    found = read(PBS)
+    found = [each for each in read(PBS) if each.state is not JobState.PREEMPTED]
     states = {each.job_id: each.state for each in found if isinstance(each, JobRecord)}
     assert len(found) == len(states)
     assert states == {
@@ -130,14 +132,50 @@ def test_what_a_run_used_is_not_the_next_ones() -> None:
         + line("R", "1.s", "start=5 session=7 resources_used.cput=9 Exit_status=-3")
         + line("E", "1.s", "start=15 end=19 Exit_status=0")
     )
-    (job,) = read(text)
+    _, job = read(text)
     assert (job.used_cpu_secs, job.nodes, job.start_secs, job.restarts) == (None, (), 15, 1)
 
 
 def test_a_job_that_waits_again_has_lost_its_start() -> None:
     text = line("S", "1.s", "start=5 exec_host=n1/0") + line("R", "1.s", "start=5 Exit_status=-3")
-    (job,) = read(text)
+    _, job = read(text)
     assert (job.state, job.start_secs, job.nodes, job.restarts) == (JobState.PENDING, None, (), 1)
+
+
+REQUEUED = line(
+    "S", "70.s", "ctime=1772441700 start=1772442005 exec_host=n1/0*4", "03/02/2026 09:00:05"
+) + line(
+    "R",
+    "70.s",
+    "start=1772442005 end=1772442605 exec_host=n1/0*4 Exit_status=-11 resources_used.cput=00:20:00"
+    " resources_used.walltime=00:10:00 run_count=1",
+    "03/02/2026 09:10:05",
+)
+
+
+def test_a_run_that_was_requeued_is_a_record_of_its_own() -> None:
+    """Source of what R holds: openpbs pull request 148."""
+    end = line(
+        "E", "70.s", "start=1772443200 end=1772445000 Exit_status=0 run_count=2", "03/02/2026 09:50:00"
+    )
+    run, job = read(REQUEUED + end)
+    assert (run.state, run.start_secs, run.end_secs, run.run_secs) == (
+        JobState.PREEMPTED,
+        1772442005,
+        1772442605,
+        600,
+    )
+    assert (run.used_cpu_secs, run.total_cpus, run.restarts) == (1200, 4, 0)
+    assert (job.state, job.start_secs, job.restarts) == (JobState.COMPLETED, 1772443200, 1)
+    folded: list[str] = []
+    assert list(fold_jobs([run, job], folded.append)) == [job]
+    assert folded == ["earlier run"]
+    assert list(fold_jobs([run, job], folded.append, all_runs=True)) == [run, job]
+
+
+def test_a_job_that_was_requeued_and_deleted_has_used_what_its_run_did() -> None:
+    run, job = read(REQUEUED + line("D", "70.s", "requestor=a@h", "03/02/2026 10:00:00"))
+    assert (run.used_cpu_secs, job.state, job.start_secs) == (1200, JobState.CANCELLED, None)
 
 
 def test_an_aborted_job_is_told_with_its_time() -> None:
@@ -226,3 +264,80 @@ def test_a_damaged_line_is_read(place: int, put: str) -> None:
     last = TORQUE.splitlines()[-1]
     for each in read_records([last[:place] + put + last[place + 1 :]], source="log", zone=UTC, notes=Notes()):
         assert isinstance(each, JobRecord | Rejected)
+
+
+NIGHT = 1761436800  # 26 October 2025, 02:00 in Berlin, for the first time
+
+
+def at_night(*lines: str) -> tuple[dict[str, JobRecord], Notes]:
+    notes = Notes()
+    return records("".join(lines), zone=ZoneInfo("Europe/Berlin"), notes=notes), notes
+
+
+def night(clock: str, kind: str, message: str = "", job_id: str = "7") -> str:
+    return line(kind, job_id, message, f"10/26/2025 {clock}")
+
+
+def test_lines_in_order_tell_which_of_two_hours_is_meant() -> None:
+    started = night("01:50:00", "S", f"ctime={NIGHT - 900} start={NIGHT - 600}")
+    found, notes = at_night(
+        started,
+        night("02:50:00", "z"),
+        night("02:10:00", "r"),
+        night("04:00:00", "E", f"start={NIGHT - 600}"),
+    )
+    assert (found["7"].suspended_secs, found["7"].end_secs) == (1200, NIGHT + 3 * 3600)
+    assert notes.doubtful == {REPEATED_HOUR: 1}  # of the first of them nothing tells
+
+
+def test_what_a_line_tells_in_epoch_seconds_says_which_hour_is_meant() -> None:
+    end = NIGHT + 3600 + 600
+    found, notes = at_night(
+        night("02:10:00", "E", f"ctime=5 start={NIGHT - 600} end={end} Exit_status=0"),
+        night("02:20:00", "Q", job_id="8"),
+    )
+    assert found["8"].submit_secs == end + 600
+    assert not notes.doubtful
+
+
+def test_a_deletion_in_the_repeated_hour_is_doubtful() -> None:
+    found, notes = at_night(night("02:30:00", "D", "ctime=5"))
+    assert found["7"].end_secs == NIGHT + 1800
+    assert notes.doubtful == {REPEATED_HOUR: 1}
+
+
+TASK = "tasks=1:lprocs=1:usecores:memory=4GB"
+
+
+def test_a_request_of_torque_6_in_words_with_equals_signs_is_one_value() -> None:
+    """Torque writes what ``qsub -L`` asked for unquoted, each group of tasks with its ``-L``."""
+    (job,) = read(
+        line(
+            "E",
+            "16057.s",
+            f"user=a start=1772443200 Resource_List.walltime=01:00:00 Resource_Request_2.0=-L {TASK} -L {TASK}"
+            " session=1 total_execution_slots=2 end=1772445000 Exit_status=0",
+        )
+    )
+    assert (job.state, job.requested_cpus, job.requested_memory_bytes) == (JobState.COMPLETED, 2, 8 * 2**30)
+
+
+@pytest.mark.parametrize(
+    ("asked", "cpus", "memory"),
+    [
+        ("-L tasks=2:lprocs=80:memory=100GB", 160, 200 * 2**30),
+        ("-L tasks=2:lprocs=all", None, None),
+        ("-L memory=1GB:tasks=3", 3, 3 * 2**30),
+    ],
+)
+def test_what_tasks_ask_for_is_asked_for_by_each(asked, cpus, memory) -> None:
+    (job,) = read(line("E", "7.s", f"user=a Resource_Request_2.0={asked} session=1 Exit_status=0"))
+    assert (job.requested_cpus, job.requested_memory_bytes) == (cpus, memory)
+
+
+@pytest.mark.parametrize("size", ["0b", "0kb"])
+def test_memory_that_was_never_measured_is_unknown_and_not_0(size):
+    """pbs_mom looks now and then: of a short job it writes 0 (servers write either unit)."""
+    message = f"user=a start=1795251000 end=1795251001 exec_host=n1/0 Exit_status=0 resources_used.mem={size}"
+    [job] = read(line("E", "1.s", message))
+    assert job.used_memory_bytes is None

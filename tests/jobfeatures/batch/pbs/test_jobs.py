@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobfeatures.batch.pbs.accounting import read_records
 from jobfeatures.batch.pbs.cluster import (
     compute_states,
     count_slots,
@@ -20,10 +21,12 @@ from jobfeatures.batch.pbs.cluster import (
     make_notice,
 )
 from jobfeatures.batch.pbs.commands import DIALECTS
-from jobfeatures.batch.pbs.jobs import count_ppn, make_job, parse_time, state_of_exit
+from jobfeatures.batch.pbs.jobs import count_cards, count_ppn, make_job, parse_time, state_of_exit
 from jobfeatures.batch.pbs.records import Record, Records, parse_json, parse_text, parse_xml
 from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.joblogs.loggedjob import Notes
 from jobfeatures.records.model import Job, JobKey, JobState, Limits, Partition
+from jobfeatures_exporter.cluster.sums import compute_cluster_sums, starts_jobs
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 PBS, TORQUE = FIXTURES / "pbs", FIXTURES / "torque"
@@ -216,11 +219,16 @@ def test_hosts_tell_where_vnodes_cannot_be_read() -> None:
         ("n1+n2", 2),
         ("3", 3),
         ("1:gpus=1:ppn=2", 2),
-        ("x y", None),
     ],
 )
-def test_cpus_that_nodes_ask_for(text: str, cpus: int | None) -> None:
+def test_cpus_that_nodes_ask_for(text: str, cpus: int) -> None:
     assert count_ppn(text) == cpus
+
+
+@pytest.mark.parametrize("text", ["x y", "2:ppn=2K", "2:ppn=22:ppn=2"])
+def test_cpus_that_cannot_be_read_are_named(text: str) -> None:
+    with pytest.raises(ParseError):
+        count_ppn(text)
 
 
 @given(st.integers(0, 4_000_000_000))
@@ -350,3 +358,136 @@ def test_a_bad_node_costs_itself_only() -> None:
 def test_any_list_of_jobs_is_counted_or_refused(text: str) -> None:
     with contextlib.suppress(ParseError):
         assert count_slots(text) >= 0
+
+
+# ---------------------------------------------------------------- nodes given whole, vnodes
+
+
+def pbs_node(name: str, state: str = "free", assigned: int = 0, ncpus: int = 64, **more: str) -> Record:
+    """Return a node with 4 GPUs and 256 GB, of which an equal part is assigned as of its CPUs."""
+    return Record(
+        name,
+        {
+            "state": state,
+            "resources_available.ncpus": str(ncpus),
+            "resources_available.ngpus": "4" if ncpus else "0",
+            "resources_available.mem": "256gb" if ncpus else "0kb",
+            "resources_assigned.ncpus": str(assigned),
+            "resources_assigned.ngpus": str(assigned // 16),
+            "resources_assigned.mem": f"{assigned * 4}gb",
+            **more,
+        },
+    )
+
+
+def cluster_of(*nodes: Record, queues: dict[str, Record] | None = None, source: str = "pbs", **more):
+    records = Records({each.name: each for each in nodes})
+    return make_cluster(records, Records(queues or {}), source=source, taken_at_secs=1.0, **more)
+
+
+@pytest.mark.parametrize("state", ["job-exclusive", "resv-exclusive"])
+def test_a_node_given_as_a_whole_has_nothing_left_whatever_is_used_of_it(state: str) -> None:
+    """A job placed exclusively has asked for one CPU of each, and nobody else gets the others."""
+    [node] = cluster_of(pbs_node("x1", state, 1)).nodes
+    assert (node.cpus, node.allocated_cpus, node.gpus, node.allocated_gpus) == (64, 64, 4, 4)
+    assert node.memory_bytes == node.allocated_memory_bytes == 256 * 2**30
+    assert node.states[0] == "ALLOCATED"
+    sums = compute_cluster_sums(cluster_of(pbs_node("x1", state, 1), pbs_node("x2", state), pbs_node("x3")))
+    assert sums.cpus == {("", "allocated"): 128, ("", "idle"): 64}
+    assert sums.gpus == {("", "allocated"): 8, ("", "idle"): 4}
+
+
+def test_vnodes_of_a_host_are_one_node() -> None:
+    host = {"resources_available.host": "n1"}
+    queue = Record("workq", {"queue_type": "Execution", "enabled": "True", "started": "True"})
+    cluster = cluster_of(
+        pbs_node("n1", ncpus=0, Mom="n1.example.org", **host),
+        pbs_node("n1[0]", "job-busy", 64, **host),
+        pbs_node("n1[1]", **host),
+        pbs_node("gpu01", "offline", **{"resources_available.host": "gpu01"}),
+        queues={"workq": queue},
+    )
+    assert [(node.name, node.states) for node in cluster.nodes] == [
+        ("n1", ("MIXED",)),
+        ("gpu01", ("IDLE", "DRAIN")),
+    ]
+    one = cluster.nodes[0]
+    assert (one.cpus, one.allocated_cpus, one.gpus, one.allocated_gpus) == (128, 64, 8, 4)
+    assert (one.memory_bytes, one.allocated_memory_bytes) == (512 * 2**30, 256 * 2**30)
+    assert one.address == "n1.example.org"
+    assert cluster.partitions == (Partition(name="workq", nodes=("n1", "gpu01"), state="UP"),)
+    sums = compute_cluster_sums(cluster)
+    assert sums.states == {("workq", "MIXED"): 1, ("workq", "IDLE"): 1}
+    assert sums.cpus == {("workq", "allocated"): 64, ("workq", "idle"): 64, ("workq", "other"): 64}
+
+
+@pytest.mark.parametrize("state", ["offline", "down", "state-unknown,down", "stale", "maintenance"])
+def test_what_a_vnode_that_starts_no_job_has_free_no_job_can_get(state: str) -> None:
+    host = {"resources_available.host": "n1"}
+    [node] = cluster_of(pbs_node("n1[0]", state, 16, **host), pbs_node("n1[1]", **host)).nodes
+    assert (node.cpus, node.allocated_cpus, node.states) == (64 + 16, 16, ("MIXED",))
+    [node] = cluster_of(pbs_node("n1[0]", state, **host), pbs_node("n1[1]", state, **host)).nodes
+    assert node.cpus == 128
+    assert not starts_jobs(node)
+
+
+# ---------------------------------------------------------------- Torque's counts and GPUs
+
+
+@pytest.mark.parametrize(
+    ("exec_host", "nodes", "cpus"),
+    [
+        ("n1/16", "1:ppn=16", {"n1": 16}),  # of the branch develop
+        ("n1/4+n2/4", "2:ppn=4", {"n1": 4, "n2": 4}),
+        ("n1/4+n2/1", "n1:ppn=4+n2:ppn=1", {"n1": 4, "n2": 1}),
+        ("n1/16", "1:ppn=1", {"n1": 1}),  # slot 16
+        ("n1/1+n2/1", "2:ppn=1", {"n1": 1, "n2": 1}),
+        ("n1/0-3", "1:ppn=4", {"n1": 4}),
+        ("n1/3+n1/1", "1:ppn=2", {"n1": 2}),
+    ],
+)
+def test_a_number_of_slots_is_none_of_a_slot(exec_host: str, nodes: str, cpus: dict[str, int]) -> None:
+    attributes = {"exec_host": exec_host, "Resource_List.nodes": nodes}
+    job = pbs_job({**attributes, "Resource_List.walltime": "1:00:00"}, system="torque")
+    assert (job.total_cpus, job.allocated_cpus) == (sum(cpus.values()), cpus["n1"])
+    assert job.limits.cpu_secs == 3600 * sum(cpus.values())
+    line = f"11/21/2026 10:00:00;E;1.s;user=a exec_host={exec_host} Resource_List.nodes={nodes} start=5 end=9"
+    [record] = read_records([line], source="x", notes=Notes())
+    assert record.total_cpus == sum(cpus.values())
+
+
+def torque_node(name: str, jobs: str, **more: str) -> Record:
+    return Record(name, {"state": "free", "np": "16", "jobs": jobs, **more})
+
+
+def test_a_server_that_writes_numbers_of_slots_is_known_by_one_that_no_node_has() -> None:
+    counts = cluster_of(torque_node("n1", "16/11.s"), torque_node("n2", "4/12.s, 8/13.s"), source="torque")
+    assert [node.allocated_cpus for node in counts.nodes] == [16, 12]
+    slots = cluster_of(torque_node("n1", "15/11.s"), torque_node("n2", "4/12.s, 8/13.s"), source="torque")
+    assert [node.allocated_cpus for node in slots.nodes] == [1, 2]
+
+
+def test_gpus_of_torque_s_jobs_count_in_the_queue_on_the_nodes_and_in_accounting() -> None:
+    running = {"exec_host": "n1/0-3", "exec_gpus": "n1-gpu/0+n1-gpu/1", "job_state": "R"}
+    job = pbs_job({**running, "Resource_List.nodes": "1:ppn=4:gpus=2"}, node_name=None, system="torque")
+    assert (job.total_gpus, job.gpus) == (2, ())
+    pending = pbs_job({"job_state": "Q", "Resource_List.nodes": "2:ppn=4:gpus=2"}, system="torque")
+    assert pending.total_gpus == 4
+    assert pbs_job({"job_state": "Q", "Resource_List.nodes": "2:ppn=4"}, system="torque").total_gpus is None
+    ended = Record("3.s", {"exec_gpus": "n1-gpu/1", "job_state": "C"})
+    cards = count_cards([Record("1.s", running), Record("2.s", {"job_state": "Q"}), ended])
+    nodes = (torque_node("n1", "0-3/1.s", gpus="2"), torque_node("n2.example.org", "", gpus="3"))
+    found = cluster_of(*nodes, source="torque", cards=cards).nodes
+    assert [(node.gpus, node.allocated_gpus) for node in found] == [(2, 2), (3, 0)]
+    unknown = cluster_of(*nodes, source="torque").nodes
+    assert [node.allocated_gpus for node in unknown] == [None, None], "the queue is not known yet"
+    line = "11/21/2026 10:00:00;E;1.s;user=a exec_host=n1/0-3+n2/0-3 Resource_List.nodes=2:ppn=4:gpus=2 "
+    [record] = read_records([f"{line}unique_node_count=2 start=5 end=9"], source="x", notes=Notes())
+    assert (record.total_gpus, record.requested_gpus) == (4, 4)
+
+
+def test_a_time_with_its_date_behind_it_is_a_time() -> None:
+    assert parse_time("1649348639 (Thu Apr 07 12:23:59 EDT 2022)") == 1649348639
+    for text in ("1649348639 (Thu", "(Thu Apr 07 12:23:59 EDT 2022)", "1649348639 Thu)"):
+        with pytest.raises(ParseError):
+            parse_time(text)

@@ -16,6 +16,7 @@ from jobfeatures_exporter.sampling.hierarchies import match_path
         ("/pbs.slice/pbs_jobs.service/jobs/7.s", "7"),
         ("/system.slice/pbs_jobs.service/jobs/7.s", "7"),
         (r"/pbs_jobs.service/jobs/1234\x5b5\x5d.pbs01", "1234[5]"),
+        ("/pbs_jobs.service/jobid/0.pbs01", "0"),  # the first of each fresh server
     ],
 )
 def test_a_path_of_pbs_names_its_job(path, job_id):
@@ -29,7 +30,7 @@ def test_a_path_of_pbs_names_its_job(path, job_id):
         "/pbs_jobs.service/jobid",
         "/pbs_jobs.service/1234.pbs01",
         "/pbs_jobs.service/jobid/x.pbs01",
-        "/pbs_jobs.service/jobid/0.pbs01",
+        "/pbs_jobs.service/jobid/01.pbs01",
         "/pbs_jobs.service/jobid/1234[].pbs01",
         "/pbs_jobs.service/jobid/1234x",
         "/user.slice/pbs_jobs.service/jobs/7.s",

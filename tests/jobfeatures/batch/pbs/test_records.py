@@ -258,3 +258,51 @@ def test_a_record_without_a_name_or_with_a_field_twice_costs_itself() -> None:
     records = parse_xml(data, kind="Job", source="qstat")
     assert list(records.found) == ["2.s"]
     assert len(records.rejected) == 2
+
+
+# ---------------------------------------------------------------- faults that cost no other record
+
+
+def test_a_record_that_cannot_be_repaired_costs_no_other_its_repair() -> None:
+    """53 has a bare number, which is repaired; 54 a quote within a value, which cannot be."""
+    broken = '        "54.srv":{"job_state":"R","Variable_List":{"Q":"say "hi""}}'
+    bare = '        "53.srv":{"job_state":"R","Variable_List":{"foo":005}}'
+    records = read_jobs(jobs_json(f"{bare},\n{broken}"))
+    assert list(records.found) == ["53.srv"]
+    assert records.unsure == {"54.srv"}
+    assert records.found["53.srv"].attributes["Variable_List.foo"] == "005"
+
+
+LIMITS = '"max_queued":"[o:PBS_ALL=10]","max_queued":"[u:PBS_GENERIC=2]"'
+
+
+@pytest.mark.parametrize(
+    ("more", "is_there"),
+    [
+        (LIMITS, True),
+        ('"enabled":"True"', True),
+        ('"enabled":"False"', False),
+        ('"resources_max":{"ncpus":1,"ncpus":2}', False),
+    ],
+)
+def test_a_queue_with_a_name_twice_is_lost_only_if_that_is_read_and_differs(
+    more: str, is_there: bool
+) -> None:
+    queue = f'"QueueA":{{"queue_type":"Execution","enabled":"True","started":"True",{more}}}'
+    text = f'{{"timestamp":1,"Queue":{{{queue},"QueueB":{{"queue_type":"Execution"}}}}}}'
+    records = parse_json(text, member="Queue", source="qstat")
+    assert list(records.found) == (["QueueA", "QueueB"] if is_there else ["QueueB"])
+    if is_there:
+        assert records.found["QueueA"].attributes["enabled"] == "True"
+        assert "max_queued" not in records.found["QueueA"].attributes
+
+
+@pytest.mark.parametrize(
+    ("again", "is_there"), [("max_run = [u:PBS_GENERIC=2]", True), ("enabled = False", False)]
+)
+def test_a_queue_with_a_name_twice_as_text(again: str, is_there: bool) -> None:
+    told = ("queue_type = Execution", "enabled = True", "max_run = [o:PBS_ALL=10]", again)
+    text = "\n    ".join(("Queue: a", *told)) + "\n"
+    records = parse_text(text, kind="queue", source="qstat")
+    assert list(records.found) == (["a"] if is_there else [])
+    assert parse_text(text.replace("Queue: a", "Job Id: 1.s"), kind="job", source="qstat").found == {}

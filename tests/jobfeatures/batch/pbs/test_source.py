@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
+import pwd
 import shutil
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -22,7 +26,9 @@ from jobfeatures.batch.pbs.torque import make_source as make_torque_source
 from jobfeatures.batch.questions import MAX_QUESTIONS
 from jobfeatures.errors import CommandError, SourceError
 from jobfeatures.records.model import JobKey, JobState, NodeNotice
+from jobfeatures.system import lookups
 from jobfeatures_exporter.config import ExporterConfig
+from tests.running import until
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 
@@ -36,6 +42,7 @@ case " $* " in
 *" -v "* | *" -x n1 "*) name=node ;;
 esac
 if [ -e old ] && [[ " $* " == *" -F "* ]]; then echo "qstat: invalid option -- 'F'" >&2; exit 2; fi
+[ -e text.out ] && [[ " $* " != *" -F "* ]] && name=text
 [ -e slow ] && exec sleep 60
 [ -e "$name.err" ] && cat "$name.err" >&2
 [ -e "$name.out" ] && cat "$name.out"
@@ -283,11 +290,27 @@ def test_half_an_answer_keeps_the_other_jobs_as_they_were(server: Server, source
     assert table.rejected != ()
 
 
-def test_a_problem_is_told_once(server: Server, source: QstatSource, clock) -> None:
+def test_a_uid_that_comes_late_is_in_the_next_table(server: Server, source: QstatSource, clock, monkeypatch):
+    """Known jobs are asked about seldom: their user's uid is not left for that."""
+    answers = threading.Event()
+    monkeypatch.setattr(lookups, "PATIENCE_SECS", 0.0)
+    monkeypatch.setattr(pwd, "getpwnam", lambda _user: answers.wait() and SimpleNamespace(pw_uid=6001))
+    server.say_jobs(RUNNING)
+    [job] = source.poll_jobs(keys("123")).jobs.values()
+    assert (job.state, job.uid) == (JobState.RUNNING, None)
+    assert server.calls() != []
+    answers.set()
+    until(lambda: source.poll_jobs(keys("123")).jobs[job.key].uid == 6001)
+    assert server.calls() == []
+
+
+def test_a_warning_is_told_once_and_a_bad_record_as_long_as_it_lasts(
+    server: Server, source: QstatSource, clock
+) -> None:
     server.say_jobs({**RUNNING, "stime": "now"}, err="the licence ends soon\n")
     assert len(source.poll_jobs(keys("123")).rejected) == 2
     clock.advance(301)
-    assert source.poll_jobs(keys("123")).rejected == ()
+    assert [each.text for each in source.poll_jobs(keys("123")).rejected] == ["now"]
 
 
 def test_ids_that_are_none_are_not_asked_about(server: Server, source: QstatSource) -> None:
@@ -478,3 +501,155 @@ def test_the_folder_of_pbs_mom_lists_jobs(tmp_path) -> None:
     assert read_mom_jobs(str(tmp_path)).keys() == {"123", "124[4]"}
     with pytest.raises(OSError, match="No such file"):
         read_mom_jobs(str(tmp_path / "absent"))
+
+
+# ---------------------------------------------------------------- JSON that cannot be read
+
+BROKEN = (
+    '{"timestamp":1,\n"Jobs":{\n"53.head":{"job_state":"R","Job_Name":"ok"},\n'
+    '"54.head":{"job_state":"R","V":"a "b""}}}'
+)
+AS_TEXT = """Job Id: 54.head
+    Job_Name = quoted
+    job_state = R
+    Variable_List = Q=say "hi"
+
+Job Id: 53.head
+    Job_Name = forged
+    job_state = F
+"""
+
+
+def test_a_job_that_json_does_not_tell_is_taken_from_text_and_no_other(server: Server, clock) -> None:
+    """A user's quote deprives neither that job nor others of their limits."""
+    server.say("qstat", BROKEN)
+    server.say("text", AS_TEXT)
+    table = make_cluster_source(server.config(), clock, 5.0).poll_queue()
+    assert {key.job_id: job.name for key, job in table.jobs.items()} == {"53": "ok", "54": "quoted"}
+    assert table.complete
+    assert [line.partition(" qstat ")[2] for line in server.calls()] == ["-t -f -F json", "-f 54.head"]
+
+
+def queue_of(*names: str) -> str:
+    return json.dumps({"Jobs": {name: {"job_state": "R", "queue": "q"} for name in names}})
+
+
+SILENT = "Connection refused\nqstat: cannot connect to server b (errno=15010)\n"
+
+
+def test_jobs_of_a_server_that_falls_silent_are_those_of_its_last_answer(server: Server, clock) -> None:
+    source = make_cluster_source(server.config(), clock, 5.0)
+    server.say("qstat", queue_of("1.a", "2.a", "7.b", "8.b"))
+    first = source.poll_queue()
+    server.say("qstat", queue_of("1.a"), SILENT, 1)
+    clock.advance(60)
+    table = source.poll_queue()
+    assert {key.job_id for key in table.jobs} == {"1", "7", "8"}  # 2 has ended: its server answers
+    assert not table.complete
+    assert {key.job_id: table.answered_at_secs(key) - first.taken_at_secs for key in table.jobs} == {
+        "1": 60,
+        "7": 0,
+        "8": 0,
+    }
+    assert any("cannot connect" in str(each) or "refused" in str(each) for each in table.rejected)
+    clock.advance(60)
+    assert {key.job_id for key in source.poll_queue().jobs} == {"1", "7", "8"}
+    clock.advance(86_400)  # not for ever
+    assert {key.job_id for key in source.poll_queue().jobs} == {"1"}
+    server.say("qstat", queue_of("1.a", "8.b"))
+    assert source.poll_queue().complete
+
+
+def test_a_server_that_is_silent_from_the_start_has_no_jobs_and_the_others_stand(
+    server: Server, clock
+) -> None:
+    server.say("qstat", queue_of("1.a"), SILENT, 1)
+    table = make_cluster_source(server.config(), clock, 5.0).poll_queue()
+    assert ({key.job_id for key in table.jobs}, table.complete) == ({"1"}, False)
+
+
+def test_any_other_message_keeps_no_job_that_may_have_ended(server: Server, clock) -> None:
+    source = make_cluster_source(server.config(), clock, 5.0)
+    server.say("qstat", queue_of("1.a", "2.a"))
+    source.poll_queue()
+    server.say("qstat", queue_of("1.a"), "qstat: this command is deprecated")
+    assert {key.job_id for key in source.poll_queue().jobs} == {"1"}
+
+
+def test_an_answer_that_is_cut_loses_no_job(server: Server, clock) -> None:
+    source = make_cluster_source(server.config(), clock, 5.0)
+    server.say("qstat", queue_of("1.a", "2.a"))
+    source.poll_queue()
+    server.say("qstat", queue_of("1.a"), "qstat: Premature end of message (errno=15031)", 1)
+    assert {key.job_id for key in source.poll_queue().jobs} == {"1", "2"}
+
+
+def test_what_pbsnodes_says_beside_its_answer_is_said(server: Server, clock) -> None:
+    nodes = (FIXTURES / "pbs" / "pbsnodes.json").read_text()
+    server.say("pbsnodes", nodes, "pbsnodes: one server of two is away")
+    server.say("queues", (FIXTURES / "pbs" / "qstat-queues.json").read_text())
+    cluster = make_cluster_source(server.config(), clock, 5.0).poll_cluster()
+    assert any("one server of two is away" in each.reason for each in cluster.rejected)
+
+
+# ---------------------------------------------------------------- a job's GPUs
+
+DEVICES = "c 1:3 rwm\nc 195:255 rwm\nc 195:254 rwm\nc 195:2 rwm\nc 195:5 rw\nc 195:2 m\nb 195:9 rw\n"
+
+
+@pytest.mark.parametrize(
+    ("devices", "cards"),
+    [
+        (DEVICES, ("2", "5")),
+        ("a *:* rwm\n", ()),
+        ("c 195:* rwm\nc 195:2 rw\n", ()),
+        ("b *:* rwm\nc *:* rwm\nc 195:2 rw\nc 195:5 rw\n", ()),
+        ("c *:* m\nc 195:2 rw\nc 195:5 rw\nc 195:6 m\n", ("2", "5")),
+        ("c 195:2 rw\n", ()),  # less than it has: not its own list, or not known whole
+        (None, ()),
+    ],
+)
+@pytest.mark.parametrize(
+    "place", ["pbs_jobs.service/jobid", "a.slice/pbs_jobs.service/jobid", "pbspro.service/jobid", "pbspro"]
+)
+def test_a_job_has_the_gpus_that_its_control_group_lets_it_open(
+    server: Server, clock, place: str, devices: str | None, cards: tuple[str, ...]
+) -> None:
+    folder = server.folder / "cgroup" / "devices" / place / "123.head"
+    folder.mkdir(parents=True)
+    if devices is not None:
+        (folder / "devices.list").write_text(devices)
+    other = folder.with_name("12.head")
+    other.mkdir()
+    (other / "devices.list").write_text("c 195:7 rw\nc 195:6 rw\n")
+    server.say_jobs({**RUNNING, "exec_vnode": "(n1:ncpus=2:ngpus=2)"})
+    server.start("123")
+    config = dataclasses.replace(server.config(), path_cgroup=str(server.folder / "cgroup"))
+    [job] = make_source(config, clock, "n1").poll_jobs(()).jobs.values()
+    assert (job.allocated_gpus, job.gpu_devices) == (2, cards)
+
+
+@pytest.mark.parametrize(
+    ("names", "cards"),
+    [
+        (["nvidia2", "nvidia5"], ("2", "5")),
+        (["mic0", "nvidia2", "nvidia5"], ("2", "5")),
+        (["nvidia2"], ()),  # fewer than it has
+        (["nvidia-cap12", "nvidia2"], ()),  # a part of a card
+        (None, ()),
+    ],
+)
+def test_a_job_without_a_list_of_devices_has_the_gpus_that_the_hook_has_written_down(
+    server: Server, clock, names: list[str] | None, cards: tuple[str, ...]
+) -> None:
+    """Control groups v2 have no such list."""
+    folder = server.home / "mom_priv" / "hooks" / "hook_data"
+    folder.mkdir(parents=True)
+    told = {"cpuset.cpus": "0-1"} | ({} if names is None else {"device_names": names})
+    (folder / "123.head").write_text(json.dumps(told))
+    (folder / "12.head").write_text(json.dumps({"device_names": ["nvidia7", "nvidia6"]}))
+    server.say_jobs({**RUNNING, "exec_vnode": "(n1:ncpus=2:ngpus=2)"})
+    server.start("123")
+    config = dataclasses.replace(server.config(), path_cgroup=str(server.folder / "cgroup"))
+    [job] = make_source(config, clock, "n1").poll_jobs(()).jobs.values()
+    assert (job.allocated_gpus, job.gpu_devices) == (2, cards)

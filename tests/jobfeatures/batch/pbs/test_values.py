@@ -30,6 +30,7 @@ from jobfeatures_exporter.sampling.hierarchies import match_path
     [
         ("123", "123", (None, None)),
         ("123.head", "123", (None, None)),
+        ("0.head", "0", (None, None)),  # the first of each fresh server
         ("123[4].head.example.org", "123[4]", ("123", "4")),
         ("123[].head", "123[]", ("123", None)),
         ("123-4.head", "123-4", ("123", "4")),
@@ -41,7 +42,9 @@ def test_a_job_id_is_without_its_server(text: str, job_id: str, array: tuple[str
     assert (found.get("array_job_id"), found.get("array_task_id")) == array
 
 
-@pytest.mark.parametrize("text", ["", "0", "01", "x", "1 2", "123.", "123[x].s", "1\n2", "9" * 13, "123.a b"])
+@pytest.mark.parametrize(
+    "text", ["", "00", "01", "x", "1 2", "123.", "123[x].s", "1\n2", "9" * 13, "123.a b"]
+)
 def test_other_texts_are_no_job_ids(text: str) -> None:
     with pytest.raises(ParseError):
         parse_job_id(text)

@@ -144,3 +144,14 @@ def test_a_reservation_whose_name_imitates_fields_is_rejected():
     found = parse_all_reservations([hostile], taken_at_secs=NOW)
     assert found.reservations == ()
     assert [each.reason for each in found.rejected] == ["field occurs twice"]
+
+
+def test_users_that_slurm_calls_nobody_are_added_up(captured):
+    """sdiag calls each user so whose uid has no name on slurmctld's host."""
+    nobodies = "".join(
+        f"\tnobody          ({uid:10}) count:{count:<6} ave_time:1      total_time:{count}000000\n"
+        for uid, count in ((7001, 5), (7002, 6))
+    )
+    head, title, rest = captured.partition("Remote Procedure Call statistics by user\n")
+    found = sdiag(f"{head}{title}{nobodies}{rest}")
+    assert found.users == (UserRequests("nobody", 11, 11.0), *sdiag(captured).users)

@@ -20,7 +20,7 @@ from jobfeatures.batch.slurm.answers import (
 from jobfeatures.batch.slurm.site import ask_in_prolog
 from jobfeatures.config import Config
 from jobfeatures.errors import CommandError, ParseError, SourceError
-from jobfeatures.records.model import Job, JobKey
+from jobfeatures.records.model import Job, JobKey, JobState, Limits
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "slurm"
 NONCE = "Ncaptured00"
@@ -67,6 +67,58 @@ def test_questions_are_framed_by_the_marker() -> None:
     assert format_questions(["7", "8_2"], "nonce") == (
         b"show hostnames nonce\nshow job 7\nshow hostnames nonce\nshow job 8_2\nshow hostnames nonce\n"
     )
+
+
+def test_jobs_whose_details_are_known_are_asked_about_before_details_are_switched_on() -> None:
+    questions = format_questions(["7", "8"], "nonce", ["show reservation"], brief=1).decode().split("\n")
+    assert [each for each in questions if "hostnames" not in each] == [
+        *("show job 7", "details", "show job 8", "verbose", "show reservation", "")
+    ]
+
+
+BRIEF = (  # of Slurm 26.05, shortened: without -d it says neither CPU_IDs nor the SLUID
+    "JobId=7 JobName=x UserId=alice(6001) JobState=RUNNING Restarts=0 TimeLimit=00:02:00 SubmitTime=90"
+    " StartTime=100 EndTime=220 NodeList=lab[1-2] NumCPUs=6 MinMemoryCPU=100M Features=(null)"
+)
+KNOWN = Job(
+    key=JobKey("slurm", "7"),
+    state=JobState.RUNNING,
+    uid=6001,
+    submit_secs=90,
+    start_secs=100,
+    restarts=0,
+    nodes=("lab1", "lab2"),
+    total_cpus=6,
+    allocated_cpus=4,
+    allocated_gpus=1,
+    gpus=("3",),
+    sluid="sA79M8D1923R00",
+    limits=Limits(wall_secs=600, memory_bytes=4 * 2**20),
+)
+
+
+def test_a_brief_answer_renews_the_limit_and_keeps_the_details() -> None:
+    answers = parse_answers(frames(f"{BRIEF}\n"), "", NONCE, {"7": "7"}, node_name="lab1", known={"7": KNOWN})
+    job = answers.jobs["7"]
+    assert (job.limits.wall_secs, job.limit_end_secs, job.limits.memory_bytes) == (120, 220, 4 * 2**20)
+    assert (job.allocated_cpus, job.allocated_gpus, job.gpus, job.sluid) == (4, 1, ("3",), KNOWN.sluid)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Restarts=0", "Restarts=1"),
+        ("SubmitTime=90", "SubmitTime=95"),
+        ("StartTime=100", "StartTime=101"),
+        ("NodeList=lab[1-2]", "NodeList=lab1"),
+        ("NumCPUs=6", "NumCPUs=4"),
+        ("alice(6001)", "bob(6002)"),
+    ],
+)
+def test_a_brief_answer_about_another_run_or_size_is_asked_for_again_with_details(old: str, new: str) -> None:
+    text = frames(BRIEF.replace(old, new) + "\n")
+    answers = parse_answers(text, "", NONCE, {"7": "7"}, node_name="lab1", known={"7": KNOWN})
+    assert (answers.jobs, answers.ask_alone) == ({}, {"7": "7"})
 
 
 def test_captured_answers_are_assigned_to_their_queries() -> None:

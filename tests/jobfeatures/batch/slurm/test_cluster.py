@@ -183,3 +183,19 @@ def test_a_node_has_the_class_of_its_reason_and_its_active_features():
     )
     assert (node.features, node.reason, node.states) == (("avx512", "ib"), "storage", ("IDLE", "DRAIN"))
     assert parse_node("NodeName=n1 ActiveFeatures=(null) State=IDLE").features == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("gpu:(null):5(IDX:0-4)", 5),
+        ("gpu:(null):0(IDX:N/A)", 0),
+        ("gpu:a100:no_consume:4", 4),
+        ("gpu:no_consume:4(S:0)", 4),
+        ("gpu:(null):2(IDX:0-1),gpu:h100:1(IDX:3)", 3),
+        ("shard:(null):2", None),
+    ],
+)
+def test_gpus_without_a_type_are_counted(text, count):
+    assert count_gres(text) == count
+    assert parse_node(node(Gres="gpu:8", GresUsed=text)).allocated_gpus == count

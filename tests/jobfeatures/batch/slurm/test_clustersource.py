@@ -12,7 +12,7 @@ from jobfeatures.batch.slurm.clustersource import SlurmCluster, make_cluster_sou
 from jobfeatures.batch.slurm.refused import make_separator
 from jobfeatures.config import Config
 from jobfeatures.errors import CommandError, SourceError
-from jobfeatures.records.model import Job, JobKey, JobState, JobTable
+from jobfeatures.records.model import Job, JobKey, JobState, JobTable, NodeNotice
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "slurm"
 
@@ -85,7 +85,7 @@ def test_the_queue_is_asked_for_with_a_separator_that_no_command_line_shows(make
     source.poll_queue()
     first, second = map(json.loads, calls(tmp_path, "squeue").splitlines())
     assert first["separator"] != second["separator"]
-    assert first["argv"] == ["-a", "-h", "-t", "all"]
+    assert first["argv"] == ["--local", "-a", "-h", "-t", "all"]
     assert first["time"] == "%s"
 
 
@@ -170,6 +170,26 @@ def test_answers_for_nodes_have_the_difference_of_the_clocks(clock, tmp_path, ah
     assert table.clock_ahead_secs == pytest.approx(ahead_secs, abs=1)
 
 
+def test_a_maintenance_that_floats_is_said_once_and_left_out_for_each_node(clock, tmp_path):
+    floats = (
+        "ReservationName=f StartTime=900 EndTime=999999 Duration=1 Nodes=n1 NodeCnt=1 Flags=MAINT,TIME_FLOAT"
+    )
+    (tmp_path / "scontrol").write_text(f"""#!/bin/bash
+        while read -r line; do case $line in
+            "show hostnames "*) echo "${{line#show hostnames }}" ;;
+            "show reservation") echo "{floats}" ;;
+            "show job") echo "No jobs in the system" ;;
+            "show node") echo "NodeName=n1 State=IDLE x" ;;
+        esac; done
+    """)
+    (tmp_path / "scontrol").chmod(0o755)
+    queue = JobTable(source="slurm", jobs={}, taken_at_secs=clock.now, complete=True)
+    source = SlurmCluster(Config(slurm_scontrol=str(tmp_path / "scontrol")), clock, 60.0)
+    found = [source.poll_by_node(queue) for _ in range(2)]
+    assert [len(each.rejected) for each in found] == [1, 0]
+    assert [each.table("n1", 100.0).node for each in found] == [NodeNotice()] * 2
+
+
 @pytest.mark.parametrize(
     ("squeue", "most", "told"),
     [
@@ -228,7 +248,7 @@ def test_one_user_is_asked_for_alone(make, clock, tmp_path):
     source = make("squeue", "sacct")
     source.poll_user_queue("ann")
     source.poll_user_history("ann", clock.now - 90)
-    assert json.loads(calls(tmp_path, "squeue"))["argv"] == ["-a", "-h", "-t", "all", "--user=ann"]
+    assert json.loads(calls(tmp_path, "squeue"))["argv"] == ["--local", "-a", "-h", "-t", "all", "--user=ann"]
     argv = json.loads(calls(tmp_path, "sacct"))["argv"]
     assert {"--user=ann", "-X"} <= set(argv)
     assert "-a" not in argv

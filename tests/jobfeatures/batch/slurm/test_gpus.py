@@ -55,3 +55,7 @@ def test_any_text_gives_numbers_or_a_parse_error(text):
         assert len(set(found)) == len(found)
         assert all(re.fullmatch(r"[0-9]+|(GPU|MIG)-\S+", each) for each in found)
     assert parse_tres_gpus(text) is None or parse_tres_gpus(text) > 0
+
+
+def test_gpus_without_a_type_have_their_indices():
+    assert parse_gres("gpu:(null):3(IDX:0,4-5)") == ("0", "4", "5")

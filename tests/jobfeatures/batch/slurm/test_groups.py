@@ -26,6 +26,8 @@ def slurm(job_id: str | None = None, **more) -> Membership:
         (f"{V2}/job_4", slurm("4")),
         (f"{V2}/job_4/step_0+1/user", slurm("4", step="0+1")),
         ("/system.slice/n1_slurmstepd.scope/job_4/step_0", slurm("4", step="0", node="n1")),
+        ("/slurm.slice/n1_slurmstepd.scope/job_4", slurm("4", node="n1")),  # CgroupSlice, 26.05
+        ("/slurm.slice/slurmstepd.scope/s5K1KKYAYG5D00", slurm(sluid="s5K1KKYAYG5D00")),
         (f"{V2}/s5K1KKYAYG5D00/step_0/user/task_0", slurm(sluid="s5K1KKYAYG5D00", step="0")),
         (f"{V2}/job_4/step_0/user/task_0 (deleted)", slurm("4", step="0")),
         ("/slurm/uid_1/job_2 (deleted)", slurm("2", uid=1)),
@@ -45,6 +47,8 @@ def test_a_path_of_slurm_names_its_job(path, expected):
         "/user.slice/user-1000.slice/user@1000.service/system.slice/slurmstepd.scope/job_99/step_0",
         "/user.slice/user-1000.slice/user@1000.service/slurm/uid_0/job_99",
         "/user.slice/slurmstepd.scope/job_99",
+        "/a.slice/mine.service/x.slice/slurmstepd.scope/job_99",
+        "/slurmstepd.scope/job_99",
         "/docker/abc/slurm/uid_1000/job_12",
         f"{V2}/system",
         f"{V2}/job_x",

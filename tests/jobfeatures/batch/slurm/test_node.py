@@ -119,6 +119,36 @@ def test_only_maintenance_of_this_node_that_is_not_over_announces_a_shutdown():
     assert "bad Flags=" in str(answer.rejected[0])
 
 
+@pytest.mark.parametrize(("node", "count"), [("lab1", 1), ("lab2", 0)])
+def test_a_maintenance_that_floats_announces_no_shutdown_and_is_said_by_words_that_stay(node, count):
+    """Captured from Slurm 22.05.8 but for the names: its start is in five minutes for ever."""
+    said = set()
+    for now_secs in (1795953974, 1795953980):
+        floats = RESERVATION.format(
+            "float", now_secs + 300, now_secs + 3900, "lab1", "MAINT,IGNORE_JOBS,TIME_FLOAT"
+        )
+        lines = [floats, RESERVATION.format("real", 1796000000, 1796003600, "lab[1-2]", "MAINT")]
+        record = NODE.format("IDLE").replace("lab1", node)
+        answer = parse_node_answer([record], lines, node_name=node, now_secs=now_secs)
+        assert answer.notice.shutdowns == (1796000000,)
+        said.add(answer.rejected)
+    [rejected] = said
+    assert len(rejected) == count
+    assert all("moves on with the clock" in str(each) for each in rejected)
+
+
+def test_a_floating_maintenance_is_said_once_and_is_no_problem_of_the_node(tmp_path, clock):
+    floats = RESERVATION.format("m", int(clock.now) + 300, 2**31, "n1", "MAINT,TIME_FLOAT")
+    program = make_controller(tmp_path, "NodeName=n1 State=IDLE x", floats)
+    source = SlurmSource(clock, Scontrol(program, node_name="n1").ask, node_name="n1", refresh_secs=1)
+    tables = []
+    for _ in range(2):
+        tables.append(source.poll_jobs(()))
+        clock.advance(1)
+    assert [len(each.rejected) for each in tables] == [1, 0]
+    assert [(each.node, each.node_problem) for each in tables] == [(NodeNotice(), "")] * 2
+
+
 @given(st.lists(st.text(max_size=80) | st.from_regex(r"ReservationName=.{0,60}", fullmatch=True), max_size=4))
 def test_any_lines_are_an_answer(lines):
     answer = parse_node_answer(lines, lines, node_name="lab1", now_secs=0)

@@ -12,6 +12,7 @@ from jobfeatures.batch.slurm.fields import count_tasks, reason_word, split_close
 from jobfeatures.batch.slurm.queue import QUEUE_FIELDS, parse_queue, parse_queued_job, queue_format
 from jobfeatures.errors import ParseError
 from jobfeatures.records.model import UNLIMITED, JobKey, JobState
+from jobfeatures.records.waiting import cause_of
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "slurm"
 SEPARATOR = "\x1fzCaptured\x1f"  # of the captured output
@@ -228,3 +229,45 @@ def test_the_start_of_a_pending_job_is_a_plan_and_of_others_a_fact(state, start,
 )
 def test_the_sentence_of_a_full_cluster_is_the_word_that_json_has_for_it(printed, reason):
     assert reason_word(printed) == reason
+
+
+@pytest.mark.parametrize(
+    ("text", "uid"),
+    [
+        ("6001", 6001),
+        ("-448690528", 3846276768),
+        ("-2147483648", 2147483648),
+        ("-1", None),
+        ("3846276768", 3846276768),
+        ("-2147483649", None),
+        ("-x", None),
+    ],
+)
+def test_user_ids_that_squeue_prints_as_negative_are_those_from_two_to_the_31_on(text, uid):
+    table = parse_queue(answer({**VALUES, "UserID": text}), SEPARATOR, taken_at_secs=5.0)
+    assert [job.uid for job in table.jobs.values()] == ([] if uid is None else [uid])
+    assert table.complete == (uid is not None)
+
+
+@pytest.mark.parametrize(
+    ("reason", "priority", "cause"),
+    [
+        ("job_requeued_in_held_state", "0", "held"),
+        ("launch_failed_requeued_held", "5", "held"),
+        ("launch failure limit exceeded requeued held", "5", "held"),
+        ("JobHoldMaxRequeue", "5", "held"),
+        ("BadConstraints", "5", "held"),
+        ("Resources", "0", "held"),
+        ("Dependency", "0", "dependent"),
+        ("Resources", "1", None),
+        ("ReqNodeNotAvail, UnavailableNodes:was-requeued-held", "1", None),
+    ],
+)
+def test_a_job_that_is_held_is_known_by_slurm_s_sentences_and_by_its_priority(reason, priority, cause):
+    values = {**VALUES, "State": "PENDING", "Reason": reason, "PriorityLong": priority}
+    job = parse_queued_job(values)
+    assert cause_of(job.reason, is_held=job.is_held) == cause
+
+
+def test_a_running_job_is_not_held_whatever_its_priority():
+    assert not parse_queued_job({**VALUES, "PriorityLong": "0"}).is_held

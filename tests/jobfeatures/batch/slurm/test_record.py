@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from jobfeatures.batch.slurm.record import STATES, parse_scontrol_job
 from jobfeatures.errors import ParseError
+from jobfeatures.features.job import job_features
+from jobfeatures.features.machine import Machine
 from jobfeatures.records.model import UNLIMITED, Job, JobKey, JobState, Limits
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "slurm"
@@ -294,7 +296,7 @@ def test_local_times_need_a_zone_and_epochs_do_not() -> None:
     assert (job.start_secs, job.submit_secs) == (1795246160 - 7200, 1795246159)
 
 
-@pytest.mark.parametrize("text", ["Unknown", "None", "N/A"])
+@pytest.mark.parametrize("text", ["Unknown", "None", "N/A", "0"])
 def test_an_unknown_time_is_none(text: str) -> None:
     assert parse_scontrol_job(record(StartTime=text), node_name="n1").start_secs is None
 
@@ -446,3 +448,43 @@ def test_the_rest_of_a_suspended_and_resumed_job_is_slurm_s() -> None:
     resumed = parse_scontrol_job(RESUMED, node_name="evi1", tz=UTC)
     assert resumed.end_limit_at(1795349517) == 1795349517 + 595
     assert (resumed.wall_limit_from_start_secs, resumed.limits.wall_secs) == (605, 600)
+
+
+# Captured from Slurm 22.05.8: a job of half an hour, in its partition's grace of 60 s before it is requeued.
+PREEMPTED = (
+    "JobId=1 JobName=wrap UserId=alice(6001) JobState=RUNNING Restarts=0 TimeLimit=00:30:00 SubmitTime=1795953965 "
+    "StartTime=1795953965 EndTime=1795954028 Deadline=N/A PreemptEligibleTime=1795953965 PreemptTime=1795953968 "
+    "SuspendTime=None SecsPreSuspend=0 Partition=low NodeList=drn1 NumCPUs=2 Features=(null)"
+)
+
+
+def test_the_end_of_a_preempted_job_s_grace_is_its_deadline_and_its_limit_stays():
+    job = parse_scontrol_job(PREEMPTED, node_name="drn1", tz=UTC)
+    assert (job.deadline_secs, job.limits.wall_secs, job.limit_end_secs) == (1795953968 + 60, 1800, None)
+    assert job.wall_limit_from_start_secs == 1800
+    told = job_features(job, Machine())
+    assert (told["shutdowntime_job"], told["wall_limit_secs"]) == ("1795954028", "1800")
+    unlimited = PREEMPTED.replace("TimeLimit=00:30:00", "TimeLimit=UNLIMITED")
+    assert parse_scontrol_job(unlimited, node_name="drn1", tz=UTC).deadline_secs == 1795954028
+
+
+def test_a_preempted_job_that_had_been_suspended_ends_when_slurm_says_after_start_and_limit():
+    later = str(1795953965 + 1800 + 100)
+    job = parse_scontrol_job(PREEMPTED.replace("1795954028", later), node_name="drn1", tz=UTC)
+    assert (job.deadline_secs, job.end_limit_secs) == (int(later), int(later))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        PREEMPTED.replace("PreemptTime=1795953968", "PreemptTime=None"),  # an administrator moved its end
+        PREEMPTED.replace(" PreemptTime=1795953968", ""),
+        PREEMPTED.replace(
+            "EndTime=1795954028", "EndTime=1795955765"
+        ),  # its limit comes before the grace's end
+        PREEMPTED.replace("=RUNNING", "=COMPLETING"),
+        PREEMPTED.replace("EndTime=1795954028", "EndTime=Unknown"),
+    ],
+)
+def test_a_job_without_grace_has_no_deadline(line):
+    assert parse_scontrol_job(line, node_name="drn1", tz=UTC).deadline_secs is None

@@ -69,7 +69,7 @@ def test_a_job_with_a_forged_name_still_gets_user_limit_and_share(name: str, sco
 def test_the_rejection_is_still_reported_and_others_are_not_queried(scontrol: str) -> None:
     answers = poll_answers(["5"], node_name="n1", scontrol=scontrol)
     assert (set(answers.jobs), set(answers.rejected), answers.complete) == ({"5"}, {"5"}, True)
-    assert (Path(scontrol).parent / "asked").read_text() == "-a -h -t all -j 5\n"
+    assert (Path(scontrol).parent / "asked").read_text() == "--local -a -h -t all -j 5\n"
     (Path(scontrol).parent / "scontrol").write_text(SCONTROL.replace("$NAME", "honest"))
     assert poll_answers(["5"], node_name="n1", scontrol=scontrol).jobs["5"].uid == 6002
     assert (Path(scontrol).parent / "asked").read_text().count("\n") == 1
@@ -115,3 +115,27 @@ def test_no_name_changes_what_is_reported_about_the_job(name: str, word: str) ->
     text = "\n".join("".join(record[field] + separator for field in QUEUE_FIELDS) for record in records)
     job = parse_refused(text, separator, {"7"}, node_name="n1")["7"]
     assert (job.uid, job.state, job.total_cpus, job.name) == (6001, JobState.RUNNING, 4, name + word)
+
+
+@pytest.mark.parametrize(("ids", "is_answer"), [(["990"], True), (["990", "991"], False)])
+def test_the_only_job_asked_about_that_has_left_the_queue_is_an_answer(
+    ids: list[str], is_answer: bool, tmp_path: Path
+) -> None:
+    """squeue ends with 1 for one unknown id; of several it passes over those, and with 1 it has failed."""
+    squeue = tmp_path / "squeue"
+    squeue.write_text("#!/bin/sh\necho 'slurm_load_jobs error: Invalid job id specified' >&2\nexit 1\n")
+    squeue.chmod(0o755)
+
+    def ask() -> object:
+        return ask_squeue(ids, node_name=None, squeue=str(squeue), timeout_secs=60.0)
+
+    if is_answer:
+        assert ask() == {}
+    else:
+        with pytest.raises(SourceError, match="Invalid job id"):
+            ask()
+
+
+def test_a_malformed_record_hides_no_other_job_that_was_asked_again() -> None:
+    text = answer({**VALUES, "JobID": "8", "NumCPUs": "many"}, VALUES)
+    assert set(parse_refused(text, SEPARATOR, {"7", "8"}, node_name="n1")) == {"7"}

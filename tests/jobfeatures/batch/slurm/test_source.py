@@ -31,9 +31,10 @@ class Controller:
         self.program.write_text(f"""#!/bin/bash
             cd {path} || exit 1
             echo start >>starts
+            echo "$@" >>arguments
             [ -e complaint ] && cat complaint >&2
             while read -r _ what name; do
-              if [ -z "$what" ]; then verbose=y; continue; fi
+              if [ -z "$what" ]; then continue; fi
               if [ "$what" = hostnames ]; then echo "$name"; continue; fi
               if [ "$what" = node ]; then
                 echo "$name" >>nodes
@@ -124,6 +125,31 @@ def test_what_is_worth_a_question(
         {"1": answer} if answer else {}, {"1"} if seen else set(), set(), now_secs, 300
     )
     assert questions == (("1",) if is_asked else ())
+
+
+def test_a_job_near_its_end_is_asked_about_each_minute_and_for_its_details_every_refresh(
+    controller: Controller, clock: HandClock, source: SlurmSource
+) -> None:
+    """Details make scontrol load all nodes of the cluster."""
+    end_secs = round(clock.now_secs()) + 1800
+    times = f"TimeLimit=01:00:00 SubmitTime=1 StartTime=2 EndTime={end_secs} NodeList=n[1-2]"
+    text = f"JobId=1 JobName=x UserId=bob(6002) JobState=RUNNING {times} NumCPUs=3"
+    details = "JOB_GRES=(null)   Nodes=n1 CPU_IDs=0-1 Mem=100 GRES="
+    (controller.path / "jobs" / "1").write_text(f"{text} {details} Features=(null)\n")
+    source.poll_jobs(keys("1"))
+    said, options = [], []
+    for minute in range(1, 7):
+        clock.secs += 60
+        left = f"{text.replace(str(end_secs), str(end_secs - minute))} Features=(null)\n"
+        if minute == 5:
+            left = f"{text} {details} Features=(null)\n"
+        (controller.path / "jobs" / "1").write_text(left)
+        job = source.poll_jobs(keys("1")).jobs[JobKey("slurm", "1")]
+        said.append((end_secs - (job.limit_end_secs or 0), job.allocated_cpus, job.limits.memory_bytes))
+        options.append("-d" in (controller.path / "arguments").read_text().splitlines()[-1].split())
+    assert said == [(1, 2, 100 * 2**20), (2, 2, 100 * 2**20), (3, 2, 100 * 2**20), (4, 2, 100 * 2**20),
+                    (0, 2, 100 * 2**20), (6, 2, 100 * 2**20)]  # fmt: skip
+    assert options == [False] * 4 + [True, False]
 
 
 def test_new_jobs_are_asked_about_first_then_the_oldest() -> None:
@@ -398,7 +424,7 @@ def test_a_controller_that_does_not_tell_the_time_is_no_clock_that_is_right(
 def test_daemons_that_start_at_once_ask_again_at_different_times(clock, monkeypatch):
     monkeypatch.setattr(slurm_source, "SlurmSource", lambda *_, refresh_secs, **__: refresh_secs)
     config = Config(batch_refresh_secs=3600.0)
-    periods = [make_source(config, clock, "n1") for _ in range(200)]
+    periods = [slurm_source.make_asking_source(config, clock, "n1") for _ in range(200)]
     assert 2700 <= min(periods) < 2900
     assert 4300 < max(periods) <= 4500
 

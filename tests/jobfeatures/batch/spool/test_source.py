@@ -12,7 +12,9 @@ from jobfeatures.batch.spool.source import SpoolSource, is_document_name, make_s
 from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError, SourceError
 from jobfeatures.records.model import JobState
+from jobfeatures.system import lookups
 from tests.jobfeatures.batch.spool.conftest import document, key, poll, reasons
+from tests.running import until
 
 # --- the life of a job ---------------------------------------------------------------
 
@@ -166,6 +168,24 @@ def test_an_unknown_user_is_looked_up_again_after_a_while(folder, clock, put, mo
     assert poll(source).jobs[key("7")].uid == 6002
 
 
+def test_a_slow_directory_service_keeps_no_job_waiting(folder, clock, put, monkeypatch):
+    """Four jobs of four users, of whom the directory answers late, one after the other or not at all."""
+    answers, noticed = threading.Event(), threading.Event()
+    monkeypatch.setattr(lookups, "PATIENCE_SECS", 0.0)
+    monkeypatch.setattr(spool, "find_uid", lambda user: answers.wait() and {"u1": 1, "u2": 2}.get(user))
+    source = SpoolSource(Config(spool_directory=str(folder)), clock, "n1")
+    with source.watch(noticed.set):
+        for number in range(4):
+            put(f"{number}.xml", document(str(number), more=f"<User>u{number}</User>"))
+        table = poll(source)
+        assert ([job.uid for job in table.jobs.values()], table.complete) == ([None] * 4, True)
+        assert [job.user for job in table.jobs.values()] == ["u0", "u1", "u2", "u3"]
+        noticed.clear()
+        answers.set()
+        assert noticed.wait(60)  # by an answer that came late
+        until(lambda: [job.uid for job in poll(source).jobs.values()] == [None, 1, 2, None])
+
+
 # --- bad content -------------------------------------------------------------------------
 
 
@@ -220,13 +240,14 @@ def test_a_warning_leaves_the_table_complete(source, put):
     assert (set(table.jobs), table.complete, len(table.rejected)) == ({key("7")}, True, 1)
 
 
-def test_a_problem_is_told_when_it_appears_and_not_again_while_it_lasts(source, put):
+def test_a_problem_is_told_as_long_as_it_lasts(source, put):
     put("7.xml", "<Job>")
-    assert len(poll(source).rejected) == 1
+    told = poll(source).rejected
     table = poll(source)
-    assert (table.rejected, table.complete) == ((), False)
+    assert (len(told), table.rejected, table.complete) == (1, told, False)
     put("7.xml", document("7"))
-    assert poll(source).complete
+    table = poll(source)
+    assert (table.rejected, table.complete) == ((), True)
     put("7.xml", "<Job>")
     assert len(poll(source).rejected) == 1
 

@@ -42,7 +42,7 @@ def test_a_record_becomes_a_valid_document_and_comes_back():
     document = json.loads(line)
     assert validate_envelope(document, profile=CURRENT, strict=True) == []
     [job] = document["data"]["attributes"]["slurm_jobs"]
-    assert job["requested_memory_per_node"] == 2**20  # KiB: 2 GiB on 2 nodes
+    assert job["requested_memory_per_node"] == 2**21  # KiB, of both nodes
     assert job["time_limit"] == 3602
     assert job["allocated_resources"] == "cpu=8,node=2,gres/gpu=2"
     assert document["data"]["attributes"]["time"] == "2027-01-15T09:01:00Z"
@@ -62,7 +62,7 @@ def test_what_has_no_place_is_told_by_name():
     )  # fmt: skip
     assert lost == {
         "job_id": 2, "uid": 1, "queue": 1, "array_task_id": 1, "submit_secs: fractions": 1, "priority": 1,
-        "job of unknown state": 1, "requested_memory_bytes": 2, "job on nodes without a host's name": 1,
+        "job of unknown state": 1, "requested_memory_bytes": 1, "job on nodes without a host's name": 1,
     }  # fmt: skip
     found = read(lines[0])
     assert [(each.job_id, each.step) for each in found] == [
@@ -80,12 +80,11 @@ def test_any_records_come_back_but_for_what_was_lost(records):
             exit_signal=None, cpu_limit_secs=None, preceding_job_id=None, think_secs=None, queue=None,
             qos=None, is_interactive=None, energy_joules=None, workflow_id=None, **cpu_time(each),
             partition=each.partition or each.queue,
-            **({} if each.requested_nodes or each.nodes else {"requested_memory_bytes": None}),
         )
         for each in records
     ]  # fmt: skip
     expected = [
-        # Memory is stated by node: what nodes share is rounded up to whole KiB each.
+        # Memory is stated in whole KiB, rounded up.
         replace(each, requested_memory_bytes=rounded(each)) for each in expected
     ]  # fmt: skip
     assert [item for line in lines for item in read(line, strict=True)] == expected
@@ -102,8 +101,8 @@ def cpu_time(record):
 
 
 def rounded(record):
-    size, nodes = record.requested_memory_bytes, record.requested_nodes or len(record.nodes)
-    return size and -(-size // (nodes * 1024)) * 1024 * nodes
+    size = record.requested_memory_bytes
+    return size and -(-size // 1024) * 1024
 
 
 def test_long_logs_become_several_documents(monkeypatch):
@@ -180,3 +179,20 @@ def test_only_jobs_documents_are_recognised(make, errors):
     assert recognise(json.dumps(renamed))
     for other in (make("cluster"), make("sample"), errors, {"jobs": [], "meta": {"plugin": {"type": "x"}}}):
         assert not recognise(json.dumps(other))
+
+
+@pytest.mark.parametrize("word", ["CANCELLED by 1001", "cancelled BY 10"])
+def test_a_job_that_somebody_cancelled_comes_back(word):
+    [line], _ = written(RECORD)
+    [cancelled] = read(line.replace('"TIMEOUT"', json.dumps(word)))
+    assert (cancelled.state, cancelled.state_word) == (JobState.CANCELLED, None)
+    [again], lost = written(replace(cancelled, state_word=word.upper()))
+    assert json.loads(again)["data"]["attributes"]["slurm_jobs"][0]["job_state"] == "CANCELLED"
+    assert not lost
+
+
+def test_memory_is_of_the_whole_job_as_sacct_and_sonar_write_it():
+    """Sonar 0.18.1 writes ReqMem 384G of a job of two nodes as 402653184 KiB."""
+    [line], _ = written(replace(RECORD, requested_nodes=2, requested_memory_bytes=384 * 2**30))
+    assert json.loads(line)["data"]["attributes"]["slurm_jobs"][0]["requested_memory_per_node"] == 402653184
+    assert read(line)[0].requested_memory_bytes == 384 * 2**30

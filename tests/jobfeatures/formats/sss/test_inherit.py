@@ -100,7 +100,7 @@ def test_task_groups_and_tasks_inherit_job_properties_too():
     ]
     assert first.tasks[2] == Reference("Task", "ref")
     assert summary(second.properties) == [("Name", "b"), ("Executable", "/bin/a"), ("Memory", 1)]
-    assert [summary(task.properties) for task in second.tasks] == [[("Shell", "zsh")]]
+    assert [summary(task.properties) for task in second.tasks] == [[("Shell", "zsh"), ("Node", "n1")]]
     assert job.task_group_defaults is None
     assert first.task_defaults is None
 
@@ -110,6 +110,22 @@ def test_task_groups_of_the_job_defaults_hold_for_jobs_without_their_own():
     one, other = resolve(defaults, "", "<TaskGroup><Name>own</Name></TaskGroup>")
     assert summary(one.task_groups[0].properties) == [("Name", "d"), ("Shell", "sh")]
     assert summary(other.task_groups[0].properties) == [("Name", "own"), ("Shell", "sh")]
+
+
+def test_defaults_of_task_groups_in_both_places_are_overridden_by_name():
+    (job,) = resolve(
+        """<TaskGroupDefaults><Executable>/bin/a</Executable><NodeCount>1</NodeCount>
+             <TaskDefaults><Shell>sh</Shell></TaskDefaults></TaskGroupDefaults>""",
+        """<TaskGroupDefaults><NodeCount>2</NodeCount><TaskDefaults><Node>n1</Node></TaskDefaults></TaskGroupDefaults>
+           <TaskGroup><Id>a</Id></TaskGroup><TaskGroup><Id>b</Id><NodeCount>3</NodeCount></TaskGroup>""",
+    )
+    assert [summary(group.properties) for group in job.task_groups] == [
+        [("Id", "a"), ("NodeCount", 2), ("Executable", "/bin/a")],
+        [("Id", "b"), ("NodeCount", 3), ("Executable", "/bin/a")],
+    ]
+    assert [summary(task.properties) for group in job.task_groups for task in group.tasks] == [
+        [("Node", "n1"), ("Shell", "sh")]
+    ] * 2
 
 
 def test_there_is_one_task_group_with_one_task_where_none_is_said():

@@ -369,7 +369,7 @@ def test_the_strategy_has_every_field_but_the_step():
         "exit_status",
         "exit_signal",
     }
-    said |= {"restarts", "requested_memory_bytes", "wall_limit_secs", "cpu_limit_secs", "step"}
+    said |= {"restarts", "requested_memory_bytes", "wall_limit_secs", "cpu_limit_secs", "step", "told"}
     said |= {"is_interactive", "more", "source_text"}
     assert said == {each.name for each in fields(JobRecord)}
 
@@ -459,3 +459,21 @@ def test_any_stream_gives_records_and_rejections(parts, between):
         assert isinstance(each, JobRecord) or each.source == "f"
     with contextlib.suppress(ParseError):
         list(read_records(lines, source="f", strict=True, notes=Notes()))
+
+
+@pytest.mark.parametrize(
+    "times", ["", "<EndTime>180</EndTime>", "<SubmitTime>10</SubmitTime><EndTime>180</EndTime>"]
+)
+def test_a_run_time_without_a_start_is_kept(times):
+    delivered = "<Delivered><Processors>4</Processors><Duration>50</Duration></Delivered>"
+    [job] = read(f"<Job><Id>1</Id><State>Completed</State>{times}{delivered}</Job>")
+    assert (job.run_secs, job.start_secs) == (50, None)
+
+
+@pytest.mark.parametrize(
+    ("op", "size"), [("GE", 2 * 2**30), ("EQ", 2 * 2**30), ("LE", 2 * 2**30), ("NE", None)]
+)
+def test_memory_that_is_asked_for_at_least_is_asked_for(op, size):
+    """Source: the specification's moderate example."""
+    text = f'<Job><Id>1</Id><Requested><Memory op="{op}" units="GB">2</Memory></Requested></Job>'
+    assert read(text)[0].requested_memory_bytes == size

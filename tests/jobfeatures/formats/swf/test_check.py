@@ -148,3 +148,22 @@ def test_the_command_names_file_and_line_and_exits_by_what_it_found(tmp_path, ca
         "file": str(bad), "level": "error", "rule": "not a job", "line": 16, "message": "1 fields, not 18",
     }  # fmt: skip
     assert len([row for row in rows if row["rule"] == "not a job"]) == 12
+
+
+@pytest.mark.parametrize(
+    ("stated", "is_right"),
+    [
+        ("Sun Oct 31 02:59:50 CET 2004", True),
+        ("Sun Oct 31 02:59:50 CEST 2004", False),  # an hour earlier
+        ("Sun Oct 31 01:59:50 UTC 2004", True),
+        ("Sun Oct 31 02:59:50 MEZ 2004", True),  # a name that the zone does not have says nothing
+        ("Sun Oct 31 02:59:50 UTC 2004", False),
+    ],
+)
+def test_the_zone_of_a_time_in_the_header_is_read(stated, is_right):
+    job = "1 0 0 10 1 -1 -1 1 -1 -1 1 1 1 1 1 1 -1 -1\n"
+    start = "; Version: 2.2\n; UnixStartTime: 1099187980\n; TimeZoneString: Europe/Paris\n"
+    found = [
+        each.rule for each in check_log([*start.splitlines(True), f"; EndTime: {stated}\n", job], source="x")
+    ]
+    assert ("header time" not in found) is is_right

@@ -124,9 +124,8 @@ def test_without_a_start_or_a_zone_there_is_no_wall_clock():
 
 
 def test_dates_are_those_of_date_in_english():
-    assert parse_date(Comment("StartTime", "Tue Feb 21 18:44:15 IST 2006")) == datetime.fromisoformat(
-        "2006-02-21T18:44:15"
-    )
+    found = parse_date(Comment("StartTime", "Tue Feb 21 18:44:15 IST 2006"))
+    assert found == (datetime.fromisoformat("2006-02-21T18:44:15"), "IST")
     for wrong in (
         "Thursday, 6 Apr 100, 15:56:52",
         "Tue Feb 31 18:44:15 IST 2006",

@@ -54,9 +54,9 @@ def test_times_may_have_decimals():
     [
         (f"{LINE} 7 8 9", TOO_MANY, "think_secs", -1),
         ("15 599850 192180 3477 4", TOO_FEW, "user", -1),
-        (LINE.replace(" 4 ", " 4.6 ", 1), NOT_WHOLE, "processors", 5),
-        (LINE.replace("3477", "-3477"), NEGATIVE, "run_secs", -1),
-        (LINE.replace(" 1 12", " -2 12"), NEGATIVE, "status", -1),
+        (LINE.replace(" 4 ", " 4.6 ", 1), f"processors: {NOT_WHOLE}", "processors", 5),
+        (LINE.replace("3477", "-3477"), f"run_secs: {NEGATIVE}", "run_secs", -1),
+        (LINE.replace(" 1 12", " -2 12"), f"status: {NEGATIVE}", "status", -1),
         (LINE.replace("1 12", "1 -x"), "user is no number: it was taken as unknown", "user", -1),
     ],
 )

@@ -3,9 +3,9 @@ from hypothesis import strategies as st
 
 from jobfeatures.formats.swf.check import check_log
 from jobfeatures.formats.swf.fields import UNKNOWN
-from jobfeatures.formats.swf.survey import LATEST_SECS, SMALL, Numbers, Survey, numbering_of
+from jobfeatures.formats.swf.survey import LATEST_SECS, SMALL, Numbers, Survey, columns_of, numbering_of
 from jobfeatures.formats.swf.write import write_records
-from jobfeatures.joblogs.loggedjob import JobRecord, some_at_once
+from jobfeatures.joblogs.loggedjob import JobBatch, JobRecord, some_at_once
 from jobfeatures.records.model import JobState
 
 IDS = st.one_of(st.integers(0, 40), st.integers(SMALL - 2, SMALL + 2), st.just(2**63))
@@ -14,7 +14,7 @@ IDS = st.one_of(st.integers(0, 40), st.integers(SMALL - 2, SMALL + 2), st.just(2
 def surveyed(*records, wanted=()):
     survey = Survey(numbering_of(None), set(wanted))
     for some in some_at_once(records):
-        survey.add(some)
+        survey.add(columns_of(JobBatch.of(some)))
     survey.number_queues()
     return survey
 

@@ -15,6 +15,7 @@ from jobfeatures.cli import main
 from jobfeatures.formats.swf.lines import SwfReader
 from jobfeatures.joblogs.loggedjob import JobRecord, LastLine, Notes, Passage
 from jobfeatures.logkinds import read_log, write_log
+from jobfeatures.records.model import JobState
 
 # Constructed: what archives have that others do not: indented comments, columns beyond 18, CRLF, runs of blanks, times
 # with decimals, CPU time and memory without processors, a wait of -1, a submit time of -5, comments in between.
@@ -197,11 +198,6 @@ def test_a_model_keeps_its_run_times_and_who_follows_whom(tmp_path, capsys, ther
     assert data_of((tmp_path / "c.swf").read_text()) == data_of(model)
     assert main(["check", "--as", "swf", str(tmp_path / "c.swf")]) == 0
     assert "note: model" in capsys.readouterr().out
-    assert main(["replay", str(tmp_path / "c.swf"), "--dry-run", "--speed", "1"]) == 0
-    starts = [line for line in capsys.readouterr().out.splitlines() if "start" in line]
-    assert starts == [
-        "+0.000s start 1 4 CPUs", "+5.000s start 4 4 CPUs", "+60.000s start 2 4 CPUs", "+67.000s start 3 4 CPUs",
-    ]  # fmt: skip
 
 
 def test_who_follows_a_job_that_is_lost_and_has_no_submit_time_is_lost_too():
@@ -236,10 +232,10 @@ def test_requested_times_are_what_the_header_or_the_option_says(tmp_path, capsys
         return found.cpu_limit_secs, found.wall_limit_secs, found.requested_memory_bytes
 
     assert records() == (60, None, 2 * 64 * 1024)
-    assert records("--requested-time", "wall", "--memory-unit", "B", "--memory-per", "job") == (None, 30, 64)
+    assert records("--swf", "wall-time,bytes,per-job") == (None, 30, 64)
     (tmp_path / "a.swf").write_text(REQUESTS.partition("\n")[2])
     assert records() == (None, 30, 2 * 64 * 1024)
-    assert records("--requested-time", "cpu") == (60, None, 2 * 64 * 1024)
+    assert records("--swf", "cpu-time") == (60, None, 2 * 64 * 1024)
     assert main(["convert", str(tmp_path / "b.jsonl"), str(tmp_path / "c.swf")]) == 0
     text = (tmp_path / "c.swf").read_text()
     assert REQUESTS.partition("\n")[0] in text
@@ -262,7 +258,7 @@ def test_what_is_repaired_and_what_is_not_taken_is_told(tmp_path, capsys):
     assert main(["convert", str(tmp_path / "a.swf"), str(tmp_path / "b.jsonl")]) == 0
     told = capsys.readouterr().err
     for words in (
-        "repaired: a negative number other than -1: it was taken as unknown (1)",
+        "repaired: submit_secs: a negative number other than -1: it was taken as unknown (1)",
         "repaired: more than 18 fields: the first 18 were taken (1)",
         "not taken: CPU time, without allocated processors (1)",
         "not taken: memory, without allocated processors (1)",
@@ -283,3 +279,45 @@ def test_a_job_beyond_all_dates_and_one_with_a_huge_id_go_alone(tmp_path, capsys
         assert main(["convert", str(tmp_path / name), str(tmp_path / "c.jsonl")]) == 0
         assert len((tmp_path / "c.jsonl").read_text().splitlines()) == jobs, name
     assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("told", "ran", "lost"),
+    [({"run_secs": 600}, 600, {"end_secs": 1}), ({"run_secs": 3700}, 3600, {"run_secs": 1}), ({}, 3600, {})],
+)
+def test_a_job_ran_as_long_as_its_batch_system_says_within_its_start_and_end(told, ran, lost):
+    """Of one that was suspended, sacct's Elapsed says how long it ran; Suspended is often not asked for."""
+    times = {"submit_secs": 90, "start_secs": 100, "end_secs": 3700}
+    text, notes = written(
+        [JobRecord(batch_system="slurm", job_id="9", state=JobState.COMPLETED, **times, **told)]
+    )
+    assert data_of(text)[0].run_secs == ran
+    assert notes.lost == lost
+
+
+PARIS = "; UnixStartTime: 1091615532\n; TimeZoneString: Europe/Paris\n1 7 -1 5 1 -1 -1 1 -1 -1 1 1 1 1 1 1 -1 -1\n"
+
+
+@pytest.mark.parametrize("flag", ["--rebase", "--renumber"])
+def test_the_zone_of_a_log_stays_its_zone(flag, tmp_path):
+    (tmp_path / "a.swf").write_text(PARIS)
+    assert main(["convert", flag, str(tmp_path / "a.swf"), str(tmp_path / "b.swf")]) == 0
+    text = (tmp_path / "b.swf").read_text()
+    assert "; TimeZoneString: Europe/Paris\n; StartTime: Wed Aug 04 12:32:1" in text
+    assert " CEST 2004\n" in text
+
+
+def test_the_zone_that_is_given_is_that_of_the_written_log(tmp_path):
+    (tmp_path / "a.sacct").write_text(
+        "JobID|State|Submit|Start|End\n1|COMPLETED|2026-07-01T09:00:00|2026-07-01T09:00:00|2026-07-01T10:00:00\n"
+    )
+    written = str(tmp_path / "b.swf")
+    assert main(["convert", "--zone", "America/New_York", str(tmp_path / "a.sacct"), written]) == 0
+    text = (tmp_path / "b.swf").read_text()
+    assert "; TimeZoneString: America/New_York\n; StartTime: Wed Jul 01 09:00:00 EDT 2026\n" in text
+
+
+def test_how_a_zone_is_set_is_said(capsys):
+    with pytest.raises(SystemExit):
+        main(["convert", "--header", "TimeZoneString: Europe/Paris", "a", "b.swf"])
+    assert "--zone says which" in capsys.readouterr().err

@@ -235,7 +235,7 @@ async def test_what_was_ended_is_counted_by_reason(serve):
             writer.close()
 
 
-async def test_connections_that_are_ended_at_their_beginning_leave_no_trace_but_the_count(caplog):
+async def test_connections_that_are_ended_at_their_beginning_leave_no_trace_but_the_count(caplog, no_refill):
     async def answer(request):
         return web.Response(text="ok")
 

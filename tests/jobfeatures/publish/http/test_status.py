@@ -35,6 +35,47 @@ async def test_one_key_is_put_and_read(site):
     assert await asyncio.to_thread(Features(job=site.url + site.status).get, "job", "used_CPU") == "2"
 
 
+async def test_the_client_writes_to_an_address_as_it_does_to_a_directory(site):
+    def pilot():
+        with StatusWriter(site.url + site.status, allocated_cpu=8) as writer:
+            writer.update(used_CPU=3, can_postpone_last_job=True)
+            writer.update(used_CPU=2, priority_factor=-1)
+            writer.update(can_postpone_last_job=None)
+            writer.amend(last_job_start=1800000000)
+            with pytest.raises(ValueError, match="9 is more than the 8"):
+                writer.update(used_CPU=9)
+        with pytest.raises(ValueError, match="closed"):
+            writer.update(used_CPU=1)
+
+    await asyncio.to_thread(pilot)
+    assert files(site) == {"used_CPU": "2\n", "priority_factor": "-1\n", "last_job_start": "1800000000\n"}
+
+
+async def test_the_client_keeps_what_others_put_if_it_amends_and_not_if_it_updates(site):
+    await site.ask("PUT", site.status, SET)
+    with StatusWriter(site.url + site.status) as writer:
+        await asyncio.to_thread(lambda: writer.amend(used_CPU=1))
+        assert len(files(site)) == 3
+        await asyncio.to_thread(lambda: writer.update(priority_factor=1))
+    assert files(site) == {"used_CPU": "1\n", "priority_factor": "1\n"}
+
+
+async def test_what_the_server_refuses_is_told_by_kind(site, monkeypatch):
+    def raised(kind, path, **values):
+        with StatusWriter(site.url + path) as writer, pytest.raises(kind) as error:
+            writer.amend(**values)
+        return str(error.value)
+
+    # 4 processors: only the server knows that
+    assert "refused" in await asyncio.to_thread(lambda: raised(ValueError, site.status, used_CPU=99999))
+    assert "404" in await asyncio.to_thread(lambda: raised(OSError, "/jobstatus/none", used_CPU=1))
+    monkeypatch.setattr(module, "LOCK_WAIT_SECS", 0)
+    await site.ask("PUT", site.status, SET)
+    with open(f"{site.status_folder}/used_CPU") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert "503" in await asyncio.to_thread(lambda: raised(TimeoutError, site.status, used_CPU=1))
+
+
 async def test_a_set_is_put_at_once_as_json_or_lines(site):
     assert (await site.ask("PUT", site.status, SET)).status == 204
     expected = {"used_CPU": "3\n", "last_job_start": "1800000000\n", "can_postpone_last_job": "True\n"}

@@ -52,6 +52,9 @@ file=$HOME/{{name}}.$OAR_JOB_ID
 """
 READY = "mv $file $file.ready\n"  # whole
 WAIT = f"{READY}flock -s {GATE} true\n"
+# It uses CPU, and starts no process: what many of them leave to the kernel fills a small job's memory, and the
+# kernel then kills some process of it.
+SPIN = f"until [ -s {GATE} ]; do :; done\n"
 BURN = "end=$((SECONDS+3)); while [ $SECONDS -lt $end ]; do :; done\n"
 IO = "head -c 5000000 /dev/zero >$HOME/zeros; cat $HOME/zeros >/dev/null; rm $HOME/zeros\n"
 # Kind of job: its user, oarsub's options, and what it does behind FIRST.
@@ -72,7 +75,7 @@ KINDS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "suspended": (
         "alice",
         ("-l", "core=1,walltime=0:29:0"),
-        READY + f"while ! flock -sn {GATE} true; do :; done\n",
+        READY + SPIN,
     ),
     "deleted": ("alice", ("-l", "core=1,walltime=0:25:0"), READY + "exec sleep 6000\n"),
     "failed": ("bob", ("-l", "core=1,walltime=0:25:0"), WAIT + "exit 3\n"),
@@ -356,7 +359,7 @@ def observe(moment: str) -> None:
     after = {job_id: kernel(job_id, user) for job_id, user in whose.items()}
     seen[moment] = {
         "at": asked, "page": text, "before": before, "after": after, "server": server, "asking": page(ASKING),
-        "features": {job_id: features_of(job_id) for job_id in whose},
+        "until": time.time(), "features": {job_id: features_of(job_id) for job_id in whose},
     }  # fmt: skip
 
 
@@ -390,16 +393,27 @@ def observe_live() -> None:
         f"MACHINEFEATURES={FEATURES}/machinefeatures",
     ]
     words = ("env", *environ, PRODUCT / "bin/jobfeatures", "remaining")
-    seen["remaining"] = [run(*words, user="alice", check=False).strip(), time.time()]
+    asked = time.time()
+    seen["remaining"] = [run(*words, user="alice", check=False).strip(), asked, time.time()]
     captures()
 
 
 def counted() -> bool:
-    """Keep what OAR and the controller role say of the queue at one time: one job ends meanwhile."""
+    """Keep what OAR and the controller role say of queue and cores at one time: one job ends meanwhile.
+
+    The role asks for jobs and for resources one after the other, too.
+    """
     text, queue = page(CONTROLLER), told_by_oar()
     jobs = sum(map(float, re.findall(r"(?m)^batch_queue_jobs\{.*\} (\S+)$", text)))
+    cores = sum(map(float, re.findall(r'(?m)^batch_cluster_cpus\{.*kind="allocated".*\} (\S+)$', text)))
+    assigned = {
+        core for job in queue.values() for core in job["assigned_resources"]
+    }  # an inner job's are its container's
     seen["controller"], seen["queue"] = text, queue
-    return jobs == len(queue) and {job["state"] for job in queue.values()} <= {"Running", "Hold"}
+    return (jobs, cores) == (len(queue), len(assigned)) and {job["state"] for job in queue.values()} <= {
+        "Running",
+        "Hold",
+    }
 
 
 def captures() -> None:
@@ -425,7 +439,11 @@ def change() -> None:
     run("oarhold", "-r", suspended)
     until(lambda: told_by_oar("-j", suspended)[suspended]["state"] == "Suspended", "OAR has suspended a job")
     until(lambda: f'job_id="{suspended}",state="SUSPENDED"' in page(ASKING), "the job is shown as suspended")
-    until(lambda: wall_limit(page(ASKING), prolonged) == 2100, "the new limit is shown")
+    # Until OAR's own stamp is there, what is left is computed from when the group was first seen frozen.
+    until(
+        lambda: shown(page(ASKING), "remaining", suspended) == left_by_oar(suspended), "OAR's stamp is shown"
+    )
+    until(lambda: shown(page(ASKING), "wall_limit", prolonged) == 2100, "the new limit is shown")
     observe("suspended")
     capture("oarstat-suspended.json", "oarstat", "-J", "-f")
     time.sleep(3)
@@ -440,9 +458,19 @@ def change() -> None:
     run("oardel", *ids["deleted"], user="alice")
 
 
-def wall_limit(text: str, job_id: str) -> float | None:
-    found = re.search(rf'(?m)^batch_job_wall_limit_seconds\{{.*?job_id="{job_id}"\}} (\S+)', text)
-    return float(found[1]) if found else None
+def shown(text: str, name: str, job_id: str) -> int | None:
+    """Return a job's wall limit, or what is left of it, in seconds."""
+    found = re.search(
+        rf'(?m)^batch_job_{name}_seconds\{{.*?job_id="{job_id}"(,basis="wall_limit")?\}} (\S+)', text
+    )
+    return round(float(found[2])) if found else None
+
+
+def left_by_oar(job_id: str) -> int:
+    """Return what was left of a job's limit when it was suspended, by OAR's stamps."""
+    job = told_by_oar("-j", job_id)[job_id]
+    [since_secs] = [each["date"] for each in job["events"] if each["type"] == "HOLD_RUNNING_JOB"]
+    return job["walltime"] - (since_secs - job["startTime"])
 
 
 last: dict[str, dict[str, list[str]]] = {FILES: {}, ASKING: {}}  # what was last shown of each job, by page
@@ -468,6 +496,7 @@ def watch() -> None:
 
 def end() -> None:
     """Let all jobs end, and look at the page until none is left."""
+    GATE.write_text("open\n")
     fcntl.flock(gate[0], fcntl.LOCK_UN)
     if not SOME:
         run("oardel", *ids["held"], user="bob", check=False)

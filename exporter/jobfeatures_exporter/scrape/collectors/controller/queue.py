@@ -32,12 +32,7 @@ NOT_ELIGIBLE = gauge(
     (*_BY_PARTITION, "cause"),
 )
 OLDEST = gauge("batch_queue_oldest_wait_seconds", "Longest wait of batch_queue_waiting_jobs.", _BY_PARTITION)
-WAIT = gauge(
-    "batch_queue_wait_job_seconds",
-    "Sum of the waits of batch_queue_waiting_jobs.",
-    _BY_PARTITION,
-    was="batch_queue_wait_seconds",
-)
+WAIT = gauge("batch_queue_wait_job_seconds", "Sum of the waits of batch_queue_waiting_jobs.", _BY_PARTITION)
 WAITING = gauge(
     "batch_queue_waiting_jobs",
     "Pending jobs that are eligible to start (neither held nor dependent).",

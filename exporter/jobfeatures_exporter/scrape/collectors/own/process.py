@@ -26,12 +26,13 @@ BUILD = Metric(
     ("version", "revision", "python"),
 )
 SAMPLE = gauge("batch_exporter_sample_duration_seconds", "How long the latest sampling of the node took.")
-CPU = counter("process_cpu_seconds", "CPU time of the exporter.")
-RESIDENT = gauge("process_resident_memory_bytes", "Resident memory of the exporter.")
-VIRTUAL = gauge("process_virtual_memory_bytes", "Virtual memory of the exporter.")
-START = gauge("process_start_time_seconds", "Start of the exporter since the epoch.")
-OPEN = gauge("process_open_fds", "Open file descriptors of the exporter.")
-MAX = gauge("process_max_fds", "Limit of open file descriptors.")
+# Words of the official clients: pages of several exporters, joined, may not differ in them.
+CPU = counter("process_cpu_seconds", "Total user and system CPU time spent in seconds.")
+RESIDENT = gauge("process_resident_memory_bytes", "Resident memory size in bytes.")
+VIRTUAL = gauge("process_virtual_memory_bytes", "Virtual memory size in bytes.")
+START = gauge("process_start_time_seconds", "Start time of the process since unix epoch in seconds.")
+OPEN = gauge("process_open_fds", "Number of open file descriptors.")
+MAX = gauge("process_max_fds", "Maximum number of open file descriptors.")
 
 RELOADED = gauge(
     "batch_exporter_config_last_reload_successful",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from jobfeatures.records.metrics import SOURCE_AGE, SOURCE_UP, counter, gauge
-from jobfeatures.records.model import JobTable
+from jobfeatures.records.model import JobKey, JobTable
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.scrape.exposition import Family
 
@@ -22,13 +22,18 @@ REJECTED = counter(
     "batch_exporter_source_rejected_records", "Records skipped because they were malformed.", ("source",)
 )
 JOBS = gauge("batch_exporter_source_jobs", "Jobs in the table in use.", ("source",))
+OLDEST = gauge(
+    "batch_exporter_source_oldest_answer_seconds",
+    "Age of the oldest answer that is in use about a job on this node.",
+    ("source",),
+)
 AHEAD = gauge(
     "batch_exporter_source_clock_ahead_seconds",
     "How far the batch system's clock is ahead of the node's; remaining times are corrected by it.",
     ("source",),
 )
 
-METRICS = (SOURCE_AGE, SOURCE_UP, FAILING, COMPLETE, FAILURES, REJECTED, JOBS, AHEAD)
+METRICS = (SOURCE_AGE, SOURCE_UP, FAILING, COMPLETE, FAILURES, REJECTED, JOBS, OLDEST, AHEAD)
 
 
 def families(context: Context) -> Iterator[Family]:
@@ -46,4 +51,14 @@ def families(context: Context) -> Iterator[Family]:
     yield Family(FAILURES, [(name, source.failures) for name, source in sources])
     yield Family(REJECTED, [(name, source.rejected) for name, source in sources])
     yield Family(JOBS, [(name, len(table.jobs)) for name, table in tables])
+    ages = [
+        (name, [now - table.answered_at_secs(key) for key in _of_system(table, context)])
+        for name, table in tables
+    ]
+    yield Family.known(OLDEST, [(name, max(each, default=None)) for name, each in ages])
     yield Family.known(AHEAD, [(name, table.clock_ahead_secs) for name, table in tables])
+
+
+def _of_system(table: JobTable, context: Context) -> Iterator[JobKey]:
+    """Yield the jobs here of which a batch system's table tells; prologs' records are no answers."""
+    return (key for key in context.jobs_here.keys() & table.jobs.keys() if key.batch_system == table.source)

@@ -12,8 +12,11 @@ REQUESTS = counter(
     "batch_exporter_web_requests", "Requests answered, by listener and HTTP status.", ("listener", "code")
 )
 REJECTED = counter(
-    "batch_exporter_web_rejected",
-    "Requests refused and connections ended, by listener and reason.",
+    "batch_exporter_web_rejected", "Requests refused and connections ended, by listener.", ("listener",)
+)
+REJECTED_BY_REASON = counter(
+    "batch_exporter_web_rejected_by_reason",
+    "Those of batch_exporter_web_rejected_total, by reasons that there were.",
     ("listener", "reason"),
 )
 CONNECTIONS = gauge(
@@ -28,7 +31,7 @@ GOOD = gauge(
     "1 if the latest reload of the web configuration succeeded; 0: an older one is in use.",
 )
 
-METRICS = (REQUESTS, REJECTED, CONNECTIONS, FAILURES, GOOD)
+METRICS = (REQUESTS, REJECTED, REJECTED_BY_REASON, CONNECTIONS, FAILURES, GOOD)
 
 
 def families(context: Context) -> Iterator[Family]:
@@ -39,8 +42,9 @@ def families(context: Context) -> Iterator[Family]:
     listeners = status.listeners
     answers = [(each.name, pair) for each in listeners for pair in sorted(each.answers.items())]
     yield Family(REQUESTS, [((name, str(code)), count) for name, (code, count) in answers])
-    refused = [(each.name, pair) for each in listeners for pair in sorted(each.rejected.items())]
-    yield Family(REJECTED, [((name, reason), count) for name, (reason, count) in refused])
+    yield Family(REJECTED, [((each.name,), sum(each.rejected.values())) for each in listeners])
+    refused = [(each.name, pair) for each in listeners for pair in each.rejected.items()]
+    yield Family.counted(REJECTED_BY_REASON, [((name, reason), count) for name, (reason, count) in refused])
     yield Family(CONNECTIONS, [((each.name,), each.connections) for each in listeners])
     if status.file_failures is not None:
         yield Family.single(FAILURES, status.file_failures)

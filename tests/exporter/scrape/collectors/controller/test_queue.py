@@ -62,6 +62,8 @@ def test_jobs_that_may_not_start_do_not_wait(context):
     [
         ("JobHeldAdmin", "held"),
         ("JobHeldUser", "held"),
+        ("job_requeued_in_held_state", "held"),
+        ("Error", "held"),  # of Grid Engine
         ("Dependency", "dependent"),
         ("DependencyNeverSatisfied", "dependent"),
         ("BeginTime", "date"),
@@ -109,7 +111,7 @@ def test_an_empty_queue_is_zero_in_every_partition(context, queue):
 
 def test_without_an_answer_nothing_is_zero():
     context = Context(now_secs=0)
-    assert [list(each.samples) for each in collect(context, {"queue", "cluster"})[:-2]] == [[]] * 17
+    assert [list(each.samples) for each in collect(context, {"queue", "cluster"})[:-4]] == [[]] * 17
 
 
 def test_a_node_counts_once_in_each_of_its_partitions_by_its_base_state(context):
@@ -177,3 +179,27 @@ def test_states_of_a_job_are_told_apart(context, queue):
     assert series(context, "batch_queue_jobs") == {
         at("p", state=state): 1 for state in ("SUSPENDED", "COMPLETING", "UNKNOWN")
     }
+
+
+@pytest.mark.parametrize(
+    "states",
+    [
+        ("IDLE", "CLOUD", "POWERING_DOWN"),
+        ("MIXED", "CLOUD", "POWER_DOWN"),
+        ("IDLE", "BLOCKED"),
+        ("IDLE", "DRAIN"),
+    ],
+)
+def test_nothing_of_a_node_that_starts_no_job_is_idle(context, cluster, states):
+    node = replace(cluster.nodes[0], states=states)
+    sums = compute_cluster_sums(replace(cluster, nodes=(node,)))
+    context = replace(context, clusters=(sums,))
+    for name in ("batch_cluster_cpus", "batch_cluster_memory_bytes", "batch_cluster_gpus"):
+        assert at("gpu", kind="idle") not in series(context, name)
+        assert series(context, name)[at("gpu", kind="other")] > 0
+
+
+def test_a_node_that_is_powered_down_may_be_started_for_a_job(context, cluster):
+    node = replace(cluster.nodes[0], states=("IDLE", "CLOUD", "POWERED_DOWN"))
+    context = replace(context, clusters=(compute_cluster_sums(replace(cluster, nodes=(node,))),))
+    assert series(context, "batch_cluster_cpus")[at("gpu", kind="idle")] == 2

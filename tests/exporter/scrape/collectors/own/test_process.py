@@ -38,6 +38,13 @@ def test_the_exporters_own_figures_are_those_of_the_common_library():
         assert ours[name] == pytest.approx(theirs[name], rel=0.1)
 
 
+def test_what_all_exporters_have_is_told_in_the_words_of_the_official_clients():
+    """Pages of several exporters that are joined may not differ in them: pushgateway, textfiles."""
+    ours = {family.metric.name: family.metric.meaning for family in families(Context(now_secs=time.time()))}
+    for family in ProcessCollector(registry=None).collect():
+        assert ours[family.name] == family.documentation
+
+
 def test_open_descriptors_are_counted():
     before = count_open()
     assert before in {psutil.Process().num_fds(), psutil.Process().num_fds() - 1}
@@ -51,8 +58,8 @@ def test_open_descriptors_are_counted():
 
 def names(context):
     families = collect(context, ["process"])
-    success = next(family for family in families if family.metric.name == "batch_exporter_collector_success")
-    return {family.metric.name for family in families if family.samples}, success.samples[0][1]
+    failed = next(family for family in families if family.metric.name == "batch_exporter_failed_collectors")
+    return {family.metric.name for family in families if family.samples}, failed.samples[0][1]
 
 
 @pytest.mark.parametrize("error", [OSError(errno.EMFILE, "no more"), ParseError("not a process")])
@@ -63,15 +70,15 @@ def test_what_cannot_be_read_of_the_exporter_costs_neither_its_build_nor_a_trace
         raise error
 
     monkeypatch.setattr(process, "read_file", fail)
-    found, success = names(context)
+    found, failed = names(context)
     assert {"batch_exporter_build", "batch_exporter_sample_duration_seconds", "process_max_fds"} <= found
     assert "process_cpu_seconds" not in found
-    assert success == 0
+    assert failed == 1
     assert [record.exc_info for record in caplog.records] == [None]
     monkeypatch.undo()
-    found, success = names(context)
+    found, failed = names(context)
     assert "process_cpu_seconds" in found
-    assert success == 1
+    assert failed == 0
 
 
 def test_a_start_that_could_not_be_told_once_is_told_later(context, monkeypatch):

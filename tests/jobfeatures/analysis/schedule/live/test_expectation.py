@@ -71,7 +71,7 @@ With 4 CPUs for ann it should end by
 limits, and 2 min more
 
 It is not late: until now earlier jobs of its user have used up the share.
-To be in time at all it has to start by 2025-11-20 09:02:00 UTC (in 22 min).
+It can only end in time if it starts by 2025-11-20 09:02:00 UTC (in 22 min).
 The batch system means to start it 2025-11-20 08:50:00 UTC (in 10 min); with all of its limit it \
 would end 2025-11-20 09:20:00 UTC, which may be in time.
 
@@ -165,7 +165,7 @@ def test_all_that_is_said_is_there_for_programs():
         (
             [job("1", NOW - 9000, limit_secs=60)],
             "1",
-            r"certainly late, even if.*\n.*it had to start by .*06:10:00.*ago",
+            r"certainly late, even if.*\n.*if it had started by .*06:10:00.*ago",
         ),
         ([job("1", NOW - 60)], "1", "It is certainly late, even if it starts now"),
         ([job("1", NOW - 60, cpus=8)], "1", "possibly late: the share had room"),

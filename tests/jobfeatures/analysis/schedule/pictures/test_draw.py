@@ -4,15 +4,10 @@ from dataclasses import replace
 from itertools import islice
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from jobfeatures.analysis.schedule.eet import Lanes
 from jobfeatures.analysis.schedule.pictures import draw
-from jobfeatures.analysis.schedule.pictures.bars import make_panels
 from jobfeatures.analysis.schedule.pictures.boxes import draw_boxes
 from jobfeatures.analysis.schedule.pictures.draw import count_pictures, draw_pictures, render, write_picture
-from jobfeatures.analysis.schedule.pictures.explained import SHARE, TABLE_1, lay_into_share
 from jobfeatures.analysis.schedule.pictures.heat import are_alike, compute_heats, make_norm
 from jobfeatures.analysis.schedule.pictures.style import brief, duration, power, styled
 from jobfeatures.joblogs.loggedjob import JobRecord
@@ -45,7 +40,7 @@ def two_logs(make_views, make_jobs):
 
 def test_every_picture_is_valid_as_png_and_svg_and_asks_for_nothing(two_logs):
     views, files = two_logs
-    names = ["heatmap-1-fifo", "heatmap-2-easy", "users", "jobs", "explained"]
+    names = ["heatmap-1-fifo", "heatmap-2-easy", "users"]
     assert count_pictures(views) == len(names)
     assert list(files) == [f"{name}.{form}" for name in names for form in ("svg", "png")]
     for name in names:
@@ -61,10 +56,8 @@ def test_every_picture_is_valid_as_png_and_svg_and_asks_for_nothing(two_logs):
 
 def test_the_same_data_gives_the_same_bytes(two_logs, tmp_path):
     views, files = two_logs
-    for picture in islice(
-        draw_pictures(views), 1, 4
-    ):  # a heatmap, box-plots, bars; in the other order of forms
-        write_picture(picture, str(tmp_path), ("png", "svg"))
+    for picture in islice(draw_pictures(views), 1, 3):  # a heatmap and the box-plots
+        write_picture(picture, str(tmp_path))
         for form in ("png", "svg"):
             name = f"{picture.name}.{form}"
             assert (tmp_path / name).read_bytes() == files[name], name
@@ -108,11 +101,11 @@ def test_a_heatmap_of_a_job_or_two_is_drawn_too(make_few, times):
     assert render(heat, "png")
 
 
-def test_so_are_box_plots_and_bars(make_few, monkeypatch):
+def test_so_are_box_plots(make_few, monkeypatch):
     monkeypatch.setattr(draw, "draw_heat", lambda *_: None)  # not looked at here
     views = [make_few(times) for times in FEW]
-    for picture in islice(draw_pictures(views), len(views), len(views) + 2):
-        assert render(picture, "png")
+    *_, boxes = draw_pictures(views)
+    assert render(boxes, "png")
 
 
 def test_names_of_users_are_drawn_where_they_fit_and_places_where_not(make_views, make_jobs):
@@ -194,44 +187,6 @@ def test_a_user_far_from_all_others_is_a_dot_beyond_the_whisker(make_views, make
     assert view.document["veet"]["u0"] == 100
     least, most, dots = whiskers_and_dots(view)
     assert (least, most, dots) == (0, 0, [100])
-
-
-def test_bars_are_those_of_the_document(make_views, make_jobs):
-    views = make_views(("a", make_jobs(["ann", "bob"])), ("b", make_jobs(["ann", "bob"], delay=0)))
-    panels = {panel.title: panel for panel in make_panels(views)}
-    assert list(panels) == [
-        "wait", "response", "makespan", "slowdown", "bounded slowdown, τ = 10 s", "waiting", "use of CPU",
-        "use of memory", "use of GPU",
-    ]  # fmt: skip
-    for place, view in enumerate(views):
-        document = view.document
-        assert panels["wait"].values[place] * 3600 == pytest.approx(document["mean_wait"])
-        assert panels["slowdown"].values[place] == document["mean_slowdown"]
-        assert panels["slowdown"].middles[place] == document["slowdown"]["p50"]
-        assert panels["use of CPU"].values[place] == 100 * document["utilisation"]["cpu"]["mean"]
-        assert panels["makespan"].values[place] * 86400 == pytest.approx(view.last_secs - view.first_secs)
-    assert "hours" in panels["wait"].unit
-
-
-@given(
-    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5), st.integers(0, 6)), max_size=8),
-    st.integers(1, 4),
-)
-def test_the_explained_example_lays_jobs_as_the_algorithm_does(jobs, share):
-    jobs.sort(key=lambda job: job[0])
-    blocks = lay_into_share(jobs, share)
-    ends = [
-        max((each.begin + 1 for each in blocks if each.job == number), default=arrival)
-        for number, (arrival, *_) in enumerate(jobs, 1)
-    ]
-    assert ends == Lanes(share).place(*map(list, zip(*jobs, strict=True))) if jobs else not ends
-    for second in {each.begin for each in blocks}:
-        assert sum(each.high - each.low for each in blocks if each.begin == second) <= share
-
-
-def test_the_explained_example_is_table_1_of_the_paper():
-    blocks = lay_into_share(TABLE_1, SHARE)
-    assert [max(each.begin + 1 for each in blocks if each.job == job) for job in (1, 2)] == [4, 3]
 
 
 @pytest.mark.parametrize(

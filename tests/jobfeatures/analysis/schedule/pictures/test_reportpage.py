@@ -44,23 +44,23 @@ class Page(HTMLParser):
         self.texts.append((tuple(self.open), data))
 
 
-def page_of(views, **options):
-    report = Report(views, **options)
+def page_of(views):
+    report = Report(views)
     for picture in draw_pictures(views):
         report.add(picture)
     return report.page()
 
 
-def page_without_pictures(views, **options):
+def page_without_pictures(views):
     """For what stands beside them: to draw them takes much longer than the rest."""
-    return Report(views, **options).page()
+    return Report(views).page()
 
 
 @pytest.fixture(scope="module")
 def hostile_page(make_views, make_jobs):
     """The page of two schedules with names that would do it harm, drawn once."""
     views = make_views(("<b>fifo.swf", make_jobs(HOSTILE, delay=20)), ("$title<i>", make_jobs(HOSTILE)))
-    return page_of(views, top=100)
+    return page_of(views)
 
 
 def test_the_page_is_well_formed_and_asks_for_nothing_from_outside(hostile_page):
@@ -129,7 +129,7 @@ def luminance(colour):
 
 def test_every_picture_says_what_it_shows(hostile_page):
     page = Page(hostile_page)
-    assert page.tags.count("svg") == 2 + 3
+    assert page.tags.count("svg") == 2 + 1
     said = [value for tag, name, value in page.attributes if (tag, name) == ("svg", "aria-label")]
     assert len(said) == page.tags.count("svg")
     assert said[0].startswith("Heatmap of <b>fifo, users against time")
@@ -143,18 +143,18 @@ def test_tables_are_those_of_the_text_and_their_figures_those_of_the_document(ma
 
     users = [f"u{number}" for number in range(30)]
     views = make_views(("fifo", make_jobs(users, delay=9)), ("easy", make_jobs(users)))
-    tree = html.fromstring(page_without_pictures(views, top=7))
+    tree = html.fromstring(page_without_pictures(views))
     tables = [
         [[cell.text_content() for cell in row.iter("th", "td")] for row in table.iter("tr")]
         for table in tree.iter("table")
     ]
     documents = [view.document for view in views]
-    first, *others = make_tables(documents, top=7)
+    first, *others = make_tables(documents)
     expected = [first.rows, comparison_table(compare(documents)).rows, *(each.rows for each in others)]
     for rows in expected:
         rows[0][0] = rows[0][0] or "Figure"  # no head is empty here
     assert tables == expected
-    assert "… and 23 more" in tree.text_content()
+    assert "… and 10 more" in tree.text_content()
     side = {row[0]: row[1:] for row in tables[0]}
     for label, key in (("jobs", "jobs"), ("violated", "violated"), ("sum of expected ends, s", "sum_eet"),
                        ("total weighted tardiness, CPU s", "total_weighted_tardiness")):  # fmt: skip

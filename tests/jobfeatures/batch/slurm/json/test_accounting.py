@@ -205,6 +205,16 @@ def test_maintenance_of_a_node_is_announced(version):
     assert notice("other").rejected
 
 
+def test_a_maintenance_that_floats_is_left_out_and_said():
+    node = JsonRecord({"nodes": [{"name": "n1", "state": ["IDLE"]}]})
+    floats = {"flags": ["MAINT", "TIME_FLOAT"], "start_time": 400, "end_time": 4000, "node_list": "n1"}
+    real = {"flags": ["MAINT"], "start_time": 900, "end_time": 4000, "node_list": "n[1-2]"}
+    reservations = JsonRecord({"reservations": [floats, real, {**floats, "node_list": "n2"}]})
+    found = parse_json_notice(node, reservations, node_name="n1", now_secs=100.0, source="rest")
+    assert found.notice == NodeNotice(False, (900,))
+    assert ["TIME_FLOAT" in str(each) for each in found.rejected] == [True]
+
+
 @pytest.mark.parametrize(
     "state",
     [
@@ -242,3 +252,10 @@ def test_gpus_of_nodes():
 def test_what_is_no_node_is_refused(record):
     with pytest.raises(ParseError):
         parse_json_node(JsonRecord(record))
+
+
+def test_a_job_that_failed_did_not_end_with_0_in_json_either():
+    values = newer(NEWER[-1]).values
+    failed = next(each for each in values["jobs"] if each["state"]["current"] in ("FAILED", ["FAILED"]))
+    failed["exit_code"] = 0
+    assert job(records_of(JsonRecord(values)), str(failed["job_id"])).exit_status is None

@@ -113,3 +113,26 @@ def test_a_repeated_name_counts_once_and_is_reported():
         ("not a reservation: name, start_time and end_time are required", "without times"),
         ("reservation is there twice", "r"),
     ]
+
+
+def test_requests_of_users_whom_slurm_cannot_name_are_added_up():
+    told = [
+        {"user": name, "user_id": uid, "count": count, "total_time": 10**6 * count}
+        for name, uid, count in (
+            ("nobody", 7001, 5),
+            ("alice", 6001, 1),
+            ("nobody", 7002, 6),
+            ("(null)", 7003, 2),
+        )
+    ]
+    found = parse_json_diag(
+        JsonRecord({"statistics": {"server_thread_count": 3, "rpcs_by_user": told}}),
+        source="x",
+        taken_at_secs=1.0,
+    )
+    assert found.rejected == ()
+    assert [(each.name, each.count, each.total_secs) for each in found.users] == [
+        ("nobody", 11, 11.0),
+        ("alice", 1, 1.0),
+        ("(null)", 2, 2.0),
+    ]

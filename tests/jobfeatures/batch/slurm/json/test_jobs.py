@@ -90,6 +90,16 @@ def test_json_and_text_of_one_moment_tell_the_same(node_name):
                 assert getattr(found[job_id], field.name) == getattr(job, field.name), (job_id, field.name)
 
 
+@pytest.mark.parametrize("preempted", [1795953968, {"set": True, "infinite": False, "number": 1795953968}])
+def test_the_end_of_a_preempted_job_s_grace_is_its_deadline(preempted):
+    times = {"start_time": 1795953965, "end_time": 1795954028, "time_limit": 30, "job_state": "RUNNING"}
+    job = parse_json_job(one(**times, preempt_time=preempted))
+    assert (job.deadline_secs, job.limits.wall_secs, job.limit_end_secs) == (1795954028, 1800, None)
+    for calm in (0, None, {"set": True, "infinite": False, "number": 0}):
+        job = parse_json_job(one(**times, preempt_time=calm))
+        assert (job.deadline_secs, job.limit_end_secs) == (None, 1795954028)
+
+
 def test_names_that_imitate_records_are_names():
     found = jobs_of(document("jobs-v0.0.38"))
     assert found["3"].name == 'two\nlines","job_id":1'
@@ -320,3 +330,34 @@ def test_every_field_that_a_later_version_must_have_is_in_those_captured(version
 def test_an_odd_sluid_is_refused_by_its_field():
     with pytest.raises(ParseError, match=r"step_id\.sluid"):
         parse_json_job(JsonRecord({"job_id": 7, "job_state": "RUNNING", "step_id": {"sluid": "../x"}}))
+
+
+@pytest.mark.parametrize(
+    ("tasks", "counted"),
+    [
+        ("10,13-14,16-17,19,37-38,40-...", 8),
+        ("5,13-14,40-4...", 3),
+        ("5,10,61,64,6...", 4),
+        ("1-...", 1),
+        ("0...", 1),
+    ],
+)
+def test_an_array_whose_list_of_tasks_is_cut_stays_and_it_is_said(tasks, counted):
+    """Slurm's library cuts such lists after 64 characters: captured from 22.05.8 as squeue and slurmrestd print them."""
+    waits = one(job_state="PENDING", array_job_id=7, array_task_string=tasks, user_id=6001).values
+    table = parse_json_jobs(
+        JsonRecord({"jobs": [waits, {**waits, "job_id": 8, "array_task_string": "1-3"}]}),
+        source="rest",
+        taken_at_secs=5.0,
+    )
+    assert {key.job_id: job.tasks for key, job in table.jobs.items()} == {"7": counted, "8": 3}
+    assert [each.field for each in table.rejected] == ["array_task_string"]
+    assert f"counted as {counted}, there are more (job 7)" in table.rejected[0].reason
+    assert table.complete, "no job is missing"
+
+
+def test_a_waiting_job_without_priority_is_held():
+    waits = one(job_state="PENDING", priority=0, user_id=6001)
+    assert parse_json_job(waits).is_held
+    assert not parse_json_job(one(job_state="PENDING", priority=1, user_id=6001)).is_held
+    assert not parse_json_job(one(priority=0, user_id=6001)).is_held

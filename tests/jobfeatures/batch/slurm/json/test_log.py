@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from dataclasses import fields
 from datetime import UTC
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from jobfeatures.batch.slurm.json.log import read_records, recognise
 from jobfeatures.batch.slurm.sacct import records as sacct
 from jobfeatures.errors import Rejected
+from jobfeatures.joblogs.folding import fold_jobs
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes
 from jobfeatures.records.model import UNLIMITED, JobState
 from tests.jobfeatures.batch.slurm.shapes import NEWER, newer_db_job, newer_document, newer_job
@@ -134,17 +136,80 @@ def test_an_exit_code_is_a_wait_status_or_an_object(code, status, signal):
     assert (found.exit_status, found.exit_signal) == (status, signal)
 
 
-def test_a_requeued_job_counts_its_runs():
-    runs = [each for each in read(text("accounting-v0.0.38")) if each.job_id == "14" and each.step is None]
-    assert [(each.state, each.restarts) for each in runs] == [
-        (JobState.PREEMPTED, None),
-        (JobState.COMPLETED, 1),
-    ]
+def test_each_run_of_a_requeued_job_has_a_record_and_folding_counts_them():
+    runs = [each for each in read(text("accounting-v0.0.38")) if each.job_id == "14"]
+    states = [each.state for each in runs if each.step is None]
+    assert states == [JobState.PREEMPTED, JobState.COMPLETED]
+    for log in (runs, runs * 2):
+        [job] = fold_jobs(log, lambda _: None)
+        assert (job.state, job.restarts, job.start_secs) == (states[1], 1, runs[3].start_secs)
 
 
-def test_steps_count_the_runs_before_their_own():
-    found = [each.restarts for each in read(text("accounting-v0.0.38")) if each.job_id == "14"]
-    assert found == [None, None, None, 1, 1, 1]
+def test_documents_one_behind_the_other_are_read_and_a_bad_one_costs_itself():
+    one, other = text("accounting-v0.0.38"), text("jobs-v0.0.37")
+    lines = f"{one}\n{{broken\n{other}".splitlines(keepends=True)
+    both = list(read_records(lines, source="log", notes=Notes()))
+    rejected = [each for each in both if isinstance(each, Rejected)]
+    assert [each for each in both if isinstance(each, JobRecord)] == [*read(one), *read(other)]
+    assert [each.line for each in rejected] == [one.count("\n") + 2]
+
+
+def resized(**changes):
+    document = json.loads(text("accounting-v0.0.38"))
+    [job] = [each for each in document["jobs"] if each["job_id"] == 12]
+    job.update(copy.deepcopy(changes))
+    return job
+
+
+def test_parts_of_a_resized_job_are_one_run():
+    """Constructed: the states and times of Slurm 26.05's answer in a captured one of 22.05."""
+    times = {"elapsed": 7, "submission": 1000, "eligible": 1000, "start": 1001, "end": 1008}
+    used = {"total": {"seconds": 1, "microseconds": 0}, "user": {"seconds": 1, "microseconds": 0}}
+    none = {"total": {"seconds": 0, "microseconds": 0}, "user": {"seconds": 0, "microseconds": 0}}
+    part = resized(state={"current": ["PENDING", "RESIZING"]}, time=times | used)
+    again = {"submission": 1008, "start": 1008, "end": 1127, "elapsed": 119}
+    rest = resized(state={"current": ["CANCELLED"]}, time=times | again | none, steps=[])
+    for jobs in ([part, rest], [rest, part]):
+        log = read(json.dumps({"meta": {"plugin": {"data_parser": "data_parser/v0.0.43"}}, "jobs": jobs}))
+        [job] = fold_jobs(log, lambda _: None)
+        assert (job.submit_secs, job.start_secs, job.end_secs, job.run_secs) == (1000, 1001, 1127, 126)
+        assert (job.state, job.used_cpu_secs, job.restarts) == (JobState.CANCELLED, 1, None)
+
+
+def test_a_total_s_microseconds_may_be_those_of_both_halves():
+    """As Slurm 26.05.5 told them, in a captured answer of 22.05; no other number above a million is believed."""
+    halves = {
+        "user": {"seconds": 17, "microseconds": 266415},
+        "system": {"seconds": 18, "microseconds": 791544},
+    }
+    for total, used in (
+        ({"seconds": 35, "microseconds": 1057959}, 36.057959),
+        (halves["user"] | {"microseconds": 1266415}, None),
+    ):
+        job = resized(state={"current": ["COMPLETED"]}, steps=[])
+        job["time"] |= {"total": total} | halves
+        document = {"meta": {"plugin": {"data_parser": "data_parser/v0.0.43"}}, "jobs": [job]}
+        [found] = read_records([json.dumps(document)], source="log", notes=Notes())
+        assert found.used_cpu_secs == used
+
+
+@pytest.mark.parametrize(("micros", "used"), [(5, 1.000005), (10**6, None)])
+def test_a_job_does_not_have_the_cpu_time_of_those_steps_alone_that_can_be_read(micros, used):
+    """Constructed in a captured answer of 22.05: no time of its own, of two steps one is damaged."""
+    none = {each: {"seconds": 0, "microseconds": 0} for each in ("total", "user", "system")}
+    job = resized(state={"current": ["COMPLETED"]})
+    job["time"] |= copy.deepcopy(none)
+    [step, *_] = job["steps"]
+    steps = [copy.deepcopy(step), copy.deepcopy(step)]
+    for each, secs, more in ((steps[0], 1, 0), (steps[1], 0, micros)):
+        each["time"] |= copy.deepcopy(none)
+        each["time"]["user"] = {"seconds": secs, "microseconds": 0}
+        each["time"]["total"] = {"seconds": secs, "microseconds": more}
+    job["steps"] = steps
+    document = {"meta": {"plugin": {"data_parser": "data_parser/v0.0.43"}}, "jobs": [job]}
+    found = list(read_records([json.dumps(document)], source="log", notes=Notes()))
+    [told] = [each for each in found if isinstance(each, JobRecord) and each.step is None]
+    assert told.used_cpu_secs == used
 
 
 def test_a_bad_job_costs_itself_only():

@@ -126,11 +126,37 @@ def test_the_version_is_tried_from_the_newest_on_and_kept(config, rest, clock):
     source = make_source(config, clock, "labE1")
     source.poll_jobs(keys("1"))
     pings = [path for path in rest.asked if path.endswith("/ping")]
-    assert pings == [f"/slurm/v0.0.{number}/ping" for number in (45, 44, 43, 42, 41, 40, 39, 38)]
+    assert pings == [f"/slurm/v0.0.{number}/ping" for number in (46, 45, 44, 43, 42, 41, 40, 39, 38)]
     rest.asked.clear()
     clock.advance(1000)
     source.poll_jobs(keys("1"))
     assert not any(path.endswith("/ping") for path in rest.asked)
+
+
+def as_26_11(document):
+    """Return what v0.0.46 makes of it, constructed from its published fields: what it lacks beside v0.0.45."""
+    for job in document.get("jobs", ()):
+        job["runtime"] = job.pop("container_type", None)
+    for partition in document.get("partitions", ()):
+        del partition["defaults"]["memory_per_cpu"]
+        for name in ("memory_per_cpu", "shares", "oversubscribe"):
+            del partition["maximums"][name]
+    return document
+
+
+def test_slurm_26_11_tells_the_same_by_the_fields_of_v0_0_46(config, rest, clock, caplog):
+    told = []
+    for version, change in (("v0.0.45", lambda document: document), ("v0.0.46", as_26_11)):
+        rest.answers = {f"/slurm/{version}/ping": (200, b"{}")}
+        for kind in ("jobs", "nodes", "partitions"):
+            document = change(json.loads(fixture(f"{kind}-26.05-v0.0.45")))
+            rest.answers[f"/slurm/{version}/{kind}"] = (200, json.dumps(document).encode())
+        source = make_cluster_source(config, clock, 5.0)
+        queue, cluster = source.poll_queue(), source.poll_cluster()
+        told.append((queue.jobs, cluster.nodes, cluster.partitions))
+    assert told[0] == told[1]
+    assert all(told[0])
+    assert "newer than" not in caplog.text
 
 
 def test_a_server_that_was_replaced_is_asked_for_its_version_again(config, rest, clock):
@@ -146,7 +172,7 @@ def test_a_server_that_was_replaced_is_asked_for_its_version_again(config, rest,
 def test_unknown_versions_are_reported(config, rest, clock):
     paths = {"/slurm/v0.0.36/jobs": {}, "/slurmdb/v0.0.36/jobs": {}}
     rest.answers = {"/openapi/v3": (200, json.dumps({"paths": paths}).encode())}
-    with pytest.raises(SourceError, match=r"offers v0\.0\.36 .* known are v0\.0\.37 to v0\.0\.45"):
+    with pytest.raises(SourceError, match=r"offers v0\.0\.36 .* known are v0\.0\.37 to v0\.0\.46"):
         make_source(config, clock, None).poll_jobs(keys("1"))
 
 
@@ -164,7 +190,7 @@ def test_a_later_version_is_read_if_its_fields_fit_with_one_warning(config, rest
     for _ in range(3):
         assert len(source.poll_queue().jobs) == 10
         clock.advance(1000)
-    assert caplog.text.count("v0.0.99 of Slurm's API is newer than v0.0.45") == 1
+    assert caplog.text.count("v0.0.99 of Slurm's API is newer than v0.0.46") == 1
 
 
 @pytest.mark.parametrize("field", ["job_id", "job_state", "name", "cpus", "time_limit", "nodes"])
@@ -220,6 +246,21 @@ def test_the_controller_role_has_the_queue_the_nodes_and_accounting(config, rest
     rest.answers["/slurm/v0.0.38/nodes"] = (500, b'{"errors": [{"description": "down"}], "nodes": []}')
     with pytest.raises(SourceError, match="down"):
         cluster.poll_cluster()
+
+
+def test_errors_beside_an_answer_are_said_and_the_queue_is_incomplete(config, rest, clock):
+    for place in ("jobs", "nodes", "partitions"):
+        status, body = rest.answers[f"/slurm/v0.0.38/{place}"]
+        document = {**json.loads(body), "errors": [{"description": f"half of the {place}"}]}
+        rest.answers[f"/slurm/v0.0.38/{place}"] = (status, json.dumps(document).encode())
+    cluster = make_cluster_source(config, clock, 5.0)
+    table, found = cluster.poll_queue(), cluster.poll_cluster()
+    assert (len(table.jobs), table.complete) == (10, False)
+    assert "with an error: 'half of the jobs" in table.rejected[-1].reason
+    assert [each.reason.partition("'")[2][:17] for each in found.rejected] == [
+        "half of the nodes",
+        "half of the parti",
+    ]
 
 
 def test_a_prolog_asks_about_its_job(config, rest):

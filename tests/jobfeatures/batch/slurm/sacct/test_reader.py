@@ -16,14 +16,6 @@ from jobfeatures.joblogs.loggedjob import Notes
 from tests.jobfeatures.batch.slurm.sacct.logs import captured, records
 
 
-def test_steps_count_the_runs_before_their_own():
-    log = [
-        *("JobID|State|Start|End", "7|REQUEUED|1|2", "7.batch|CANCELLED|1|2"),
-        *("7|COMPLETED|3|4", "7.batch|COMPLETED|3|4"),
-    ]
-    assert [each.restarts for each in records(*log)] == [None, None, 1, 1]
-
-
 def test_steps_come_behind_their_job_where_they_are_wanted():
     found = [
         each
@@ -116,3 +108,29 @@ def test_any_log_has_the_same_jobs_and_rejected_lines_whether_steps_are_only_fol
             jobs = list(fold_jobs(notes.accepted_with_passages(records), notes.fold))
             found.append((jobs, notes))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "known"),
+    [
+        ("1,3,5,7,64,67,111,6...%3", "1,3,5,7,64,67,111"),
+        ("1,3,5-6,8-...", "1,3,5-6"),
+        ("0...%3", None),
+        ("%3", None),
+        ("4-9%2", "4-9%2"),
+    ],
+)
+def test_an_array_whose_list_of_tasks_sacct_has_cut_is_a_job(tasks, known):
+    """After 64 characters, unless SLURM_BITSTR_LEN is set."""
+    log = [
+        "JobID|JobIDRaw|State|MaxRSS",
+        f"10609_[{tasks}]|10609|CANCELLED by 0|",
+        "10610|10610|COMPLETED|",
+        "10610.batch|10610.batch|COMPLETED|5K",
+    ]
+    found = [(each.job_id, each.step, each.array_job_id, each.array_task_id) for each in records(*log)]
+    assert found == [
+        ("10609", None, "10609", known),
+        ("10610", None, None, None),
+        ("10610", "batch", None, None),
+    ]

@@ -56,7 +56,37 @@ def test_arrays_heterogeneous_jobs_and_signals():
     assert found["1"].state is JobState.CANCELLED  # "CANCELLED by 0"
 
 
-def test_a_requeued_job_comes_twice_and_the_later_run_counts_the_earlier():
+def test_who_cancelled_a_job_changes_nothing_when_slurm_forgets_it():
+    """A reconfiguration within MinJobAge takes the "by 0" out of the accounting (24.11.5, 26.05.5)."""
+    header, row = "JobID|State|Start|End|ElapsedRaw|AllocCPUS", "7|{}|1000|1100|100|2"
+    assert one(header, row.format("CANCELLED by 0")) == one(header, row.format("CANCELLED"))
+
+
+def test_a_step_that_outlives_its_job_in_kill_wait_moves_neither_its_end_nor_its_run_time():
+    """26.05.5: the job's End is when the kill began, its batch step's when the last process had gone."""
+    header = "JobID|State|Start|End|ElapsedRaw|AllocCPUS|TotalCPU|MaxRSS"
+    rows = (
+        "44|TIMEOUT|1000|1134|134|2|04:10|",
+        "44.batch|CANCELLED|1000|1154|154|2|04:10|1024K",
+        "44.extern|COMPLETED|1000|1154|154|2|00:00|",
+    )
+    job = jobs(records(header, *rows))["44"]
+    assert (job.state, job.start_secs, job.end_secs, job.run_secs) == (JobState.TIMEOUT, 1000, 1134, 134)
+    assert (job.used_cpu_secs, job.used_memory_bytes) == (250, 2**20)
+
+
+def test_a_job_that_failed_did_not_end_with_0_though_sacct_says_so():
+    """sacct 22.05.8 and 24.11.5 take 128 from exit statuses, 26.05.5 does not: a FAILED job with 0:0 had 128."""
+    whole = "JobID|State|ExitCode|Start|End|ElapsedRaw|AllocCPUS|NNodes|NodeList"
+    for header, more in (("JobID|State|ExitCode", ""), (whole, "|1000|1100|100|2|1|n1")):
+        failed, done, killed = (
+            one(header, f"7|{told}{more}") for told in ("FAILED|0:0", "COMPLETED|0:0", "FAILED|0:9")
+        )
+        assert (failed.exit_status, failed.exit_signal) == (None, None)
+        assert (done.exit_status, killed.exit_signal) == (0, 9)
+
+
+def test_each_run_of_a_requeued_job_has_a_record_and_none_counts_the_others():
     found = [
         each
         for each in read_records(captured(), source="log", zone=UTC, notes=Notes())
@@ -64,7 +94,7 @@ def test_a_requeued_job_comes_twice_and_the_later_run_counts_the_earlier():
     ]
     assert [(each.state, each.restarts) for each in found] == [
         (JobState.PREEMPTED, None),
-        (JobState.COMPLETED, 1),
+        (JobState.COMPLETED, None),
     ]
     assert found[0].end_secs == 1795268205
 

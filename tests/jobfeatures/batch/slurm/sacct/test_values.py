@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobfeatures.batch.slurm.sacct.records import read_records
 from jobfeatures.batch.slurm.sacct.values import (
     Times,
     parse_duration,
@@ -23,8 +24,10 @@ from jobfeatures.batch.slurm.sacct.values import (
     parse_state,
 )
 from jobfeatures.errors import ParseError
+from jobfeatures.joblogs.loggedjob import Notes
+from jobfeatures.records.localtimes import REPEATED_HOUR
 from jobfeatures.records.model import JobState
-from tests.jobfeatures.batch.slurm.sacct.logs import COLUMNS, JOB, one
+from tests.jobfeatures.batch.slurm.sacct.logs import COLUMNS, JOB, one, read, records
 
 
 @pytest.mark.parametrize(
@@ -48,7 +51,7 @@ def test_times_are_by_the_clock_of_a_zone():
     berlin = ZoneInfo("Europe/Berlin")
     assert one(COLUMNS, JOB, zone=berlin).submit_secs == one(COLUMNS, JOB).submit_secs - 3600
     twice = JOB.replace("2026-11-21T07:00:00", "2026-10-25T02:30:00")  # the clock is set back at 3
-    assert one(COLUMNS, twice, zone=berlin).submit_secs == 1792888200
+    assert one(COLUMNS, twice, zone=berlin).submit_secs == 1792891800
     assert one(COLUMNS, JOB.replace("2026-11-21T07:00:00", "1795267713")).submit_secs == 1795267713
 
 
@@ -118,6 +121,7 @@ def test_cards_and_cpus_are_in_the_lists_of_resources():
     ("text", "state"),
     [
         ("CANCELLED by 1234", JobState.CANCELLED),
+        ("CANCELLED", JobState.CANCELLED),  # after a reconfiguration of slurmctld
         ("CANCELLED+", JobState.CANCELLED),
         ("NODE_FAIL", JobState.NODE_FAIL),
         ("REQUEUED", JobState.PREEMPTED),
@@ -186,9 +190,8 @@ NEAR_CHANGES = st.builds(
 
 
 @given(st.sampled_from(ODD_ZONES).map(ZoneInfo), st.lists(NEAR_CHANGES, min_size=1, max_size=5))
-def test_times_read_by_the_hour_are_those_of_their_minutes(zone, texts):
-    minutes = [datetime.fromisoformat(f"{text[:16]}:00Z").replace(tzinfo=zone) for text in texts]
-    expected = [int(each.timestamp()) + int(text[17:]) for each, text in zip(minutes, texts, strict=True)]
+def test_times_read_by_the_hour_are_those_that_they_say(zone, texts):
+    expected = [int(datetime.fromisoformat(f"{each}Z").replace(tzinfo=zone).timestamp()) for each in texts]
     assert Times(zone).column(texts) == expected
 
 
@@ -229,3 +232,51 @@ def test_numbers_together_are_those_of_each(texts):
 def test_sizes_together_are_those_of_each(texts):
     expected = [outcome(parse_size, text) for text in texts]
     assert outcome(parse_sizes, texts) == next((each for each in expected if isinstance(each, str)), expected)
+
+
+NIGHT = "JobID|State|Submit|Start|End|ElapsedRaw|NCPUS"
+BERLIN = ZoneInfo("Europe/Berlin")
+
+
+@pytest.mark.parametrize(
+    ("submit", "start", "end", "ran", "waited"),
+    [
+        ("01:50", "02:10", "02:20", 4200, 1200),
+        ("01:00", "02:50", "02:10", 1200, 6600),
+        ("02:40", "02:45", "04:45", 7200, 300),
+        ("02:30", "02:10", "03:10", 3600, 2400),
+    ],
+)
+def test_in_the_night_in_which_summer_time_ends_a_job_ran_as_long_as_sacct_says(
+    submit, start, end, ran, waited
+):
+    times = (f"2025-10-26T{each}:00" for each in (submit, start, end))
+    job = one(NIGHT, "|".join(("100", "COMPLETED", *times, str(ran), "2")), zone=BERLIN)
+    assert (job.end_secs - job.start_secs, job.run_secs) == (ran, ran)
+    assert job.start_secs - job.submit_secs == waited
+
+
+def test_a_moment_that_nothing_tells_is_doubtful():
+    notes = Notes()
+    row = "7|COMPLETED|2025-10-25T12:00:00|2025-10-26T02:10:00|2025-10-26T12:00:00||2"
+    (job,) = read_records([f"{NIGHT}\n", f"{row}\n"], source="log", zone=BERLIN, notes=notes)
+    assert job.start_secs == 1761437400
+    assert notes.doubtful == {REPEATED_HOUR: 1}
+
+
+@pytest.mark.parametrize("offset", ["+0200", "+02:00", "Z"])
+def test_an_offset_of_sacct_counts_and_not_the_zone(offset):
+    """Source: ``SLURM_TIME_FORMAT=%Y-%m-%dT%H:%M:%S%z``."""
+    times = (f"2025-10-26T02:{minute}:00{offset}" for minute in ("05", "10", "20"))
+    job = one(NIGHT, "|".join(("200", "COMPLETED", *times, "600", "2")), zone=ZoneInfo("Asia/Tokyo"))
+    assert job.start_secs == 1761444600 - 7200 * (offset != "Z")
+
+
+def test_a_text_that_is_no_time_is_told_so():
+    (found,) = read(NIGHT, "7|COMPLETED|2025-10-26T02:05:00 CET||||2")
+    assert (found.field, found.reason) == ("Submit", "not a time")
+
+
+def test_a_row_without_times_stands_beside_one_of_that_night():
+    found = records(NIGHT, "7|COMPLETED|2025-10-26T02:10:00||||2", "8|COMPLETED|||||2", zone=BERLIN)
+    assert [each.submit_secs for each in found] == [1761437400, None]

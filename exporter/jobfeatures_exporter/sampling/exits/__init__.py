@@ -1,1 +1,0 @@
-"""The kernel's records of processes that have ended."""

@@ -1,0 +1,80 @@
+"""Whether a job's processes are frozen, as some batch systems freeze those of jobs that they suspend.
+
+v1 tells by ``freezer.state``, v2 by ``cgroup.events``, see cgroups(7). Either the job's own group is frozen,
+or those of its steps (on v2 ``user`` in each), beside which the batch system's own processes go on. A job
+that is not frozen costs one small file a sample.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+
+from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
+from jobfeatures_exporter.sampling.groups.groupfiles import NO_FILE, GroupFile, GroupFiles
+from jobfeatures_exporter.sampling.groups.hierarchy import FREEZER, UNIFIED, JobDirectory
+from jobfeatures_exporter.sampling.hierarchies import STEPS
+
+EXTERN = "extern"  # the step without a program of the job's
+
+
+class Cold(enum.Enum):
+    """What one group says of its processes."""
+
+    FROZEN = enum.auto()
+    EMPTY = enum.auto()
+    RUNS = enum.auto()
+
+
+class Freezing:
+    """Tells at each sample whether one job is frozen."""
+
+    def __init__(self, directory: JobDirectory, files: GroupFiles, unreadable: Unreadable) -> None:
+        # What the names of steps begin with; empty: the job's own group is frozen.
+        self._steps = steps = STEPS.get(directory.membership.batch_system, "")
+        is_v2 = directory.version == 2
+        self._top = directory.groups.get(UNIFIED if is_v2 else FREEZER, "")
+        self._file = "cgroup.events" if is_v2 else "freezer.state"
+        self._below = "/user" if is_v2 else ""
+        self._files, self._unreadable = files, unreadable
+        self._one: GroupFile[Cold] = NO_FILE  # of the group that stands for all while it is not frozen
+        if self._top and not steps:
+            self._one = files.file(f"{self._top}/{self._file}", parse_cold)
+
+    def read(self) -> bool:
+        """Return whether all groups that have processes are frozen; False where nothing tells."""
+        said = self._one.known()
+        if not self._steps or not self._top or said is Cold.RUNS:
+            return said is Cold.FROZEN
+        groups = self._list_steps()
+        if said is None and groups:
+            if self._one is not NO_FILE:
+                self._files.forget(os.path.dirname(self._one.path))
+            self._one = self._files.file(f"{groups[0]}/{self._file}", parse_cold)
+            if self._one.known() is Cold.RUNS:
+                return False
+        all_say = {self._read(f"{group}/{self._file}") for group in groups}
+        return Cold.FROZEN in all_say and Cold.RUNS not in all_say
+
+    def _list_steps(self) -> list[str]:
+        """Return the groups of the job's steps, one with its programs first."""
+        try:
+            with os.scandir(self._top) as entries:
+                names = [each.name for each in entries if each.name.startswith(self._steps)]
+        except OSError as error:
+            self._unreadable.add("job_steps", error)
+            return []
+        names.sort(key=lambda name: (name == f"{self._steps}{EXTERN}", name))
+        return [f"{self._top}/{name}{self._below}" for name in names]
+
+    def _read(self, path: str) -> Cold | None:
+        text = self._unreadable.tried("job_frozen", read_text, path)
+        return None if text is None else parse_cold(text)
+
+
+def parse_cold(text: str) -> Cold:
+    """Parse ``FROZEN`` of v1, or lines such as ``populated 1`` and, since Linux 5.2, ``frozen 1`` of v2."""
+    lines = text.split("\n")
+    if "populated 0" in lines:
+        return Cold.EMPTY
+    return Cold.FROZEN if lines[0] == "FROZEN" or "frozen 1" in lines else Cold.RUNS

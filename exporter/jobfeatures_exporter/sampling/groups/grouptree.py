@@ -1,0 +1,344 @@
+"""Follows the tree of control groups: the directories above jobs, wherever a site puts them, and jobs' own.
+
+The tree is listed once; then the kernel reports each directory that is made, removed or renamed. What it
+refuses to watch, and what is beyond the bounds here, is listed again at intervals.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
+from enum import Enum, auto
+from fnmatch import fnmatchcase, translate
+from functools import lru_cache
+from itertools import chain, islice
+from typing import NamedTuple
+
+from jobfeatures.system import inotify
+from jobfeatures.system.inotify import Inotify, Notice
+from jobfeatures_exporter.sampling.descriptors import VANISHED, read_file
+
+EVENTS_FILE = "cgroup.events"
+MAX_WATCHES = (
+    16384  # a quarter of them for jobs; at most half of what the kernel grants root, who needs others
+)
+MAX_LISTED = 32768  # directories in one listing
+_LIMIT_FILE = "/proc/sys/fs/inotify/max_user_watches"
+_SUBDIRECTORIES = inotify.CREATE | inotify.DELETE | inotify.MOVED_FROM | inotify.MOVED_TO
+_DIRECTORY = _SUBDIRECTORIES | inotify.ONLY_DIRECTORIES | inotify.DO_NOT_FOLLOW
+_JOB = inotify.DELETE | inotify.ONLY_DIRECTORIES | inotify.DO_NOT_FOLLOW
+_FILE = inotify.MODIFY | inotify.DO_NOT_FOLLOW
+
+# What may be below a directory: shapes of paths, one pattern per level. The
+# empty shape says that the directory itself is a job's.
+Shapes = frozenset[tuple[str, ...]]
+NO_SHAPES: Shapes = frozenset()
+
+
+class Change(Enum):
+    """What has happened to a job, by its control group."""
+
+    BEGAN = auto()
+    ENDING = auto()  # it has lost a step or its last process
+    ENDED = auto()
+    LOST = auto()  # notifications: anything may have happened
+
+
+class Place(NamedTuple):
+    """A directory, or the file of a job's directory that tells whether it has processes."""
+
+    path: str
+    top: str  # of its hierarchy
+    shapes: Shapes = NO_SHAPES  # of what is below it, as far as that follows from what is above it
+    is_mark: bool = False  # whether it makes its parent a candidate
+    is_file: bool = False
+    is_apart: bool = False  # in a container
+
+    @property
+    def is_job(self) -> bool:
+        """Return whether this is a job's."""
+        return () in self.shapes
+
+
+class GroupTree:
+    """The directories above jobs, and jobs' own. One thread calls everything but `candidates`.
+
+    `shapes_at` gives the shapes of jobs' groups that may stand directly below a path from the hierarchy's
+    root, which is "" itself. Nothing that `skips` names, and nothing below it or below a job's group, is
+    listed or watched. Without `notifier` nothing is watched. What `is_apart`, and has no sign of jobs, is
+    watched by `slow`, if there is one: pods come and go, and nothing there is urgent.
+    """
+
+    def __init__(
+        self,
+        shapes_at: Callable[[str], Shapes],
+        skips: Callable[[str], bool],
+        notifier: Inotify | None = None,
+        on_candidates: Callable[[], None] = lambda: None,
+        *,
+        slow: Inotify | None = None,
+        is_apart: Callable[[str], bool] = lambda path: False,
+    ) -> None:
+        """List nothing yet. `on_candidates` is called after each change of them."""
+        self._shapes_at, self._skips, self._notifier = shapes_at, skips, notifier
+        self._slow, self._is_apart = slow, is_apart
+        self._on_candidates = on_candidates
+        self._tops: tuple[str, ...] = ()
+        self._places: dict[int, Place] = {}  # by watch; those of `slow` are inverted
+        self._watches: dict[str, int] = {}  # by path
+        self._marked: dict[str, tuple[str, set[str]]] = {}  # by path: from the root, and names of children
+        self._candidates: frozenset[str] = frozenset()
+        self._most = MAX_WATCHES
+        self.unwatched: dict[str, Place] = {}  # by path: what has to be listed again
+        self.problem = ""  # why not all is watched
+
+    def candidates(self) -> frozenset[str]:
+        """Return the paths of directories with a child as a batch system may have made it. Any thread."""
+        return self._candidates
+
+    def look(self, tops: Iterable[str], *, is_anew: bool = False) -> None:
+        """List what is not watched below these tops of hierarchies, the foremost first.
+
+        All is listed the first time, where a top is another, and with `is_anew`: other shapes count.
+        """
+        tops = tuple(dict.fromkeys(tops))
+        self._most = min(MAX_WATCHES, read_watch_limit() // 2)
+        self.problem = ""
+        if not is_anew and self._tops == tops and all(map(self._is_watched, tops)):
+            unwatched, self.unwatched = self.unwatched, {}
+            self._unmark_below(unwatched.keys() - self._watches.keys())
+            for place in unwatched.values():
+                self._walk(place)
+            self._publish()
+        else:
+            self._tops = tops
+            self._list()
+
+    def follow(self, *, is_slow: bool = True) -> Iterator[tuple[Change, str]]:
+        """Process the kernel's notifications; yield what happened to jobs, with their groups' paths.
+
+        Those of `slow` only if `is_slow`.
+        """
+        notices = [] if self._notifier is None else [self._notifier.notices()]
+        if is_slow and self._slow is not None:
+            notices.append(each._replace(watch=~each.watch) for each in self._slow.notices())
+        for notice in chain.from_iterable(notices):
+            if notice.mask & inotify.OVERFLOW:
+                self._list()
+                yield Change.LOST, ""
+            elif notice.mask & inotify.IGNORED:
+                self._ended(notice.watch)
+            elif (place := self._places.get(notice.watch)) is not None:
+                yield from self._take(place, notice)
+
+    def _list(self) -> None:
+        known, self._places = self._places, {}
+        self._watches, self._marked, self.unwatched = {}, {}, {}
+        for top in self._tops:
+            self._walk(Place(top, top))
+        for watch in known.keys() - self._places.keys():
+            self._drop(watch)
+        self._publish()
+
+    def _take(self, place: Place, notice: Notice) -> Iterator[tuple[Change, str]]:
+        path = f"{place.path}/{notice.name}"
+        if place.is_file:
+            if is_empty(place.path):
+                yield Change.ENDING, os.path.dirname(place.path)
+        elif place.is_job:  # which has lost a step
+            yield Change.ENDING, place.path
+        elif notice.mask & (inotify.DELETE | inotify.MOVED_FROM):
+            known = self._places.get(self._watches.get(path, -1))
+            child = known or self._below(place, notice.name, self._marks_at(place))
+            self._forget(path, is_whole=bool(notice.mask & inotify.MOVED_FROM))
+            if place.path in self._marked:
+                self._marked[place.path][1].discard(notice.name)
+            self._publish()
+            if child is not None and child.is_job:
+                yield Change.ENDED, path
+        else:
+            if notice.mask & inotify.MOVED_TO:  # perhaps in another's place, whose end nothing tells
+                self._forget(path, is_whole=True)
+            child = None if path in self._watches else self._below(place, notice.name, self._marks_at(place))
+            has_jobs = child is not None and self._walk(child)
+            self._publish()
+            if has_jobs:
+                yield Change.BEGAN, path
+
+    def _walk(self, start: Place) -> bool:
+        """Watch a directory and what is below it, the highest first; return whether there are jobs."""
+        has_jobs = False
+        queue, room = deque([(start, True)]), MAX_LISTED
+        while queue:
+            place, is_followed = queue.popleft()
+            try:
+                is_watched = is_followed and self._watch(place)
+            except OSError:
+                continue  # it has vanished
+            if place.is_mark:
+                parent, _, name = place.path.rpartition("/")
+                self._marked.setdefault(parent, (parent[len(place.top) :], set()))[1].add(name)
+                if (watch := self._watches.get(parent, 0)) < 0:
+                    queue.append((self._places[watch], True))  # it is urgent from now on
+            if place.is_job:
+                has_jobs = True
+                if is_watched:
+                    with suppress(OSError):  # v1 has none
+                        self._watch(place._replace(path=f"{place.path}/{EVENTS_FILE}", is_file=True))
+                continue
+            if is_followed and not is_watched:
+                self.unwatched[place.path] = place
+            names = self._list_below(place)
+            marks = self._marks_at(place) if names else NO_SHAPES
+            below = (self._below(place, name, marks) for name in names)
+            unseen = (each for each in below if each is not None and each.path not in self._watches)
+            new = list(islice(unseen, room + 1))
+            queue.extend((each, is_watched) for each in new[:room])
+            if len(new) > room:
+                self._refuse(place, f"more than {MAX_LISTED} directories")
+            room -= min(len(new), room)
+        return has_jobs
+
+    def _list_below(self, place: Place) -> list[str]:
+        try:
+            return list_subdirectories(place.path)
+        except OSError as error:
+            if error.errno not in VANISHED:
+                self._refuse(place, os.strerror(error.errno or 0))
+            return []
+
+    def _refuse(self, place: Place, problem: str) -> None:
+        self.unwatched[place.path] = place
+        self.problem = problem
+
+    def _marks_at(self, place: Place) -> Shapes:
+        return self._shapes_at(place.path[len(place.top) :])
+
+    def _below(self, place: Place, name: str, marks: Shapes) -> Place | None:
+        """Return a subdirectory of what is no job's, None if it is of no interest."""
+        path = f"{place.path}/{name}"
+        marked = compute_shapes_below(marks, name)
+        shapes = marked | compute_shapes_below(place.shapes, name)
+        if () not in shapes and self._skips(path[len(place.top) :]):
+            return None
+        is_apart = place.is_apart or self._is_apart(path[len(place.top) :])
+        return Place(path, place.top, shapes, is_mark=bool(marked), is_apart=is_apart)
+
+    def _watch(self, place: Place) -> bool:
+        """Return whether a place is watched from now on. Raises OSError if it has vanished."""
+        if self._notifier is None:
+            return False
+        if len(self._places) >= (self._most if place.is_job else self._most * 3 // 4):
+            self.problem = f"more than {len(self._places)} watches"
+            return False
+        mask = _FILE if place.is_file else _JOB if place.is_job else _DIRECTORY
+        is_urgent = not place.is_apart or bool(place.shapes) or place.path in self._marked
+        slow = None if is_urgent or self._slow is None or self._slow.problem else self._slow
+        try:
+            watch = self._notifier.add(place.path, mask) if slow is None else ~slow.add(place.path, mask)
+        except OSError as error:
+            if error.errno in VANISHED:
+                raise
+            self.problem = self._notifier.problem or os.strerror(error.errno or 0)
+            return False
+        if (before := self._watches.get(place.path, watch)) != watch:
+            self._drop(before)
+        self._places[watch] = place
+        self._watches[place.path] = watch
+        return True
+
+    def _is_watched(self, top: str) -> bool:
+        """Return whether this directory of a hierarchy is the one that is followed."""
+        try:
+            return self._notifier is None or self._notifier.add(top, _DIRECTORY) == self._watches.get(top)
+        except OSError:
+            return False
+
+    def _forget(self, path: str, *, is_whole: bool) -> None:
+        """Forget a directory that was removed, which ends its watch silently, or one that `is_whole`."""
+        gone = [path, f"{path}/{EVENTS_FILE}"]
+        if is_whole:
+            gone += [each for each in (*self._watches, *self.unwatched) if each.startswith(f"{path}/")]
+        self._unmark_below({path} if is_whole or path in self.unwatched else ())
+        for each in gone:
+            self._marked.pop(each, None)
+            self.unwatched.pop(each, None)
+            if (watch := self._watches.get(each)) is not None:
+                self._drop(watch)
+
+    def _unmark_below(self, paths: Collection[str]) -> None:
+        for each in [each for each in self._marked if paths and is_within(each, paths)]:
+            del self._marked[each]
+
+    def _drop(self, watch: int) -> None:
+        self._ended(watch)
+        if watch < 0 and self._slow is not None:
+            self._slow.remove(~watch)
+        elif self._notifier is not None:
+            self._notifier.remove(watch)
+
+    def _ended(self, watch: int) -> None:
+        place = self._places.pop(watch, None)
+        if place is not None and self._watches.get(place.path) == watch:
+            del self._watches[place.path]
+
+    def _publish(self) -> None:
+        found = frozenset(path for path, names in self._marked.values() if names)
+        if found != self._candidates:
+            self._candidates = found
+            self._on_candidates()
+
+
+def find_candidates(
+    tops: Iterable[str], shapes_at: Callable[[str], Shapes], skips: Callable[[str], bool]
+) -> frozenset[str]:
+    """Return the candidates that there are now in these hierarchies."""
+    tree = GroupTree(shapes_at, skips)
+    tree.look(tops)
+    return tree.candidates()
+
+
+@lru_cache(1024)
+def _first(shapes: Shapes) -> re.Pattern[str]:
+    return re.compile("|".join(translate(shape[0]) for shape in shapes if shape) or r"(?!)")
+
+
+def compute_shapes_below(shapes: Shapes, name: str) -> Shapes:
+    """Return the shapes of what may be below a directory's subdirectory of this name."""
+    if not _first(shapes).match(name):
+        return NO_SHAPES
+    return frozenset(shape[1:] for shape in shapes if shape and fnmatchcase(name, shape[0]))
+
+
+def is_within(path: str, tops: Collection[str]) -> bool:
+    """Return whether a path is one of these, or below one."""
+    while path and path not in tops:
+        path = path.rpartition("/")[0]
+    return bool(path)
+
+
+def is_empty(path: str) -> bool:
+    """Return whether a control group has no process, by its ``cgroup.events``; see cgroups(7)."""
+    try:
+        return b"populated 0" in read_file(path)
+    except OSError:
+        return False  # it has been removed, which is noticed elsewhere
+
+
+def list_subdirectories(path: str) -> list[str]:
+    """Return the names of a directory's subdirectories. Raises OSError."""
+    if os.stat(path).st_nlink == 2:  # its name and ".": each subdirectory's ".." is one more
+        return []
+    with os.scandir(path) as entries:
+        return [each.name for each in entries if each.is_dir(follow_symlinks=False)]
+
+
+def read_watch_limit() -> int:
+    """Return how many watches the kernel grants a user, as ``fs.inotify.max_user_watches`` says."""
+    try:
+        return int(read_file(_LIMIT_FILE))
+    except (OSError, ValueError):
+        return 2 * MAX_WATCHES

@@ -1,0 +1,85 @@
+"""The memory limits of the groups above those of jobs on v2, which several jobs may share.
+
+v1 tells the lowest of a group's own and of those above it in memory.stat; v2 does not.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from jobfeatures.records.combining import min_known
+from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
+from jobfeatures_exporter.sampling.groups.cgroupfiles import parse_limit
+from jobfeatures_exporter.sampling.groups.groupfiles import GroupFile, GroupFiles
+
+RARELY_LOOKS = 8  # every so many samples: limits, cpusets, and transfers that the kernel does not count
+LIMITS_V2 = ("memory.max", "memory.swap.max", "memory.high")
+
+
+class Limits(NamedTuple):
+    """Limits of memory, swap and memory before it is slowed down, in bytes; None: unlimited or unknown."""
+
+    memory: int | None = None
+    swap: int | None = None
+    high: int | None = None
+
+    def lowest(self, other: Limits) -> Limits:
+        """Return the lower one of each."""
+        return Limits(*map(min_known, self, other))
+
+
+NO_LIMITS = Limits()
+
+
+class LimitsAbove:
+    """Reads the limits above groups: of each group once in `RARELY_LOOKS` samples, whatever is below it."""
+
+    def __init__(self, budget: DescriptorBudget, unreadable: Unreadable) -> None:
+        self._files = GroupFiles(budget, unreadable)
+        self._above: dict[str, list[GroupFile[int | None]]] = {}  # by directory
+        self._lowest: dict[str, Limits] = {}  # as last read, by directory
+        self._asked: set[str] = set()  # directories with jobs, in this sample and in the last one
+        self._asked_last: set[str] = set()
+
+    def advance(self) -> None:
+        """Begin the next sample; forget directories that nothing was below in the last one."""
+        if self._asked != self._asked_last:
+            needed = {each for directory in self._asked for each in (directory, *_parents(directory))}
+            for directory in self._above.keys() - needed:
+                self._files.forget(directory)
+                del self._above[directory]
+                self._lowest.pop(directory, None)
+        self._asked, self._asked_last = set(), self._asked
+        self._files.advance()
+        if self._files.look % RARELY_LOOKS == 0:
+            self._lowest = {}
+
+    def of(self, directory: str, depth: int) -> Limits:
+        """Return the lowest limits of a directory and what is above it, `depth` in all."""
+        self._asked.add(directory)
+        return self._lowest.get(directory) or self._read(directory, depth)
+
+    def _read(self, directory: str, depth: int) -> Limits:
+        if depth <= 0:
+            return NO_LIMITS
+        files = self._above.get(directory)
+        if files is None:
+            files = [self._files.file(f"{directory}/{name}", parse_limit) for name in LIMITS_V2]
+            self._above[directory] = files
+        own = Limits(*(each.known(every=RARELY_LOOKS) for each in files))
+        parent = os.path.dirname(directory)
+        found = own.lowest(self._lowest.get(parent) or self._read(parent, depth - 1))
+        self._lowest[directory] = found
+        return found
+
+    def close(self) -> None:
+        """Close all descriptors."""
+        self._files.close()
+
+
+def _parents(directory: str) -> Iterator[str]:
+    while (parent := os.path.dirname(directory)) != directory:
+        yield parent
+        directory = parent

@@ -1,0 +1,1 @@
+"""Further places of jobs' control groups: those named by settings, and those found and proven."""

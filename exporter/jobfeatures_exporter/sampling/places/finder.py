@@ -1,0 +1,319 @@
+"""Finds the places of jobs' control groups besides the ordinary ones, and decides which of them count."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from jobfeatures.batch import SYSTEMS, BatchSettings
+from jobfeatures.batch.groups import BatchHierarchy, Layout, count_named
+from jobfeatures.errors import JobfeaturesError
+from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable
+from jobfeatures_exporter.sampling.groups.grouptree import Shapes, find_candidates
+from jobfeatures_exporter.sampling.groups.hierarchy import find_hierarchies
+from jobfeatures_exporter.sampling.hierarchies import (
+    BATCH_HIERARCHIES,
+    ORDINARY,
+    Parent,
+    Places,
+    is_in_container,
+    is_no_place,
+    is_of_users,
+    layouts_at,
+    shapes_at,
+)
+from jobfeatures_exporter.sampling.places.trust import (
+    Daemon,
+    find_daemons,
+    find_flaw,
+    find_named_flaw,
+    find_stranger,
+)
+from jobfeatures_exporter.sampling.processes.namespace import GroupNamespace
+
+log = logging.getLogger(__name__)
+
+LOOK_SECS = 60.0  # after which what was refused, and the configuration of batch systems, is looked at again
+MAX_TOLD = 100  # paths in the log: what may make one may make thousands
+PAUSE_SECS = 0.5  # between two looks
+# Of looks that are due: after so many, containers without a name are listed, to tell what is there.
+LIST_LOOKS = 10
+
+
+class _Known(NamedTuple):
+    """A place that counts, and the daemons that prove it, by batch system."""
+
+    parent: Parent
+    proofs: Mapping[str, Collection[Daemon]] = MappingProxyType({})
+
+
+class PlaceFinder:
+    """Keeps the further places that count; `places` is replaced by one assignment.
+
+    Below what `config` or a batch system's own configuration names, all that batch systems write counts.
+    Below others it counts if `trust` proves that a batch system has made it. `systems` returns the batch
+    systems that are here, given the settings: what has no mark of its own is read as theirs alone.
+    `candidates` returns the paths of groups that have something like a job's below them; by default the tree
+    is listed at each look.
+    """
+
+    def __init__(
+        self,
+        config: BatchSettings,
+        *,
+        root: str,
+        procfs: str,
+        systems: Callable[[Any], Collection[str]],
+        candidates: Callable[[], Collection[str]] | None = None,
+        on_change: Callable[[], None] = lambda: None,
+        on_shapes: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Know of none yet; `look` finds them. `on_change` is called when others count.
+
+        `on_shapes` is called when a look has changed what `shapes_at` returns.
+        """
+        self._config, self._root, self._procfs = config, root, procfs
+        self._systems = systems
+        self._candidates = candidates or self._list
+        self._on_change, self._on_shapes = on_change, on_shapes
+        self._absolute = GroupNamespace(root, Unreadable()).absolute
+        self._tops: list[str] = []
+        self._daemons: dict[str, list[Daemon]] = {}  # of this look, by batch system
+        self._known: dict[str, _Known] = {}
+        self._refusals = 0
+        self._told: set[str] = set()
+        self._places = ORDINARY
+        self._unlisted = 0 if candidates is None else LIST_LOOKS  # looks that were due since all was listed
+        self._nameless: Collection[str] = ()  # candidates in containers, of which nothing counts
+        self._wanted, self._ended = threading.Event(), threading.Event()
+        self._configured: Sequence[str] = ()
+        self._read_entries()
+
+    def places(self) -> Places:
+        """Return the places that count now. Any thread."""
+        return self._places
+
+    def wait(self) -> None:
+        """Wait a moment, and until a look is wanted or due."""
+        self._ended.wait(PAUSE_SECS)
+        if not self._wanted.wait(LOOK_SECS):
+            self._unlisted += 1
+        self._wanted.clear()
+
+    def look_again(self) -> None:
+        """End `wait`, for now or when it is next called. Any thread."""
+        self._wanted.set()
+
+    def stop(self) -> None:
+        """Let nobody wait."""
+        self._ended.set()
+        self._wanted.set()
+
+    def reconfigure(self, config: BatchSettings) -> None:
+        """Apply new settings from the next look on, which is wanted."""
+        self._config = config
+        self._wanted.set()
+
+    def shapes_at(self, path: str) -> Shapes:
+        """Return the shapes of what may be a job's group, and below which, directly below a path."""
+        unmarked = self._unmarked(path)
+        marked = shapes_at(path)
+        return marked.union(*(layout.directories for _, layout in unmarked)) if unmarked else marked
+
+    def skips(self, path: str) -> bool:
+        """Return whether no group at a path or below counts: users', and containers' that nothing names."""
+        if is_of_users(path):
+            return True
+        names = path.split("/")[1:]
+        is_named = any(all(map(fnmatchcase, names, entry)) for entry in self._entries)  # or may be, below
+        return not is_named and is_in_container(path)
+
+    def look(self) -> None:
+        """Decide anew which places count. Never raises."""
+        try:
+            self._tops = list(dict.fromkeys(find_hierarchies(self._root).values()))
+        except OSError:
+            return  # sampling counts it
+        before = self._here, self._entries
+        self._read_entries()
+        if (self._here, self._entries) != before:
+            self._on_shapes()
+        self._daemons = {}
+        known, self._known = self._known, {}
+        refused: dict[str, str] = {}
+        if self._unlisted >= LIST_LOOKS:
+            self._unlisted, self._nameless = 0, self._list()
+        for path in sorted({*self._candidates(), *self._nameless, *known}):
+            try:
+                flaw = "" if is_no_place(path) else self._judge(path, known.get(path))
+            except OSError as error:
+                if error.errno in VANISHED:
+                    continue
+                flaw = f"{error.filename or path}: {error.strerror}"
+            if flaw:
+                refused[path] = flaw
+        self._tell(refused)
+        parents = {path: each.parent for path, each in self._known.items()}
+        if parents != self._places.parents or refused != self._places.refused:
+            self._places = Places(parents.values(), refused, self._refusals)
+            self._on_change()
+
+    def read_configuration(self) -> None:
+        """Read what batch systems' own configuration names, for the next look. It may run their commands."""
+        here = self._systems(self._config)
+        self._configured = [each for name in here for each in _of_site(name, "read_parents", self._config)]
+
+    def _read_entries(self) -> None:
+        self._here = self._systems(self._config)
+        named = (*self._config.batch_cgroup_parents, *self._configured)
+        self._entries = [tuple(each.split("/")[1:]) for each in named]
+
+    def _judge(self, path: str, known: _Known | None) -> str:
+        """Keep a path if it counts; return why it does not, "" also if nothing is there. Raises OSError."""
+        tops = [top for top in self._tops if os.path.isdir(top + path)]
+        names = {name for top in tops for name in list_directories(top + path)}
+        entry = self._find_entry(path)
+        found = layouts_at(path, names)
+        found += [each for each in self._unmarked(path) if _has_one(each[1], names, is_named=bool(entry))]
+        if known is not None and tops:
+            found += [each for each in known.parent.layouts if each not in found]  # jobs come and go
+        if not found:
+            return ""
+        if entry:
+            flaws = filter(None, (find_named_flaw(top, entry, path) for top in tops))
+            if not (flaw := next(flaws, "")):
+                self._known[path] = _Known(Parent(path, tuple(found)))
+            return flaw
+        proofs: dict[str, Collection[Daemon]] = {}
+        problems: list[str] = []
+        for system in dict.fromkeys(hierarchy.name for hierarchy, _ in found):
+            of_system = [layout for hierarchy, layout in found if hierarchy.name == system]
+            # Its daemon may have ended since, and not its jobs.
+            proof = (known.proofs.get(system) if known is not None else None) or self._find_proof(
+                system, path
+            )
+            flaw = proof if isinstance(proof, str) else _find_any_flaw(tops, path, of_system, names, proof)
+            if isinstance(proof, str) or flaw:
+                if any(_shows_job(top + path, layout) for top in tops for layout in of_system):
+                    problems.append(flaw)
+            else:
+                proofs[system] = proof
+        proven = tuple(each for each in found if each[0].name in proofs)
+        if proven:
+            self._known[path] = _Known(Parent(path, proven, is_proven=True), proofs)
+        return "; ".join(problems)
+
+    def _find_proof(self, system: str, path: str) -> Collection[Daemon] | str:
+        """Return the daemons that prove what a batch system has made, or why there are none."""
+        if is_in_container(path):
+            return "it is in a container"
+        if system not in self._daemons:
+            [hierarchy] = [each for each in BATCH_HIERARCHIES if each.name == system]
+            trusted = {0, *_of_site(system, "daemon_uids", self._config)}
+            self._daemons[system] = find_daemons(
+                hierarchy, self._procfs, trusted=trusted, absolute=self._absolute
+            )
+        daemons = self._daemons[system]
+        good = [each for each in daemons if not each.problem]
+        return good or next((each.problem for each in daemons), f"no daemon of {system} runs on this host")
+
+    def _find_entry(self, path: str) -> str:
+        """Return the longest start of a path that settings or configuration name, "" if there is none."""
+        names = path.split("/")[1:]
+        return "".join(f"/{name}" for name in names[: count_named(names, self._entries)])
+
+    def _unmarked(self, path: str) -> list[tuple[BatchHierarchy, Layout]]:
+        """Return the layouts without a mark of their own that may stand directly below a path."""
+        entry = self._find_entry(path)
+        if not entry and path.count("/") != 1:
+            return []
+        of_here = entry in {"", path} and not is_in_container(path)
+        return [
+            (hierarchy, layout)
+            for hierarchy in BATCH_HIERARCHIES
+            for layout in hierarchy.layouts
+            if layout.mark is None
+            if (of_here and hierarchy.name in self._here and (entry or layout.strict))
+            or (entry and layout.is_ordinary(path.removeprefix(entry)))
+            if not layout.is_ordinary(path)
+        ]
+
+    def _tell(self, refused: Mapping[str, str]) -> None:
+        self._refusals += len(refused.keys() - self._places.refused.keys())
+        for path, flaw in refused.items():
+            if path not in self._told and len(self._told) < MAX_TOLD:
+                self._told.add(path)
+                log.warning(
+                    "groups like those of jobs below %s do not count: %s; see batch.cgroup_parents",
+                    path,
+                    flaw,
+                )
+
+    def _list(self) -> Collection[str]:
+        return find_candidates(self._tops, self.shapes_at, is_of_users)
+
+
+def _of_site(system: str, name: str, config: BatchSettings) -> Collection[Any]:
+    """Return what a batch system's part ``site`` answers, nothing if it has no such answer."""
+    answer = getattr(SYSTEMS[system].load("site"), name, None)
+    try:
+        return answer(config) if answer is not None else ()
+    except (OSError, JobfeaturesError):
+        return ()  # not readable for us, or not there: what it would name has to be proven
+
+
+def _find_any_flaw(
+    tops: Sequence[str],
+    path: str,
+    layouts: Sequence[Layout],
+    names: Iterable[str],
+    daemons: Collection[Daemon],
+) -> str:
+    """Return why a parent proves nothing in some hierarchy, nor the groups between it and those of jobs."""
+    between = [
+        f"{path}/{name}"
+        for name in names
+        for layout in layouts
+        if layout.mark and layout.mark.fullmatch(name) and all(len(each) > 1 for each in layout.directories)
+    ]
+    made = next((each for each in between if each.endswith(".scope")), path)
+    if flaw := find_stranger(made, daemons):
+        return flaw
+    flaws = (
+        find_flaw(top, each, daemons)
+        for top in tops
+        for each in between or [path]
+        if os.path.isdir(top + each)
+    )
+    return next(filter(None, flaws), "")
+
+
+def _has_one(layout: Layout, names: Iterable[str], *, is_named: bool) -> bool:
+    pattern = layout.below if is_named else layout.strict
+    return pattern is not None and any(pattern.match(f"/{name}") for name in names)
+
+
+def _shows_job(directory: str, layout: Layout) -> bool:
+    """Return whether something like a job's group is below a directory. Raises OSError."""
+    below = [found for shape in layout.directories for found in _expand(directory, shape)]
+    return any(layout.below.match(each) for each in below)
+
+
+def _expand(directory: str, shape: tuple[str, ...]) -> Iterator[str]:
+    for name in list_directories(directory):
+        if fnmatchcase(name, shape[0]):
+            if len(shape) == 1:
+                yield f"/{name}"
+            else:
+                yield from (f"/{name}{each}" for each in _expand(f"{directory}/{name}", shape[1:]))
+
+
+def list_directories(path: str) -> list[str]:
+    """Return the names of a directory's subdirectories, links left aside. Raises OSError."""
+    with os.scandir(path) as entries:
+        return [each.name for each in entries if each.is_dir(follow_symlinks=False)]

@@ -1,0 +1,84 @@
+"""Paths of control groups as the kernel tells them to an exporter in a control group namespace of its own.
+
+podman and docker give one by default on control groups v2. /proc/PID/cgroup is then relative to our own
+group: ``0::/../../system.slice/some.scope/job_7``; see cgroup_namespaces(7). The mounted file system
+is that of the host, so our own group is found there, by our pid in ``cgroup.procs``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from jobfeatures.errors import ParseError
+from jobfeatures_exporter.sampling.descriptors import Unreadable
+from jobfeatures_exporter.sampling.groups.groupfiles import read_processes
+from jobfeatures_exporter.sampling.groups.hierarchy import UNIFIED, find_hierarchies
+
+MAX_GROUPS = 65_536  # looked at to find our own
+FIND_AGAIN = 10_000  # lines later, if it was not found
+_UP = "/.."
+
+
+class GroupNamespace:
+    """Makes the paths in texts of /proc/PID/cgroup absolute."""
+
+    def __init__(self, root: str, unreadable: Unreadable, *, pid: int | None = None) -> None:
+        """`root` is where control groups are mounted, `pid` that of the exporter, by default ours."""
+        self._root = root
+        self._unreadable = unreadable
+        self._pid = os.getpid() if pid is None else pid
+        self._own: dict[str, list[str] | None] = {}  # names of our own group, from the root, by controllers
+        self._looked: dict[str, int] = {}  # how many lines have asked
+
+    def absolute(self, text: str) -> str:
+        """Return the text with paths from the root; lines whose path cannot be known are left out."""
+        if f":{_UP}" not in text:
+            return text
+        return "\n".join(line for each in text.split("\n") if (line := self._line(each)) is not None)
+
+    def _line(self, line: str) -> str | None:
+        number, controllers, path = (*line.split(":", 2), "", "")[:3]
+        names = path.split("/")[1:]
+        ups = next((at for at, name in enumerate(names) if name != ".."), len(names))
+        if not ups:
+            return line
+        looked = self._looked.get(controllers, 0)
+        # Again after a while: something may have been unreadable.
+        if self._own.get(controllers) is None and not looked % FIND_AGAIN:
+            self._own[controllers] = self._find(controllers)
+        self._looked[controllers] = looked + 1
+        own = self._own[controllers]
+        if own is None or ups > len(own):
+            return None
+        return f"{number}:{controllers}:/{'/'.join((*own[: len(own) - ups], *names[ups:]))}"
+
+    def _find(self, controllers: str) -> list[str] | None:
+        """Return the names of our own group, None if the hierarchy is not mounted, or we are not in it."""
+        tops = self._unreadable.tried("cgroup_namespace", find_hierarchies, self._root) or {}
+        kinds = controllers.split(",") if controllers else (UNIFIED,)
+        top = next((tops[kind] for kind in kinds if kind in tops), None)
+        for path in () if top is None else _groups(top):
+            pids = self._unreadable.tried("cgroup_namespace", read_processes, path)
+            if b"\n%d\n" % self._pid in b"\n" + (pids or b""):
+                return path.removeprefix(top or "").split("/")[1:]
+        if top is not None:
+            error = ParseError("our own control group is not there", source=top)
+            self._unreadable.add("cgroup_namespace", error)
+        return None
+
+
+def _groups(top: str) -> Iterator[str]:
+    """Yield control groups from the top down, MAX_GROUPS at most; those that vanish are passed over."""
+    waiting, seen = [top], 0
+    for path in waiting:
+        try:
+            with os.scandir(path) as entries:
+                below = [each.path for each in entries if each.is_dir(follow_symlinks=False)]
+        except OSError:
+            continue
+        waiting += below
+        seen += 1
+        if seen > MAX_GROUPS:
+            return
+        yield path

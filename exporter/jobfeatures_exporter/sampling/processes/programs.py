@@ -1,0 +1,26 @@
+"""The program that a process runs, for another exporter's metric names that include its path."""
+
+from __future__ import annotations
+
+import os
+
+from jobfeatures_exporter.sampling.descriptors import read_file
+from jobfeatures_exporter.snapshot import ProcessSample
+
+MAX_BYTES = 256  # users choose paths, and each stands on every page
+
+
+def read_program(procfs: str, process: ProcessSample) -> str | None:
+    """Return the path of a process's program, see proc_pid_exe(5); invalid UTF-8 becomes U+FFFD.
+
+    None if it is longer than `MAX_BYTES` or cannot be read, as only root may of other users' processes, and
+    if the process has become another command since its sample.
+    """
+    folder = f"{procfs}/{process.pid}"
+    try:
+        path = os.readlink(os.fsencode(f"{folder}/exe")).removesuffix(b" (deleted)")
+        command = read_file(f"{folder}/comm")
+    except OSError:
+        return None
+    is_same = command.removesuffix(b"\n").decode("utf-8", "replace") == process.command
+    return path.decode("utf-8", "replace") if is_same and len(path) <= MAX_BYTES else None

@@ -1,0 +1,91 @@
+"""Tells jobs of several clusters apart that have one number: by their places and nodes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import NamedTuple
+
+from jobfeatures.batch.groups import Membership
+from jobfeatures.records.model import Job, JobKey
+from jobfeatures_exporter.sampling.groups.hierarchy import JobDirectory
+from jobfeatures_exporter.sampling.hierarchies import name_place
+
+Place = tuple[JobKey, str, str | None]  # what a group names, and the place and the node in its path
+
+
+class _Rank(NamedTuple):
+    """Which of several jobs of one number has it plain: the least."""
+
+    was_apart: bool
+    is_further: bool
+    needs_no_word: bool  # of its batch system
+    is_untold: bool  # on no node that its batch system names
+    is_new: bool
+    made: list[tuple[str, int]]  # inodes of its group by hierarchy: the kernel counts up
+    place: str
+
+
+_NEVER = ("\U0010ffff", 0)  # comes last: where no group is seen
+
+
+def tell_apart(
+    named: Callable[[Membership], JobKey],
+    groups: Collection[JobDirectory],
+    members: Collection[Membership],
+    jobs: Mapping[JobKey, Job],
+    before: Mapping[Place, JobKey],
+) -> Mapping[Place, JobKey]:
+    """Return the jobs by what their groups name and by place: those whose id is another place's have both.
+
+    The id is that of the ordinary place, then of one that was found, if its batch system says that the job
+    runs here, then of a node that its batch system names, then of the one that had it `before`, then of the
+    oldest group. A job that was told apart stays so. Slots have names.
+    """
+    memberships = [*(group.membership for group in groups), *members]
+    where = {(each.parent, each.node) for each in memberships}
+    if len(where) < 2 and not before and not any(parent for parent, _ in where):
+        return {}
+    oldest: dict[Membership, list[tuple[str, int]]] = {}
+    for group in groups:
+        oldest[group.membership] = min(
+            oldest.get(group.membership, [_NEVER]), sorted(group.inodes.items()) or [_NEVER]
+        )
+    places: dict[JobKey, dict[str, list[_Rank]]] = {}
+    names: dict[Place, tuple[JobKey, str]] = {}
+    for each in memberships:
+        key = named(each)
+        if each.slot is None and not (each.needs_word and key not in jobs):
+            is_told = key in jobs and each.node in jobs[key].nodes
+            place, was = _name(each, is_told=is_told), before.get(place_of(key, each))
+            names[place_of(key, each)] = key, place
+            rank = _Rank(
+                was == key._replace(job_id=f"{key.job_id}@{place}"),
+                bool(each.parent),
+                not each.needs_word,
+                not is_told,
+                was is None,
+                oldest.get(each, [_NEVER]),
+                place,
+            )
+            places.setdefault(key, {}).setdefault(place, []).append(rank)
+    ids: dict[tuple[JobKey, str], JobKey] = {}
+    for key, ranks in places.items():
+        for number, rank in enumerate(sorted(map(min, ranks.values()))):
+            is_apart = rank.was_apart or number > 0
+            own = f"{key.job_id}@{rank.place}"
+            ids[key, rank.place] = key._replace(job_id=own) if is_apart else key
+    return {place: ids[each] for place, each in names.items()}
+
+
+def place_of(key: JobKey, membership: Membership) -> Place:
+    """Return where the group of a job stands that names this key."""
+    return key, name_place(membership.parent), membership.node
+
+
+def _name(membership: Membership, *, is_told: bool) -> str:
+    """Return what tells a job from others of its number: its place, and there its node, if several share it.
+
+    The nodes that its batch system names run one job together.
+    """
+    place, node = name_place(membership.parent), membership.node
+    return place if node is None or is_told else "/".join(filter(None, (place, node)))

@@ -1,0 +1,35 @@
+"""What `doctor` finds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+
+TROUBLESHOOTING = "docs/troubleshooting.md"
+
+
+class Mark(StrEnum):
+    """The severity of a finding."""
+
+    GOOD = "ok"
+    NOTE = "note"
+    WRONG = "WRONG"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The result of one check."""
+
+    mark: Mark
+    what: str
+    words: str
+    remedy: str = ""
+
+
+good, note, wrong = (partial(Finding, mark) for mark in Mark)
+
+
+def see(section: str) -> str:
+    """Return the remedy that a section of the documentation tells."""
+    return f"see {section!r} in {TROUBLESHOOTING}"

@@ -1,0 +1,199 @@
+"""What a batch system itself says of this node's jobs, and of what they cannot see; for `doctor`."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from jobfeatures.batch import SYSTEMS
+from jobfeatures.batch.slurm.steps import list_jobs, squeue_beside
+from jobfeatures.errors import ParseError, SourceError, printable
+from jobfeatures.records.model import JobKey, JobState, JobTable
+from jobfeatures.records.nodelist import expand_nodes
+from jobfeatures.system.privatefile import read_bounded
+from jobfeatures_exporter.config import DaemonConfig
+from jobfeatures_exporter.sampling.hierarchies import Places
+from jobfeatures_exporter.snapshot import Snapshot
+from jobfeatures_exporter.startup.findings import Finding, note, see, wrong
+from jobfeatures_exporter.startup.hooksites import MAX_BYTES, asked, set_in
+from jobfeatures_exporter.state.daemongroups import (
+    HIDDEN,
+    LOST,
+    DaemonGroups,
+    GroupReader,
+    container_of,
+    pattern_of,
+)
+from jobfeatures_exporter.state.missinggroups import Reason, describe, find_missing, judge_jobs
+
+STARTING_SECS = 60.0  # a job in its prolog has no processes yet
+MAX_NAMED = 10  # groups that do not count: what may make one may make thousands
+CONTROL_GROUPS = "docs/control-groups.md"
+CONFIGLESS = "/run/slurm/conf"  # where slurmd keeps what slurmctld sends it
+OF_TMPFS = ("/tmp", "/dev/shm")  # noqa: S108  # where Dirs is not set
+
+
+class Hidden(NamedTuple):
+    """Folders of the node in whose place each job sees its own; `setting` is what says so."""
+
+    setting: str
+    folders: tuple[str, ...]
+
+
+def listed_jobs(system: str, config: DaemonConfig, node: str) -> frozenset[JobKey]:
+    """Return the jobs that Slurm lists for this node: other sources list them all.
+
+    Raises SourceError.
+    """
+    if system != "slurm" or config.slurm_ask not in {"auto", "scontrol"}:
+        return frozenset()
+    squeue = squeue_beside(config.slurm_scontrol)
+    return frozenset(JobKey(system, each) for each in list_jobs(squeue, node, config.batch_timeout_secs))
+
+
+def jobs_without_group(
+    name: str, table: JobTable, snapshot: Snapshot, places: Places, groups: GroupReader
+) -> Iterator[Finding]:
+    """Judge whether the jobs that run by the batch system's account have a control group here."""
+    before_secs = time.time() - STARTING_SECS
+    running = {
+        key: job
+        for key, job in table.jobs.items()
+        if job.state is JobState.RUNNING and (job.start_secs or 0) < before_secs
+    }
+    missing = find_missing(running, snapshot, [table])
+    doubted = [key.job_id for key, why in missing.items() if why is None]
+    judged, daemon = judge_jobs(name, doubted, snapshot, groups)
+    missed = sorted(key.job_id for key, why in judged.items() if why is Reason.FOUND)
+    others = sorted(key.job_id for key in missing if judged.get(key) is not Reason.FOUND)
+    if missed:
+        words = f"{_some(missed, running)}: no control group is found; {describe(daemon)}"
+        yield wrong(f"{name} jobs", words, _remedy(daemon, places, groups))
+    if others and SYSTEMS[name].has_groups:
+        words = f"{_some(others, running)} have no control group, and none is to be expected"
+        remedy = "they have no step here, or none is made for jobs: "
+        yield note(f"{name} jobs", words, remedy + see("Jobs are missing, wrong, or shown twice"))
+
+
+def _some(ids: Sequence[str], running: Collection[JobKey]) -> str:
+    its = f"job {ids[0]}" + (f" and {len(ids) - 1} more" if ids[1:] else "")
+    return f"{its} of {len(running)} running here"
+
+
+def _remedy(daemon: DaemonGroups, places: Places, groups: GroupReader) -> str:
+    """Return what to set, or to change, so that groups are found."""
+    if daemon.group is None:
+        return groups.why_unseen()
+    if not daemon.group:
+        return LOST
+    parents = [each for each in daemon.parents if each not in places.parents]
+    if container := container_of(daemon.group):  # other daemons' containers are not this node's to name
+        parents = [each for each in parents if f"{each}/".startswith(f"{container}/")] or [container]
+    if not parents:
+        return f"name what they stand below in batch.cgroup_parents: {CONTROL_GROUPS}"
+    values = ", ".join(f'"{pattern_of(each)}"' for each in parents)
+    why = "; ".join(
+        printable(f"below {each}: {places.refused[each]}") for each in parents if each in places.refused
+    )
+    return f"set batch.cgroup_parents = [{printable(values)}]" + (f" ({why})" if why else "")
+
+
+def unseen_processes(config: DaemonConfig) -> Iterator[Finding]:
+    """Judge whether processes are hidden, or stand in groups that cannot be told."""
+    if not os.path.exists(f"{config.path_procfs}/1"):
+        yield wrong("processes", f"those of others are hidden in {config.path_procfs}", HIDDEN)
+    elif GroupReader(config.path_procfs, config.path_cgroup).is_lost():
+        words = (
+            f"the exporter's own is not below {config.path_cgroup}, and processes' paths are relative to it"
+        )
+        yield wrong("control groups", words, LOST)
+
+
+def refused_places(places: Places) -> Iterator[Finding]:
+    """Yield the first groups that look like those of jobs and do not count, and how many more there are."""
+    for path, why in sorted(places.refused.items())[:MAX_NAMED]:
+        words = printable(f"those below {path} look like jobs' and do not count: {why}")
+        remedy = f'if they are jobs\', set batch.cgroup_parents = ["{pattern_of(path)}"]: {CONTROL_GROUPS}'
+        yield note("control groups", words, remedy)
+    if (more := len(places.refused) - MAX_NAMED) > 0:
+        yield note("control groups", f"{more} more like these do not count", f"see {CONTROL_GROUPS}")
+
+
+def hidden_features(system: str, config: DaemonConfig, node: str) -> Iterator[Finding]:
+    """Judge whether jobs see the folder of their features."""
+    what = f"{system} jobs"
+    try:
+        hidden = _hidden_folders(system, config, node)
+    except SourceError:
+        return  # said of its hooks
+    except (OSError, ParseError) as error:
+        yield note(what, f"what they see is unknown: {error}", "run doctor as root")
+        return
+    if hidden is None or not config.features_publish:
+        return
+    root = f"{config.features_root}/"
+    for folder in hidden.folders:
+        if root.startswith(f"{folder}/"):
+            words = f"{hidden.setting} gives each job another {folder}: it finds nothing of {root[:-1]}"
+            yield wrong(what, words, f"take {folder} out of it, or set features.root elsewhere")
+
+
+def _hidden_folders(system: str, config: DaemonConfig, node: str) -> Hidden | None:
+    """Return what is hidden from jobs; None if nothing is. Raises SourceError, OSError, ParseError.
+
+    Sources: job_container.conf(5), namespace.yaml(5); MOUNT_UNDER_SCRATCH of HTCondor's manual.
+    """
+    if system == "htcondor":
+        command = config.htcondor_condor_status.removesuffix("condor_status") + "condor_config_val"
+        text = asked(system, command, "MOUNT_UNDER_SCRATCH", config=config, may_fail="Not defined")
+        folders = _paths(text) if "Not defined" not in text else ()
+        return Hidden("MOUNT_UNDER_SCRATCH", folders) if folders else None
+    if system != "slurm":
+        return None
+    text = asked(system, config.slurm_scontrol, "show", "config", config=config)
+    names = ("NamespaceType", "JobContainerType", "SLURM_CONF")
+    found = {name: "".join(values[:1]) for name, values in set_in(text, names, "=").items()}
+    kind = found["NamespaceType"] or found["JobContainerType"]
+    if kind.partition("/")[2] not in {"tmpfs", "linux"}:
+        return None
+    name = "namespace.yaml" if kind.endswith("/linux") else "job_container.conf"
+    return Hidden(f"{kind} ({name})", _folders_of(name, _configuration(name, found), node))
+
+
+def _configuration(name: str, found: Mapping[str, str]) -> str:
+    places = [os.path.dirname(found["SLURM_CONF"] or "/etc/slurm/slurm.conf"), CONFIGLESS]
+    path = next(
+        (path for place in places if os.path.exists(path := f"{place}/{name}")), f"{places[0]}/{name}"
+    )
+    return read_bounded(os.path.realpath(path), MAX_BYTES)[0].decode("utf-8", "replace")
+
+
+def _folders_of(name: str, text: str, node: str) -> tuple[str, ...]:
+    """Return the folders; of namespace.yaml those of any node, of `dirs` or each a `path` of `dir_confs`."""
+    text = re.sub(r"#.*", "", text)
+    if name.endswith(".yaml"):
+        found = re.findall(r"""(?m)\bdirs["']?\s*:([^\n:]*(?:\n\s*-[^\n:]*$)*)""", text)
+        found += re.findall(r"""\bpath["']?\s*:([^\n,}]*)""", text)
+    else:
+        found = list(_of_lines(text, node))[-1:]
+    return _paths(" ".join(found)) or OF_TMPFS
+
+
+def _paths(text: str) -> tuple[str, ...]:
+    return tuple(each.rstrip("/") for each in re.findall(r"/[^]\s,}\"']*", text))
+
+
+def _of_lines(text: str, node: str) -> Iterator[str]:
+    """Yield Dirs of each line that holds for the node, the most particular last."""
+    lines = [dict(re.findall(r"""(\w+)\s*=\s*("[^"]*"|\S+)""", line)) for line in text.splitlines()]
+    lines = [{key.lower(): value.strip('"') for key, value in line.items()} for line in lines]
+    for line in sorted(lines, key=lambda line: "nodename" in line):
+        if "dirs" in line and _is_for(line.get("nodename"), node):
+            yield line["dirs"]
+
+
+def _is_for(nodes: str | None, node: str) -> bool:
+    return nodes is None or node in expand_nodes(nodes)

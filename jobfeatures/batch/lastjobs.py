@@ -1,0 +1,70 @@
+"""The jobs of a server that has fallen silent while others answer: those of its last answer stay. Pure.
+
+A command that asks several servers, or clusters, prints the jobs of those that answer, and says on standard
+error which it could not ask. Any other message is no reason to keep jobs, which may have ended: it may come
+with every answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from jobfeatures.errors import Rejected
+from jobfeatures.records.model import Job, JobKey, JobTable
+
+KEPT_SECS = 86_400.0  # for so long a last answer stands for what is silent
+_SILENT = re.compile(
+    r"(?:can ?not|could not|unable to|failed to|failed in) (?:be )?(?:connect|contact|reach|communicat)"
+    r"|connection (?:refused|reset|closed|timed out)|communication time ?out|connect timed out"
+    r"|(?:not|isn't|does not|do not) (?:respond|answer)|no (?:response|answer) from|unreachable"
+    r"|(?:not|un)[ -]?available|not accepting|is down\b|premature end of message|no route to host",
+    re.IGNORECASE,
+)
+
+
+def is_silence(complaint: str) -> bool:
+    """Return whether a command says that somebody did not answer it."""
+    return _SILENT.search(complaint) is not None
+
+
+@dataclass(slots=True)
+class LastJobs:
+    """The jobs of the last answers, and when each was told (epoch)."""
+
+    jobs: dict[JobKey, Job] = field(default_factory=dict)
+    told_secs: dict[JobKey, float] = field(default_factory=dict)
+
+    def complete(
+        self, table: JobTable, complaint: str, server_of: Callable[[JobKey], str] = lambda _: ""
+    ) -> JobTable:
+        """Return an answer with the jobs that its silent part told last; it is incomplete then.
+
+        Silent are the servers that had jobs and have none in this answer; where there is no such server, the
+        answer was cut, and may lack any job. `server_of` returns the server of a job, also of earlier ones.
+        """
+        now_secs = table.taken_at_secs
+        kept: dict[JobKey, Job] = {}
+        if is_silence(complaint):
+            silent = {server_of(key) for key in self.jobs} - {server_of(key) for key in table.jobs}
+            kept = {
+                key: job
+                for key, job in self.jobs.items()
+                if key not in table.jobs
+                and (not silent or server_of(key) in silent)
+                and now_secs - self.told_secs[key] < KEPT_SECS
+            }
+        told_secs = {key: self.told_secs[key] for key in kept}
+        self.jobs = {**kept, **table.jobs}
+        self.told_secs = told_secs | dict.fromkeys(table.jobs, now_secs)
+        if not kept:
+            return table
+        said = Rejected(table.source, f"jobs of the last answer are kept: {complaint[:200]}")
+        return replace(
+            table,
+            jobs=self.jobs,
+            complete=False,
+            rejected=(*table.rejected, said),
+            reported_secs=told_secs,
+        )

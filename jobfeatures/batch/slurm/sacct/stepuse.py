@@ -1,0 +1,63 @@
+"""What steps add to the jobs before them, in batches of rows and across them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import takewhile
+from typing import Any
+
+from jobfeatures.joblogs.folding import STEP
+from jobfeatures.joblogs.loggedjob import JobBatch, JobRecord, Notes, StepUse
+
+Entry = JobRecord | StepUse | JobBatch
+
+
+def with_steps(
+    heads: Sequence[str],
+    steps: Sequence[str | None],
+    clusters: Sequence[str | None],
+    memory_bytes: Sequence[int | None],
+) -> tuple[list[int | None], list[bool]]:
+    """Return the rows' memory, with a job's steps counted for it, and which rows are no such steps."""
+    most = list(memory_bytes)
+    is_shown = [True] * len(most)
+    job = -1
+    for place, (step, used) in enumerate(zip(steps, memory_bytes, strict=True)):
+        if step is None:
+            job = place
+        elif job >= 0 and heads[place] != heads[job]:
+            job = -1
+        elif job >= 0:
+            is_shown[place] = clusters[place] != clusters[job]
+            if used is not None:
+                most[job] = max(used, most[job] or 0)
+    return most, is_shown
+
+
+def is_step(each: Entry) -> bool:
+    """Return whether something that was read is one step."""
+    return not isinstance(each, JobBatch) and each.step is not None
+
+
+def steps_of_last(last: list[Entry], found: Sequence[Any], notes: Notes) -> int:
+    """Add the steps at the beginning of a batch to the job before them, and return how many these are."""
+    job: Any = last[0] if last else None
+    if job is None or is_step(job):
+        return 0
+    is_batch = isinstance(job, JobBatch)
+    job_id = job.column("job_id")[-1] if is_batch else job.job_id
+    steps = [*takewhile(lambda each: is_step(each) and each.job_id == job_id, found)]
+    if is_batch:
+        cluster = job.column("cluster")[-1]
+        steps = [*takewhile(lambda step: step.cluster == cluster, steps)]
+    used = [step.used_memory_bytes for step in steps if step.used_memory_bytes is not None]
+    if is_batch:
+        job.use_at_least(max(used, default=0))
+        notes.read += len(steps)
+        notes.folded[STEP] += len(steps)
+        return len(steps)
+    if used and max(used) > (-1 if job.used_memory_bytes is None else job.used_memory_bytes):
+        last[0] = replace(job, used_memory_bytes=max(used))
+    last += steps
+    return len(steps)

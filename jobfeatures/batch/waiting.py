@@ -1,0 +1,40 @@
+"""Which jobs have a program that waits for their end: they are asked about each minute.
+
+`jobfeatures run` holds a shared lock on $JOBFEATURES, which a directory that is only readable allows, also
+in a container. It is gone with the process; nothing is written, and nothing is left behind.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+
+from jobfeatures.records.model import JobKey
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class WaitedFor:
+    """Tells of one batch system's jobs whether somebody waits, by the directories below `features.root`."""
+
+    def __init__(self, batch_system: str, root: str) -> None:
+        self._batch_system = batch_system
+        self._root = root
+
+    def __contains__(self, job_id: object) -> bool:
+        """Return whether a shared lock is held on the job's directory; False if there is none."""
+        name = JobKey(self._batch_system, str(job_id)).directory_name
+        try:
+            folder = os.open(f"{self._root}/jobfeatures/{name}", _DIRECTORY)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        else:
+            return False
+        finally:
+            os.close(folder)

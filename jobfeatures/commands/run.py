@@ -1,0 +1,16 @@
+"""`jobfeatures run`: as `jobfeatures.client` alone does it."""
+
+from __future__ import annotations
+
+import argparse
+
+from jobfeatures.client import add_run_arguments as add_arguments
+from jobfeatures.client import run_command
+from jobfeatures.settings.usage import complain
+
+__all__ = ["add_arguments", "run"]
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the program, and return its exit status."""
+    return run_command(arguments, complain)

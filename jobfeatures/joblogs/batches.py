@@ -1,0 +1,54 @@
+"""Records in batches, and which of their ids come again. Pure."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any, Final
+
+from jobfeatures.joblogs.loggedjob import AT_ONCE, JobBatch, JobRecord
+
+AT_A_TIME: Final = 2**20  # ids that are compared in memory
+
+
+def in_batches(records: Iterable[Any]) -> Iterator[JobBatch]:
+    """Yield batches as they are, and records that follow one another in further ones."""
+    some: list[JobRecord] = []
+    for each in records:
+        is_batch = isinstance(each, JobBatch)
+        if some and (is_batch or len(some) == AT_ONCE):
+            yield JobBatch.of(some)
+            some = []
+        if is_batch:
+            yield each
+        else:
+            some.append(each)
+    if some:
+        yield JobBatch.of(some)
+
+
+class HashedIds:
+    """The ids of batches' jobs, eight bytes each, to find those that come again, and few others."""
+
+    def __init__(self) -> None:
+        self.of_batches: list[array[int]] = []
+
+    def add(self, batch: JobBatch) -> None:
+        """Take the next batch."""
+        self.of_batches.append(array("q", map(hash, batch.column("job_id"))))
+
+    def again(self, others: Collection[int]) -> set[int]:
+        """Return the hashes of the ids that several jobs have, or that are among `others`."""
+        found: set[int] = set()
+        parts = 1 + sum(map(len, self.of_batches)) // AT_A_TIME
+        for part in range(parts):
+            seen = set(others)
+            for hashes in self.of_batches:
+                some = hashes if parts == 1 else [each for each in hashes if each % parts == part]
+                new = set(some)
+                found |= seen & new
+                if len(new) < len(some):
+                    found.update(each for each, count in Counter(some).items() if count > 1)
+                seen |= new
+        return found

@@ -1,0 +1,57 @@
+"""Says once, and counts, what is told against the text: too little notice, a start ahead of the clock."""
+
+from __future__ import annotations
+
+import logging
+
+from jobfeatures.drains.drain import CLOCK_SKEW_SECS
+from jobfeatures.records.model import JobKey
+
+log = logging.getLogger(__name__)
+
+
+class Doubts:
+    """Looks at what is published of the machine (None) and of jobs; it stays published: it is what is known.
+
+    Source: HSF-TN-2016-02: a shutdown "will not be less than grace_secs seconds after the moment the shutdown
+    time is set".
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._seen: dict[JobKey | None, tuple[int | None, int | None]] = {}
+
+    def look(
+        self,
+        key: JobKey | None,
+        *,
+        shutdown_secs: int | None,
+        promised_secs: int | None,
+        start_secs: int | None = None,
+        now_secs: float,
+        was_known: bool,
+    ) -> None:
+        """Take in a shutdown, the notice that the site promises, and a start; times are epoch seconds.
+
+        `was_known`: it was published before the daemon's start, when the time was announced perhaps.
+        """
+        seen = shutdown_secs, start_secs
+        before = self._seen.get(key, seen if was_known else (None, None))
+        self._seen[key] = seen
+        what = "this node" if key is None else f"job {key.job_id}"
+        if None not in (shutdown_secs, promised_secs) and shutdown_secs != before[0]:
+            left_secs = (shutdown_secs or 0) - now_secs
+            if left_secs < (promised_secs or 0):
+                self._say(
+                    f"{what}: a shutdown in {left_secs:.0f} s, but grace_secs promises {promised_secs} s"
+                )
+        if start_secs is not None and start_secs != before[1] and start_secs > now_secs + CLOCK_SKEW_SECS:
+            self._say(f"{what}: its start is {start_secs - now_secs:.0f} s ahead of this node's clock")
+
+    def forget(self, key: JobKey) -> None:
+        """Forget a job that has ended."""
+        self._seen.pop(key, None)
+
+    def _say(self, words: str) -> None:
+        self.count += 1
+        log.warning("%s", words)

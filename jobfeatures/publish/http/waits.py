@@ -1,0 +1,44 @@
+"""Programs that wait for a job's end and read by address: the server holds for them what `run` holds itself.
+
+That is a shared lock on the job's directory; see `jobfeatures.batch.waiting`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+
+from jobfeatures.publish.files import DIRECTORY
+
+HOLD_SECS = 90.0  # they read every 20 seconds
+
+
+class Waits:
+    """The locks held by the job's directory, each for `HOLD_SECS` after a reading. For one event loop."""
+
+    def __init__(self, path: str) -> None:
+        """`path` is the folder of the jobs' directories."""
+        self._path = path
+        self._loop = asyncio.get_running_loop()
+        self._held: dict[str, tuple[int, asyncio.TimerHandle]] = {}
+
+    def renew(self, name: str) -> None:
+        """Hold the lock on a job's directory from now on, if there is one."""
+        self._end(name)
+        with contextlib.suppress(OSError):
+            folder = os.open(f"{self._path}/{name}", DIRECTORY)
+            self._held[name] = folder, self._loop.call_later(HOLD_SECS, self._end, name)
+            fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+    def close(self) -> None:
+        """Hold none any more."""
+        for name in list(self._held):
+            self._end(name)
+
+    def _end(self, name: str) -> None:
+        if name in self._held:
+            folder, timer = self._held.pop(name)
+            timer.cancel()
+            os.close(folder)

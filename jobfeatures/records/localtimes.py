@@ -1,0 +1,85 @@
+"""Local times without an offset: in one hour of the year they mean two moments. Pure.
+
+Where clocks are set back, the same local time comes twice. `parse_local` reads both moments, and `settle`
+chooses by what else is known of a job.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime, tzinfo
+from itertools import pairwise, product
+from typing import Final
+
+from jobfeatures.errors import ParseError
+
+Secs = int | float
+REPEATED_HOUR: Final = "time in the hour that clocks repeat"
+SKIPPED_HOUR: Final = "time in the hour that clocks skip: another zone's?"
+
+
+class Twice(int):
+    """The earlier of the two moments that a local time means, in epoch seconds; `later` is the other."""
+
+    later: int
+
+    def __new__(cls, earlier: int, later: int) -> Twice:
+        """Return both moments as one value."""
+        made = super().__new__(cls, earlier)
+        made.later = later
+        return made
+
+
+class Skipped(int):
+    """What a local time would be that clocks, set forward, never show."""
+
+
+def parse_local(text: str, zone: tzinfo | None, *, field: str) -> int:
+    """Return the epoch seconds of an ISO time: by its offset, else local to `zone` (None: this machine's).
+
+    It is `Twice` where two moments have this local time, `Skipped` where none has. Raises ParseError.
+    """
+    try:
+        local = datetime.fromisoformat(text)
+        if local.tzinfo is not None:
+            return int(local.timestamp())
+        local = local.replace(tzinfo=zone)
+        earlier, later = (int(local.replace(fold=fold).timestamp()) for fold in (0, 1))
+    except (ValueError, OverflowError, OSError) as error:
+        raise ParseError("not a time", field=field, text=text) from error
+    if earlier == later:
+        return earlier
+    return Twice(earlier, later) if earlier < later else Skipped(earlier)
+
+
+def settle(
+    times: Sequence[int | None], ran_secs: Secs | None, away_secs: Secs | None, doubtful: Counter[str]
+) -> tuple[int | None, ...]:
+    """Choose the moments of a job's times, of which the last two are its start and end.
+
+    They are in the order in which they happen, and from start to end it ran for `ran_secs` and was suspended
+    for `away_secs` (None: unknown). Of readings that agree alike the shortest is taken, then the earliest,
+    and `doubtful` counts the job, as it does where no reading agrees.
+    """
+    if any(isinstance(each, Skipped) for each in times):
+        doubtful[SKIPPED_HOUR] += 1
+    moments = [(each, each.later) if isinstance(each, Twice) else (each,) for each in times]
+    found = sorted((_disagreement(each, ran_secs, away_secs), each) for each in product(*moments))
+    (least, best), *others = found
+    if others and (any(least[:2]) or any(each[:2] == least[:2] for each, _ in others)):
+        doubtful[REPEATED_HOUR] += 1
+    return tuple(None if each is None else int(each) for each in best)
+
+
+def _disagreement(
+    times: Sequence[int | None], ran_secs: Secs | None, away_secs: Secs | None
+) -> tuple[Secs, ...]:
+    """Return how often the order is broken, by how much the run is not as long as known, and the span."""
+    known = [each for each in times if each is not None]
+    start, end = times[-2:]
+    differs: Secs = 0
+    if start is not None and end is not None and ran_secs is not None:
+        differs = abs(end - start - (away_secs or 0) - ran_secs)
+    broken = sum(later < earlier for earlier, later in pairwise(known))
+    return broken, differs, max(known, default=0) - min(known, default=0)

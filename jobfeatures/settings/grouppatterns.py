@@ -1,0 +1,36 @@
+"""The kind of setting that names control groups: what can match none, or matches all, is refused."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from jobfeatures.settings.resolve import Kind
+
+MOUNT = "/sys/fs/cgroup"
+
+
+def _group_patterns(value: Any) -> tuple[str, ...]:
+    given = value.split(",") if isinstance(value, str) else value
+    if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
+        raise ValueError("must be a list of paths")
+    found = [each.rstrip("/") or each for each in map(str.strip, given) if each]
+    for each in found:
+        names = each.split("/")
+        if (
+            len(names) < 2
+            or names[0]
+            or {"", ".", "..", "**"} & {*names[1:]}
+            or re.search(r"[\0-\x1f]", each)
+        ):
+            raise ValueError(f"must be paths of control groups from their root, such as /a.slice, not {each}")
+        if each.startswith(MOUNT):
+            raise ValueError(f"must be paths from the root of control groups: {each} without {MOUNT}")
+        if names[1] == "user.slice":
+            raise ValueError(f"must not be users' groups, as {each} is: no job's are there")
+        if {*names[1:]} == {"*"}:
+            raise ValueError(f"must name something, which {each} does not")
+    return tuple(dict.fromkeys(found))
+
+
+GROUP_PATTERNS = Kind("list of paths", _group_patterns)

@@ -1,0 +1,36 @@
+"""The limit of open files of this process, see getrlimit(2)."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+
+ENOUGH = 16384  # eight times what all listeners may have, for files that are kept open are many
+LEAST = 128  # without clients a node's daemon needs some 60
+
+
+def limits() -> tuple[int, int]:
+    """Return the soft and the hard limit of open descriptors."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = 2**31 - 1
+    return (
+        most if soft == resource.RLIM_INFINITY else soft,
+        most if hard == resource.RLIM_INFINITY else hard,
+    )
+
+
+def raise_limit(wanted: int = ENOUGH) -> int:
+    """Raise the soft limit to `wanted`, or as far as the hard one allows. Return what it is then."""
+    soft, hard = limits()
+    if soft < min(wanted, hard):
+        with contextlib.suppress(OSError, ValueError):  # a sandbox may forbid it
+            resource.setrlimit(
+                resource.RLIMIT_NOFILE,
+                (min(wanted, hard), resource.getrlimit(resource.RLIMIT_NOFILE)[1]),
+            )
+    return limits()[0]
+
+
+def share(count: int) -> int:
+    """Return how many of `count` descriptors something may have where the hard limit is below `ENOUGH`."""
+    return min(count, max(4, count * limits()[1] // ENOUGH))

@@ -1,0 +1,16 @@
+"""Errors of Python for lack of memory or of threads."""
+
+from __future__ import annotations
+
+_NO_THREAD = "can't start new thread"  # the text of the RuntimeError
+LOOK_AT = "is memory (LimitAS=, MemoryMax=, ulimit -v) or the number of threads (TasksMax=) limited?"
+
+
+def is_lack(error: BaseException) -> bool:
+    """Return whether an error is one."""
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and str(error) == _NO_THREAD)
+
+
+def describe_lack(error: BaseException) -> str:
+    """Return what went wrong, and what to look at."""
+    return f"{str(error) or 'out of memory'}: {LOOK_AT}"

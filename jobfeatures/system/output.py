@@ -1,0 +1,41 @@
+"""Standard output that can take no more: a closed pipe, a full disk."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import sys
+from collections.abc import Callable
+
+from jobfeatures.system.exitstatus import FAILED
+
+# Of an error without a file's name, as only writing to an open file gives it.
+_UNWRITABLE = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+
+
+def is_about_output(error: OSError) -> bool:
+    """Return whether the error says that standard output could not be written."""
+    return error.filename is None and error.errno in _UNWRITABLE
+
+
+def give_up_output(error: OSError, complain: Callable[[str], None]) -> int:
+    """Write no more to standard output; say why unless its reader has left; return the exit status."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
+    if error.errno != errno.EPIPE:
+        with contextlib.suppress(OSError):  # the same disk
+            complain(f"standard output: cannot write: {error.strerror}")
+    return FAILED
+
+
+def end_output(status: int, complain: Callable[[str], None]) -> int:
+    """Write what is still kept back, and return the exit status: `status`, or that of a failure."""
+    if sys.stdout is None:  # it was closed from the beginning
+        return status
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        return status or give_up_output(error, complain)
+    return status

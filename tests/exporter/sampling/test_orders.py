@@ -1,0 +1,261 @@
+"""Every order in which groups, processes and sources come and go, beside a model that knows only what was used."""
+
+from __future__ import annotations
+
+import itertools
+from types import SimpleNamespace
+from typing import ClassVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobfeatures.batch.groups import Membership
+from jobfeatures.records.model import Job, JobKey, JobState
+from jobfeatures_exporter.sampling.bpf.byjob import Figures, Sums
+from jobfeatures_exporter.sampling.groups.cgroup import GroupList, JobFigures
+from jobfeatures_exporter.sampling.groups.hierarchy import JobDirectory, _named
+from jobfeatures_exporter.sampling.jobbook import JobRecorder
+from jobfeatures_exporter.sampling.measured import MemoryBytes
+from jobfeatures_exporter.sampling.processes.accumulate import CpuAccumulator, CpuTimes
+from jobfeatures_exporter.sampling.values import Attributed, Counted, LastLook, Listed, LookFacts
+from jobfeatures_exporter.snapshot import ProcessSample
+
+KEY = JobKey("slurm", "7")
+PATH = "/slurm/uid_6001/job_7"
+
+
+class Group:
+    """The job's groups on v1: memory, and perhaps cpuacct. What is used counts in those that are there."""
+
+    counts_memory, has_gone, freezing = True, False, SimpleNamespace(read=lambda: False)
+
+    def __init__(self, last: JobDirectory | None = None, made: Group | None = None, *, cpuacct=True) -> None:
+        self.memory = next(INODES) if made is None else made.memory
+        self.used = 0 if made is None else made.used
+        self.counts_cpu, self.cpu = cpuacct, 0
+        inodes = {"memory": self.memory, **({"cpuacct": next(INODES)} if cpuacct else {})}
+        groups = dict.fromkeys([*inodes, "blkio"], PATH)
+        membership = Membership(batch_system="slurm", job_id="7", uid=6001)
+        self.directory = _named(
+            JobDirectory(path=PATH, membership=membership, groups=groups, inodes=inodes), last
+        )
+
+    def read(self, _signs, _heard) -> JobFigures:
+        row = {"": (self.used,)}
+        return JobFigures(
+            MemoryBytes(anon=1, charged=1, peak=10 + self.used),
+            CpuTimes(self.cpu, 0.0) if self.counts_cpu else None,
+            {"oom_kills": row, "limit_hits": row, "block_io": {"8:0": (self.used,) * 4}},
+        )
+
+    def stands_still(self, *, cpu: bool) -> bool:
+        return False
+
+
+class Unread:
+    """What is read of processes beside their CPU time: nothing."""
+
+    attributed: ClassVar = {}
+
+    def uid(self, _pid):
+        return None
+
+    def memory(self, processes):
+        return MemoryBytes(anon=1) if processes else MemoryBytes()
+
+
+INODES = itertools.count(1)
+
+
+class Jobs(dict):
+    """A job as its source tells it, by restarts: the same object as long as it tells the same."""
+
+    def __missing__(self, restarts):
+        return self.setdefault(restarts, Job(key=KEY, state=JobState.RUNNING, restarts=restarts))
+
+
+JOBS = Jobs()
+
+
+class World:
+    """A node with one job, its source, and the recorder that samples it after each event."""
+
+    def __init__(self, *, grouped: bool, counts: bool) -> None:
+        self.grouped, self.counts = grouped, counts
+        self.group: Group | None = None
+        self.pid: int | None = None
+        self.pids, self.ticks = itertools.count(10), 0
+        self.restarts, self.told = 0, False
+        self.used = self.cpu = 0  # by all its processes ever, and what of it is counted as CPU time
+        self.recorder = JobRecorder(Unread(), None, tells_io=True)
+        self.accumulator = CpuAccumulator()
+        self.last = LastLook()
+
+    # --- events
+
+    def start(self):
+        if self.pid is None:
+            self.pid, self.ticks = next(self.pids), 0
+            if self.grouped and self.group is None:
+                self.group = Group()
+
+    def work(self):
+        if self.pid is not None:
+            self.used += 1
+            self.ticks += 1
+            if self.group is not None:
+                self.group.used += 1
+                self.group.cpu += self.group.counts_cpu
+            self.cpu += self.group is None or self.group.counts_cpu
+
+    def exit(self):
+        self.pid = None
+
+    def remove(self):
+        self.pid = self.group = None
+
+    def swap(self):
+        """All of it is replaced between two samples."""
+        if self.pid is not None:
+            self.remove()
+            self.start()
+
+    def half(self):
+        """The group of one hierarchy comes or goes, while that of another stays."""
+        if self.group is not None:
+            self.group = Group(self.group.directory, self.group, cpuacct=not self.group.counts_cpu)
+
+    def said(self):
+        self.told = True
+
+    def over(self):
+        self.told = False
+
+    def again(self):
+        self.told = True
+        self.restarts += 1
+
+    def does(self, event):
+        """Have an event; return its name, or "" if it changed nothing, so that it is only another sample."""
+        before = self.pid, self.group, self.told, self.restarts, self.used
+        getattr(self, event)()
+        return event if (self.pid, self.group, self.told, self.restarts, self.used) != before else ""
+
+    # --- the sample
+
+    def sample(self):
+        jobs = {KEY: JOBS[self.restarts if self.counts else None]} if self.told else {}
+        groups = {} if self.group is None else {KEY: [self.group]}
+        for key in jobs.keys() & self.last.jobs.keys():
+            groups.setdefault(key, [])
+        processes = {} if self.pid is None else {self.pid: process(self.pid, 100 * self.ticks)}
+        keys = dict.fromkeys(processes, KEY)
+        sums = {}
+        if self.group is not None:
+            figures = Figures(*[self.group.used] * len(Figures._fields))
+            sums[self.group.directory.cpu_source] = Sums(figures, len(processes), len(processes))
+        found = Attributed(keys, {}, groups, {KEY: [*processes.values()]} if processes else {})
+        ticks = self.accumulator.update(processes, keys, groups.keys())
+        facts = LookFacts(None, sums, {}, (), False, False, None, has_all_processes=True, jobs=jobs)
+        listed = Listed(GroupList(), {}, {})
+        records, _ = self.recorder.records(found, Counted(ticks, {}), listed, self.last, facts, None)
+        self.last = LastLook({}, records)
+        return records.get(KEY)
+
+
+def process(pid: int, ticks: int) -> ProcessSample:
+    return ProcessSample(pid, 1, pid, pid, pid, "x", "R", ticks, 0, 0, 0, 1, 0, 0)
+
+
+class Model:
+    """What the present run has used: all that was used, less what was when the run began.
+
+    Another run begins when the source tells so, with what was used since the job was last without a process:
+    before that, or before it came again after its end.
+    """
+
+    def __init__(self) -> None:
+        self.known = self.over = self.came = self.was_told = False
+        self.restarts = None
+        self.began = self.before = (0, 0)
+        self.empty: tuple[int, int] | None = None
+        self.life: object = None
+
+    def sample(self, world: World):
+        now, is_there = (world.used, world.cpu), world.group is not None or world.pid is not None
+        if not (is_there or (self.known and world.told)):
+            self.__init__()
+            self.began = self.before = now
+            return None
+        life = world.group.memory if world.group is not None else world.pid
+        if None not in (life, self.life) and life != self.life and not self.came:
+            self.empty = self.before
+        if world.told:
+            is_another = self.was_told and (world.restarts != self.restarts if world.counts else self.over)
+            if is_another:
+                self.began = self.before if self.empty is None else self.empty
+                self.empty = None
+            self.restarts, self.was_told, self.over, self.came = world.restarts, True, False, False
+        if world.pid is not None:
+            self.came = self.over
+        else:
+            if not self.came:
+                self.empty = now
+            self.over = self.was_told and not world.told
+        self.known, self.before, self.life = True, now, life
+        return now[0] - self.began[0], now[1] - self.began[1]
+
+
+BEGUN = ("said", "start", "work")
+EVENTS = ("start", "work", "exit", "remove", "swap", "half", "said", "over", "again")
+
+
+def every_order(length, *, grouped, first=(), last=()):
+    """Return all orders of so many events between others; of those in which the same happens, one."""
+    orders = {}
+    for events in itertools.product(EVENTS, repeat=length):
+        order, world = (*first, *events, *last), World(grouped=grouped, counts=True)
+        orders.setdefault(tuple([world.does(event) for event in order]), order)
+    return orders.values()
+
+
+def assert_as_in_the_model(events, *, grouped, counts):
+    world, model = World(grouped=grouped, counts=counts), Model()
+    for event in events:
+        getattr(world, event)()
+        found, expected = world.sample(), model.sample(world)
+        assert (found is None) == (expected is None), events
+        if found is None:
+            continue
+        used, cpu = expected
+        assert found.processes == found.threads == (world.pid is not None), events
+        if grouped and world.group is not None:
+            told = found.oom_kills, found.memory_limit_hits, found.block_io.reads, found.process_io.read_bytes
+            assert told == (used,) * 4, (events, told, used)
+        if world.group is None if grouped else world.pid is None:
+            assert found.memory == MemoryBytes(peak=found.memory.peak), events
+        # What no group counted while one hierarchy lacked it may be known of the processes.
+        most = used if "half" in events else cpu
+        assert cpu <= (found.user_cpu_secs or 0) <= most, (events, found.user_cpu_secs, cpu)
+
+
+@pytest.mark.parametrize("counts", [True, False], ids=["runs have numbers", "nothing tells runs apart"])
+@pytest.mark.parametrize("grouped", [True, False], ids=["groups", "processes"])
+def test_a_job_has_what_its_run_has_used_in_every_order_of_events(grouped, counts):
+    for first in (BEGUN, (*BEGUN, "exit", "over", "start", "work")):
+        for events in every_order(3, grouped=grouped, first=first, last=["work"]):
+            assert_as_in_the_model(events, grouped=grouped, counts=counts)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("counts", [True, False])
+@pytest.mark.parametrize("grouped", [True, False])
+def test_a_job_has_what_its_run_has_used_in_every_longer_order_of_events(grouped, counts):
+    for events in every_order(5, grouped=grouped):
+        assert_as_in_the_model(events, grouped=grouped, counts=counts)
+
+
+@given(st.lists(st.sampled_from(EVENTS), max_size=40), st.booleans(), st.booleans())
+def test_a_job_has_what_its_run_has_used_however_long_it_goes_on(events, grouped, counts):
+    assert_as_in_the_model(events, grouped=grouped, counts=counts)

@@ -1,0 +1,56 @@
+"""What is published against the text of 2016 is said once and counted."""
+
+import pytest
+
+from jobfeatures.publish.doubts import Doubts
+from jobfeatures.records.model import JobKey
+
+KEY = JobKey("spool", "7")
+
+
+def look(doubts, shutdown_secs=None, start_secs=None, *, promised_secs=300, now_secs=1000.0, **more):
+    more = {"key": KEY, "was_known": False, **more}
+    key = more.pop("key")
+    doubts.look(
+        key,
+        shutdown_secs=shutdown_secs,
+        promised_secs=promised_secs,
+        start_secs=start_secs,
+        now_secs=now_secs,
+        **more,
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "count"),
+    [
+        ({"shutdown_secs": 1299}, 1),
+        ({"shutdown_secs": 1300}, 0),
+        ({"shutdown_secs": 900}, 1),
+        ({"shutdown_secs": 1057, "promised_secs": None}, 0),
+        ({"start_secs": 1300}, 0),  # two clocks may differ
+        ({"start_secs": 1500}, 1),
+        ({"shutdown_secs": 1057, "start_secs": 1500}, 2),
+        ({}, 0),
+        ({"shutdown_secs": 1057, "was_known": True}, 0),  # by an earlier daemon, perhaps in time
+        ({"shutdown_secs": 1057, "key": None}, 1),
+    ],
+)
+def test_too_little_notice_and_a_start_to_come_are_counted(values, count):
+    doubts = Doubts()
+    look(doubts, **values)
+    assert doubts.count == count
+
+
+def test_the_same_is_said_once_and_another_time_again(caplog):
+    doubts = Doubts()
+    look(doubts, 1400)
+    look(doubts, 1400, now_secs=1399.0)  # it was announced in time
+    for _ in range(3):
+        look(doubts, 1057)
+    assert doubts.count == 1
+    assert caplog.messages == ["job 7: a shutdown in 57 s, but grace_secs promises 300 s"]
+    look(doubts, 1030)
+    doubts.forget(KEY)
+    look(doubts, 1030)
+    assert doubts.count == 3
