@@ -22,9 +22,9 @@ from makepackages.source import note_revision
 
 from jobfeatures import __version__, version
 from jobfeatures import cli as jobfeatures_cli
+from jobfeatures.system.output import has_colours
 from jobfeatures_exporter import cli as exporter_cli
 from jobfeatures_exporter.scrape.collectors import COLLECTORS
-from jobfeatures_exporter.terminal.cells import has_colours
 from tests.running import PATIENCE_SECS, readable, started, until
 
 PROGRAMS = {"jobfeatures": jobfeatures_cli, "jobfeatures-exporter": exporter_cli}

@@ -252,7 +252,7 @@ PURE = {
     "jobfeatures_exporter.web.pages.reports",
     "jobfeatures_exporter.view.units",
     "jobfeatures_exporter.scrape.collectors.own.web",
-    "jobfeatures_exporter.terminal.cells",
+    "jobfeatures.records.cells",
     "jobfeatures_exporter.jobreport",
     "jobfeatures_exporter.jobreport.asking",
     "jobfeatures_exporter.jobreport.asjson",

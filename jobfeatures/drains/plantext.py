@@ -11,6 +11,7 @@ from jobfeatures.drains.nodemetrics import SeenJob, SeenNode
 from jobfeatures.drains.plan import Choice, NodePlan
 from jobfeatures.drains.victims import Victims
 from jobfeatures.errors import printable
+from jobfeatures.records.cells import align
 from jobfeatures.records.quantities import counted
 
 SHOWN_KILLED = 3
@@ -39,16 +40,7 @@ def format_span(secs: float) -> str:
 
 def format_table(head: Sequence[str], rows: Sequence[Sequence[str]], left: frozenset[int]) -> str:
     """Format aligned columns: the column numbers in `left` are left-aligned, all others right-aligned."""
-    escaped = [[printable(cell) for cell in row] for row in (head, *rows)]
-    widths = [max(len(row[number]) for row in escaped) for number in range(len(head))]
-    lines = [
-        "  ".join(
-            cell.ljust(width) if number in left else cell.rjust(width)
-            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in escaped
-    ]
-    return "".join(f"{line}\n" for line in lines)
+    return "".join(f"{line}\n" for line in align([[*map(printable, row)] for row in (head, *rows)], left))
 
 
 def format_plan(plan: NodePlan, *, now_secs: float) -> str:

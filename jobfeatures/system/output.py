@@ -1,4 +1,4 @@
-"""Standard output that can take no more: a closed pipe, a full disk."""
+"""Standard output: whether it takes colours, and what to do once it takes nothing any more."""
 
 from __future__ import annotations
 
@@ -6,12 +6,18 @@ import contextlib
 import errno
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import TextIO
 
 from jobfeatures.system.exitstatus import FAILED
 
 # Of an error without a file's name, as only writing to an open file gives it.
 _UNWRITABLE = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+
+
+def has_colours(stream: TextIO, environ: Mapping[str, str]) -> bool:
+    """Return whether to write colours: on a terminal, unless NO_COLOR (https://no-color.org) or TERM=dumb."""
+    return stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
 
 
 def is_about_output(error: OSError) -> bool:

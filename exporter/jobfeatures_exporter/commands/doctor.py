@@ -12,9 +12,9 @@ add_arguments = add_settings
 
 def run(arguments: argparse.Namespace) -> int:
     """Print each finding as it is made. Exit status 1 if something is wrong."""
+    from jobfeatures.records.cells import clean
     from jobfeatures_exporter.startup.doctor import examine
     from jobfeatures_exporter.startup.findings import Mark
-    from jobfeatures_exporter.terminal.cells import clean
 
     status = DONE
     for each in examine(config_of(arguments)):

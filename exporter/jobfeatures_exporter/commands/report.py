@@ -69,13 +69,13 @@ def run(arguments: argparse.Namespace) -> int:
     if (arguments.job is None) is (arguments.by is None):
         raise ConfigurationError("JOB", "either a job or --by is needed")
     access = access_of(arguments, "--prometheus", arguments.prometheus)
+    from jobfeatures.system.output import has_colours
     from jobfeatures.system.progress import shown_count
     from jobfeatures_exporter.jobreport.asjson import make_document
     from jobfeatures_exporter.jobreport.asking import Question, ask_all
     from jobfeatures_exporter.jobreport.prometheus import Prometheus
     from jobfeatures_exporter.jobreport.selecting import AmbiguousJobError, NoSuchJobError
     from jobfeatures_exporter.jobreport.text import format_reports
-    from jobfeatures_exporter.terminal.cells import has_colours
 
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", arguments.cluster_label):
         raise ConfigurationError(

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from jobfeatures.records.cells import clean
 from jobfeatures_exporter.jobreport.figures import JobReport, NodeUse
-from jobfeatures_exporter.terminal.cells import clean
 from jobfeatures_exporter.view.thresholds import (
     BUSY_CPU,
     BUSY_GPU,

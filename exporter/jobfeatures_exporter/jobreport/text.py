@@ -7,11 +7,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from jobfeatures.records.cells import UNKNOWN, align, clean, fit, or_unknown, pad, width_of
 from jobfeatures.records.combining import grouped, sum_known
 from jobfeatures.records.quantities import counted
 from jobfeatures_exporter.jobreport.advice import find_hints
 from jobfeatures_exporter.jobreport.figures import JobReport, NodeUse, compute_ratio
-from jobfeatures_exporter.terminal.cells import UNKNOWN, align, clean, fit, or_unknown, width_of
 from jobfeatures_exporter.view.units import (
     format_bytes,
     format_core_time,
@@ -53,7 +53,8 @@ def _one(report: JobReport, is_terminal: bool) -> list[str]:
     wide = max(len(row.label) for row in rows)
     barred = max((width_of(row.text) for row in rows if row.share is not None), default=0)
     lines = [
-        f"{_bold(row.label.ljust(wide), is_terminal)}  {_with_bar(row, barred, is_terminal)}" for row in rows
+        f"{_bold(pad(row.label, wide, is_left=True), is_terminal)}  {_with_bar(row, barred, is_terminal)}"
+        for row in rows
     ]
     if len(report.nodes) > 1:
         lines += ["", *_node_table(report)]
@@ -181,7 +182,7 @@ def _with_bar(row: _Row, wide: int, is_terminal: bool) -> str:
     full = min(BAR_COLUMNS, max(0, round(row.share * BAR_COLUMNS)))
     colour = "" if not row.is_use else _GOOD if row.share >= 0.7 else _MIDDLING if row.share >= 0.3 else _POOR
     bar = f"{colour}{'█' * full}{'░' * (BAR_COLUMNS - full)}{_PLAIN if colour else ''}"
-    return f"{row.text}{' ' * (wide - width_of(row.text))}  {bar}"
+    return f"{pad(row.text, wide, is_left=True)}  {bar}"
 
 
 def _bold(text: str, is_terminal: bool) -> str:
@@ -194,8 +195,7 @@ def _node_table(report: JobReport) -> list[str]:
     rows.append(_row(counted(len(report.nodes), "node"), report))
     if not any(node.gpu_count for node in report.nodes):
         rows = [row[:7] for row in rows]
-    right = [False] + [True] * (len(rows[0]) - 1)
-    lines = align(rows, right)
+    lines = align(rows)
     if len(report.nodes) > MAX_NODES:
         lines.insert(-1, f"… and {counted(len(report.nodes) - MAX_NODES, 'node')} more")
     return lines
@@ -232,7 +232,7 @@ def _card_lines(report: JobReport) -> list[str]:
         for node in report.nodes
         for card in node.gpus
     ]
-    return align(rows[: MAX_NODES + 1], [False, False, False, True, True, True]) if len(rows) > 1 else []
+    return align(rows[: MAX_NODES + 1], (0, 1, 2)) if len(rows) > 1 else []
 
 
 def _array(reports: Sequence[JobReport], is_terminal: bool) -> list[str]:
@@ -251,7 +251,7 @@ def _array(reports: Sequence[JobReport], is_terminal: bool) -> list[str]:
         ]
         for report in reports[:MAX_TASKS]
     ]
-    lines = [_bold(title, is_terminal), "", *align(rows, [False, False, False] + [True] * 7)]
+    lines = [_bold(title, is_terminal), "", *align(rows, (0, 1, 2))]
     if len(reports) > MAX_TASKS:
         lines.append(f"… and {counted(len(reports) - MAX_TASKS, 'task')} more (--format json has them)")
     used = sum_known(report.cpu_secs for report in reports) or 0.0

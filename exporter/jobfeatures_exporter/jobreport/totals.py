@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from jobfeatures.records.cells import align, fit
 from jobfeatures.records.metrics import JOB_CPUS, JOB_END, JOB_INFO, JOB_START, names_job
 from jobfeatures.records.series import Series
 from jobfeatures_exporter.jobreport import queries
@@ -14,7 +15,6 @@ from jobfeatures_exporter.jobreport.figures import DOUBTFUL_CPU_TIME, JobReport
 from jobfeatures_exporter.jobreport.gathering import Answers, Run, gather_report
 from jobfeatures_exporter.jobreport.selecting import Found
 from jobfeatures_exporter.scrape.collectors import allocation, gpus, jobs
-from jobfeatures_exporter.terminal.cells import align, fit
 from jobfeatures_exporter.view.units import format_share
 
 LAST = (
@@ -161,7 +161,7 @@ COLUMNS: dict[str, Callable[[Total], str]] = {
 def format_totals(totals: Totals) -> str:
     """Return the table."""
     rows = [[fit(each.name, 32), *(make(each) for make in COLUMNS.values())] for each in totals.totals]
-    lines = align([[totals.by, *COLUMNS], *rows], [False, *(True for _ in COLUMNS)])
+    lines = align([[totals.by, *COLUMNS], *rows])
     if totals.notes:
         lines += ["", "Notes", *(f"  - {note}" for note in totals.notes)]
     return "\n".join(lines).replace("\u202f", " ") + "\n"

@@ -16,8 +16,8 @@ from textual.events import Key
 from textual.screen import ModalScreen
 from textual.widgets import DataTable, Footer, Input, Static
 
+from jobfeatures.records.cells import fit, width_of
 from jobfeatures.records.model import JobKey
-from jobfeatures_exporter.terminal.cells import fit, width_of
 from jobfeatures_exporter.top.looking import Look, Looker
 from jobfeatures_exporter.top.pages import Pages
 from jobfeatures_exporter.top.table import (

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jobfeatures.records.cells import UNKNOWN, fit, or_unknown, pad, width_of
 from jobfeatures.records.quantities import counted
-from jobfeatures_exporter.terminal.cells import UNKNOWN, fit, or_unknown, width_of
 from jobfeatures_exporter.view.job import JobView
 from jobfeatures_exporter.view.node import NodeView, WasteSum
 from jobfeatures_exporter.view.processes import LiveProcess
@@ -289,9 +289,7 @@ def style_of(job: JobView) -> Style:
 
 
 def _fill(text: str, column: Column, width: int) -> str:
-    text = fit(text, width)
-    blanks = " " * (width - width_of(text))
-    return blanks + text if column.is_number else text + blanks
+    return pad(fit(text, width), width, is_left=not column.is_number)
 
 
 def _summary(node: NodeView, source: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from jobfeatures.analysis.schedule.document import COMPARED, MEASURES, Values
 from jobfeatures.errors import shown_name
+from jobfeatures.records.cells import align
 
 TOP: Final = 20  # users, groups … of a table
 _SPREAD = ("mean", "min", "p25", "p50", "p75", "p90", "p95", "p99", "max")
@@ -176,7 +177,7 @@ def _group_table(title: str, field: str, groups: Values, document: Values) -> Ta
 def _text(table: Table) -> str:
     title = f"{table.title}\n" if table.title else ""
     more = f"\n… and {table.more} more" if table.more else ""
-    return title + _aligned(table.rows) + more
+    return title + "\n".join(align(table.rows)) + more
 
 
 def _share(shares: Values) -> str:
@@ -199,14 +200,3 @@ def _number(value: Any) -> str:
     if isinstance(value, int) or value == int(value):
         return f"{int(value):,}"
     return f"{value:,.3f}" if abs(value) < 1000 else f"{value:,.0f}"
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if place == 0 else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    )

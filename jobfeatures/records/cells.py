@@ -1,10 +1,9 @@
-"""Foreign text on a terminal: nothing of it moves the cursor, and columns stay columns. Pure."""
+"""Text in columns on a terminal: nothing foreign moves the cursor, and columns stay columns. Pure."""
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
-from typing import TextIO
+from collections.abc import Callable, Collection, Sequence
 
 UNKNOWN = "?"  # a figure
 _MARKS = frozenset({"Mn", "Me"})
@@ -62,21 +61,16 @@ def or_unknown(value: float | None, form: Callable[[float], str]) -> str:
     return UNKNOWN if value is None else form(value)
 
 
-def align(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> list[str]:
-    """Return rows of clean texts as lines with aligned columns; `right` tells which stand at the right."""
-    if not rows:
-        return []
-    widths = [max(width_of(row[at]) for row in rows) for at in range(len(right))]
-    lines = []
-    for row in rows:
-        cells = [
-            " " * (width - width_of(text)) + text if is_right else text + " " * (width - width_of(text))
-            for text, width, is_right in zip(row, widths, right, strict=True)
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return lines
+def pad(text: str, columns: int, *, is_left: bool) -> str:
+    """Return a clean text, left- or right-aligned in some columns."""
+    blanks = " " * (columns - width_of(text))
+    return text + blanks if is_left else blanks + text
 
 
-def has_colours(stream: TextIO, environ: Mapping[str, str]) -> bool:
-    """Return whether to write colours: on a terminal, unless NO_COLOR (https://no-color.org) or TERM=dumb."""
-    return stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
+def align(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> list[str]:
+    """Return rows of clean texts as lines; the columns numbered in `left` are left-aligned, others right."""
+    widths = [max(map(width_of, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(pad(row[at], width, is_left=at in left) for at, width in enumerate(widths)).rstrip()
+        for row in rows
+    ]
