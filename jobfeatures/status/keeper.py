@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import threading
 from collections.abc import Callable, Collection, Mapping
 
@@ -14,6 +15,7 @@ from jobfeatures.status.directory import opened_directory
 from jobfeatures.system import inotify
 from jobfeatures.system.clock import Clock
 from jobfeatures.system.inotify import Inotify
+from jobfeatures.system.watch import file_system_of, is_remote
 
 MAX_WATCHES = 4096
 
@@ -32,6 +34,7 @@ log = logging.getLogger(__name__)
 # Between two rounds, however fast a job writes. Less than a second, so that a change is
 # known within one; a round reads only what has changed.
 MIN_INTERVAL_SECS = 0.9
+WATCHED_SECS = 60.0
 SETTLE_SECS = 0.05  # a writer changes up to nine files: read them all in one round
 
 
@@ -122,7 +125,10 @@ class StatusKeeper:
         *,
         interval_secs: float,
     ) -> None:
-        """Read all `targets` every `interval_secs`, and changed ones within MIN_INTERVAL_SECS."""
+        """Read changed `targets` within MIN_INTERVAL_SECS, and all every `interval_secs`.
+
+        All only each WATCHED_SECS while the kernel tells every change of each.
+        """
         self._board = board
         self._targets = targets
         self._clock = clock
@@ -131,6 +137,7 @@ class StatusKeeper:
         self._stopping = threading.Event()
         self._known: Mapping[JobKey, StatusTarget] = {}
         self._full_round_at = float("-inf")  # monotonic
+        self._is_local = False  # others may change remote files without this kernel's knowledge
 
     def refresh(self) -> None:
         """Start a round soon, to find new jobs."""
@@ -149,19 +156,25 @@ class StatusKeeper:
                     self.look()
                 except Exception:  # supervised: one bad round must not end the loop
                     log.exception("status failed")
-                if self._stopping.wait(MIN_INTERVAL_SECS):
-                    break
-                left = self._full_round_at + self._interval_secs - self._clock.monotonic_secs()
-                if self._watch.wait(left):
-                    self._stopping.wait(SETTLE_SECS)
+                looked_at = self._clock.monotonic_secs()
+                changed = self._watch.wait(self._full_round_at + self._every_secs() - looked_at)
+                too_soon_secs = looked_at + MIN_INTERVAL_SECS - self._clock.monotonic_secs()
+                if (pause_secs := max(too_soon_secs, SETTLE_SECS if changed else 0.0)) > 0:
+                    self._stopping.wait(pause_secs)
+
+    def _every_secs(self) -> float:
+        are_told = all(target.path in self._watch.watched for target in self._known.values())
+        return max(self._interval_secs, WATCHED_SECS) if are_told and self._is_local else self._interval_secs
 
     def look(self) -> None:
         """Read new and changed jobs, or all if due. Watch before reading, so that no change is missed."""
         now = self._clock.monotonic_secs()
         targets = self._targets()
-        is_full = now - self._full_round_at >= self._interval_secs
+        is_full = now - self._full_round_at >= self._every_secs()
         if is_full:
             self._full_round_at = now
+            parents = {os.path.dirname(target.path) for target in targets.values()}
+            self._is_local = not any(is_remote(file_system_of(each)) for each in parents)
         watched = self._watch.watched
         only = {
             key

@@ -31,7 +31,7 @@ from jobfeatures_exporter.node.sources import make_site
 log = logging.getLogger(__name__)
 
 COMMAND = (sys.executable, "-P", "-m", "jobfeatures.hooks.server")
-LOOK_SECS = 3.0  # between two calls of `on_beat`
+LOOK_SECS = 30.0  # between two calls of `on_beat`
 AGAIN_SECS = 5.0  # before a process that has ended is restarted
 END_SECS = 2.0  # for the process to end
 
@@ -44,7 +44,7 @@ class HookServer:
     ) -> None:
         """`ask` has these batch systems polled for jobs that start."""
         self.config = config
-        self.on_beat: Callable[[], None] = lambda: None  # called every few seconds
+        self.on_beat: Callable[[], None] = lambda: None  # called every LOOK_SECS
         self._tree = tree
         self._ask = ask
         self._stopping = threading.Event()

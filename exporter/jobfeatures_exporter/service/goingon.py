@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 from jobfeatures.errors import JobfeaturesError
@@ -14,7 +15,7 @@ from jobfeatures.system.lack import LOOK_AT, describe_lack, is_lack
 
 log = logging.getLogger(__name__)
 
-LOOK_SECS = 2.0
+LOOK_SECS = 60.0  # between two looks at the threads; an exception that ends one is told at once
 MOST_SECS = 20.0  # what counts between two looks: longer, and this whole process was stopped
 
 
@@ -52,19 +53,32 @@ class Progress:
 async def fail_if_dead(served: Threaded) -> None:
     """Raise JobfeaturesError once a thread has ended, or none can be started any more to answer a request.
 
-    The daemon ends then, so that whatever supervises it starts it anew.
+    The daemon ends then, so that whatever supervises it starts it anew. Sets `threading.excepthook`.
     """
+    ended: asyncio.Queue[threading.Thread] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+
+    def tell(arguments: threading.ExceptHookArgs) -> None:
+        tell_end(arguments)
+        if arguments.thread is not None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(ended.put_nowait, arguments.thread)
+
+    threading.excepthook = tell
+    wait: Callable[[], object] = int
     while True:
-        if dead := sorted(served.dead()):
-            raise JobfeaturesError(f"ended unexpectedly: {', '.join(dead)}; {LOOK_AT}")
         try:
-            await asyncio.to_thread(int)
+            await asyncio.to_thread(wait)
         except (RuntimeError, MemoryError) as error:
             raise JobfeaturesError(f"no request can be answered: {describe_lack(error)}") from error
-        await asyncio.sleep(LOOK_SECS)
+        if dead := sorted(served.dead()):
+            raise JobfeaturesError(f"ended unexpectedly: {', '.join(dead)}; {LOOK_AT}")
+        wait = int
+        with contextlib.suppress(TimeoutError):
+            wait = (await asyncio.wait_for(ended.get(), LOOK_SECS)).join  # it is still about to end
 
 
-def tell_ends(arguments: threading.ExceptHookArgs) -> None:
+def tell_end(arguments: threading.ExceptHookArgs) -> None:
     """Log the end of a thread by an exception: a hook for `threading.excepthook`."""
     error = arguments.exc_value
     if error is None or isinstance(error, SystemExit):

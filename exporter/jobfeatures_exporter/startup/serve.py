@@ -21,7 +21,7 @@ from jobfeatures_exporter.config import DaemonConfig, ExporterConfig
 from jobfeatures_exporter.node.daemon import Daemon
 from jobfeatures_exporter.sampling.bpf.choice import PROCFS_ALONE, Choice
 from jobfeatures_exporter.scrape.collectors import CONTROLLER, load_all
-from jobfeatures_exporter.service.goingon import fail_if_dead, tell_ends
+from jobfeatures_exporter.service.goingon import fail_if_dead, tell_end
 from jobfeatures_exporter.service.supervision import Notifier, keep_telling
 from jobfeatures_exporter.startup.checks import check, check_features_root
 from jobfeatures_exporter.startup.keptsettings import KeptSettings
@@ -60,7 +60,7 @@ def serve(
     before anything has started.
     """
     notifier = Notifier.from_environment()
-    threading.excepthook = tell_ends
+    threading.excepthook = tell_end
     if (limit := raise_limit()) < LEAST:
         raise JobfeaturesError(
             f"{limit} open files are too few, {LEAST} are needed: LimitNOFILE=, ulimit -Hn"

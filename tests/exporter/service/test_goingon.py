@@ -6,7 +6,7 @@ import pytest
 
 from jobfeatures.errors import JobfeaturesError
 from jobfeatures_exporter.service import goingon
-from jobfeatures_exporter.service.goingon import Progress, fail_if_dead, tell_ends
+from jobfeatures_exporter.service.goingon import Progress, fail_if_dead, tell_end
 from tests.running import FakeClock
 
 
@@ -50,9 +50,31 @@ def test_a_thread_that_hangs_after_a_pause_is_noticed_all_the_same():
 
 
 async def test_a_thread_that_has_ended_ends_the_daemon_with_its_name(monkeypatch):
-    monkeypatch.setattr(goingon, "LOOK_SECS", 0)
+    monkeypatch.setattr(threading, "excepthook", threading.excepthook)
+    monkeypatch.setattr(goingon, "LOOK_SECS", 0.001)
     with pytest.raises(JobfeaturesError, match=r"^ended unexpectedly: publishing, status; is memory"):
         await fail_if_dead(Served([], [], ["status", "publishing"]))
+
+
+async def test_the_exception_that_ends_a_thread_is_noticed_at_once_though_looks_are_rare(monkeypatch):
+    monkeypatch.setattr(threading, "excepthook", threading.excepthook)
+    monkeypatch.setattr(goingon, "LOOK_SECS", 3600)
+    allowed = threading.Event()
+
+    def fail():
+        allowed.wait(60)
+        raise ValueError(7)
+
+    thread = threading.Thread(target=fail, name="sampling")
+    thread.start()
+
+    class One:
+        def dead(self):
+            allowed.set()  # after the first look
+            return [] if thread.is_alive() else ["sampling"]
+
+    with pytest.raises(JobfeaturesError, match=r"^ended unexpectedly: sampling;"):
+        await fail_if_dead(One())
 
 
 @pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), MemoryError()])
@@ -60,13 +82,15 @@ async def test_a_daemon_that_can_start_no_thread_ends(monkeypatch, error):
     async def fail(_function):
         raise error
 
+    monkeypatch.setattr(threading, "excepthook", threading.excepthook)
     monkeypatch.setattr(asyncio, "to_thread", fail)
     with pytest.raises(JobfeaturesError, match=r"^no request can be answered: .*TasksMax="):
         await fail_if_dead(Served([]))
 
 
 async def test_a_daemon_whose_threads_live_goes_on(monkeypatch):
-    monkeypatch.setattr(goingon, "LOOK_SECS", 0)
+    monkeypatch.setattr(threading, "excepthook", threading.excepthook)
+    monkeypatch.setattr(goingon, "LOOK_SECS", 0.001)
     task = asyncio.create_task(fail_if_dead(Served([])))
     await asyncio.sleep(0.01)
     assert not task.done()
@@ -85,7 +109,7 @@ def test_the_end_of_a_thread_is_told_in_a_line(caplog, monkeypatch, error, text,
     def fail():
         raise error
 
-    monkeypatch.setattr(threading, "excepthook", tell_ends)
+    monkeypatch.setattr(threading, "excepthook", tell_end)
     thread = threading.Thread(target=fail, name="x")
     thread.start()
     thread.join()

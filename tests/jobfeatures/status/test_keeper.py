@@ -133,6 +133,23 @@ def test_only_what_has_changed_is_read(run, board, jobs, tmp_path, monkeypatch, 
     assert used(board, TWO) == 1
 
 
+@pytest.mark.parametrize(("where", "is_read"), [("here", False), ("no watches", True), ("remote", True)])
+def test_all_is_read_at_each_interval_only_where_the_kernel_may_not_tell_all_changes(
+    board, jobs, monkeypatch, clock, where, is_read
+):
+    if where == "no watches":
+        monkeypatch.setattr(inotify, "_libc", NO_INOTIFY)
+    if where == "remote":
+        monkeypatch.setattr(module, "file_system_of", lambda path: "nfs4")
+    refreshed = []
+    monkeypatch.setattr(board, "refresh", lambda targets, only: refreshed.append(only))
+    keeper = StatusKeeper(board, lambda: jobs, clock, interval_secs=10)
+    for pause_secs in (0, 11, 60):
+        clock.advance(pause_secs)
+        keeper.look()
+    assert refreshed == [{ONE, TWO}, {ONE, TWO} if is_read else set(), {ONE, TWO}]
+
+
 def test_a_job_that_writes_in_a_loop_is_looked_at_once_an_interval(run, board, tmp_path):
     """The loop never ends while the keeper runs: what bounds the looks is the least interval alone."""
     run(min_interval_secs=HOUR)
