@@ -21,7 +21,8 @@ log = logging.getLogger(__name__)
 
 IDLE_SECS = 15.0  # timeout since the last answer, for a client that is slow or silent or does not read
 HEAD_SECS = 10.0  # timeout from the first byte of a request's head to its last, and to read an answer
-LOOK_SECS = 1.0  # between two checks of all connections
+LOOK_SECS = 1.0  # between two checks of all connections while one of them owes or is owed something
+QUIET_LOOKS = 5  # as many times LOOK_SECS, while all are idle: each check wakes this process
 END_LOOK_SECS = 0.01  # how often a listener that shuts down checks whether all requests have been answered
 MAX_HEADER_BYTES = 4096
 MAX_UNSENT_BYTES = 64 * 2**20  # of all answers that their clients have not read yet
@@ -76,6 +77,7 @@ class ConnectionTable:
         self._rates = Rates(limits.client_rate) if limits.client_rate else None
         self._open: dict[Open, asyncio.Transport] = {}
         self._unsent: dict[Open, float] = {}  # loop time since when it has unsent bytes
+        self._is_any = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self.is_ending = False  # the next answer of each connection is its last
 
@@ -87,6 +89,7 @@ class ConnectionTable:
     def count_in(self, one: Open, transport: asyncio.Transport, *, is_new: bool) -> None:
         """Register a connection; close it, or another one, if there are too many."""
         self._open[one] = transport
+        self._is_any.set()
         rates = self._rates if is_new else None
         if rates is not None and not rates.take(client_of(transport), self._loop.time()):
             self._end(one, RATE)
@@ -95,12 +98,14 @@ class ConnectionTable:
 
     def count_out(self, one: Open) -> None:
         """Remove a connection."""
-        self._open.pop(one, None)
+        self._forget(one)
 
     async def watch(self) -> None:
         """Periodically close connections that take too long to send, to read, or to do anything at all."""
         while True:
-            await asyncio.sleep(min(LOOK_SECS, self._limits.idle_secs))
+            await self._is_any.wait()
+            is_busy = self._unsent or any(one.head_since is not None for one in self._open)
+            await asyncio.sleep(min(LOOK_SECS * (1 if is_busy else QUIET_LOOKS), self._limits.idle_secs))
             try:
                 self._close_overdue(self._loop.time())
             except Exception:  # supervised: without these checks no slow client is disconnected
@@ -152,8 +157,14 @@ class ConnectionTable:
             self._open[one].abort()  # at once: the next answer may follow this one at once
             self._end(one, SLOW_READER)
 
-    def _end(self, one: Open, reason: str) -> None:
+    def _forget(self, one: Open) -> asyncio.Transport | None:
         transport = self._open.pop(one, None)
+        if not self._open:
+            self._is_any.clear()
+        return transport
+
+    def _end(self, one: Open, reason: str) -> None:
+        transport = self._forget(one)
         if transport is not None:
             self.ended[reason] += 1
             # Not close(): that would wait for a client that does not read. And not now: aiohttp's task of
