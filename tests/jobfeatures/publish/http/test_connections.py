@@ -284,3 +284,29 @@ async def test_who_says_nothing_keeps_a_listener_for_a_moment_only(serve, monkey
                 await asyncio.sleep(0)
         assert await reader.read() == b""
     writer.close()
+
+
+async def test_a_listener_without_connections_looks_at_none(monkeypatch):
+    class Client:
+        head_since, answered_at, is_owed = None, 0.0, False
+
+    class Transport(asyncio.Transport):
+        def get_write_buffer_size(self):
+            return 0
+
+    looks = []
+    monkeypatch.setattr(connectiontable, "LOOK_SECS", 0.0)
+    table = connectiontable.ConnectionTable(connectiontable.ConnectionLimits(connections=9, idle_secs=1e9))
+    monkeypatch.setattr(table, "_close_overdue", looks.append)
+    watching = asyncio.create_task(table.watch())
+    await asyncio.sleep(0.01)
+    assert not looks
+    table.count_in(one := Client(), Transport(), is_new=True)
+    while not looks:
+        await asyncio.sleep(0)
+    table.count_out(one)
+    await asyncio.sleep(0.01)
+    seen = len(looks)
+    await asyncio.sleep(0.01)
+    assert len(looks) == seen
+    watching.cancel()
