@@ -66,6 +66,10 @@ class Inotify:
                     os.close(descriptor)
             self._inotify = self._wake_reader = self._wake_writer = -1
 
+    def __del__(self) -> None:
+        """Let no instance outlive what has forgotten to close it: the kernel allows a user few."""
+        self.close()
+
     def add(self, path: str, mask: int) -> int:
         """Watch for these events; return the watch, always the same for the same file. Raises OSError."""
         name = ctypes.c_char_p(os.fsencode(path))
