@@ -1,4 +1,4 @@
-"""Detect changes to the files in a folder: at once with inotify, else by polling."""
+"""Detect changes to the files in folders: at once with inotify, else by polling."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from jobfeatures.system.privatefile import opened
 
 if TYPE_CHECKING:
-    from watchdog.events import FileSystemEventHandler
-    from watchdog.observers.api import BaseObserver
+    from watchdog.events import FileSystemEvent, FileSystemEventHandler
+    from watchdog.observers.api import BaseObserver, ObservedWatch
 
 CHECK_SECS: Final = 5.0
 POLL_SECS: Final = 1.0
@@ -51,82 +52,125 @@ def watch_directory(
     polled every second. While it cannot be watched at all, because it is missing, `notify` is called every
     CHECK_SECS; the replacement of the folder is detected within that time.
     """
-    watcher = _Watcher(directory, notify, is_wanted, directories)
-    watcher.start()
+    folder = _Folder(directory, notify, is_wanted, directories)
+    # A server that does not answer stops threads that are for its folder alone.
+    is_apart = is_remote(file_system_of(directory)) or _shared.has(directory)
+    watcher = _Watcher() if is_apart else _shared
+    watcher.add(folder)
     try:
         yield
     finally:
-        watcher.stop()
+        watcher.remove(folder)
+
+
+@dataclass(eq=False)
+class _Folder:
+    """A path, which folder has it, and what watches that."""
+
+    path: str
+    notify: Callable[[], None]
+    is_wanted: Callable[[str], bool]
+    directories: bool
+    identity: tuple[int, int] | None = None
+    observed: tuple[BaseObserver, ObservedWatch] | None = None
+
+    def is_observed(self) -> bool:
+        if self.observed is None or self.identity != identify(self.path):
+            return False
+        observer, watch = self.observed
+        return observer.is_alive() and any(
+            each.watch == watch and each.is_alive() for each in observer.emitters
+        )
+
+    def unobserve(self) -> None:
+        if self.observed is not None:
+            observer, watch = self.observed
+            self.observed = None
+            observer.unschedule(watch)
 
 
 class _Watcher:
-    """Keeps an observer on whichever folder currently has the name."""
+    """Keeps one observer on all its folders, another on those that are polled, and one thread that checks."""
 
-    def __init__(
-        self, directory: str, notify: Callable[[], None], is_wanted: Callable[[str], bool], directories: bool
-    ) -> None:
-        self._directory = directory
-        self._notify = notify
-        self._is_wanted = is_wanted
-        self._directories = directories
-        self._observer: BaseObserver | None = None
-        self._observed: tuple[int, int] | None = None
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._folders: list[_Folder] = []
+        self._observers: dict[Callable[[], BaseObserver], BaseObserver] = {}
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="watch-directory", daemon=True)
 
-    def start(self) -> None:
-        """Start watching; changes from now on are detected."""
-        self._observe()
-        self._thread.start()
+    def has(self, directory: str) -> bool:
+        """Return whether a folder has this path: an observer knows each but once."""
+        path = os.path.realpath(directory)
+        return any(os.path.realpath(each.path) == path for each in list(self._folders))
 
-    def stop(self) -> None:
-        """Stop watching; a thread that hangs in a file system is abandoned."""
-        self._stopping.set()
-        self._thread.join(JOIN_SECS)
-        self._unobserve()
+    def add(self, folder: _Folder) -> None:
+        """Watch a folder; changes from now on are detected."""
+        with self._lock:
+            self._observe(folder)
+            self._folders.append(folder)
+            if len(self._folders) == 1:
+                self._stopping = threading.Event()
+                arguments = (self._stopping,)
+                threading.Thread(target=self._run, args=arguments, name="watch-folders", daemon=True).start()
 
-    def _run(self) -> None:
-        while not self._stopping.wait(CHECK_SECS):
-            if not self._is_observing():
-                self._unobserve()
-                self._observe()
-                self._notify()  # changes in between went undetected
-
-    def _is_observing(self) -> bool:
-        observer = self._observer
-        return (
-            observer is not None
-            and self._observed == identify(self._directory)
-            and observer.is_alive()
-            and all(emitter.is_alive() for emitter in observer.emitters)
-        )
-
-    def _observe(self) -> None:
-        self._observed = identify(self._directory)
-        if self._observed is None:
+    def remove(self, folder: _Folder) -> None:
+        """Watch a folder no more; threads that hang in a file system are abandoned."""
+        if not self._lock.acquire(timeout=JOIN_SECS):
             return
-        handler = make_handler(self._notify, self._is_wanted)
-        makers = [make_polling_observer]
-        if not is_remote(file_system_of(self._directory)):
-            makers.insert(0, make_inotify_observer)
-        for make in makers:
+        try:
+            self._folders.remove(folder)
+            folder.unobserve()
+            if not self._folders:
+                self._stopping.set()
+                while self._observers:
+                    _, observer = self._observers.popitem()
+                    observer.stop()
+                    observer.join(JOIN_SECS)
+        finally:
+            self._lock.release()
+
+    def _observe(self, folder: _Folder) -> None:
+        folder.identity = identify(folder.path)
+        if folder.identity is None:
+            return
+        makers = (make_inotify_observer, make_polling_observer)
+        for make in makers[1:] if is_remote(file_system_of(folder.path)) else makers:
             try:
-                self._observer = start_observer(make, handler, self._directory, directories=self._directories)
+                observer = self._observer_of(make)
+                handler = make_handler(folder.notify, folder.is_wanted)
+                events = wanted_events(folder.directories)
+                watch = observer.schedule(handler, os.path.realpath(folder.path), event_filter=events)
             except (OSError, RuntimeError) as error:  # kernel limits; no thread available
-                log.info("cannot watch %s: %s", self._directory, error)
+                log.info("cannot watch %s: %s", folder.path, error)
             else:
+                folder.observed = observer, watch
                 return
 
-    def _unobserve(self) -> None:
-        observer, self._observer = self._observer, None
-        if observer is not None:
-            observer.stop()
-            observer.join(JOIN_SECS)
+    def _observer_of(self, make: Callable[[], BaseObserver]) -> BaseObserver:
+        observer = self._observers.get(make)
+        if observer is None or not observer.is_alive():
+            observer = make()
+            observer.start()
+            self._observers[make] = observer
+        return observer
+
+    def _run(self, stopping: threading.Event) -> None:
+        while not stopping.wait(CHECK_SECS):
+            with self._lock:
+                lost = [each for each in self._folders if not each.is_observed()]
+                for each in lost:
+                    each.unobserve()
+                    self._observe(each)
+            for each in lost:
+                each.notify()  # changes in between went undetected
+
+
+_shared = _Watcher()
 
 
 def make_handler(notify: Callable[[], None], is_wanted: Callable[[str], bool]) -> FileSystemEventHandler:
-    """Return a handler that notifies of events on wanted names, of those `start_observer` requests."""
-    from watchdog.events import FileSystemEvent, FileSystemEventHandler
+    """Return a handler that notifies of events on wanted names, of those that are observed."""
+    from watchdog.events import FileSystemEventHandler
 
     class Handler(FileSystemEventHandler):
         def dispatch(self, event: FileSystemEvent) -> None:
@@ -135,6 +179,17 @@ def make_handler(notify: Callable[[], None], is_wanted: Callable[[str], bool]) -
                 notify()
 
     return Handler()
+
+
+def wanted_events(directories: bool) -> list[type[FileSystemEvent]]:
+    """Return the events that are observed: without opened and closed_no_write, which our reading causes."""
+    from watchdog import events
+
+    wanted: list[type[FileSystemEvent]] = [events.FileClosedEvent, events.FileCreatedEvent]
+    wanted += [events.FileDeletedEvent, events.FileModifiedEvent, events.FileMovedEvent]
+    if directories:
+        wanted += [events.DirCreatedEvent, events.DirDeletedEvent, events.DirMovedEvent]
+    return wanted
 
 
 def make_inotify_observer() -> BaseObserver:
@@ -155,41 +210,6 @@ def list_directory(directory: str | None) -> Iterator[os.DirEntry[str]]:
     """Yield the entries of a directory, and close it."""
     with os.scandir(directory) as entries:
         yield from entries
-
-
-def start_observer(
-    make: Callable[[], BaseObserver],
-    handler: FileSystemEventHandler,
-    directory: str,
-    *,
-    directories: bool = False,
-) -> BaseObserver:
-    """Return a running observer of a directory or link. Cleans up on failure: OSError or RuntimeError."""
-    from watchdog.events import (
-        DirCreatedEvent,
-        DirDeletedEvent,
-        DirMovedEvent,
-        FileClosedEvent,
-        FileCreatedEvent,
-        FileDeletedEvent,
-        FileModifiedEvent,
-        FileMovedEvent,
-        FileSystemEvent,
-    )
-
-    # Without opened and closed_no_write, which our own reading causes.
-    wanted: list[type[FileSystemEvent]] = [FileClosedEvent, FileCreatedEvent, FileDeletedEvent]
-    wanted += [FileModifiedEvent, FileMovedEvent]
-    if directories:
-        wanted += [DirCreatedEvent, DirDeletedEvent, DirMovedEvent]
-    observer = make()
-    try:
-        observer.schedule(handler, os.path.realpath(directory), event_filter=wanted)
-        observer.start()
-    except BaseException:
-        observer.stop()
-        raise
-    return observer
 
 
 def identify(directory: str) -> tuple[int, int] | None:

@@ -6,7 +6,7 @@ import os
 import shutil
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 from hypothesis import given
@@ -173,6 +173,32 @@ def check_becomes_quiet(notes: Notes) -> None:
         if notes.count == seen:
             return
     pytest.fail("the folder is never watched again")
+
+
+def test_folders_share_an_observer_and_the_thread_that_checks_them(tmp_path):
+    """On a node at rest each thread is memory and wakeups."""
+    from watchdog.observers.api import BaseObserver
+
+    before = set(threading.enumerate())
+    folders = [tmp_path / name for name in ("a", "b", "c")]
+    with ExitStack() as stack:
+        for folder in folders:
+            folder.mkdir()
+            stack.enter_context(watching(folder))
+        added = set(threading.enumerate()) - before
+        assert sum(each.name == "watch-folders" for each in added) == 1
+        assert sum(isinstance(each, BaseObserver) for each in added) == 1
+
+
+def test_two_who_watch_one_folder_are_told_until_each_leaves(tmp_path):
+    with watching(tmp_path) as first:
+        with watching(tmp_path) as second:
+            (tmp_path / "a.xml").write_text("1")
+            assert first.wait_for_more_than(0)
+            assert second.wait_for_more_than(0)
+        seen = first.count
+        (tmp_path / "b.xml").write_text("1")
+        assert first.wait_for_more_than(seen)
 
 
 def test_no_thread_is_left_behind(tmp_path):
