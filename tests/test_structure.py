@@ -298,6 +298,7 @@ ONLY_IN = {
     "pyrsmi": set(),
     "amdsmi": set(),  # prints and raises at import without hardware
     "confluent_kafka": {"jobfeatures_exporter.sinks.kafka"},
+    "psutil": {"jobfeatures_exporter.top.pages"},
     "tqdm": {"jobfeatures.system.progress"},
     "rich": {"jobfeatures_exporter.top.app"},
     "textual": {"jobfeatures_exporter.top.app"},

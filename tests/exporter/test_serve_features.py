@@ -3,6 +3,7 @@
 import json
 import os
 import pwd
+import re
 import stat
 import sys
 import time
@@ -30,13 +31,16 @@ def daemon(tmp_path):
     spool.mkdir()
     root = tmp_path / "features"
     web, features = (f"127.0.0.1:{free_port()}" for _ in range(2))
-    argv = [sys.executable, "-m", "jobfeatures_exporter", "serve", "--batch.sources", "spool"]
+    argv = [sys.executable, "-X", "importtime", "-m", "jobfeatures_exporter", "serve"]
+    argv += ["--batch.sources", "spool"]
     argv += ["--spool.directory", str(spool), "--features.root", str(root), "--sample.interval", "1s"]
     argv += ["--web.listen-address", web, "--features.listen-address", features, "--features.form", "http"]
     log = tmp_path / "log"  # a pipe that nobody reads could be full
     with log.open("w") as output, started(argv, stderr=output) as process:
         until(lambda: process.poll() is not None or answers(f"http://{web}/-/ready"))
-        yield type("Running", (), {"spool": spool, "root": root, "web": web, "features": features})
+        yield type(
+            "Running", (), {"spool": spool, "root": root, "web": web, "features": features, "log": log}
+        )
         process.terminate()
         status = process.wait(PATIENCE_SECS)
     assert status == 0, log.read_text()
@@ -140,3 +144,11 @@ def test_a_listener_that_cannot_be_is_a_wrong_setting(arguments, named, tmp_path
     base = ["--batch.sources", "", "--features.root", str(tmp_path), "--web.listen-address", "127.0.0.1:0"]
     assert exporter_main(["serve", *base, *arguments]) == 2
     assert named in capsys.readouterr().err
+
+
+def test_a_daemon_that_is_scraped_has_loaded_nothing_that_only_others_need(daemon):
+    """Each costs every node its memory: psutil 4 MiB."""
+    assert "batch_node_cores" in answers(f"http://{daemon.web}/metrics")
+    loaded = set(re.findall(r"(?m)^import time: .*\| +(\S+)$", daemon.log.read_text()))
+    assert "jobfeatures_exporter.node.daemon" in loaded
+    assert loaded & {"psutil", "textual", "rich", "numpy", "matplotlib", "prometheus_client"} == set()

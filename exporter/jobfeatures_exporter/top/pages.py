@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
-from jobfeatures.errors import JobfeaturesError, SourceError, shown
+import psutil
+
+from jobfeatures.errors import SourceError, shown
 from jobfeatures.records.metrics import JOB_INFO, NODE_CPUS, NODE_READ_AT
 from jobfeatures.records.model import Job, JobKey, JobState
 from jobfeatures.records.series import parse_lines
@@ -15,7 +17,6 @@ from jobfeatures.settings.access import Access
 from jobfeatures.system.clock import SystemClock
 from jobfeatures.system.httpget import Server
 from jobfeatures_exporter.config import DaemonConfig
-from jobfeatures_exporter.sampling.host.procfs import read_stat
 from jobfeatures_exporter.scrape.collectors.node import BOOT
 from jobfeatures_exporter.scrape.exposition import Number
 from jobfeatures_exporter.snapshot import Accounting, Snapshot
@@ -34,17 +35,12 @@ ELSEWHERE = "its processes are listed where top runs on the node itself"
 READY_SECS = 10.0  # how long to wait for the batch systems' first answers
 
 
-def is_here(url: str, boot_time_secs: float | None, *, procfs: str) -> bool:
+def is_here(url: str, boot_time_secs: float | None) -> bool:
     """Return whether a daemon runs on this machine, by its address and its node's boot time."""
     host = "localhost" if url.startswith("unix:") else urlsplit(url).hostname or ""
-    if host != socket.gethostname() and not is_loopback(host):
+    if boot_time_secs is None or (host != socket.gethostname() and not is_loopback(host)):
         return False
-    try:
-        booted = read_stat(procfs).boot_time_secs
-    except (OSError, JobfeaturesError):
-        return False
-    if booted is None or boot_time_secs is None:
-        return False
+    booted: float = psutil.boot_time()
     return abs(booted - boot_time_secs) <= SAME_BOOT_SECS
 
 
@@ -84,7 +80,7 @@ class DaemonPages:
 
     def processes(self) -> Snapshot | str:
         """Return a sample with processes and their jobs, or why there is none."""
-        if not is_here(self.name, self._boot_time_secs, procfs=self._config.path_procfs):
+        if not is_here(self.name, self._boot_time_secs):
             return ELSEWHERE
         if self._sampler is None:
             from jobfeatures_exporter.node.samplingloop import find_places

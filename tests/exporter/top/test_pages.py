@@ -11,6 +11,7 @@ from jobfeatures.records.metrics import NODE_READ_AT
 from jobfeatures.settings.access import Access
 from jobfeatures.settings.resolve import load_config
 from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.sampling.host.procfs import read_stat
 from jobfeatures_exporter.top import pages as module
 from jobfeatures_exporter.top.pages import DaemonPages, address_of, is_here, metrics_address, parse_page
 
@@ -62,17 +63,14 @@ def test_a_broken_page_is_named_with_its_line():
         parse_page("batch_node_cores x\n", source="http://n1")
 
 
-def test_a_daemon_is_of_this_machine_by_its_address_and_its_time_of_boot(tmp_path):
-    (tmp_path / "stat").write_text("cpu  1 2 3 4 5 6 7 8\nbtime 1753000000\n")
-    booted, procfs = 1753000001.0, str(tmp_path)
-    assert is_here("http://127.0.0.1:9819/metrics", booted, procfs=procfs)
-    assert is_here(f"http://{socket.gethostname()}:9819/metrics", booted, procfs=procfs)
-    assert is_here("http://[::1]:9819/metrics", booted, procfs=procfs)
-    assert not is_here("http://other:9819/metrics", booted, procfs=procfs)
-    assert not is_here("http://127.0.0.1:9819/metrics", booted + 60, procfs=procfs)  # a tunnel to another
-    assert not is_here("http://127.0.0.1:9819/metrics", None, procfs=procfs)
-    (tmp_path / "stat").unlink()
-    assert not is_here("http://127.0.0.1:9819/metrics", booted, procfs=procfs)
+def test_a_daemon_is_of_this_machine_by_its_address_and_its_time_of_boot():
+    booted = read_stat("/proc").boot_time_secs + 1.0
+    assert is_here("http://127.0.0.1:9819/metrics", booted)
+    assert is_here(f"http://{socket.gethostname()}:9819/metrics", booted)
+    assert is_here("http://[::1]:9819/metrics", booted)
+    assert not is_here("http://other:9819/metrics", booted)
+    assert not is_here("http://127.0.0.1:9819/metrics", booted + 60)  # a tunnel to another
+    assert not is_here("http://127.0.0.1:9819/metrics", None)
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,14 @@
 import errno
 
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError
+from jobfeatures.publish.site import read_cores
 from jobfeatures_exporter.sampling.descriptors import Unreadable
+from jobfeatures_exporter.sampling.host.disks import Disks
 from jobfeatures_exporter.sampling.host.procfs import (
     parse_entities,
     parse_loadavg,
@@ -130,3 +133,36 @@ def test_kills_for_want_of_memory_are_counted_where_the_kernel_does():
 @given(st.text())
 def test_any_text_has_kills_or_none(text):
     assert (parse_oom_kills(text) or 0) >= 0
+
+
+def figures_of_psutil():
+    """Return what psutil says of this node, by the names of NodeSample's fields."""
+    cpu, memory = psutil.cpu_times(), psutil.virtual_memory()
+    return {
+        **{f"cpu.{name}": getattr(cpu, name) for name in CpuSecs._fields},
+        "boot_time_secs": psutil.boot_time(),
+        "MemTotal": memory.total,
+        **{
+            f"bytes read: {name}": each.read_bytes
+            for name, each in psutil.disk_io_counters(perdisk=True).items()
+        },
+    }
+
+
+def test_a_node_has_what_psutil_says_of_it():
+    """Counters run on: ours lie between psutil's before and after. Memory in use is not held against it, as its
+    "available" is its own estimate on old kernels and in containers."""
+    unreadable = Unreadable()
+    before = figures_of_psutil()
+    node = read_node("/proc", unreadable, Disks("/proc", "/sys", unreadable).read())
+    after = figures_of_psutil()
+    ours = {
+        **{f"cpu.{name}": value for name, value in node.cpu._asdict().items()},
+        "boot_time_secs": node.boot_time_secs,
+        "MemTotal": node.memory_bytes["MemTotal"],
+        **{f"bytes read: {name}": each.stats[2] * 512 for name, each in node.disks.items()},
+    }
+    names = [name for name in before if before[name] <= after[name]]  # idle and iowait may fall: proc_stat(5)
+    assert len(names) > 8
+    assert [name for name in names if not before[name] <= ours[name] <= after[name]] == []
+    assert (psutil.cpu_count(logical=False), psutil.cpu_count()) == read_cores()
