@@ -29,11 +29,11 @@ esac
 [ ! -e "$here/../.git" ] || command -v git >/dev/null || fail "git is not installed (Debian: git), which a checkout needs"
 tools=${JOBFEATURES_BUILD_TOOLS:-$here/../build/tools-$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')}
 
-# A separate environment for the build tools: four tools from the index, reused the next time.
-if ! [ -e "$tools/complete-4" ]; then
+# A separate environment for the build tools: five tools from the index, reused the next time.
+if ! [ -e "$tools/complete-5" ]; then
   rm -rf "$tools"
   "$python" -m venv "$tools"
-  "$tools/bin/pip" install --quiet 'build>=1.2' 'installer>=1.0' 'setuptools>=77' 'cyclonedx-bom>=7'
-  touch "$tools/complete-4"
+  "$tools/bin/pip" install --quiet 'build>=1.2' 'installer>=1.0' 'setuptools>=77' 'cyclonedx-bom>=7' 'shtab>=1.13'
+  touch "$tools/complete-5"
 fi
 PYTHONPATH=$here/tools PYTHONDONTWRITEBYTECODE=1 exec "$tools/bin/python" -m makepackages "$@"

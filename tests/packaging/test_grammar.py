@@ -9,7 +9,7 @@ import tomllib
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makepackages import completions
+from makepackages.completions import write_completion
 from makepackages.configfile import toml_value
 from makepackages.grammar import Argument, Command, Option, read_parser, read_program
 from makepackages.man import Facts, escaped, write_pages
@@ -35,7 +35,8 @@ def make_parser(called=None):
     return parser
 
 
-PROGRAM = read_program(make_parser, ["run", "odd-name"])
+NAMES = ["run", "odd-name"]
+PROGRAM = read_program(make_parser, NAMES)
 HELP = Option(("-h", "--help"), None, (), "show this help message and exit")
 
 
@@ -72,13 +73,9 @@ def test_commands_below_commands_are_read_too():
 @pytest.mark.program
 def test_shells_take_texts_for_what_they_are(tmp_path):
     """Nothing that help says is run or expanded."""
-    for shell, write in (
-        ("bash", completions.write_bash),
-        ("zsh", completions.write_zsh),
-        ("fish", completions.write_fish),
-    ):
+    for shell in ("bash", "zsh", "fish"):
         file = tmp_path / shell
-        file.write_text(write(PROGRAM))
+        file.write_text(write_completion(make_parser, NAMES, shell))
         if shutil.which(shell) is None:  # a folder of PATH may not be ours to enter: exec would say EACCES
             assert shell != "bash"
             continue
@@ -118,10 +115,3 @@ def test_no_text_is_a_request_or_an_escape_of_its_own(text):
 def test_a_default_of_any_kind_is_read_again(value):
     found = tomllib.loads(f"x = {toml_value(value)}")["x"]
     assert found == (list(value) if isinstance(value, tuple) else value)
-
-
-@pytest.mark.parametrize("word", ["--number", "-n", "--form"])
-def test_bash_knows_which_flags_take_a_value(word):
-    [line] = re.findall(r"(?m)^  run\) (.*) ;;$", completions.write_bash(PROGRAM))
-    assert word in re.search(r"valued='([^']*)'", line)[1].split()
-    assert "--on" not in re.search(r"valued='([^']*)'", line)[1].split()

@@ -11,11 +11,10 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from makepackages import completions
 from makepackages.configfile import toml_value, write_config
 from makepackages.layout import COPIES, HOOKS
 from makepackages.man import escaped
-from makepackages.texts import programs, write_texts
+from makepackages.texts import COMPLETIONS, programs, write_texts
 
 import jobfeatures
 import jobfeatures.cli
@@ -31,11 +30,6 @@ PROGRAMS = programs()
 TEXTS = write_texts("2026-01-31")
 COPY_OF_WEB = "packaging/etc/web.yml"
 HASH = "$2y$10$" + "a" * 53
-SHELLS = {
-    "bash": ("/usr/share/bash-completion/completions/{}", completions.write_bash),
-    "zsh": ("/usr/share/zsh/vendor-completions/_{}", completions.write_zsh),
-    "fish": ("/usr/share/fish/vendor_completions.d/{}.fish", completions.write_fish),
-}
 
 
 def every_command():
@@ -197,12 +191,14 @@ def test_text_is_no_request_to_roff(text, page):
 # --- completions --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shell", SHELLS)
+def completion(shell, name):
+    return TEXTS[f"/usr/share/{COMPLETIONS[shell].format(name)}"]
+
+
+@pytest.mark.parametrize("shell", COMPLETIONS)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda each: each.name)
 def test_completions_name_each_command_and_flag(shell, program):
-    path, write = SHELLS[shell]
-    text = TEXTS[path.format(program.name)]
-    assert text == write(program)
+    text = completion(shell, program.name)
     for command in program.walk():
         for each in command.commands:
             assert re.search(rf"\b{re.escape(each.word)}\b", text)
@@ -218,8 +214,8 @@ def complete_in_bash(line, folder):
     words = line.split(" ")
     script = "source completion; COMP_WORDS=(%s); COMP_CWORD=%d; COMP_LINE=%s\n%s; printf '%%s\\n' \"${COMPREPLY[@]}\""
     quoted = " ".join(f"'{word}'" for word in words)
-    (folder / "completion").write_text(TEXTS[SHELLS["bash"][0].format(words[0])])
-    function = "_" + re.sub(r"\W", "_", words[0])
+    (folder / "completion").write_text(completion("bash", words[0]))
+    function = "_shtab_" + words[0].replace("-", "_") + "_joined"
     done = subprocess.run(
         ["bash", "--norc", "-c", script % (quoted, len(words) - 1, f"'{line}'", function)],
         capture_output=True, text=True, check=True, cwd=folder,
@@ -275,7 +271,7 @@ def test_a_real_fish_completes(line, offered, tmp_path):
     if not shutil.which("fish"):
         pytest.skip("needs fish")
     file = tmp_path / "completion.fish"
-    file.write_text(TEXTS[SHELLS["fish"][0].format(line.split()[0])])
+    file.write_text(completion("fish", line.split()[0]))
     done = subprocess.run(
         ["fish", "--no-config", "-c", f"source {file}; complete -C '{line}'"],
         capture_output=True, text=True, check=True, env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
@@ -288,7 +284,7 @@ def test_a_real_fish_completes(line, offered, tmp_path):
 def test_zsh_takes_its_function(program, tmp_path):
     if not shutil.which("zsh"):
         pytest.skip("needs zsh")
-    (tmp_path / f"_{program.name}").write_text(TEXTS[SHELLS["zsh"][0].format(program.name)])
+    (tmp_path / f"_{program.name}").write_text(completion("zsh", program.name))
     script = f"fpath=({tmp_path} $fpath); autoload -Uz compinit; compinit -u -d {tmp_path}/dump; autoload +X _{program.name}"
     done = subprocess.run(["zsh", "-f", "-c", script], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")

@@ -79,7 +79,7 @@ def read_parser(parser: argparse.ArgumentParser, summary: str) -> Command:
             summaries = {each.dest: each.help or "" for each in action._choices_actions}  # noqa: SLF001
             commands += [read_parser(each, summaries.get(name, "")) for name, each in action.choices.items()]
             continue
-        choices = tuple(str(each) for each in action.choices or ()) or _words(action.metavar)
+        choices = tuple(str(each) for each in action.choices or ()) or words_in(action.metavar)
         meaning = parser._get_formatter()._expand_help(action) if action.help else ""  # noqa: SLF001
         if action.option_strings:
             options.append(Option(tuple(action.option_strings), _value(action), choices, meaning))
@@ -109,6 +109,6 @@ def _value(action: argparse.Action) -> str | None:
     return action.metavar if isinstance(action.metavar, str) else " ".join(action.metavar)
 
 
-def _words(metavar: object) -> tuple[str, ...]:
+def words_in(metavar: object) -> tuple[str, ...]:
     """Return the choices in the placeholder of a setting's flag, such as "local|http|both"."""
     return tuple(metavar.split("|")) if isinstance(metavar, str) and "|" in metavar else ()

@@ -15,10 +15,16 @@ import jobfeatures_exporter.cli
 from jobfeatures import __version__
 from jobfeatures.settings.resolve import DEFAULT_FILE, FILE_VARIABLE
 from jobfeatures_exporter.config import ExporterConfig
-from makepackages import completions, configfile, man
+from makepackages import configfile, man
+from makepackages.completions import write_completion
 from makepackages.grammar import Command, read_program
 
 ETC = "/etc/jobfeatures-exporter"
+COMPLETIONS = {
+    "bash": "bash-completion/completions/{}",
+    "zsh": "zsh/vendor-completions/_{}",
+    "fish": "fish/vendor_completions.d/{}.fish",
+}
 NODE_HEAD = """Settings of jobfeatures-exporter, and of the jobfeatures command, which hooks run.
 Every setting is listed here with its default; remove the # to change one, or write it into a file \
 conf.d/*.toml beside this one: upgrades ask about a changed config.toml. Settings from an older version's \
@@ -56,20 +62,17 @@ def facts(date: str, module_doc: str) -> man.Facts:
 def write_texts(date: str) -> Mapping[str, str]:
     """Return paths below the root and texts."""
     first, second = programs()
+    ours, exporters = jobfeatures.cli, jobfeatures_exporter.cli
     found = {
         f"{ETC}/config.toml": configfile.write_config(ExporterConfig, NODE_HEAD),
         f"{ETC}/controller.toml": configfile.write_config(ExporterConfig, CONTROLLER_HEAD),
     }
-    for program, other, doc in (
-        (first, second, jobfeatures.cli.__doc__),
-        (second, first, jobfeatures_exporter.cli.__doc__),
-    ):
-        pages = man.write_pages(program, facts(date, doc or ""), (other.name,))
+    for program, other, cli in ((first, second, ours), (second, first, exporters)):
+        pages = man.write_pages(program, facts(date, cli.__doc__ or ""), (other.name,))
         found |= {f"/usr/share/man/man1/{name}": text for name, text in pages.items()}
-        name = program.name
-        found[f"/usr/share/bash-completion/completions/{name}"] = completions.write_bash(program)
-        found[f"/usr/share/zsh/vendor-completions/_{name}"] = completions.write_zsh(program)
-        found[f"/usr/share/fish/vendor_completions.d/{name}.fish"] = completions.write_fish(program)
+        for shell, path in COMPLETIONS.items():
+            script = write_completion(cli.build_parser, cli.COMMANDS, shell)
+            found[f"/usr/share/{path.format(program.name)}"] = script
     return found
 
 
