@@ -459,9 +459,12 @@ def test_of_two_clusters_jobs_of_one_number_the_second_gets_nothing_and_takes_no
         "SLURM_JOB_CPUS_PER_NODE": "2",
     }
 
+    command = shutil.copy(Path(sys.executable).parent / "jobfeatures", tmp_path)
+    os.chmod(command, 0o755)  # pip's has the umask
+
     def hook(script: str, cluster: str) -> str:
         more = {**environ, "SLURM_CLUSTER_NAME": cluster}
-        done = run_hook(script, Path(sys.executable).parent / "jobfeatures", "X=1", limit="20", **more)
+        done = run_hook(script, command, "X=1", limit="20", **more)
         assert (done.returncode, done.stdout) == (0, "")
         return done.stderr
 

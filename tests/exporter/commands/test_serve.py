@@ -15,14 +15,15 @@ import os, signal, socket, sys, threading, time
 
 def scrape():
     host, port = sys.argv[1].split(":")
-    while True:
+    page = b""
+    while not all(b'source_up{source="%s"} 1' % each in page for each in (b"hooks", b"spool")):
         try:
             connection = socket.create_connection((host, int(port)), 60)
-            break
         except OSError:
             time.sleep(0.05)
-    connection.sendall(b"GET /metrics HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n")
-    page = connection.makefile("rb").read()
+            continue
+        connection.sendall(b"GET /metrics HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n")
+        page = connection.makefile("rb").read()
     print(*sys.modules, flush=True)
     print(page.decode(), flush=True)
     os.kill(os.getpid(), signal.SIGTERM)
@@ -86,7 +87,7 @@ ABSENT = {
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    """Return the modules of a daemon on a node without jobs and GPUs after its first scrape, and its lines."""
+    """Return the modules of a daemon on a node without jobs and GPUs once its sources have answered, and its lines."""
     folder = tmp_path_factory.mktemp("node")
     given = [f"127.0.0.1:{free_port()}", "--features.root", folder / "features", "--gpu.drivers", "none"]
     given += ["--batch.sources", "spool", "--spool.directory", folder]

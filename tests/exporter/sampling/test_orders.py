@@ -248,7 +248,7 @@ def test_a_job_has_what_its_run_has_used_in_every_order_of_events(grouped, count
             assert_as_in_the_model(events, grouped=grouped, counts=counts)
 
 
-@pytest.mark.long
+@pytest.mark.timeout(600)  # all four take 17 s of CPU
 @pytest.mark.parametrize("counts", [True, False])
 @pytest.mark.parametrize("grouped", [True, False])
 def test_a_job_has_what_its_run_has_used_in_every_longer_order_of_events(grouped, counts):

@@ -204,6 +204,7 @@ async def test_a_page_asked_for_just_before_the_listener_ends_is_sent_to_its_end
     await asyncio.sleep(0.2)
     with left:
         left.setblocking(False)
+        left.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, MIB)  # by 4 KiB it took a busy machine a minute
         said = b""
         async with asyncio.timeout(60):
             while received := await asyncio.get_running_loop().sock_recv(left, MIB):
