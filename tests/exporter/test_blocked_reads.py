@@ -12,6 +12,7 @@ import pytest
 from jobfeatures.settings.resolve import load_config
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.node.daemon import Daemon
+from tests.running import until
 
 ROOT = Path(__file__).parents[2]
 
@@ -76,8 +77,7 @@ def value(text, name):
 
 def test_a_read_that_blocks_leaves_the_last_values_and_their_time(daemon, procfs, block):
     daemon.start()
-    before, _ = scrape(daemon)
-    assert 'job_id="10"' in before
+    until(lambda: 'job_id="10"' in scrape(daemon)[0])
     waiting = block(procfs / "loadavg")
     assert waiting.asked.wait(60)
     time.sleep(0.6)  # what was fresh is no longer
@@ -87,8 +87,7 @@ def test_a_read_that_blocks_leaves_the_last_values_and_their_time(daemon, procfs
     stale = value(text, "batch_node_sample_timestamp_seconds")
     assert time.time() - stale > 0.5
     waiting.let_go()
-    text, _ = scrape(daemon)
-    assert value(text, "batch_node_sample_timestamp_seconds") > stale
+    until(lambda: value(scrape(daemon)[0], "batch_node_sample_timestamp_seconds") > stale)
 
 
 def test_a_node_that_blocks_from_the_start_still_has_the_exporters_own_series(daemon, procfs, block):

@@ -2,9 +2,11 @@
 
 import contextlib
 import http.server
+import itertools
 import socket
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -116,7 +118,8 @@ def test_a_silent_server_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_server_that_drips_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "TIMEOUT_SECS", 0.1)
+    times = itertools.count(step=client.TIMEOUT_SECS)  # no single reading takes that long
+    monkeypatch.setattr(client, "time", SimpleNamespace(monotonic=lambda: next(times)))
 
     def drip(listener: socket.socket) -> None:
         connection, _ = listener.accept()

@@ -37,8 +37,8 @@ def processes_with(mark: str) -> list[int]:
 
 
 def wait_until_none_is_left(mark: str) -> list[int]:
-    """Return what still lives after 5 seconds: the kernel and syslog may take a moment."""
-    for _ in range(500):
+    """Return what still lives after a minute: the kernel and syslog may take a moment."""
+    for _ in range(6000):
         if not (left := processes_with(mark)):
             return []
         time.sleep(0.01)

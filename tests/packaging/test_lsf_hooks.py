@@ -42,7 +42,7 @@ def make(tmp_path: Path) -> Make:
         command.write_text(f"#!/bin/bash -p\n{body}\n")
         command.chmod(0o755)
         path = tmp_path / "settings"
-        values = {"JOBFEATURES_COMMAND": str(command), "JOBFEATURES_HOOK_TIMEOUT": "5", **settings}
+        values = {"JOBFEATURES_COMMAND": str(command), "JOBFEATURES_HOOK_TIMEOUT": "60", **settings}
         path.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
         path.chmod(0o644)
         return path
@@ -59,7 +59,7 @@ def run_hook(script: str, settings: Path, **environment: str) -> subprocess.Comp
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=100,
         check=False,
     )
 
@@ -192,7 +192,7 @@ def run_starter(
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=100,
         check=False,
     )
 

@@ -24,7 +24,7 @@ pytestmark = [
 
 
 def run_hook(
-    script: str, command: Path | str, mark: str, *, limit: str = "5", **environment: str
+    script: str, command: Path | str, mark: str, *, limit: str = "60", **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a hook as slurmd does: nearly nothing in the environment, and its streams are read to their end."""
     name, _, value = mark.partition("=")
@@ -41,7 +41,7 @@ def run_hook(
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=100,
         check=False,
     )
 
@@ -259,7 +259,7 @@ def run_task_prolog(
         env=environ,
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=30,
+        timeout=100,
         check=False,
     )
 

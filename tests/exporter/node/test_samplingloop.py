@@ -34,7 +34,7 @@ def waiting():
 
     yield wait
     for each in threads:
-        each.join(10)
+        each.join(60)
         assert not each.is_alive()
 
 
@@ -50,7 +50,7 @@ def test_an_old_look_is_waited_for_until_the_next_is_there(looks, waiting):
     until(looks.wanted.is_set)
     assert not looks.all_are_wanted
     looks.put(snapshot(1000.1, lists_all=False))
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()
 
 
@@ -63,7 +63,7 @@ def test_who_wants_all_processes_waits_on_until_a_look_lists_them(looks, waiting
     assert thread.is_alive()
     assert looks.all_are_wanted
     looks.put(snapshot(1000.2))
-    thread.join(10)
+    thread.join(60)
     assert not looks.all_are_wanted
 
 
@@ -71,7 +71,7 @@ def test_nobody_waits_any_more_once_there_are_no_more_looks(looks, waiting):
     thread = waiting(looks)
     until(looks.wanted.is_set)
     looks.stop()
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()
 
 

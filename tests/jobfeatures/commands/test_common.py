@@ -1,10 +1,12 @@
 """What commands say of a flag or a key that they cannot use: in words for the person who typed it; time limits."""
 
 import argparse
+import contextlib
 import math
 import os
 import time
 
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +15,7 @@ from jobfeatures.cli import main
 from jobfeatures.commands.common import TimeIsUpError, number_flag, time_limit
 from jobfeatures.errors import CommandError
 from jobfeatures.system.command import run_command
+from tests.running import until
 
 
 @pytest.mark.parametrize(
@@ -67,15 +70,16 @@ def test_a_key_that_is_none_is_not_told_like_one_without_a_value(key, said, tmp_
 
 
 @pytest.fixture
-def sleeper(tmp_path):
-    """Return a program that does not end, and a function that fails if it lives on or was not waited for."""
-    file = tmp_path / "pid"
+def sleeper():
+    """Return a program that does not end, and a function that fails if it lives on."""
+    before = set(psutil.Process().children())
 
     def assert_gone():
-        with pytest.raises(ChildProcessError):
-            os.waitpid(int(file.read_text()), os.WNOHANG)
+        for child in set(psutil.Process().children()) - before:
+            with contextlib.suppress(ChildProcessError):  # killed, but on a busy machine not gone yet
+                until(lambda child=child: os.waitpid(child.pid, os.WNOHANG)[0])
 
-    return ["sh", "-c", f"echo $$ >{file}; exec sleep 60"], assert_gone
+    return ["sleep", "1000"], assert_gone
 
 
 @pytest.fixture

@@ -68,7 +68,7 @@ def record(tmp_path: Path) -> dict[str, object]:
 
 def test_an_answer_about_the_job_adds_what_the_environment_lacks(config, tmp_path):
     answer(tmp_path)
-    publish_job(config, "slurm", PROLOG, timeout_secs=10)
+    publish_job(config, "slurm", PROLOG, timeout_secs=60)
     assert files(tmp_path)["wall_limit_secs"] == "420"
     assert record(tmp_path)["limits"]["wall_secs"] == 420
 
@@ -88,7 +88,7 @@ def test_an_answer_about_the_job_adds_what_the_environment_lacks(config, tmp_pat
 def test_an_answer_about_another_job_or_run_is_not_this_jobs(config, tmp_path, changes, environ, caplog):
     if environ is not None:
         answer(tmp_path, **changes)
-    job = publish_job(config, "slurm", {**PROLOG, **(environ or {})}, timeout_secs=10)
+    job = publish_job(config, "slurm", {**PROLOG, **(environ or {})}, timeout_secs=60)
     assert (job.user, job.uid, job.state) == ("bob", UID, JobState.RUNNING)
     assert "wall_limit_secs" not in files(tmp_path)
     assert record(tmp_path)["user"] == "bob"
@@ -128,14 +128,14 @@ def test_what_proves_nothing(theirs, ours, make_job):
 
 def test_memory_and_name_are_asked_for_although_the_environment_tells_start_and_limit(config, tmp_path):
     answer(tmp_path)
-    job = publish_job(config, "slurm", {**PROLOG, **TIMES}, timeout_secs=10)
+    job = publish_job(config, "slurm", {**PROLOG, **TIMES}, timeout_secs=60)
     assert (job.name, job.limits.memory_bytes) == ("x", 120 * 2**20)
     assert files(tmp_path)["max_rss_bytes"] == str(120 * 2**20)
     assert files(tmp_path)["jobstart_secs"] == str(START)
 
 
 def test_without_an_answer_start_and_limit_of_the_environment_count(config, tmp_path, caplog):
-    publish_job(config, "slurm", {**PROLOG, **TIMES}, timeout_secs=10)
+    publish_job(config, "slurm", {**PROLOG, **TIMES}, timeout_secs=60)
     assert files(tmp_path)["wall_limit_secs"] == "420"
     assert [each.reason for each in caplog.records] == ["limits"]
 
@@ -203,7 +203,7 @@ def test_a_prolog_begins_a_run_whatever_an_earlier_one_of_the_same_user_has_left
         if by_daemon:
             serve(config, PROLOG, 100.0 + number)
         else:
-            publish_job(config, "slurm", PROLOG, timeout_secs=5)
+            publish_job(config, "slurm", PROLOG, timeout_secs=60)
         assert list(file.parent.iterdir()) == []
         file.touch()
     serve(config, PROLOG, 101.0)  # the same hook once more
@@ -228,7 +228,7 @@ def test_the_machine_s_values_are_not_the_intake_s_to_write(config, tmp_path):
 
 def test_a_request_that_is_older_than_what_a_hook_has_published_by_itself_changes_nothing(config, tmp_path):
     answer(tmp_path)
-    publish_job(config, "slurm", PROLOG, timeout_secs=10)
+    publish_job(config, "slurm", PROLOG, timeout_secs=60)
     before = files(tmp_path), record(tmp_path)
     assert serve(config, PROLOG, reported_at_secs=START) is None
     assert (files(tmp_path), record(tmp_path)) == before

