@@ -166,12 +166,12 @@ class FeatureTree(Folders):
     def refuse(self, key: JobKey, cluster: str) -> None:
         """Have the tasks of another cluster's job of this number be told nothing; see `accept`."""
         with self.writing(EXPORTS) as (folder, staging):
-            write_if_changed(folder, staging, f"{key.directory_name}@{cluster}", b"")
+            write_if_changed(folder, staging, _refusal_name(key, cluster), b"")
 
     def accept(self, key: JobKey, cluster: str) -> None:
         """Forget that such a job was refused."""
         with self.folder(EXPORTS) as folder, contextlib.suppress(FileNotFoundError):
-            os.unlink(f"{key.directory_name}@{cluster}", dir_fd=folder)
+            os.unlink(_refusal_name(key, cluster), dir_fd=folder)
 
     def write_origins(self, key: JobKey | None, text: str) -> None:
         """Write where the values of a job, or of the machine, come from."""
@@ -372,3 +372,9 @@ def _put(directory: int, staging: int, name: str, value: str | None, owner: Owne
         return
     with contextlib.suppress(FileNotFoundError):
         os.unlink(name, dir_fd=directory)
+
+
+def _refusal_name(key: JobKey, cluster: str) -> str:
+    """Return the name of the file that taskprolog.sh looks for; Slurm lets clusters have any name."""
+    shown = os.fsencode(cluster.replace("/", "%2F"))[:200]
+    return os.fsdecode(key.directory_name.encode() + b"@" + shown)

@@ -22,7 +22,8 @@ if [[ ${SLURM_HET_SIZE:-} =~ ^[1-9][0-9]{0,3}$ && $job =~ ^[1-9][0-9]{0,9}$ ]]; 
   done 2>/dev/null </proc/self/cgroup
 fi
 exports=$root/exports/slurm-$job
-[ -e "$exports@${SLURM_CLUSTER_NAME:-}" ] && exit 0 # another cluster's job has this number here
+cluster=${SLURM_CLUSTER_NAME//\//%2F}
+[ -e "$exports@${cluster:0:200}" ] && exit 0 # another cluster's job has this number here
 if [ -f "$exports" ] && [ -r "$exports" ]; then
   lines=0
   while [ "$lines" -lt 16 ] && { IFS= read -r line || [ -n "$line" ]; }; do
