@@ -312,30 +312,37 @@ def slurm(slurm_lab):
     node = re.search(r"NodeName=(\S+)", conf.read_text())[1]
     features = slurm_lab / "features"
     shutil.rmtree(features, ignore_errors=True)
-    hooks = {"prolog": "prolog.sh", "taskprolog": "taskprolog.sh", "epilog": "epilog.sh"}
-    for hook, script in hooks.items():
-        target = slurm_lab / f"scripts/{hook}.d/jobfeatures"
-        target.write_text(
-            "#!/bin/bash\n"
-            f"export JOBFEATURES_COMMAND={BIN}/jobfeatures JOBFEATURES_FEATURES_ROOT={features}\n"
-            "export JOBFEATURES_HOOK_TIMEOUT=10\n"  # the values count here; the default is tried elsewhere
-            f". {slurm_lab}/hook-settings 2>/dev/null\n"
-            f"exec {ROOT}/packaging/slurm/{script}\n"
-        )
-        target.chmod(0o755)
+    put_hooks(slurm_lab, features)
     found = Slurm({"SLURM_CONF": str(conf)}, features, slurm_lab, node)
     yield found
     found.cancel_all()
     until(lambda: not found.run("squeue", "-h"), 60)
     (slurm_lab / "hook-settings").unlink(missing_ok=True)
-    for hook in hooks:
+    for hook in HOOKS:
         (slurm_lab / f"scripts/{hook}.d/jobfeatures").unlink()
+
+
+HOOKS = ("prolog", "taskprolog", "epilog")
+
+
+def put_hooks(lab: Path, features: Path) -> None:
+    """Have a Slurm of the lab run our hooks, which publish below `features`."""
+    for hook in HOOKS:
+        target = lab / f"scripts/{hook}.d/jobfeatures"
+        target.write_text(
+            "#!/bin/bash\n"
+            f"export JOBFEATURES_COMMAND={BIN}/jobfeatures JOBFEATURES_FEATURES_ROOT={features}\n"
+            "export JOBFEATURES_HOOK_TIMEOUT=10\n"  # the values count here; the default is tried elsewhere
+            f". {lab}/hook-settings 2>/dev/null\n"
+            f"exec {ROOT}/packaging/slurm/{hook}.sh\n"
+        )
+        target.chmod(0o755)
 
 
 @pytest.fixture
 def without_hooks(slurm):
     """Leave our hooks out of jobs that only the queue and accounting are asked of: they start Python for each."""
-    for hook in ("prolog", "taskprolog", "epilog"):
+    for hook in HOOKS:
         (slurm.lab / f"scripts/{hook}.d/jobfeatures").chmod(0o644)
 
 

@@ -1,5 +1,6 @@
 """The whole way with a real Slurm: published, read by the job, shown, forgotten."""
 
+import os
 import re
 import shutil
 import stat
@@ -10,7 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.conftest import Slurm, put_hooks
+
 ROOT = Path(__file__).parents[2]
+GROUPS = Path("/sys/fs/cgroup")
+MIB = 2**20
 
 # What the prolog could not learn at once comes with the daemon's next poll.
 READ_FEATURES = """
@@ -381,3 +386,135 @@ def last_shown(exporter, job_id: str) -> dict[str, str]:
         told = now or told
         time.sleep(0.1)
     return told
+
+
+# --- two clusters on one host -----------------------------------------------------------------
+
+
+@pytest.fixture
+def start_other_cluster(slurm):
+    """Return a function that starts a second Slurm here, of another cluster and with a node of its own.
+
+    Its first job has the given number; its hooks publish below `features`.
+    """
+    lab, up = slurm.lab.with_name("other"), ROOT / "tests/labs/slurm/up.sh"
+    environ = {
+        **os.environ, "SLURM_LAB": str(lab), "SLURM_LAB_CLUSTER": "other", "SLURM_LAB_PREFIX": "other", "SLURM_LAB_NODES": "1",
+        "SLURM_LAB_DB": "0", "SLURM_LAB_BASEPORT": "17900",
+    }  # fmt: skip
+    started = []
+
+    def start(job_id: str, features: Path) -> Slurm:
+        (lab / "scripts").mkdir(parents=True)
+        for hook in ("prolog", "taskprolog", "epilog"):
+            (lab / f"scripts/{hook}.d").mkdir()
+        put_hooks(lab, features)
+        subprocess.run(
+            [up], env={**environ, "SLURM_LAB_EXTRA": f"FirstJobId={job_id}"}, check=True, timeout=180
+        )
+        started.append(Slurm({"SLURM_CONF": f"{lab}/etc/slurm.conf"}, features, lab, "other1"))
+        return started[-1]
+
+    yield start
+    subprocess.run([up.with_name("down.sh"), "--purge"], env=environ, check=True, timeout=120)
+
+
+def two_jobs_of_one_number(
+    slurm, start_other_cluster, features: Path, told: Path, until
+) -> tuple[Slurm, str]:
+    """Have each cluster run a job, of alice and later of bob; return the other cluster, and the jobs' number."""
+    told.unlink(missing_ok=True)
+    burn = "for i in $(seq {}); do head -c 50000000 /dev/zero | sha1sum; done >/dev/null\nsleep 600"
+    job_id = slurm.submit(burn.format(1), "-n1", "--mem=60", "-J", "one")
+    slurm.wait(job_id, "RUNNING")
+    until((slurm.features / f"jobfeatures/slurm-{job_id}/max_rss_bytes").exists)
+    other = start_other_cluster(job_id, features)
+    script = f"echo told=$JOBFEATURES\n{burn.format(3)}"
+    assert other.submit(script, "-n1", "--mem=80", "-J", "another", user="bob", output=told) == job_id
+    until(lambda: told.exists() and "told=" in told.read_text())
+    return other, job_id
+
+
+def kernel_cpu_secs(node: str, job_id: str) -> float:
+    """Return the CPU time of the group that a node's slurmd has made for a job."""
+    v1, v2 = f"cpuacct/slurm_{node}/uid_*", f"system.slice/{node}_slurmstepd.scope"
+    [file] = [*GROUPS.glob(f"{v1}/job_{job_id}/cpuacct.usage"), *GROUPS.glob(f"{v2}/job_{job_id}/cpu.stat")]
+    found = file.read_text().split()
+    return int(found[0]) / 1e9 if len(found) == 1 else int(found[1]) / 1e6
+
+
+def has_figures(exporter, shown: str, node: str, job_id: str, memory_mib: int) -> bool:
+    """Return whether a job is shown with what the kernel has of a node's job: CPU time, and its limit."""
+    cpu = exporter.series("batch_job_cpu_seconds_total", job_id=shown).values()
+    limit = exporter.series("batch_job_memory_limit_bytes", job_id=shown).values()
+    kernel = kernel_cpu_secs(node, job_id)
+    return list(limit) == [memory_mib * MIB] and kernel - 0.1 < sum(cpu) < kernel + 1e-6
+
+
+def owner(exporter, shown: str) -> tuple[str, ...]:
+    found = exporter.info(shown)
+    return tuple(found.get(name, "-") for name in ("user", "name", "place"))
+
+
+def refused_hooks(exporter) -> float:
+    return sum(exporter.series("batch_features_hook_failures_by_reason_total", reason="cluster").values())
+
+
+def daemon_flags(features: Path) -> list[str]:
+    return [
+        "--batch.sources", "slurm", "--features.root", str(features),
+        "--batch.interval", "2s", "--sample.interval", "1s", "--jobs.retain", "0s",
+    ]  # fmt: skip
+
+
+def test_two_clusters_jobs_of_one_number_below_one_root_are_two_and_the_first_keeps_its_features(
+    slurm, start_exporter, start_other_cluster, until
+):
+    """A daemon for all nodes of this host, also when it is started again."""
+    told = Path("/home/bob/told.out")
+    exporter = start_exporter(*daemon_flags(slurm.features), environ=slurm.environ)
+    other, job_id = two_jobs_of_one_number(slurm, start_other_cluster, slurm.features, told, until)
+    shown, folder = f"{job_id}@{other.node}", slurm.features / f"jobfeatures/slurm-{job_id}"
+
+    def two_are_told() -> None:
+        until(lambda: owner(exporter, job_id) == ("alice", "one", ""))
+        until(lambda: owner(exporter, shown) == ("", "", other.node))
+        until(lambda: has_figures(exporter, job_id, slurm.node, job_id, 60))
+        until(lambda: has_figures(exporter, shown, other.node, job_id, 80))
+        until(lambda: refused_hooks(exporter) == 1)
+        assert (folder / "max_rss_bytes").read_text() == f"{60 * MIB}\n"
+
+    two_are_told()
+    exporter.process.terminate()
+    exporter.process.wait(15)
+    exporter = start_exporter(*daemon_flags(slurm.features), environ=slurm.environ)
+    two_are_told()
+    assert told.read_text() == "told=\n"
+    other.cancel_all()
+    until(lambda: not other.run("squeue", "-h") and not exporter.info(shown))  # its epilog has run
+    assert folder.is_dir()
+    assert owner(exporter, job_id) == ("alice", "one", "")
+    slurm.cancel_all()
+    until(lambda: not folder.exists() and not exporter.info(job_id))
+
+
+def test_a_daemon_for_each_of_two_clusters_tells_its_own_job_of_a_number_alone(
+    slurm, slurm_exporter, start_exporter, start_other_cluster, until
+):
+    told, features = Path("/home/bob/told.out"), slurm.lab / "features-other"
+    other, job_id = two_jobs_of_one_number(slurm, start_other_cluster, features, told, until)
+    flags = (*daemon_flags(features), "--node.name", other.node)
+    exporter = start_exporter(*flags, environ=other.environ)
+    until(lambda: owner(slurm_exporter, job_id) == ("alice", "one", ""))
+    until(lambda: owner(exporter, job_id) == ("bob", "another", ""))
+    until(lambda: has_figures(slurm_exporter, job_id, slurm.node, job_id, 60))
+    until(lambda: has_figures(exporter, job_id, other.node, job_id, 80))
+    for each, mib in ((slurm.features, 60), (features, 80)):
+        assert (each / f"jobfeatures/slurm-{job_id}/max_rss_bytes").read_text() == f"{mib * MIB}\n"
+    for daemon in (slurm_exporter, exporter):
+        assert set(re.findall(r'[{,]job_id="([^"]*)"', daemon.get())) == {job_id}
+        assert refused_hooks(daemon) == 0
+    assert told.read_text() == f"told={features}/jobfeatures/slurm-{job_id}\n"
+    other.cancel_all()
+    until(lambda: not (features / f"jobfeatures/slurm-{job_id}").exists())
+    assert (slurm.features / f"jobfeatures/slurm-{job_id}").is_dir()

@@ -11,6 +11,7 @@
 SLURM_LAB=${SLURM_LAB:-/tmp/jobfeatures-lab/slurm} # all state; the test users must be able to reach it
 SLURM_LAB_NODES=${SLURM_LAB_NODES:-2}              # emulated nodes, one slurmd each
 SLURM_LAB_PREFIX=${SLURM_LAB_PREFIX:-lab}          # they are called lab1, lab2, …
+SLURM_LAB_CLUSTER=${SLURM_LAB_CLUSTER:-jobfeatureslab}
 SLURM_LAB_CPUS=${SLURM_LAB_CPUS:-2}                # CPUs each node claims
 SLURM_LAB_MEM=${SLURM_LAB_MEM:-2000}               # MB each node claims
 SLURM_LAB_GPUS=${SLURM_LAB_GPUS:-0}                # graphics cards each node claims; their files are /dev/null's
@@ -172,7 +173,7 @@ else
 fi
 {
   cat <<CONF
-ClusterName=jobfeatureslab
+ClusterName=$SLURM_LAB_CLUSTER
 SlurmctldHost=$H(127.0.0.1)
 SlurmctldPort=$((P + 17))
 AuthType=auth/munge
@@ -299,12 +300,12 @@ CONF
   wait_for 30 sacctmgr -nP show cluster
   # the cluster, its accounts and users must exist before slurmctld starts
   {
-    sacctmgr -nP show cluster format=cluster | grep -qx jobfeatureslab || sacctmgr -i add cluster jobfeatureslab
+    sacctmgr -nP show cluster format=cluster | grep -qx "$SLURM_LAB_CLUSTER" || sacctmgr -i add cluster "$SLURM_LAB_CLUSTER"
     parent=root
     for u in $SLURM_LAB_USERS; do
       IFS=: read -r name _ account <<<"$u"
       sacctmgr -nP show account format=account | grep -qx "$account" ||
-        sacctmgr -i add account "$account" Cluster=jobfeatureslab Parent="$parent" Description="$account" Organization=lab
+        sacctmgr -i add account "$account" Cluster="$SLURM_LAB_CLUSTER" Parent="$parent" Description="$account" Organization=lab
       parent=$account # accounts nest
       sacctmgr -nP show user format=user | grep -qx "$name" || sacctmgr -i add user "$name" Account="$account"
     done
