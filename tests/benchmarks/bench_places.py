@@ -7,7 +7,9 @@ at rest          2,000 groups as a kubelet makes them by systemd, without proces
 coming, going    the same, of which 10 pods a second are removed and others made
 
 CPU time of the whole program for a scrape, as in `bench_scrape.py`; what it takes while nobody scrapes, and how often
-its threads wake then (voluntary switches), without the regular samples.
+its threads wake then (voluntary switches), without the regular samples. A ratio is the mean over turns of the medians of
+both ways in one turn, which follow each other in turn forwards and backwards, with its standard error: what else the machine
+does weighs upon both.
 
 Usage, as root: python tests/benchmarks/bench_places.py [--named] [--turns 6] [--rounds 12] [--root /sys/fs/cgroup]
 """
@@ -106,6 +108,7 @@ class Way(NamedTuple):
     """What was measured with some other groups on the node."""
 
     scrapes: list[float]  # CPU ms
+    turns: list[float]  # CPU ms a scrape, the median of each turn
     quiet: list[float]  # CPU ms a second without scrapes
     wakes: list[float]  # a second, then
 
@@ -132,11 +135,18 @@ def measure(exporter: Exporter, way: Way, rounds: int) -> None:
         time.sleep(BETWEEN_SECS)
         exporter.measure()
     way.scrapes.extend(secs * 1e3 for secs in exporter.cpu_secs)
+    way.turns.append(statistics.median(way.scrapes[-rounds:]))
     ms, waits = read_use(exporter.pid)
     time.sleep(QUIET_SECS)
     after_ms, after_waits = read_use(exporter.pid)
     way.quiet.append((after_ms - ms) / QUIET_SECS)
     way.wakes.append((after_waits - waits) / QUIET_SECS)
+
+
+def compare(turns: list[float], base: list[float]) -> tuple[float, float]:
+    """Return the mean of the ratios of paired values, and its standard error."""
+    ratios = [one / other for one, other in zip(turns, base, strict=True)]
+    return statistics.fmean(ratios), statistics.stdev(ratios) / len(ratios) ** 0.5
 
 
 def main() -> None:
@@ -149,7 +159,7 @@ def main() -> None:
     options = parser.parse_args()
     found = find_hierarchies(options.root)
     tops = [found[kind] for kind in FOLLOWED if kind in found]
-    pods, load, ways = Pods(tops), LOADS["a"], {way: Way([], [], []) for way in WAYS}
+    pods, load, ways = Pods(tops), LOADS["a"], {way: Way([], [], [], []) for way in WAYS}
     with ExitStack() as stack:
         stack.callback(pods.clear)
         directory = stack.enter_context(tempfile.TemporaryDirectory())
@@ -162,24 +172,24 @@ def main() -> None:
         argv += ["--batch.cgroup-parents", PODS] if options.named else []
         exporter = Exporter("", [*argv, "--web.listen-address", f"127.0.0.1:{port}"], port)
         stack.callback(exporter.stop)
-        for _ in range(options.turns):
-            pods.clear()
-            measure(exporter, ways["without"], options.rounds)
-            pods.fill()
-            measure(exporter, ways["at rest"], options.rounds)
-            with replaced(pods):
-                measure(exporter, ways["coming, going"], options.rounds)
+        for turn in range(options.turns):
+            for name in WAYS if turn % 2 == 0 else WAYS[::-1]:
+                pods.clear()
+                with ExitStack() as during:
+                    if name != "without":
+                        pods.fill()
+                    if name == "coming, going":
+                        during.enter_context(replaced(pods))
+                    measure(exporter, ways[name], options.rounds)
             print(".", end="", flush=True)
         print(
             f"\n{done}; {exporter.jobs} jobs seen, by {exporter.reader}; {GROUPS} groups in {len(tops)} hierarchies"
         )
-        print(f"{'':15}{'scrape ms':>10}{'best':>8}{'x':>7}{'mean x':>8}{'else ms/s':>11}{'wakes/s':>9}")
-        base, base_mean = (f(ways["without"].scrapes) for f in (statistics.median, statistics.fmean))
+        print(f"{'':15}{'scrape ms':>10}{'best':>8}{'x':>7}{'+-':>7}{'else ms/s':>11}{'wakes/s':>9}")
         for name, way in ways.items():
-            median = statistics.median(way.scrapes)
+            ratio, error = compare(way.turns, ways["without"].turns)
             print(
-                f"{name:15}{median:10.2f}{min(way.scrapes):8.2f}{median / base:7.3f}"
-                f"{statistics.fmean(way.scrapes) / base_mean:8.3f}"
+                f"{name:15}{statistics.median(way.scrapes):10.2f}{min(way.scrapes):8.2f}{ratio:7.3f}{error:7.3f}"
                 f"{statistics.median(way.quiet):11.2f}{statistics.median(way.wakes):9.1f}"
             )
 
