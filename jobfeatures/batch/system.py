@@ -1,29 +1,25 @@
 """The description of a batch system: one `System` for each, in the table of `jobfeatures.batch`.
 
 A batch system's package (its room) holds only that in ``__init__``, since hooks start often and have to know
-all systems. The rest is in parts, modules that are imported on demand:
-
-``source``  `make_source(config, clock, node_name)`, a `BatchSource`
-``clustersource``  `make_cluster_source(config, clock, timeout_secs)`, a `ClusterSource`, if it `has_cluster`
-``site``    `is_here(config)`, which ``batch.sources = auto`` uses; where a hook's environment is incomplete,
-            `ask_in_prolog(job, config, node_name=…, timeout_secs=…)` (None: nothing to ask, or
-            nothing learnt), and if that queries a server, `needs_server(job, config)`; where there are any,
-            `read_parents(config)`, the parents of jobs' control groups by its configuration, as patterns of
-            paths, and `daemon_uids(config)`, which its daemons may have beside root's
-``prolog``  `job_from_prolog(environ, node_name=…)`, and `job_id_of(environ)` unless `is_plain`
-``groups``  HIERARCHY, the patterns of its control groups; if some of these name no job id, then also the part
-            ``groupnames`` with `make_group_names(config, procfs, failures)`, a `GroupNames`
-``processes``  `make_job_processes(config, procfs, failures)`, a `JobProcesses`, if it `has_processes`
+all systems. The rest is in parts, modules that are imported on demand: each method of `System` that needs one
+calls the function of its own name there, and says in which. Those in ``site`` but `is_here` may be missing.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from jobfeatures.errors import ParseError
+from jobfeatures.errors import ParseError, Rejected
+
+if TYPE_CHECKING:  # hooks start often
+    from jobfeatures.batch.groups import BatchHierarchy
+    from jobfeatures.batch.processes import Failures, GroupNames, JobProcesses
+    from jobfeatures.batch.source import BatchSource, ClusterSource
+    from jobfeatures.records.model import Job
+    from jobfeatures.system.clock import Clock
 
 DOCUMENT: Final = 2**28
 LIST_OF_NODES: Final = 2**20
@@ -83,3 +79,64 @@ class System:
         if not environ.get(variable):
             raise ParseError("the job's id is not known", source="environment", field=variable)
         return environ[variable] if self.is_plain else str(self.load("prolog").job_id_of(environ))
+
+    def job_from_prolog(
+        self, environ: Mapping[str, str], *, node_name: str | None, note: Callable[[Rejected], None]
+    ) -> Job:
+        """Return the job in a prolog's environment (``prolog``). Raises ParseError."""
+        job: Job = self.load("prolog").job_from_prolog(environ, node_name=node_name, note=note)
+        return job
+
+    def is_here(self, config: Any) -> bool:
+        """Return whether it is installed or configured here, for ``batch.sources = auto`` (``site``)."""
+        return bool(self.load("site").is_here(config))
+
+    def ask_in_prolog(self, job: Job, config: Any, *, node_name: str, timeout_secs: float) -> Job | None:
+        """Return what a hook's environment lacks (``site``); None: nothing to ask, or nothing learnt.
+
+        Raises JobfeaturesError.
+        """
+        ask: Callable[..., Job | None] = getattr(self.load("site"), "ask_in_prolog", lambda *_, **_more: None)
+        return ask(job, config, node_name=node_name, timeout_secs=timeout_secs)
+
+    def needs_server(self, job: Job, config: Any) -> bool:
+        """Return whether `ask_in_prolog` has to query a server (``site``)."""
+        return bool(getattr(self.load("site"), "needs_server", lambda *_: False)(job, config))
+
+    def read_parents(self, config: Any) -> Collection[str]:
+        """Return the parents of jobs' groups by its configuration, as patterns of paths (``site``).
+
+        Raises OSError, JobfeaturesError.
+        """
+        read: Callable[[Any], Collection[str]] = getattr(self.load("site"), "read_parents", lambda _: ())
+        return read(config)
+
+    def daemon_uids(self, config: Any) -> Collection[int]:
+        """Return whom its daemons may be beside root (``site``). Raises OSError, JobfeaturesError."""
+        find: Callable[[Any], Collection[int]] = getattr(self.load("site"), "daemon_uids", lambda _: ())
+        return find(config)
+
+    def make_source(self, config: Any, clock: Clock, node_name: str) -> BatchSource:
+        """Return the source of a node's jobs (``source``). Raises ConfigurationError."""
+        source: BatchSource = self.load("source").make_source(config, clock, node_name)
+        return source
+
+    def make_cluster_source(self, config: Any, clock: Clock, timeout_secs: float) -> ClusterSource:
+        """Return the source of a cluster's jobs (``clustersource``), if it `has_cluster`."""
+        source: ClusterSource = self.load("clustersource").make_cluster_source(config, clock, timeout_secs)
+        return source
+
+    def hierarchy(self) -> BatchHierarchy:
+        """Return the patterns of its control groups: HIERARCHY (``groups``), if it `has_groups`."""
+        patterns: BatchHierarchy = self.load("groups").HIERARCHY
+        return patterns
+
+    def make_group_names(self, config: Any, procfs: str, failures: Failures) -> GroupNames:
+        """Return what finds the jobs of groups that name none (``groupnames``), if it has such."""
+        names: GroupNames = self.load("groupnames").make_group_names(config, procfs, failures)
+        return names
+
+    def make_job_processes(self, config: Any, procfs: str, failures: Failures) -> JobProcesses:
+        """Return what finds jobs by their processes (``processes``), if it `has_processes`."""
+        finder: JobProcesses = self.load("processes").make_job_processes(config, procfs, failures)
+        return finder

@@ -154,10 +154,8 @@ def parse_time(key: str, text: str, zone: tzinfo | None) -> Number:
 def make_source(named: str | None, config: Config, clock: Clock) -> ClusterSource:
     """Return the source of the batch system that was named, or else found. Raises ConfigurationError."""
     able = {name: each for name, each in SYSTEMS.items() if named in (None, name) and each.has_cluster}
-    here = [name for name, each in able.items() if named == name or each.load("site").is_here(config)]
+    here = [name for name, each in able.items() if named == name or each.is_here(config)]
     if len(here) != 1:
         found = f"several are here: {', '.join(here)}" if here else f"none is here of {', '.join(able)}"
         raise ConfigurationError("--batch", f"is needed: {found}")
-    part = able[here[0]].load("clustersource")
-    source: ClusterSource = part.make_cluster_source(config, clock, ASK_SECS)
-    return source
+    return able[here[0]].make_cluster_source(config, clock, ASK_SECS)

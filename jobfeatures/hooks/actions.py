@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from jobfeatures.batch import SYSTEMS
-from jobfeatures.batch.system import System
 from jobfeatures.config import Config
 from jobfeatures.errors import JobfeaturesError, OtherClusterError, ParseError, Rejected, SourceError
 from jobfeatures.features.keys import LOG_CORES, PHYS_CORES
@@ -51,14 +50,14 @@ def publish_job(config: Config, batch_system: str, environ: Mapping[str, str], *
     system = SYSTEMS[batch_system]
     name = node_name(config, environ)
     reported_at_secs = SystemClock().now_secs()
-    job: Job = system.load("prolog").job_from_prolog(environ, node_name=name, note=note_unreadable)
+    job = system.job_from_prolog(environ, node_name=name, note=note_unreadable)
     tree = FeatureTree(config.features_root)
     site = Site(config, cores=published_cores(tree))
-    asks = needs_server(system, job, config)
+    asks = system.needs_server(job, config)
     write(tree, job, site, reported_at_secs=reported_at_secs)
     reported_at_secs = SystemClock().now_secs()
     try:
-        answer = ask(system, job, config, node_name=name, timeout_secs=timeout_secs)
+        answer = system.ask_in_prolog(job, config, node_name=name, timeout_secs=timeout_secs)
         if answer is None and asks:
             raise SourceError("the batch system does not know the job")
         if answer is None:
@@ -112,7 +111,7 @@ def serve_request(
         return None
     system = SYSTEMS[request.batch_system]
     name = node_name(config, request.environ)
-    job: Job = system.load("prolog").job_from_prolog(request.environ, node_name=name, note=note)
+    job = system.job_from_prolog(request.environ, node_name=name, note=note)
     record = read_record(f"{tree.records_path}/{job.key.directory_name}.json")
     if (
         record is not None
@@ -120,28 +119,16 @@ def serve_request(
         and (record.reported_at_secs or 0.0) > request.reported_at_secs
     ):
         return None
-    asks = needs_server(system, job, config)
+    asks = system.needs_server(job, config)
     known = read_record(f"{tree.root}/known/{job.key.directory_name}.json")
     if known is not None and find_objection(known.job, job) is None:
         is_told = job.restarts is not None
         before = known.job if is_told else before_prolog(known.job, request.reported_at_secs)
         job = fill_unknown(job, before)
     if not asks:
-        job = ask(system, job, config, node_name=name, timeout_secs=0.0) or job
+        job = system.ask_in_prolog(job, config, node_name=name, timeout_secs=0.0) or job
     write(tree, job, site, reported_at_secs=request.reported_at_secs, is_served=True)
     return job.key if asks else None
-
-
-def ask(system: System, job: Job, config: Config, *, node_name: str, timeout_secs: float) -> Job | None:
-    """Return the batch system's answer about what the hook's environment lacks. Raises JobfeaturesError."""
-    found: Callable[..., Job | None] | None = getattr(system.load("site"), "ask_in_prolog", None)
-    return found and found(job, config, node_name=node_name, timeout_secs=timeout_secs)
-
-
-def needs_server(system: System, job: Job, config: Config) -> bool:
-    """Return whether a server has to be queried for what the hook's environment lacks."""
-    asks: Callable[[Job, Config], bool] | None = getattr(system.load("site"), "needs_server", None)
-    return asks is not None and asks(job, config)
 
 
 def read_record(path: str) -> Record | None:

@@ -276,12 +276,9 @@ def make_cluster_sources(config: DaemonConfig, clock: Clock) -> list[ClusterSour
         if name not in able:
             raise ConfigurationError("batch.sources", f"{name} has no view of a whole cluster")
     if AUTO in config.batch_sources:
-        asked += [name for name in able if name not in asked and able[name].load("site").is_here(config)]
+        asked += [name for name in able if name not in asked and able[name].is_here(config)]
     if not asked:
         raise ConfigurationError(
             "batch.sources", f"the controller role needs a batch system; none is here of {', '.join(able)}"
         )
-    return [
-        able[name].load("clustersource").make_cluster_source(config, clock, config.controller_timeout_secs)
-        for name in asked
-    ]
+    return [able[name].make_cluster_source(config, clock, config.controller_timeout_secs) for name in asked]

@@ -202,14 +202,13 @@ def chosen_systems(config: DaemonConfig, expected: Collection[str] = ()) -> list
     return [
         name
         for name, each in SYSTEMS.items()
-        if name in named or (is_auto and (name in expected or each.load("site").is_here(config)))
+        if name in named or (is_auto and (name in expected or each.is_here(config)))
     ]
 
 
 def make_source(name: str, config: DaemonConfig, clock: Clock, node_name: str) -> BatchSource:
     """Return the source that queries a batch system on this node. Raises ConfigurationError."""
-    source: BatchSource = SYSTEMS[name].load("source").make_source(config, clock, node_name)
-    return source
+    return SYSTEMS[name].make_source(config, clock, node_name)
 
 
 def confirm_jobs(config: DaemonConfig, clock: Clock, claims: Collection[JobKey]) -> dict[JobKey, Job]:

@@ -14,7 +14,7 @@ from jobfeatures.batch.groups import BatchHierarchy, Layout, Membership, unescap
 from jobfeatures_exporter.snapshot import Kind, UnitKey
 
 BATCH_HIERARCHIES: tuple[BatchHierarchy, ...] = tuple(
-    each.load("groups").HIERARCHY for each in SYSTEMS.values() if each.has_groups
+    each.hierarchy() for each in SYSTEMS.values() if each.has_groups
 )
 SHAPES = {each.name: each.job_directories for each in BATCH_HIERARCHIES}  # below ordinary parents
 STEPS = {each.name: each.steps for each in BATCH_HIERARCHIES}

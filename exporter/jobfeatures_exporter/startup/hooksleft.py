@@ -24,7 +24,7 @@ from jobfeatures_exporter.startup.hooksites import HOOK_SITES, MAX_BYTES, named_
 def systems_left(config: ExporterConfig, folder: str) -> Iterator[tuple[str, str]]:
     """Yield each batch system that may run what lies below `folder`, and why it is thought so."""
     for system in HOOK_SITES:
-        if system not in config.batch_sources and not SYSTEMS[system].load("site").is_here(config):
+        if system not in config.batch_sources and not SYSTEMS[system].is_here(config):
             continue
         names: dict[str, None] = {}
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from dataclasses import is_dataclass
 from pathlib import Path
 
@@ -41,6 +42,27 @@ def test_a_room_has_the_parts_that_its_description_promises(system: System) -> N
     else:
         with pytest.raises(ModuleNotFoundError):
             system.load("groups")
+
+
+PARTS = {
+    "job_from_prolog": "prolog", "is_here": "site", "ask_in_prolog": "site", "needs_server": "site",
+    "read_parents": "site", "daemon_uids": "site", "make_source": "source", "make_cluster_source": "clustersource",
+    "make_group_names": "groupnames", "make_job_processes": "processes",
+}  # fmt: skip
+
+
+@EACH
+@pytest.mark.parametrize("name", PARTS)
+def test_a_part_takes_what_the_method_of_its_name_hands_on(system: System, name: str) -> None:
+    try:
+        function = getattr(system.load(PARTS[name]), name, None)
+    except ModuleNotFoundError:
+        function = None
+    if function is None:
+        return
+    given = list(inspect.signature(getattr(System, name)).parameters.values())[1:]
+    named = {each.name: None for each in given if each.kind is each.KEYWORD_ONLY}
+    inspect.signature(function).bind(*[None] * (len(given) - len(named)), **named)
 
 
 @EACH

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from jobfeatures.batch import SYSTEMS, BatchSettings
 from jobfeatures.batch.groups import BatchHierarchy, Layout, count_named
@@ -37,6 +37,7 @@ from jobfeatures_exporter.sampling.places.trust import (
 from jobfeatures_exporter.sampling.processes.namespace import GroupNamespace
 
 log = logging.getLogger(__name__)
+Answered = TypeVar("Answered")
 
 LOOK_SECS = 60.0  # after which what was refused, and the configuration of batch systems, is looked at again
 MAX_TOLD = 100  # paths in the log: what may make one may make thousands
@@ -165,8 +166,8 @@ class PlaceFinder:
 
     def read_configuration(self) -> None:
         """Read what batch systems' own configuration names, for the next look. It may run their commands."""
-        here = self._systems(self._config)
-        self._configured = [each for name in here for each in _of_site(name, "read_parents", self._config)]
+        readers = [SYSTEMS[name].read_parents for name in self._systems(self._config)]
+        self._configured = [each for reader in readers for each in _of_site(reader, self._config)]
 
     def _read_entries(self) -> None:
         self._here = self._systems(self._config)
@@ -214,7 +215,7 @@ class PlaceFinder:
             return "it is in a container"
         if system not in self._daemons:
             [hierarchy] = [each for each in BATCH_HIERARCHIES if each.name == system]
-            trusted = {0, *_of_site(system, "daemon_uids", self._config)}
+            trusted = {0, *_of_site(SYSTEMS[system].daemon_uids, self._config)}
             self._daemons[system] = find_daemons(
                 hierarchy, self._procfs, trusted=trusted, absolute=self._absolute
             )
@@ -258,11 +259,10 @@ class PlaceFinder:
         return find_candidates(self._tops, self.shapes_at, is_of_users)
 
 
-def _of_site(system: str, name: str, config: BatchSettings) -> Collection[Any]:
-    """Return what a batch system's part ``site`` answers, nothing if it has no such answer."""
-    answer = getattr(SYSTEMS[system].load("site"), name, None)
+def _of_site(answer: Callable[[Any], Collection[Answered]], config: BatchSettings) -> Collection[Answered]:
+    """Return what a batch system's site answers, nothing if it cannot."""
     try:
-        return answer(config) if answer is not None else ()
+        return answer(config)
     except (OSError, JobfeaturesError):
         return ()  # not readable for us, or not there: what it would name has to be proven
 

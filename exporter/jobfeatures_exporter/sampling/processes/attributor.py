@@ -86,9 +86,7 @@ class Attributor:
         self._of_system = config, procfs, unreadable
         self._names: dict[str, GroupNames] = {}  # by batch system; only of those with groups that need it
         self._finders: list[JobProcesses] = [
-            each.load("processes").make_job_processes(*self._of_system)
-            for each in SYSTEMS.values()
-            if each.has_processes
+            each.make_job_processes(*self._of_system) for each in SYSTEMS.values() if each.has_processes
         ]
         self._active: dict[JobKey, ActiveJob] = {}
         self._grouping: set[str] = set()  # batch systems of which there was a job's control group
@@ -258,7 +256,7 @@ class Attributor:
                 members = unnumbered.setdefault(each.batch_system, {})
                 members.setdefault(each.name, []).append(processes[pid])
         for system in unnumbered.keys() - self._names.keys():
-            self._names[system] = SYSTEMS[system].load("groupnames").make_group_names(*self._of_system)
+            self._names[system] = SYSTEMS[system].make_group_names(*self._of_system)
         aliases: dict[JobKey, JobKey] = {}
         for system, names in self._names.items():
             others = (group.membership for group in groups if group.membership.batch_system == system)
