@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterable, Iterator
 
-import shtab
-
 from makepackages.grammar import PATHS, words_in
 
 # shtab knows no flag that is joined to its value by "=", which readline makes a word of its own.
@@ -27,6 +25,8 @@ def write_completion(
     build: Callable[[str | None], argparse.ArgumentParser], names: Iterable[str], shell: str
 ) -> str:
     """Return the script of a shell for a program whose parser is complete for one command at a time."""
+    import shtab  # only where packages are built and tested
+
     parser = build(None)
     commands = _commands(parser)
     for name in names:
