@@ -14,6 +14,10 @@ import os, pytest
 
 runs = []
 
+def note(what):
+    with open("order", "a") as file:
+        print(what, file=file)
+
 @pytest.fixture(scope="module")
 def of_the_module():
     return 1
@@ -21,13 +25,14 @@ def of_the_module():
 @pytest.mark.parametrize("number", range(int(os.environ["UNSTABLE"])))
 def test_fails_once(number, of_the_module, tmp_path):
     runs.append(number)
+    note(number)
     assert runs.count(number) > of_the_module, f"first time {number}"
 
 def test_breaks():
     assert "TESTS_BREAK" not in os.environ
 
 def test_passes():
-    pass
+    note("last")
 """
 
 
@@ -63,12 +68,14 @@ def run(folder, **environ):
 
 
 @pytest.mark.program
-def test_what_fails_once_passes_and_is_named_with_its_first_failure(tmp_path):
+def test_what_fails_once_and_passes_behind_all_others_is_named_with_its_first_failure(tmp_path):
     done = run(tmp_path, JOBFEATURES_RETRY="1", UNSTABLE=str(unstable.LIMIT))
     assert done.returncode == 0, done.stdout
     assert done.stdout.count("UNSTABLE, passed when it was run again") == unstable.LIMIT
     assert "first time 2" in done.stdout
     assert "5 passed" in done.stdout
+    order = (tmp_path / "order").read_text().split()
+    assert sorted(order[-unstable.LIMIT :]) == sorted(order[: unstable.LIMIT + 1])[:-1] == ["0", "1", "2"]
 
 
 @pytest.mark.program

@@ -313,9 +313,11 @@ def test_what_is_swapped_for_a_link_between_check_and_open_leads_nowhere(site, w
         os.rename(aside, path)
 
     with looping(swap):
-        for _ in range(
-            40
-        ):  # a page after each look: looks come more often than pages that are made without pause
+        # A page after each look: looks come more often than pages that are made without pause. On a busy machine
+        # both may take seconds, beside a loop without one: then fewer have to do.
+        begun, pages = time.monotonic(), 0
+        while pages < 40 and time.monotonic() - begun < 30:
+            pages += 1
             looks = site.looks
             until(lambda: site.looks > looks)  # noqa: B023
             seen.add(site.used("bad"))
