@@ -467,6 +467,12 @@ def test_a_library_is_used_in_its_own_place_only(library):
     assert guilty == []
 
 
+def test_of_the_web_server_only_its_public_modules_are_used():
+    used = {each for imports in modules().values() for each in imports if is_within(each, "aiohttp")}
+    modules_used = {each.split(".")[1] for each in used if "." in each}
+    assert {each for each in modules_used if each.islower()} == {"web", "abc"}
+
+
 @pytest.mark.parametrize("family", SIBLINGS)
 def test_siblings_never_import_each_other(family):
     shared = SIBLINGS[family] | {family}

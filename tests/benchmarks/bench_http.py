@@ -29,8 +29,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from aiohttp import web
 
 from jobfeatures.publish.http import server
-from jobfeatures.publish.http.connections import listening
 from jobfeatures.publish.http.server import FeatureServer
+from jobfeatures.publish.http.webserver import listening
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.records.model import JobKey
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 
 from aiohttp import web
 
-from jobfeatures.publish.http.connections import listening
+from jobfeatures.publish.http.webserver import listening
 from jobfeatures.system.clock import Clock, SystemClock
 from jobfeatures_exporter.config import DaemonConfig
 from jobfeatures_exporter.ingest.folder import SonarDirectory

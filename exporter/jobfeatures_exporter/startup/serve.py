@@ -236,7 +236,7 @@ async def _serve_nodes(
     stack: contextlib.AsyncExitStack, config: DaemonConfig, answers: NodeAnswers, listeners: Listeners
 ) -> Callable[[], None]:
     """Let nodes query the controller role; return the function that rereads its secret."""
-    from jobfeatures.publish.http.connections import listening
+    from jobfeatures.publish.http.webserver import listening
     from jobfeatures_exporter.web.nodelistener import NodeListener, raise_descriptors
 
     assert config.controller_listen is not None  # noqa: S101  # required for an answer, see `check`
@@ -267,8 +267,8 @@ async def _serve_features(
     """Serve the features of a node as well, if enabled."""
     if config.features_listen_address is None:
         return
-    from jobfeatures.publish.http.connections import listening
     from jobfeatures.publish.http.server import FeatureServer
+    from jobfeatures.publish.http.webserver import listening
 
     tls = listeners.tls_of(FEATURES)
     server = FeatureServer(FeatureTree(config.features_root), job_of=daemon.job)

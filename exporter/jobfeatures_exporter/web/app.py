@@ -5,19 +5,29 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import cache
 from typing import Final, NamedTuple
 
 from aiohttp import web
 
+from jobfeatures.publish.http.connectiontable import ConnectionLimits, ConnectionTable
+from jobfeatures.publish.http.webserver import Handler, make_server
 from jobfeatures_exporter.cluster.discovery import TargetGroup
 from jobfeatures_exporter.scrape.exposition import takes
+from jobfeatures_exporter.web.admission import host_asked
 from jobfeatures_exporter.web.answers import ANSWERED_BY, Answerer, Scraped, make_answerers, pack, sharing
 from jobfeatures_exporter.web.asked import Asked, parse_asked
 from jobfeatures_exporter.web.documentation import documentation_routes
+from jobfeatures_exporter.web.guard import Guard
 
 MIN_INTERVAL_SECS = 1.0  # requests within this time share one page
+OF_PAGES: Final = {
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Frame-Options": "deny",
+}
 KINDS: Final = {"page.css": "text/css", "page.js": "text/javascript", "page.svg": "image/svg+xml"}
 
 
@@ -122,6 +132,52 @@ def make_app(
         app.router.add_get(path, handler_of(answerer))
     app.add_routes(routes)
     return app
+
+
+def guarded(answer: Handler, guard: Guard) -> Handler:
+    """Return a handler that answers the requests which `guard` admits."""
+
+    def add_headers(response: web.StreamResponse) -> None:
+        if response.prepared:
+            return
+        if response.content_type == "text/html":
+            for name, value in OF_PAGES.items():
+                response.headers.setdefault(name, value)
+        response.headers.update(guard.headers)
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        host = host_asked(request.raw_path, request.headers.get("Host"))
+        refusal = await guard.refusal(request.remote, host, request.headers.get("Authorization", ""))
+        if refusal is not None:
+            response: web.StreamResponse = web.Response(
+                status=refusal.status, text=refusal.text, headers=refusal.headers
+            )
+        else:
+            try:
+                response = await answer(request)
+            except web.HTTPException as told:
+                add_headers(told)
+                raise
+        add_headers(response)
+        return response
+
+    return handle
+
+
+@asynccontextmanager
+async def running(
+    app: web.Application, limits: ConnectionLimits, table: ConnectionTable, guard: Guard | None = None
+) -> AsyncIterator[web.Server]:
+    """Yield the server of an application, with its connections in `table`, until the context is left."""
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    made = runner.server
+    assert made is not None  # noqa: S101  # after its setup
+    answer = made.request_handler if guard is None else guarded(made.request_handler, guard)
+    try:
+        yield make_server(answer, limits, table, request_factory=made.request_factory)
+    finally:
+        await runner.cleanup()
 
 
 def handler_of(answerer: Answerer) -> Callable[[web.Request], Awaitable[web.Response]]:

@@ -5,23 +5,26 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from jobfeatures.errors import ConfigurationError
+from jobfeatures.publish.http.connections import Connections, Tls
 from jobfeatures.publish.http.connectiontable import ENDINGS, ConnectionLimits, ConnectionTable
-from jobfeatures.publish.http.opening import Answering, Where, accepting
+from jobfeatures.publish.http.opening import Where, accepting
 from jobfeatures.system.rates import Rates
 from jobfeatures_exporter.scrape.listenercounts import ListenerStatus, WebStatus
 from jobfeatures_exporter.web.admission import REFUSALS, Admission, is_loopback, parse_names
 from jobfeatures_exporter.web.answers import Scraped, make_answerers
 from jobfeatures_exporter.web.config import FEATURES, NODES, SONAR, WebConfig
-from jobfeatures_exporter.web.plain import PlainListener
+from jobfeatures_exporter.web.guard import Guard
+from jobfeatures_exporter.web.plain import Plain
 from jobfeatures_exporter.web.sockets import take_sockets
 
 if TYPE_CHECKING:  # a node may never need these
-    from jobfeatures.publish.http.connections import Server, Tls
+    from aiohttp.web import Server
+
     from jobfeatures_exporter.web.app import Routes
     from jobfeatures_exporter.web.configfile.options import TlsOptions
 
@@ -50,8 +53,7 @@ class Listeners:
         self.file = None
         self._tls: Tls | None = None
         if config.web_config_file is not None:
-            from jobfeatures_exporter.web.configfile.reloaded import WebFile
-            from jobfeatures_exporter.web.guard import FileTls
+            from jobfeatures_exporter.web.configfile.reloaded import FileTls, WebFile
 
             self.file = WebFile(config.web_config_file)
             self._tls = FileTls(self.file) if self.file.context is not None else None
@@ -134,27 +136,23 @@ class Listeners:
             else Rates(1 / limit.interval_secs, limit.burst * limit.interval_secs),
         )
         answerers = make_answerers(scraped)
+        table = ConnectionTable(limits)
+        self._servers[METRICS] = table, admission.refused, REFUSALS
         async with AsyncExitStack() as stack:
+            guard = stack.enter_context(closing(Guard(admission, file)))
 
-            async def make_server(table: ConnectionTable) -> Server:
+            async def make_server() -> Server:
                 await asyncio.to_thread(
-                    import_module, "jobfeatures_exporter.web.guard"
+                    import_module, "jobfeatures_exporter.web.app"
                 )  # in a thread: other requests go on
-                from jobfeatures_exporter.web.app import make_app
-                from jobfeatures_exporter.web.guard import guarding
+                from jobfeatures_exporter.web.app import make_app, running
 
                 app = make_app(scraped, routes(), answerers)
-                opened = guarding(app, admission, file, limits, self._tls, table)
-                return await stack.enter_async_context(opened)
+                return await stack.enter_async_context(running(app, limits, table, guard))
 
-            table = ConnectionTable(limits)
-            answering: Answering
-            if file is None:
-                answering = PlainListener(answerers, admission, table, make_server, HEADER_BYTES)
-            else:
-                answering = await make_server(table)
-            self._servers[METRICS] = table, admission.refused, REFUSALS
-            async with accepting(answering, where, key="web.listen_address") as bound:
+            quick = Plain(answerers, guard, table, HEADER_BYTES).quick
+            connections = Connections(table, self._tls, make=make_server, quick=quick)
+            async with accepting(connections, where, key="web.listen_address") as bound:
                 yield bound
 
 

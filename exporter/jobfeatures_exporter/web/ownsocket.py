@@ -21,8 +21,9 @@ from typing import Final
 from aiohttp import web
 
 from jobfeatures.errors import ConfigurationError
-from jobfeatures.publish.http.connections import Server
-from jobfeatures.publish.http.connectiontable import IDLE_SECS, ConnectionLimits
+from jobfeatures.publish.http.connections import Connections
+from jobfeatures.publish.http.connectiontable import IDLE_SECS, ConnectionLimits, ConnectionTable
+from jobfeatures.publish.http.opening import accepting
 from jobfeatures.system.lookups import user_names
 from jobfeatures.system.rates import Rates
 from jobfeatures_exporter.context import Context
@@ -30,7 +31,7 @@ from jobfeatures_exporter.privacy.own import COLLECTORS, make_own_context
 from jobfeatures_exporter.scrape.collectors import collect
 from jobfeatures_exporter.scrape.exposition import render
 from jobfeatures_exporter.web.answers import Answer, choose_kind, make_metrics
-from jobfeatures_exporter.web.app import asked_of, handler_of, make_page, page_routes
+from jobfeatures_exporter.web.app import asked_of, handler_of, make_page, page_routes, running
 from jobfeatures_exporter.web.asked import Asked
 
 log = logging.getLogger(__name__)
@@ -40,8 +41,6 @@ MAX_CONNECTIONS = 256  # beyond, the longest idle one is closed
 MAX_CONNECTIONS_OF_ONE = 8
 RATE_OF_ONE = 5.0  # requests per second
 BURST_SECS = 4.0  # 20 requests at once
-END_SECS = 1.0
-AGAIN_SECS = 1.0  # retry delay after a failed accept
 MAX_MADE = 2  # responses made at the same time
 KEY = "web.own_socket"
 _CREDENTIALS: Final = struct.Struct("iII")  # pid, uid, gid: unix(7)
@@ -74,21 +73,20 @@ class OwnSocket:
         except (OSError, ValueError):
             return "its user namespace cannot be read"
 
-    def admit(self, connection: socket.socket) -> int | None:
-        """Return the uid of a connection; None if it is refused."""
-        pid, uid, _ = _credentials(connection)
+    def admit(self, transport: asyncio.BaseTransport) -> bool:
+        """Return whether to take a connection; count it."""
+        pid, uid, _ = _credentials(transport.get_extra_info("socket"))
         if reason := self.refusal(pid, uid):
             log.debug("refused", extra={"uid": uid, "reason": reason})
-            return None
+            return False
         for each in list(self._open):
             self._open[each] = [one for one in self._open[each] if not one.is_closing()]
             if not self._open[each]:
                 del self._open[each]
-        return uid if len(self._open.get(uid, ())) < MAX_CONNECTIONS_OF_ONE else None
-
-    def opened(self, uid: int, transport: asyncio.BaseTransport) -> None:
-        """Count an open connection of a user."""
+        if len(self._open.get(uid, ())) >= MAX_CONNECTIONS_OF_ONE:
+            return False
         self._open.setdefault(uid, []).append(transport)
+        return True
 
     def make_app(self) -> web.Application:
         """Return the application."""
@@ -150,24 +148,16 @@ def _credentials(connection: socket.socket) -> tuple[int, int, int]:
 async def serving_own(path: str, own: OwnSocket) -> AsyncIterator[None]:
     """Serve on a socket at this path until the context is left. Raises ConfigurationError."""
     listening = _listen(path)
-    runner = web.AppRunner(own.make_app(), access_log=None, shutdown_timeout=END_SECS)
-    await runner.setup()
-    made = runner.server
-    assert made is not None  # noqa: S101  # after its setup
     limits = ConnectionLimits(connections=MAX_CONNECTIONS, idle_secs=IDLE_SECS)
-    server = Server(made.request_handler, limits, request_factory=made.request_factory)
-    tasks = [asyncio.create_task(_accept(listening, own, server)), asyncio.create_task(server.table.watch())]
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        listening.close()
-        with contextlib.suppress(OSError):
-            os.unlink(path)
-        await server.shutdown(END_SECS)
-        await runner.cleanup()
+    table = ConnectionTable(limits)
+    async with running(own.make_app(), limits, table) as server:
+        connections = Connections(table, server=server, admits=own.admit)
+        async with accepting(connections, [listening], key=KEY):
+            try:
+                yield
+            finally:
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
 
 
 def _listen(path: str) -> socket.socket:
@@ -179,29 +169,8 @@ def _listen(path: str) -> socket.socket:
                 os.unlink(path)  # left by a daemon that was killed
         listening.bind(path)
         os.chmod(path, 0o666)  # noqa: S103  # access is decided by the peer's uid
-        listening.listen(MAX_CONNECTIONS_OF_ONE)
         listening.setblocking(False)
     except OSError as error:
         listening.close()
         raise ConfigurationError(KEY, f"{path}: {error.strerror or error}") from error
     return listening
-
-
-async def _accept(listening: socket.socket, own: OwnSocket, server: Server) -> None:
-    loop = asyncio.get_running_loop()
-    while True:
-        try:
-            connection, _ = await loop.sock_accept(listening)
-        except OSError as error:
-            log.warning("cannot accept users' connections, retrying: %s", error.strerror or error)
-            await asyncio.sleep(AGAIN_SECS)  # whatever it was, the next accept may work
-            continue
-        try:
-            uid = own.admit(connection)
-            if uid is None:
-                connection.close()
-                continue
-            transport, _ = await loop.connect_accepted_socket(server, connection)
-            own.opened(uid, transport)
-        except OSError:
-            connection.close()

@@ -1,9 +1,12 @@
 """HTTP connections, bounded in number, duration and request size, so that no client can starve the others.
 
-aiohttp's error pages for malformed requests are replaced by empty answers. A connection counts from the
-moment it is accepted: the TLS handshake is done here, not by the event loop, which would not report one that
-never completes. When thousands of clients connect at once, few handshakes run at a time: in parallel, each
-would take as long as all of them.
+A connection counts from the moment it is accepted: the TLS handshake is done here, not by the event loop,
+which would not report one that never completes. When thousands of clients connect at once, few handshakes
+run at a time: in parallel, each would take as long as all of them.
+
+What is received goes to a protocol of the web server, which is made for the first request that needs it and
+knows nothing of all this. What it sends passes here again: its error pages for malformed requests, which
+quote the client and tell its version, are replaced by empty answers. This module needs no web server.
 """
 
 from __future__ import annotations
@@ -12,31 +15,29 @@ import asyncio
 import contextlib
 import logging
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Protocol
-
-from aiohttp import HttpVersion10, HttpVersion11, StreamReader, web
-from aiohttp.web_protocol import RequestHandler
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Protocol
 
 from jobfeatures.publish.http.connectiontable import (
     END_LOOK_SECS,
     HANDSHAKE,
     NOT_ADMITTED,
-    ConnectionLimits,
     ConnectionTable,
     client_of,
 )
-from jobfeatures.publish.http.opening import Where, accepting
+
+if TYPE_CHECKING:  # most nodes are only ever scraped, which needs no web server
+    from aiohttp.web import Server
 
 log = logging.getLogger(__name__)
 
-MAX_LINE_BYTES = 2048
-MAX_HEADERS = 64
-LINGER_SECS = 1.0
 HANDSHAKE_SECS = 5.0  # timeout, from the start of the handshake's turn
 TURNS = 64  # handshakes at a time
 TURN_SECS = 1.0  # after which the next handshake starts anyway: a slow client does not hold up the others
 TLS_SHUTDOWN_SECS = 2.0
+IDLE_LOOKS = 5  # of a client that has closed its side, before it is taken to be owed nothing more
 
 
 class Tls(Protocol):
@@ -50,129 +51,65 @@ class Tls(Protocol):
         """Return whether to keep the connection of a client whose handshake is done."""
 
 
-class Connection(RequestHandler):
-    """One HTTP connection."""
-
-    __slots__ = ("_last_body", "answered_at", "asks_no_more", "head_since", "is_silent")
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Initialise the connection."""
-        self.answered_at = self._loop.time()
-        self.head_since: float | None = None
-        self.is_silent = True  # nothing has been received yet
-        self.asks_no_more = False  # it has closed its side
-        self._last_body: StreamReader | None = None  # of the latest request
-        super().connection_made(transport)
-
-    def data_received(self, data: bytes) -> None:
-        """Note when a request's first bytes arrive."""
-        self.is_silent = False
-        if self.head_since is None and data and self._current_request is None:
-            self.head_since = self._loop.time()
-        super().data_received(data)
-        if self._messages:
-            self._last_body = self._messages[-1][1]
-
-    def eof_received(self) -> bool:  # type: ignore[override]  # aiohttp's own ends the connection
-        """Return whether to keep the connection, half closed, for answers to requests that came whole."""
-        is_busy = self._waiter is None or self._waiter.done()
-        is_whole = self._last_body is not None and self._last_body.is_eof()
-        is_tls = self.transport is None or self.transport.get_extra_info("ssl_object") is not None
-        self.asks_no_more = is_busy and is_whole and not is_tls
-        self.close_after_last()
-        return self.asks_no_more
-
-    def close_after_last(self) -> None:
-        """If the client asks no more, and no further request waits, close after the current answer."""
-        if self.asks_no_more and not self._messages:
-            self.close()
-
-    @property
-    def is_owed(self) -> bool:
-        """Return whether an answer is pending: to a request, or to the first request, which is awaited."""
-        is_asking = self.is_silent or self.head_since is not None
-        return is_asking or self._current_request is not None or bool(self._messages)
-
-    def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,
-    ) -> web.Response:
-        """Return an empty answer and close the connection."""
-        del request, message
-        if status == 500:
-            log.error("request failed", exc_info=exc)
-        if isinstance(self._manager, Server):
-            self._manager.table.answers[status] += 1
-        response = web.Response(
-            status=status, headers={"Content-Type": "text/plain", "Server": "jobfeatures"}
-        )
-        response.force_close()
-        return response
+Answer = tuple[bytes, bool]  # all of it, and whether the connection ends after it
+Quick = Callable[[bytes, asyncio.Transport], Coroutine[Any, Any, Answer] | None]
 
 
-class Server(web.Server):
-    """Creates connections and registers them in `table`."""
+def format_answer(status: int, fields: Mapping[str, object], body: bytes, *, is_last: bool) -> bytes:
+    """Return the bytes of an answer, dated now."""
+    date = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime())  # in locale C: none is set
+    told = {**fields, "Content-Length": len(body), "Date": date}
+    if is_last:
+        told["Connection"] = "close"
+    head = "".join(f"{name}: {value}\r\n" for name, value in told.items())
+    return f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n{head}\r\n".encode() + body
+
+
+class Connections:
+    """Makes the connections of one listener."""
 
     def __init__(
         self,
-        handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
-        limits: ConnectionLimits,
+        table: ConnectionTable,
         tls: Tls | None = None,
-        table: ConnectionTable | None = None,
         *,
-        is_behind: bool = False,
-        **more: object,
+        server: Server | None = None,
+        make: Callable[[], Awaitable[Server]] | None = None,
+        quick: Quick = lambda _data, _transport: None,
+        admits: Callable[[asyncio.Transport], bool] = lambda _transport: True,
     ) -> None:
-        """Answer with `handler`; `more` is passed to aiohttp's server.
+        """`make` makes the web server if it is not given; `admits` says whether to take a connection at all.
 
-        `is_behind`: another protocol registers connections in the table before they get here.
+        `quick` answers a request without the web server; None if it cannot. Of a connection it gets all that
+        is received, one reading after the other, up to the first that it cannot answer.
         """
-        super().__init__(
-            self._answer,
-            access_log=None,
-            keepalive_timeout=limits.idle_secs,
-            lingering_time=LINGER_SECS,
-            max_line_size=MAX_LINE_BYTES,
-            max_field_size=limits.header_bytes,
-            max_headers=MAX_HEADERS,
-            auto_decompress=False,
-            **more,  # type: ignore[arg-type]
-        )
-        self.table = table or ConnectionTable(limits)
-        self._handler = handler
-        self._tls = tls
-        self._is_first = tls is None and not is_behind  # otherwise the rate limit was applied before
-        self._handshakes: set[asyncio.Task[None]] = set()
+        self.table = table
+        self.tls = tls
+        self.quick = quick
+        self.admits = admits
+        self.server = server  # None until a request needs it
+        self._make = make
+        self._making = asyncio.Lock()
+        self._working: set[asyncio.Task[None]] = set()
         self._turns = asyncio.Semaphore(TURNS)
 
-    def __call__(self) -> RequestHandler:
+    def __call__(self) -> asyncio.BaseProtocol:
         """Return the protocol of a new connection; called by the event loop."""
-        if self._tls is not None:
-            return _Handshake(self, self._tls)  # type: ignore[return-value]  # a protocol, in any case
-        return self.new_connection()
+        return Connection(self)
 
-    def new_connection(self) -> Connection:
-        """Return an HTTP connection."""
-        return Connection(self, loop=self._loop, **self._kwargs)
+    async def find_server(self) -> Server:
+        """Return the web server, making it on first use."""
+        async with self._making:
+            if self.server is None:
+                assert self._make is not None  # noqa: S101  # else it is given
+                self.server = await self._make()
+        return self.server
 
-    def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
-        """Register the connection in the table."""
-        super().connection_made(handler, transport)
-        self.table.count_in(handler, transport, is_new=self._is_first)  # type: ignore[arg-type]
-
-    def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
-        """Remove the connection from the table."""
-        self.table.count_out(handler)  # type: ignore[arg-type]
-        super().connection_lost(handler, exc)
-
-    def start_handshake(self, handshake: Awaitable[None]) -> None:
-        """Run a TLS handshake in the background."""
-        task = asyncio.ensure_future(handshake)
-        self._handshakes.add(task)
-        task.add_done_callback(self._handshakes.discard)
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a connection's work in the background."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._working.add(task)
+        task.add_done_callback(self._working.discard)
 
     @contextlib.asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
@@ -186,7 +123,7 @@ class Server(web.Server):
                 is_over = True
                 self._turns.release()
 
-        ending = self._loop.call_later(TURN_SECS, end)
+        ending = asyncio.get_running_loop().call_later(TURN_SECS, end)
         try:
             yield
         finally:
@@ -196,140 +133,211 @@ class Server(web.Server):
     async def shutdown(self, timeout: float | None = None) -> None:
         """Close all connections; those that await a request or an answer have `timeout` seconds left."""
         await self.table.drain(timeout)
-        for task in list(self._handshakes):
+        for task in list(self._working):
             task.cancel()
-        await asyncio.gather(*self._handshakes, return_exceptions=True)
-        await super().shutdown(END_LOOK_SECS)
-
-    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        connection = request.protocol
-        connection.head_since = None  # type: ignore[attr-defined]  # it is a Connection
-        connection.close_after_last()  # type: ignore[attr-defined]
-        if request.version not in (HttpVersion10, HttpVersion11):
-            return connection.handle_error(request, 400)
-        try:
-            response = await self._handler(request)
-        except web.HTTPException as answer:
-            self.table.answers[answer.status] += 1
-            raise
-        finally:
-            connection.answered_at = self._loop.time()  # type: ignore[attr-defined]
-        self.table.answers[response.status] += 1
-        self.table.make_room(response.content_length or 0)
-        if self.table.is_ending:
-            response.force_close()
-        return response
+        await asyncio.gather(*self._working, return_exceptions=True)
+        if self.server is not None:
+            await self.server.shutdown(END_LOOK_SECS)
+        self.table.end_all()
 
 
-class _Handshake(asyncio.Protocol):
-    """A connection until its TLS handshake is done."""
+class Connection(asyncio.Protocol):
+    """One connection: its handshake, its quick answers, and then the web server's protocol."""
 
-    is_owed = True
-
-    def __init__(self, server: Server, tls: Tls) -> None:
-        self._server = server
-        self._tls = tls
+    def __init__(self, listener: Connections) -> None:
+        self._listener = listener
+        self._loop = asyncio.get_running_loop()
+        self._held = bytearray()  # received before it can be answered
+        self._is_ready = False  # its handshake is done
+        self._is_full = False  # the client does not read what it is sent
+        self.web: asyncio.Protocol | None = None  # the web server's protocol, once it is needed
+        self.answered_at = self._loop.time()
         self.head_since: float | None = None
-        self.answered_at = asyncio.get_running_loop().time()
+        self._is_silent = True  # nothing has been received yet
+        self._has_body: Callable[[], bool] | None = None  # all of the body of the request being answered
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Register the connection and start its handshake."""
+        """Register the connection, and start its handshake."""
         assert isinstance(transport, asyncio.Transport)  # noqa: S101  # of a stream
-        self._server.table.count_in(self, transport, is_new=True)
-        if not transport.is_closing():
-            self._server.start_handshake(self._run(transport))
+        self.transport = transport
+        if not self._listener.admits(transport):
+            transport.abort()
+            return
+        self._listener.table.count_in(self, transport)
+        if self._listener.tls is None:
+            self._is_ready = True
+        elif not transport.is_closing():
+            self._listener.start(self._shake_hands(transport, self._listener.tls))
 
-    def connection_lost(self, exc: BaseException | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:
         """Remove the connection from the table."""
-        del exc
-        self._server.table.count_out(self)
+        self._listener.table.count_out(self)
+        if self.web is not None:
+            self.web.connection_lost(exc)
 
-    async def _run(self, transport: asyncio.Transport) -> None:
+    def pause_writing(self) -> None:
+        """Wait until the client has read more."""
+        self._is_full = True
+        if self.web is not None:
+            self.web.pause_writing()
+
+    def resume_writing(self) -> None:
+        """Go on, with a further request or the rest of an answer."""
+        self._is_full = False
+        if self.web is not None:
+            self.web.resume_writing()
+        else:
+            self.transport.resume_reading()
+
+    def data_received(self, data: bytes) -> None:
+        """Answer a request, or let the web server do so."""
+        self._is_silent = False
+        if self.web is not None:
+            self._tell_web(data)
+        elif not self._is_ready:
+            self._held += data  # along with the end of its handshake: one reading of the socket at most
+        elif (answer := self._listener.quick(data, self.transport)) is not None:
+            self._work(self._answer(answer))
+        elif self._listener.server is not None:
+            self._hand_over(self._listener.server, data)
+        else:
+            self._work(self._start_web(data))
+
+    def eof_received(self) -> bool:
+        """Return whether to keep the connection, half closed, for answers to requests that came whole."""
+        if self._listener.tls is not None or not self.is_owed:
+            return False
+        self._end_once_answered(0)
+        return not self.transport.is_closing()
+
+    @property
+    def is_owed(self) -> bool:
+        """Return whether an answer is pending: to a request, or to the first request, which is awaited."""
+        return self._is_silent or self.head_since is not None or self._has_body is not None
+
+    def begin_answer(self, has_body: Callable[[], bool]) -> None:
+        """Note that a request is being answered; `has_body` tells whether all of its body has come."""
+        self.head_since = None
+        self._has_body = has_body
+
+    def end_answer(self) -> None:
+        """Note that the answer has been sent."""
+        self._has_body = None
+
+    def send(self, chunks: Iterable[bytes]) -> None:
+        """Send what the web server says in answer to a request; in place of what it says otherwise, 400."""
+        if self._has_body is not None:
+            self.transport.write(b"".join(chunks))  # writelines ignores limits up to Python 3.12.8
+        elif not self.transport.is_closing():
+            self._listener.table.answers[400] += 1
+            fields = {"Content-Type": "text/plain", "Server": "jobfeatures"}
+            self.transport.write(format_answer(400, fields, b"", is_last=True))
+            self.transport.close()
+
+    def _work(self, work: Coroutine[Any, Any, None]) -> None:
+        """Read nothing while this is done."""
+        self.transport.pause_reading()
+        self.begin_answer(lambda: True)
+        self._listener.start(work)
+
+    async def _answer(self, awaited: Awaitable[Answer]) -> None:
+        data, is_last = await awaited
+        self.answered_at = self._loop.time()
+        self.end_answer()
+        if self.transport.is_closing():
+            return
+        self.transport.write(data)
+        if is_last:
+            self.transport.close()
+        elif not self._is_full:  # else once the client has read this answer
+            self.transport.resume_reading()
+
+    async def _start_web(self, data: bytes) -> None:
+        try:
+            server = await self._listener.find_server()
+        except Exception:  # a damaged installation: quick answers still work
+            log.exception("the web server cannot be started")
+            self.transport.abort()
+            return
+        self.end_answer()
+        if not self.transport.is_closing():
+            self._hand_over(server, data)
+            self.transport.resume_reading()
+
+    def _hand_over(self, server: Server, data: bytes) -> None:
+        self.web = server()
+        self.web.connection_made(_Outlet(self))  # type: ignore[arg-type]  # it passes for a transport
+        self._tell_web(data)
+
+    def _tell_web(self, data: bytes) -> None:
+        assert self.web is not None  # noqa: S101
+        if self.head_since is None and self._has_body is None:
+            self.head_since = self._loop.time()
+        self.web.data_received(data)
+
+    def _end_once_answered(self, idle_looks: int) -> None:
+        """Close once nothing has been answered or sent for some looks: nobody says which request is last."""
+        if self.transport.is_closing():
+            return
+        is_busy = self._has_body is not None or self.transport.get_write_buffer_size()
+        is_cut = self._has_body is not None and not self._has_body()
+        if not is_cut and (is_busy or idle_looks < IDLE_LOOKS):
+            looks = 0 if is_busy else idle_looks + 1
+            self._loop.call_later(END_LOOK_SECS, self._end_once_answered, looks)
+        else:
+            self.transport.close()
+
+    async def _shake_hands(self, transport: asyncio.Transport, tls: Tls) -> None:
         # Only the handshake may read. Up to Python 3.11.2 the event loop starts reading after
         # `connection_made`, paused or not; this runs after that, and before anything has been read.
         transport.pause_reading()
-        early_data = _EarlyData()
+        table, spoken = self._listener.table, None
         try:
-            async with self._server.turn():
-                if transport.is_closing():  # it was closed meanwhile
-                    return
-                spoken = await asyncio.get_running_loop().start_tls(
-                    transport,
-                    early_data,
-                    self._tls.context,
-                    server_side=True,
-                    ssl_handshake_timeout=HANDSHAKE_SECS,
-                    ssl_shutdown_timeout=TLS_SHUTDOWN_SECS,
-                )
+            async with self._listener.turn():
+                if not transport.is_closing():  # else it was closed meanwhile
+                    spoken = await self._loop.start_tls(
+                        transport,
+                        self,
+                        tls.context,
+                        server_side=True,
+                        ssl_handshake_timeout=HANDSHAKE_SECS,
+                        ssl_shutdown_timeout=TLS_SHUTDOWN_SECS,
+                    )
         except (Exception, asyncio.CancelledError) as error:  # close the connection in any case
             if isinstance(error, OSError):
-                self._server.table.ended[HANDSHAKE] += 1
+                table.ended[HANDSHAKE] += 1
                 log.debug("TLS handshake failed: %s", error, extra={"client": client_of(transport)})
             elif not isinstance(error, asyncio.CancelledError):
                 log.exception("TLS failed")
             transport.abort()
+        if spoken is None:
+            table.count_out(self)
             return
-        finally:
-            self._server.table.count_out(self)
-        if spoken is None or early_data.is_lost:
+        if spoken.is_closing():
             return
-        if not self._tls.admits(spoken.get_extra_info("ssl_object")):
-            self._server.table.ended[NOT_ADMITTED] += 1
+        self.transport = spoken
+        table.carry_on(self, spoken)
+        if not tls.admits(spoken.get_extra_info("ssl_object")):
+            table.ended[NOT_ADMITTED] += 1
             spoken.abort()
             return
-        connection = self._server.new_connection()
-        spoken.set_protocol(connection)
-        connection.connection_made(spoken)
-        if early_data.received:
-            connection.data_received(bytes(early_data.received))
+        self.answered_at = self._loop.time()
+        self._is_ready = True
+        if self._held:
+            self.data_received(bytes(self._held))
 
 
-class _EarlyData(asyncio.Protocol):
-    """Buffers what a client sends along with the end of its handshake: one read of the socket at most."""
+class _Outlet:
+    """The transport that the web server's protocol sees."""
 
-    def __init__(self) -> None:
-        self.received = bytearray()
-        self.is_lost = False
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
 
-    def data_received(self, data: bytes) -> None:
-        """Buffer the data."""
-        self.received += data
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.connection.transport, name)
 
-    def connection_lost(self, exc: BaseException | None) -> None:
-        """Note that the connection is lost."""
-        del exc
-        self.is_lost = True
+    def write(self, data: bytes) -> None:
+        self.connection.send((data,))
 
-
-class Listener(Protocol):
-    """Answers requests at an address of its own, the value of the setting `key`."""
-
-    key: str
-    limits: ConnectionLimits
-
-    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer a request."""
-
-    def close(self) -> None:
-        """Release what answering needs: there will be no further request."""
-
-
-@contextlib.asynccontextmanager
-async def listening(
-    listener: Listener,
-    where: Where,
-    tls: Tls | None = None,
-    *,
-    on_open: Callable[[ConnectionTable], None] = lambda _connections: None,
-) -> AsyncIterator[str]:
-    """Answer requests until the context is left; yields the listening address.
-
-    `on_open` receives the table of connections. Raises ConfigurationError if the address cannot be bound.
-    """
-    server = Server(listener.handle, listener.limits, tls)
-    on_open(server.table)
-    try:
-        async with accepting(server, where, key=listener.key) as address:
-            yield address
-    finally:
-        listener.close()
+    def writelines(self, chunks: Iterable[bytes]) -> None:
+        self.connection.send(chunks)

@@ -86,15 +86,19 @@ class ConnectionTable:
         """Return how many connections are open, including those in their TLS handshake."""
         return len(self._open)
 
-    def count_in(self, one: Open, transport: asyncio.Transport, *, is_new: bool) -> None:
-        """Register a connection; close it, or another one, if there are too many."""
+    def count_in(self, one: Open, transport: asyncio.Transport) -> None:
+        """Register a new connection; close it, or another one, if there are too many."""
         self._open[one] = transport
         self._is_any.set()
-        rates = self._rates if is_new else None
-        if rates is not None and not rates.take(client_of(transport), self._loop.time()):
+        if self._rates is not None and not self._rates.take(client_of(transport), self._loop.time()):
             self._end(one, RATE)
         elif len(self._open) > self.most:
             self._end(min(self._open, key=attrgetter("answered_at")), CROWD)
+
+    def carry_on(self, one: Open, transport: asyncio.Transport) -> None:
+        """Note that a connection speaks TLS from now on."""
+        if one in self._open:
+            self._open[one] = transport
 
     def count_out(self, one: Open) -> None:
         """Remove a connection."""
@@ -154,7 +158,6 @@ class ConnectionTable:
             if size <= MAX_UNSENT_BYTES:
                 break
             size -= sizes[one]
-            self._open[one].abort()  # at once: the next answer may follow this one at once
             self._end(one, SLOW_READER)
 
     def _forget(self, one: Open) -> asyncio.Transport | None:
@@ -167,9 +170,7 @@ class ConnectionTable:
         transport = self._forget(one)
         if transport is not None:
             self.ended[reason] += 1
-            # Not close(): that would wait for a client that does not read. And not now: aiohttp's task of
-            # a connection that is being set up has to start before it is notified of the loss.
-            self._loop.call_soon(transport.abort)
+            transport.abort()  # close() would wait for a client that does not read
 
 
 def client_of(transport: asyncio.BaseTransport) -> Hashable:

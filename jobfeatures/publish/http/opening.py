@@ -8,10 +8,9 @@ import errno
 import os
 import socket
 from collections.abc import AsyncIterator, Sequence
-from typing import Protocol
 
 from jobfeatures.errors import ConfigurationError
-from jobfeatures.publish.http.connectiontable import ConnectionTable
+from jobfeatures.publish.http.connections import Connections
 
 Where = str | Sequence[socket.socket]  # HOST:PORT, or sockets that listen already
 BACKLOG = 1024
@@ -26,22 +25,8 @@ HINTS = {
 }
 
 
-class Answering(Protocol):
-    """Creates the protocol of each connection."""
-
-    @property
-    def table(self) -> ConnectionTable:
-        """Return the table of its connections."""
-
-    def __call__(self) -> asyncio.BaseProtocol:
-        """Return the protocol of a new connection."""
-
-    async def shutdown(self, timeout: float | None = None) -> None:
-        """Close all connections; those that await a request or an answer have `timeout` seconds left."""
-
-
 @contextlib.asynccontextmanager
-async def accepting(connections: Answering, where: Where, *, key: str) -> AsyncIterator[str]:
+async def accepting(connections: Connections, where: Where, *, key: str) -> AsyncIterator[str]:
     """Accept connections until the context is left; yields the first listening address.
 
     `key` is the setting that `where` comes from. Raises ConfigurationError if it cannot be bound.
@@ -67,7 +52,7 @@ async def accepting(connections: Answering, where: Where, *, key: str) -> AsyncI
         await asyncio.gather(watching, return_exceptions=True)
 
 
-async def _open(connections: Answering, where: Where, listeners: list[asyncio.Server]) -> None:
+async def _open(connections: Connections, where: Where, listeners: list[asyncio.Server]) -> None:
     loop = asyncio.get_running_loop()
     at_once = min(AT_ONCE, connections.table.most)
     if isinstance(where, str):

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from jobfeatures.errors import ConfigurationError
-from jobfeatures.publish.http.connections import listening
+from jobfeatures.publish.http.webserver import listening
 from jobfeatures_exporter.ingest import listener as listener_module
 from jobfeatures_exporter.ingest.listener import MAX_AT_ONCE, SonarListener
 from jobfeatures_exporter.ingest.users import Users

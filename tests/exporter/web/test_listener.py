@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from jobfeatures.errors import ConfigurationError
-from jobfeatures.publish.http import connections, connectiontable
+from jobfeatures.publish.http import connectiontable, webserver
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.web import listener
 from jobfeatures_exporter.web.admission import is_loopback, is_ours, parse_names
@@ -188,7 +188,7 @@ async def test_what_is_too_large_or_no_http_is_refused(serve, request_bytes):
 
 
 async def test_a_body_is_not_taken(serve, monkeypatch):
-    monkeypatch.setattr(connections, "LINGER_SECS", 0.0)
+    monkeypatch.setattr(webserver, "LINGER_SECS", 0.0)
     async with serve() as site:
         reader, writer = await asyncio.open_connection(site.host, site.port)
         writer.write(b"POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\nx")

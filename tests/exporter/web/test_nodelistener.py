@@ -14,7 +14,7 @@ from jobfeatures.batch.controller.protocol import make_token
 from jobfeatures.batch.controller.source import ControllerClient
 from jobfeatures.batch.source import KeeperStatus
 from jobfeatures.errors import ConfigurationError, Rejected, SourceError
-from jobfeatures.publish.http.connections import listening
+from jobfeatures.publish.http.webserver import listening
 from jobfeatures.records.model import JobTable, Limits
 from jobfeatures_exporter.cluster.nodeanswers import NodeAnswers
 from jobfeatures_exporter.config import ExporterConfig

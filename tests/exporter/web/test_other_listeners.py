@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from jobfeatures.publish.http.connections import listening
 from jobfeatures.publish.http.server import FeatureServer
+from jobfeatures.publish.http.webserver import listening
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.config import ExporterConfig

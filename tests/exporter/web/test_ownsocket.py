@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 import re
 import select
@@ -79,24 +78,6 @@ def test_anybody_may_open_it_and_it_is_gone_at_the_end(own, sockets):
 
     assert asyncio.run(run()) == 0o666
     assert not (sockets / "own").exists()
-
-
-def test_a_connection_that_cannot_be_accepted_costs_no_other(own, sockets, monkeypatch, caplog):
-    monkeypatch.setattr(ownsocket, "AGAIN_SECS", 0.0)
-    real, errors = asyncio.SelectorEventLoop.sock_accept, [errno.ECONNABORTED, errno.EMFILE]
-
-    async def accept(loop, listening):
-        if errors:
-            raise OSError(code := errors.pop(), os.strerror(code))
-        return await real(loop, listening)
-
-    monkeypatch.setattr(asyncio.SelectorEventLoop, "sock_accept", accept)
-    [(status, _)] = ask(own, sockets / "own", "/metrics")
-    assert status == 200
-    assert [each.rpartition(": ")[2] for each in caplog.messages] == [
-        "Too many open files",
-        "Software caused connection abort",
-    ]
 
 
 def test_what_is_no_page_is_not_found_and_nothing_can_be_changed(own, sockets):

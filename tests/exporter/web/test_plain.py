@@ -1,6 +1,7 @@
 """Scrapes are answered without a web server, and exactly as one would answer them."""
 
 import asyncio
+import base64
 import contextlib
 import gzip
 import re
@@ -11,15 +12,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from jobfeatures.publish.http import opening
+from jobfeatures.publish.http.connections import Connections
 from jobfeatures.publish.http.connectiontable import ConnectionLimits, ConnectionTable
 from jobfeatures.publish.http.opening import accepting
+from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.web import listener
 from jobfeatures_exporter.web.admission import Admission
-from jobfeatures_exporter.web.app import make_app
-from jobfeatures_exporter.web.guard import guarding
+from jobfeatures_exporter.web.app import make_app, running
+from jobfeatures_exporter.web.guard import Guard
 from jobfeatures_exporter.web.listener import Listeners
 from jobfeatures_exporter.web.plain import parse_request
-from tests.exporter.web.standins import StandInDaemon
+from tests.exporter.web.standins import HASH, PASSWORD, StandInDaemon
 
 PROMETHEUS = (
     b"GET /metrics HTTP/1.1\r\n"
@@ -53,9 +56,9 @@ class Table(ConnectionTable):
         super().__init__(limits)
         self.transports = {}
 
-    def count_in(self, one, transport, *, is_new):
+    def count_in(self, one, transport):
         self.transports[one] = transport
-        super().count_in(one, transport, is_new=is_new)
+        super().count_in(one, transport)
 
     def count_out(self, one):
         self.transports.pop(one, None)
@@ -88,15 +91,15 @@ async def served_by_aiohttp(daemon=None):
     admission = Admission(rate=listener.RATE, client_rate=listener.CLIENT_RATE, names=frozenset())
     app, table = make_app(daemon or StandInDaemon()), ConnectionTable(limits)
     async with (
-        guarding(app, admission, None, limits, None, table) as server,
-        accepting(server, "127.0.0.1:0", key="test") as address,
+        running(app, limits, table, Guard(admission, None)) as server,
+        accepting(Connections(table, server=server), "127.0.0.1:0", key="test") as address,
     ):
         host, _, port = address.rpartition(":")
         yield table, lambda: asyncio.open_connection(host, int(port))
 
 
 def is_web_server_up(listeners):
-    return any(type(each).__name__ == "Connection" for each in listeners.table.transports)
+    return any(each.web is not None for each in listeners.table.transports)
 
 
 async def ask(connect, *requests):
@@ -129,6 +132,25 @@ async def test_the_web_server_would_answer_the_same(host, path):
     for _, headers, _ in (*plain, *others):
         assert headers.pop("Date").endswith(" GMT")
     assert plain == others
+
+
+@pytest.mark.parametrize("given", [None, f"alice:{PASSWORD}", "alice:wrong", "bob:x"])
+async def test_the_web_server_would_ask_for_the_same_passwords(write_config, given):
+    text = (
+        f"basic_auth_users: {{alice: {HASH}}}\nhttp_server_config: {{headers: {{X-Frame-Options: deny}}}}\n"
+    )
+    credentials = b"" if given is None else b"Authorization: Basic %s\r\n" % base64.b64encode(given.encode())
+    async with served(config=ExporterConfig(web_config_file=write_config(text))) as (listeners, connect):
+        request = CURL[:-2] + credentials + b"\r\n"
+        plain = await ask(connect, request)
+        assert not is_web_server_up(listeners)
+        others = await ask(connect, request.replace(b"curl/7", b"curl/7\r\nX-Other: 1"))
+        assert is_web_server_up(listeners)
+    for _, headers, _ in (*plain, *others):
+        assert headers.pop("Date").endswith(" GMT")
+    assert plain == others
+    assert plain[0][0].split()[1] == ("200" if given == f"alice:{PASSWORD}" else "401")
+    assert plain[0][1]["X-Frame-Options"] == "deny"
 
 
 async def test_a_scrape_is_compressed_and_counted():
@@ -367,7 +389,7 @@ def test_scrapers_requests_are_taken(data):
         CURL.replace(b"Accept: */*", b"Host: evil.example"),
         CURL.replace(b"Accept: */*", b"Content-Length: 1"),
         CURL.replace(b"Accept: */*", b"Transfer-Encoding: chunked"),
-        CURL.replace(b"Accept: */*", b"Authorization: Basic eDp5"),
+        CURL.replace(b"Accept: */*", b"Cookie: x=y"),
         CURL.replace(b"Accept: */*", b"Connection: upgrade"),
         CURL.replace(b"Accept: */*", b"Accept: */*\r\n folded"),
         CURL.replace(b"\r\n", b"\n"),

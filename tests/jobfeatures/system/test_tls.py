@@ -43,8 +43,8 @@ def serve_tls(tmp_path):
     from contextlib import asynccontextmanager
     from types import SimpleNamespace
 
-    from jobfeatures.publish.http.connections import listening
     from jobfeatures.publish.http.server import FeatureServer
+    from jobfeatures.publish.http.webserver import listening
     from jobfeatures.publish.tree import FeatureTree
 
     @asynccontextmanager

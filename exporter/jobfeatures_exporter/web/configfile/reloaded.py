@@ -13,7 +13,7 @@ from jobfeatures.records.model import Version
 from jobfeatures.system.privatefile import open_at_once
 from jobfeatures.system.tls import look_at
 from jobfeatures_exporter.web.configfile.options import ClientAuth, WebOptions, parse_web_config
-from jobfeatures_exporter.web.configfile.tlscontext import make_context
+from jobfeatures_exporter.web.configfile.tlscontext import is_allowed, make_context
 
 log = logging.getLogger(__name__)
 
@@ -84,6 +84,25 @@ class WebFile:
         tls = self.options.tls
         here = [self.path] if self.options.users or (tls is not None and tls.private_key.text) else []
         return here + ([tls.private_key.path] if tls is not None and tls.private_key.path else [])
+
+
+class FileTls:
+    """TLS by the current web configuration file."""
+
+    def __init__(self, file: WebFile) -> None:
+        self._file = file
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """Return the context for a new connection."""
+        self._file.refresh()
+        assert self._file.context is not None  # noqa: S101  # a file does not switch TLS off
+        return self._file.context
+
+    def admits(self, spoken: ssl.SSLObject) -> bool:
+        """Return whether the client's certificate has an allowed name."""
+        tls = self._file.options.tls
+        return tls is None or is_allowed(spoken.getpeercert(), tls.allowed_sans)
 
 
 def _content(path: str) -> bytes:

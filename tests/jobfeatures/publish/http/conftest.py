@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import pytest
 
 from jobfeatures.publish.http import server as module
-from jobfeatures.publish.http.connections import listening
 from jobfeatures.publish.http.connectiontable import ConnectionLimits
 from jobfeatures.publish.http.server import FeatureServer
+from jobfeatures.publish.http.webserver import listening
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.records.model import JobKey
 

@@ -8,7 +8,8 @@ import socket
 import pytest
 from aiohttp import web
 
-from jobfeatures.publish.http import connections, connectiontable, opening
+from jobfeatures.publish.http import connectiontable, opening, webserver
+from jobfeatures.publish.http.connections import Connections
 from jobfeatures.publish.http.opening import accepting
 
 
@@ -71,7 +72,7 @@ async def test_a_body_that_never_comes_ends_with_408(serve, monkeypatch):
     from jobfeatures.publish.http import server as module
 
     monkeypatch.setattr(module, "BODY_WAIT_SECS", 0.2)
-    monkeypatch.setattr(connections, "LINGER_SECS", 0.0)
+    monkeypatch.setattr(webserver, "LINGER_SECS", 0.0)
     async with serve() as site:
         reader, writer = await opened(site)
         writer.write(f"PUT {site.status}/used_CPU HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n1".encode())
@@ -209,8 +210,8 @@ async def test_too_many_connections_end_the_stalest_not_the_new(serve):
 
 async def test_an_address_in_use_is_a_wrong_setting(serve, tree):
     from jobfeatures.errors import ConfigurationError
-    from jobfeatures.publish.http.connections import listening
     from jobfeatures.publish.http.server import FeatureServer
+    from jobfeatures.publish.http.webserver import listening
 
     async with serve() as site:
         with pytest.raises(ConfigurationError, match=r"features\.listen_address"):
@@ -242,7 +243,8 @@ async def test_connections_that_are_ended_at_their_beginning_leave_no_trace_but_
     gc.collect()
     caplog.clear()  # what other tests left behind
     limits = connectiontable.ConnectionLimits(connections=4, client_rate=1.0)
-    server = connections.Server(answer, limits)
+    table = connectiontable.ConnectionTable(limits)
+    server = Connections(table, server=webserver.make_server(answer, limits, table))
     async with accepting(server, "127.0.0.1:0", key="listen") as address:
         host, _, port = address.rpartition(":")
         for _ in range(50):
@@ -301,7 +303,7 @@ async def test_a_listener_without_connections_looks_at_none(monkeypatch):
     watching = asyncio.create_task(table.watch())
     await asyncio.sleep(0.01)
     assert not looks
-    table.count_in(one := Client(), Transport(), is_new=True)
+    table.count_in(one := Client(), Transport())
     while not looks:
         await asyncio.sleep(0)
     table.count_out(one)

@@ -236,8 +236,8 @@ async def test_the_listener_has_a_limit_of_its_own(serve, no_refill):
 @given(path=st.binary(max_size=200), method=st.sampled_from([b"GET", b"PUT", b"POST", b"\xff", b""]))
 def test_any_bytes_get_an_answer_without_a_body_or_a_value(path, method, tmp_path_factory):
     async def attempt():
-        from jobfeatures.publish.http.connections import listening
         from jobfeatures.publish.http.server import FeatureServer
+        from jobfeatures.publish.http.webserver import listening
         from jobfeatures.publish.tree import FeatureTree
 
         tree = FeatureTree(str(tmp_path_factory.getbasetemp() / "fuzzed"))

@@ -28,7 +28,7 @@ class Silent(asyncio.Protocol):
         self.table, self.head_since, self.answered_at = table, None, 0.0
 
     def connection_made(self, transport):
-        self.table.count_in(self, transport, is_new=True)
+        self.table.count_in(self, transport)
 
     def connection_lost(self, exc):
         self.table.count_out(self)

@@ -1,0 +1,127 @@
+"""Answers by aiohttp, on the bounded connections of a listener."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Protocol
+
+from aiohttp import HttpVersion10, HttpVersion11, web
+from aiohttp.abc import AbstractAccessLogger
+
+from jobfeatures.publish.http.connections import Connection, Connections, Tls
+from jobfeatures.publish.http.connectiontable import ConnectionLimits, ConnectionTable
+from jobfeatures.publish.http.opening import Where, accepting
+
+log = logging.getLogger(__name__)
+
+MAX_LINE_BYTES = 2048
+MAX_HEADERS = 64
+LINGER_SECS = 1.0
+_SILENT = logging.Logger("of aiohttp", logging.CRITICAL + 1)  # it would log every malformed request
+
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+class Listener(Protocol):
+    """Answers requests at an address of its own, the value of the setting `key`."""
+
+    key: str
+    limits: ConnectionLimits
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request."""
+
+    def close(self) -> None:
+        """Release what answering needs: there will be no further request."""
+
+
+class _Ends(AbstractAccessLogger):
+    """Tells connections that an answer has been sent: aiohttp says so to its access log alone."""
+
+    def log(self, request: web.BaseRequest, response: web.StreamResponse, time: float) -> None:
+        del response, time
+        if request.transport is not None:
+            _connection_of(request.transport).end_answer()
+
+
+def make_server(
+    handler: Handler, limits: ConnectionLimits, table: ConnectionTable, **more: Any
+) -> web.Server:
+    """Return a server that answers with `handler`; `more` is passed to aiohttp's."""
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        if request.transport is None:  # the client has gone
+            return web.Response(status=503)
+        connection = _connection_of(request.transport)
+        connection.begin_answer(request.content.is_eof)
+        response: web.StreamResponse
+        try:
+            if request.version in (HttpVersion10, HttpVersion11):
+                response = await handler(request)
+            else:
+                response = _empty(400)
+        except web.HTTPException as told:
+            table.answers[told.status] += 1
+            raise
+        except Exception:
+            log.exception("request failed")
+            response = _empty(500)
+        finally:
+            connection.answered_at = asyncio.get_running_loop().time()
+        table.answers[response.status] += 1
+        table.make_room(response.content_length or 0)
+        if table.is_ending:
+            response.force_close()
+        return response
+
+    return web.Server(
+        answer,
+        access_log=_SILENT,
+        access_log_class=_Ends,
+        logger=_SILENT,
+        keepalive_timeout=limits.idle_secs,
+        lingering_time=LINGER_SECS,
+        max_line_size=MAX_LINE_BYTES,
+        max_field_size=limits.header_bytes,
+        max_headers=MAX_HEADERS,
+        auto_decompress=False,
+        **more,
+    )
+
+
+def _connection_of(outlet: asyncio.Transport) -> Connection:
+    found = outlet.connection  # type: ignore[attr-defined]  # of connections of this package
+    assert isinstance(found, Connection)  # noqa: S101
+    return found
+
+
+def _empty(status: int) -> web.Response:
+    response = web.Response(status=status, headers={"Content-Type": "text/plain", "Server": "jobfeatures"})
+    response.force_close()
+    return response
+
+
+@contextlib.asynccontextmanager
+async def listening(
+    listener: Listener,
+    where: Where,
+    tls: Tls | None = None,
+    *,
+    on_open: Callable[[ConnectionTable], None] = lambda _connections: None,
+) -> AsyncIterator[str]:
+    """Answer requests until the context is left; yields the listening address.
+
+    `on_open` receives the table of connections. Raises ConfigurationError if the address cannot be bound.
+    """
+    table = ConnectionTable(listener.limits)
+    on_open(table)
+    server = make_server(listener.handle, listener.limits, table)
+    connections = Connections(table, tls, server=server)
+    try:
+        async with accepting(connections, where, key=listener.key) as address:
+            yield address
+    finally:
+        listener.close()
