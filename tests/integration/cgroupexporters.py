@@ -114,7 +114,7 @@ def theirs(stack: ExitStack, program: Path, name: str) -> dict[tuple[str, str], 
     def page() -> str | None:
         assert process.poll() is None
         try:
-            with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
+            with urllib.request.urlopen(f"http://{address}/metrics", timeout=60) as answer:
                 return answer.read().decode()
         except OSError:
             return None

@@ -57,7 +57,7 @@ class Exporter:
 
     def get(self, path: str = "/metrics", accept: str = "") -> str:
         request = urllib.request.Request(f"http://{self.address}{path}", headers={"Accept": accept})
-        with urllib.request.urlopen(request, timeout=10) as response:
+        with urllib.request.urlopen(request, timeout=60) as response:
             return response.read().decode()
 
     def series(self, name: str, **labels: str) -> dict[tuple[tuple[str, str], ...], float]:
@@ -109,7 +109,7 @@ def start_exporter(tmp_path):
     for exporter in started:
         exporter.process.terminate()
         try:
-            exporter.process.wait(15)
+            exporter.process.wait(60)
         except subprocess.TimeoutExpired:
             exporter.process.kill()
             pytest.fail(f"the exporter did not stop:\n{exporter.log.read_text()}")
@@ -371,7 +371,7 @@ def prometheus(tmp_path, until):
 
     def query(expression: str) -> dict[str, float]:
         url = f"{query.address}/api/v1/query?" + urllib.parse.urlencode({"query": expression})
-        with urllib.request.urlopen(url, timeout=5) as response:
+        with urllib.request.urlopen(url, timeout=60) as response:
             answer = json.load(response)
         return {
             json.dumps(each["metric"], sort_keys=True): float(each["value"][1])
@@ -420,7 +420,7 @@ def prometheus(tmp_path, until):
     yield start
     for process in started:
         process.terminate()
-        process.wait(20)
+        process.wait(60)
 
 
 @pytest.fixture(name="until")

@@ -154,7 +154,7 @@ def test_prometheus_discovers_the_nodes(slurm, controller, prometheus, until):
 def test_jobs_and_their_steps_are_a_valid_document(slurm, document, until, profile):
     job_id = slurm.submit("srun -n1 sleep 0.2\nexit 3", "-J", HOSTILE, "-p", "long", "-t", "7")
     slurm.wait(job_id, "FAILED")
-    array = slurm.submit("sleep 30", "--array", "1-3%1", "-p", "batch")
+    array = slurm.submit("sleep 300", "--array", "1-3%1", "-p", "batch")
     slurm.wait(array, "PENDING", "RUNNING")
 
     def records():
@@ -254,7 +254,7 @@ def test_a_controller_that_is_away_costs_no_scrape(slurm, controller, tmp_path, 
 
 
 def test_a_cluster_without_accounting_tells_of_its_queue(slurm, document, tmp_path):
-    job_id = slurm.submit("sleep 30", "-J", HOSTILE, "-t", "7")
+    job_id = slurm.submit("sleep 300", "-J", HOSTILE, "-t", "7")
     slurm.wait(job_id, "RUNNING")
     conf = Path(slurm.environ["SLURM_CONF"]).read_text()
     without = (

@@ -32,7 +32,7 @@ def drain(slurm):
         extra = [word for name, value in flags.items() for word in (f"--{name.replace('_', '.')}", value)]
         done = subprocess.run(
             [COMMAND, "drain", *arguments, "--features.root", str(slurm.features), *extra],
-            capture_output=True, text=True, timeout=30,
+            capture_output=True, text=True, timeout=100,
         )  # fmt: skip
         assert done.returncode == status, done.stdout + done.stderr
         return done.stdout + done.stderr
@@ -110,7 +110,7 @@ def test_a_drain_survives_a_restart_of_the_daemon_and_reaches_jobs_that_start_la
     at = int(time.time()) + 3600
     drain("set", "--at", str(at))
     exporter.process.terminate()
-    exporter.process.wait(15)
+    exporter.process.wait(60)
     output = Path("/home/alice/drained.out")
     output.unlink(missing_ok=True)
     slurm.submit("cat $MACHINEFEATURES/shutdowntime; sleep 20", "--mem=50", output=output)
@@ -251,7 +251,7 @@ def test_the_plan_and_the_victims_of_a_running_node(slurm, slurm_exporter, until
 
     def call(*arguments):
         return subprocess.run(
-            [COMMAND, *arguments, "--metrics", url], capture_output=True, text=True, timeout=30
+            [COMMAND, *arguments, "--metrics", url], capture_output=True, text=True, timeout=100
         )
 
     done = call("drain", "plan", "--format", "json")

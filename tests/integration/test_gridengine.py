@@ -199,7 +199,7 @@ def hooked(gridengine):
         manage(gridengine, "qconf", "-mattr", "queue", hook, f"root@{HOOKS}/{hook}.sh", "all.q")
     yield features
     gridengine.delete_all()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while any(lab.glob("spool/execd/*/active_jobs/*")) and time.monotonic() < deadline:
         time.sleep(0.1)
     for hook in ("prolog", "epilog"):

@@ -96,7 +96,7 @@ def test_a_deb_is_installed_upgraded_removed_and_purged(packages, older_deb, deb
     ) as daemon:
         page = read_metrics(daemon, "batch_node_cpu_seconds_total")
         daemon.terminate()
-        assert daemon.wait(20) == 0
+        assert daemon.wait(60) == 0
     assert "batch_exporter_build_info" in page
 
     debian.run("dpkg", "-r", NAME)

@@ -46,14 +46,14 @@ def process_exporter(tmp_path, until):
         def page():
             assert process.poll() is None
             try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{PORT}/metrics", timeout=5) as response:
+                with urllib.request.urlopen(f"http://127.0.0.1:{PORT}/metrics", timeout=60) as response:
                     return response.read().decode()
             except OSError:
                 return None
 
         text = until(page)
         process.terminate()
-        process.wait(10)
+        process.wait(60)
         return {family.name: family for family in text_string_to_metric_families(text)}
 
     return ask
@@ -68,7 +68,7 @@ def payload():
     assert process.stdout.readline() == "there\n"
     yield process
     os.killpg(process.pid, signal.SIGKILL)
-    process.wait(10)
+    process.wait(60)
     process.stdout.close()
 
 

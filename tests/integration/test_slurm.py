@@ -102,7 +102,7 @@ def test_a_job_reads_its_features_and_is_shown_and_is_gone_after_it_ends(
 
 
 def test_array_tasks_are_jobs_of_their_own(slurm, slurm_exporter, until):
-    array = slurm.submit("sleep 30", "--array=1-2", "--mem=50", user="bob")
+    array = slurm.submit("sleep 300", "--array=1-2", "--mem=50", user="bob")
     found = slurm.wait(array, "RUNNING")
     assert len(found) == 2
     for raw_id in found:
@@ -126,7 +126,7 @@ def test_the_components_of_a_het_job_are_jobs_of_their_own(slurm, start_exporter
     het = slurm.run(
         "sbatch", "--parsable", "-D", "/home/alice", "-o", "/dev/null", "-n1", "--mem=50", ":", "-n1", "--mem=70",
         user="alice",
-        stdin="#!/bin/bash\nsrun --het-group=0,1 sh -c 'echo $JOBFEATURES > het.$SLURM_PROCID; sleep 30'\n",
+        stdin="#!/bin/bash\nsrun --het-group=0,1 sh -c 'echo $JOBFEATURES > het.$SLURM_PROCID; sleep 300'\n",
     ).strip()  # fmt: skip
     slurm.submitted.append(het)
     first, second = het, str(int(het) + 1)
@@ -147,9 +147,9 @@ def test_the_components_of_a_het_job_are_jobs_of_their_own(slurm, start_exporter
 
 
 def test_jobs_of_several_users_and_their_steps_are_kept_apart(slurm, slurm_exporter, until):
-    burn = "srun -n1 --overlap sh -c 'while :; do :; done' & sleep 30"
+    burn = "srun -n1 --overlap sh -c 'while :; do :; done' & sleep 300"
     busy = slurm.submit(burn, "-n1", "--mem=50", user="alice")
-    idle = slurm.submit("sleep 30", "-n1", "--mem=50", user="bob")
+    idle = slurm.submit("sleep 300", "-n1", "--mem=50", user="bob")
     slurm.wait(busy, "RUNNING")
     slurm.wait(idle, "RUNNING")
 
@@ -173,7 +173,7 @@ def test_jobs_of_several_users_and_their_steps_are_kept_apart(slurm, slurm_expor
 
 def test_a_hostile_job_name_does_not_reach_other_labels(slurm, slurm_exporter, until):
     bad = slurm.submit(
-        "sleep 30", "--mem=50", "-J", "x\nJobId=1 JobName=y UserId=root(0) Account=root", user="bob"
+        "sleep 300", "--mem=50", "-J", "x\nJobId=1 JobName=y UserId=root(0) Account=root", user="bob"
     )
     slurm.wait(bad, "RUNNING")
     info = until(lambda: slurm_exporter.info(bad))
@@ -188,7 +188,7 @@ def test_a_hostile_job_name_does_not_reach_other_labels(slurm, slurm_exporter, u
 
 @pytest.mark.parametrize("name", ["JobId=99 JobState=FAILED NumCPUs=7", "x JobState=COMPLETED"])
 def test_a_name_that_imitates_fields_costs_its_job_nothing(slurm, slurm_exporter, until, name):
-    job_id = slurm.submit("sleep 30", "--mem=50", "-t", "9", "-J", name, user="bob")
+    job_id = slurm.submit("sleep 300", "--mem=50", "-t", "9", "-J", name, user="bob")
     slurm.wait(job_id, "RUNNING")
     folder = slurm.features / f"jobfeatures/slurm-{job_id}"
     until((folder / "wall_limit_secs").exists)
@@ -200,7 +200,7 @@ def test_a_name_that_imitates_fields_costs_its_job_nothing(slurm, slurm_exporter
 
 
 def test_published_directories_belong_to_root_and_only_jobstatus_to_the_user(slurm, until):
-    job_id = slurm.submit("sleep 20", "--mem=50", user="bob")
+    job_id = slurm.submit("sleep 300", "--mem=50", user="bob")
     slurm.wait(job_id, "RUNNING")
     features = slurm.features / f"jobfeatures/slurm-{job_id}"
     until(features.is_dir)
@@ -486,7 +486,7 @@ def test_two_clusters_jobs_of_one_number_below_one_root_are_two_and_the_first_ke
 
     two_are_told()
     exporter.process.terminate()
-    exporter.process.wait(15)
+    exporter.process.wait(60)
     exporter = start_exporter(*daemon_flags(slurm.features), environ=slurm.environ)
     two_are_told()
     assert told.read_text() == "told=\n"

@@ -169,7 +169,7 @@ def test_a_node_goes_on_without_the_controller_role(slurm, controller_role, scon
     time.sleep(1)
     source.poll_jobs(())
     controller_role.exporter.process.terminate()
-    controller_role.exporter.process.wait(20)
+    controller_role.exporter.process.wait(60)
     new = slurm.submit("sleep 120", "-n1", "--mem=30", "-t", "3", user="bob")
     slurm.wait(new, "RUNNING")
     keys = {job.key for job in source._table.jobs.values()}

@@ -74,7 +74,7 @@ def test_a_deb_is_built_installed_started_scraped_and_removed_on(suite, tmp_path
         ) as daemon:
             page = read_metrics(daemon, "batch_node_cpu_seconds_total")
             daemon.terminate()
-            assert daemon.wait(20) == 0
+            assert daemon.wait(60) == 0
         assert "batch_exporter_build_info" in page
         system.run("apt-get", "purge", "-qy", NAME)
         assert not (system.root / PREFIX[1:]).exists()

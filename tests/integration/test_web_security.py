@@ -101,7 +101,7 @@ def start_protected(tmp_path, web_config, until):
     yield start
     for process in started:
         process.terminate()
-        process.wait(15)
+        process.wait(60)
 
 
 def client_of(folder, name="client"):
@@ -179,7 +179,7 @@ def test_a_hangup_reads_the_file_again_and_a_broken_one_leaves_the_old(start_pro
     until(lambda: "client_auth_type: must be one of" in log.read_text())
     request = urllib.request.Request(f"https://{address}/-/healthy")
     with pytest.raises(urllib.error.HTTPError, match="401"):
-        urllib.request.urlopen(request, context=client_of(web_config.parent), timeout=10)
+        urllib.request.urlopen(request, context=client_of(web_config.parent), timeout=60)
     web_config.write_text(good)
     process.send_signal(signal.SIGHUP)
     until(lambda: "web configuration read again" in log.read_text())
@@ -228,7 +228,7 @@ def test_systemds_sockets_are_taken_by_the_real_program(tmp_path, until):
 
     def answer():
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/-/healthy", timeout=10) as response:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/-/healthy", timeout=60) as response:
                 return response.read()
         except OSError:
             assert process.poll() is None, log.read_text()
@@ -238,7 +238,7 @@ def test_systemds_sockets_are_taken_by_the_real_program(tmp_path, until):
         until(lambda: answer() == b"healthy\n")
     finally:
         process.terminate()
-        process.wait(15)
+        process.wait(60)
 
 
 def test_without_sockets_the_program_says_so(tmp_path):
