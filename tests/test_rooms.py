@@ -71,8 +71,8 @@ KINDRED = (
     "jobfeatures_exporter.scrape", "jobfeatures_exporter.sonar", "jobfeatures_exporter.view",
     "jobfeatures_exporter.web.pages", "jobfeatures_exporter.sinks",
 )  # fmt: skip
-TWINS = {  # a role, a listener or a program has its own of each, and its room says whose
-    "__main__", "app", "cli", "commands", "config", "daemon", "listener", "monitor", "pages", "server",
+TWINS = {  # a package, a role, a listener or a program has its own of each, and its room says whose
+    "__main__", "app", "cli", "commands", "config", "daemon", "listener", "model", "monitor", "pages", "server",
 }  # fmt: skip
 
 

@@ -23,13 +23,13 @@ from jobfeatures.settings.resolve import (
     words,
 )
 from jobfeatures.system.logs import FORMATS, LEVELS
+from jobfeatures_exporter.model.snapshot import Kind
 from jobfeatures_exporter.sampling.gpu import DRIVERS as GPU_DRIVERS
 from jobfeatures_exporter.sampling.gpu import NO_GPUS
 from jobfeatures_exporter.sampling.performance.events import NAMES as WORK_EVENTS
 from jobfeatures_exporter.sampling.power import SOURCES as POWER_SOURCES
 from jobfeatures_exporter.scrape.collectors import COLLECTORS, NODE, ROLES
 from jobfeatures_exporter.scrape.profiles import PROFILES
-from jobfeatures_exporter.snapshot import Kind
 from jobfeatures_exporter.web.config import WebConfig
 
 AUTO = "auto"

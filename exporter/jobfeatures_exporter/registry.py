@@ -22,7 +22,7 @@ from prometheus_client.registry import Collector
 from jobfeatures.records.metrics import Metric as Declared
 from jobfeatures.settings.resolve import load_config
 from jobfeatures_exporter.config import DaemonConfig, ExporterConfig
-from jobfeatures_exporter.scrape.exposition import COUNT, SUM, Family, Sample
+from jobfeatures_exporter.families.exposition import COUNT, SUM, Family, Sample
 
 if TYPE_CHECKING:
     from jobfeatures_exporter.node.daemon import Daemon

@@ -26,11 +26,11 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from jobfeatures.records.model import Job, JobKey, JobState
 from jobfeatures.system.clock import SystemClock
-from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.families.exposition import LabelTexts, render
+from jobfeatures_exporter.model.context import Context
+from jobfeatures_exporter.model.snapshot import Kind, Snapshot
 from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
 from jobfeatures_exporter.scrape.collectors import COLLECTORS
-from jobfeatures_exporter.scrape.exposition import LabelTexts, render
-from jobfeatures_exporter.snapshot import Kind, Snapshot
 
 SOURCE = Path(__file__).parents[1] / "labs/gpu/fake_nvml.c"
 WAYS = {"without": ("gpus",), "with": ("gpus", "gpudetail")}

@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from jobfeatures.records.model import JobKey, JobState, JobTable
 from jobfeatures_exporter.cluster.overview import compute_cluster_view
 from jobfeatures_exporter.cluster.sums import compute_queue_sums
-from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.state.history import POINTS, History
 from jobfeatures_exporter.web.pages.controller import render_controller
 from jobfeatures_exporter.web.pages.node import render_node

@@ -18,9 +18,9 @@ from jobfeatures.records.model import JobKey
 from jobfeatures.settings.resolve import load_config
 from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.model.snapshot import Accounting, CpuSecs, JobSample, NodeSample, Snapshot
 from jobfeatures_exporter.sampling.power import dcmi, hwmon
 from jobfeatures_exporter.sampling.power.monitor import PowerMonitor
-from jobfeatures_exporter.snapshot import Accounting, CpuSecs, JobSample, NodeSample, Snapshot
 
 ANSWER = "Instantaneous power reading: 220 Watts\\nPower reading state is: activated\\n"
 

@@ -30,14 +30,14 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from jobfeatures.records.metrics import Metric
 from jobfeatures.records.model import Job, JobKey, JobState, Limits
-from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.sampling.measured import MemoryBytes
+from jobfeatures_exporter.families.exposition import Family, LabelTexts, render
+from jobfeatures_exporter.model.context import Context
+from jobfeatures_exporter.model.measured import MemoryBytes
+from jobfeatures_exporter.model.snapshot import Accounting, CpuSecs, JobSample, NodeSample, Snapshot
 from jobfeatures_exporter.scrape.budget import SeriesBudget
 from jobfeatures_exporter.scrape.collectors import COLLECTORS
-from jobfeatures_exporter.scrape.exposition import Family, LabelTexts, render
 from jobfeatures_exporter.scrape.pagetext import PageMaker
 from jobfeatures_exporter.scrape.profiles import PROFILES
-from jobfeatures_exporter.snapshot import Accounting, CpuSecs, JobSample, NodeSample, Snapshot
 
 NOW = 1_800_000_000.0
 

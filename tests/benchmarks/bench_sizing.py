@@ -42,11 +42,10 @@ from jobfeatures.features.machine import Machine
 from jobfeatures.publish.hookreasons import PAIRS
 from jobfeatures.publish.publisher import PublisherStatus
 from jobfeatures.records.model import Job, JobKey, JobState, JobTable, Limits
-from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.sampling.measured import MemoryBytes
-from jobfeatures_exporter.scrape.collectors import COLLECTORS
-from jobfeatures_exporter.scrape.pagetext import PageMaker
-from jobfeatures_exporter.snapshot import (
+from jobfeatures_exporter.model.context import Context
+from jobfeatures_exporter.model.ended import EndedJob
+from jobfeatures_exporter.model.measured import MemoryBytes
+from jobfeatures_exporter.model.snapshot import (
     Accounting,
     BlockIo,
     CpuSecs,
@@ -59,7 +58,8 @@ from jobfeatures_exporter.snapshot import (
     ProcessIo,
     Snapshot,
 )
-from jobfeatures_exporter.state.retention import EndedJob
+from jobfeatures_exporter.scrape.collectors import COLLECTORS
+from jobfeatures_exporter.scrape.pagetext import PageMaker
 from tests.running import free_port, started, until
 
 ROOT = Path(__file__).parents[2]

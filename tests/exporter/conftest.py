@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.node import hookrequests, samplingloop
 from tests.exporter.madecontext import make_context
 

@@ -15,14 +15,12 @@ from jobfeatures.records.model import (
 from jobfeatures.status.board import StatusView
 from jobfeatures.status.jobstatus import JobStatus
 from jobfeatures_exporter.cluster.sums import compute_cluster_sums, compute_queue_sums
-from jobfeatures_exporter.context import Context, LastReload
-from jobfeatures_exporter.scrape.listenercounts import ListenerStatus, WebStatus
-from jobfeatures_exporter.sinks.keeper import SinkStatus
-from jobfeatures_exporter.snapshot import (
+from jobfeatures_exporter.model.context import Context
+from jobfeatures_exporter.model.missing import DaemonGroups, Missing, Reason
+from jobfeatures_exporter.model.snapshot import (
     Kind,
 )
-from jobfeatures_exporter.state.daemongroups import DaemonGroups
-from jobfeatures_exporter.state.missinggroups import Missing, Reason
+from jobfeatures_exporter.model.statuses import LastReload, ListenerStatus, SinkStatus, WebStatus
 from tests.exporter.madecluster import make_administration, make_cluster, make_queue, make_schedule
 from tests.exporter.madenode import NOW, make_ended, make_jobs, make_snapshot, make_sysinfo
 

@@ -9,8 +9,9 @@ from jobfeatures.records.model import (
     JobState,
     Limits,
 )
-from jobfeatures_exporter.sampling.measured import BoardSample, MemoryBytes
-from jobfeatures_exporter.snapshot import (
+from jobfeatures_exporter.model.ended import EndedJob
+from jobfeatures_exporter.model.measured import BoardSample, MemoryBytes
+from jobfeatures_exporter.model.snapshot import (
     Accounting,
     BlockIo,
     CommandSample,
@@ -32,7 +33,6 @@ from jobfeatures_exporter.snapshot import (
     StepSample,
     SysinfoSample,
 )
-from jobfeatures_exporter.state.retention import EndedJob
 
 NOW = 1_800_000_000.0
 

@@ -1,6 +1,6 @@
 """Series as tests name them: by the text of their labels."""
 
-from jobfeatures_exporter.scrape.exposition import Family, label_text
+from jobfeatures_exporter.families.exposition import Family, label_text
 
 
 def labelled(family: Family) -> list[tuple[str, float]]:

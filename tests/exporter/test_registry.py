@@ -7,9 +7,9 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from jobfeatures.records.metrics import NODE_CPUS, Metric
+from jobfeatures_exporter.families.exposition import Family, histogram_samples, render
 from jobfeatures_exporter.registry import NodeCollector
 from jobfeatures_exporter.scrape.collectors import COLLECTORS
-from jobfeatures_exporter.scrape.exposition import Family, histogram_samples, render
 from jobfeatures_exporter.scrape.pagetext import PageMaker
 from jobfeatures_exporter.scrape.profiles import PROFILES
 

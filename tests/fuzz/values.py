@@ -90,7 +90,7 @@ RESERVATION = (
 )
 
 VALUES: dict[str, tuple[bytes, ...]] = {
-    "jobfeatures_exporter.scrape.exposition:parse_accept": (b"a/b;q=0.5, */*", b"gzip;q=1"),
+    "jobfeatures_exporter.families.exposition:parse_accept": (b"a/b;q=0.5, */*", b"gzip;q=1"),
     "jobfeatures.batch.htcondor.schedds:parse_schedds": (
         b'[{"MyAddress": "<10.9.9.1:9618?sock=schedd>", "Name": "wn1.lab"}]',
     ),

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from jobfeatures.records.model import Job, JobKey, JobState, Limits
 from jobfeatures.system.clock import SystemClock
-from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 from jobfeatures_exporter.scrape.profiles import read_profiles

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from jobfeatures.system.clock import SystemClock
-from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 from jobfeatures_exporter.scrape.collectors import COLLECTORS, NODE

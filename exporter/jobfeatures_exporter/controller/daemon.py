@@ -21,12 +21,12 @@ from jobfeatures_exporter.cluster.discovery import TargetGroup, make_targets
 from jobfeatures_exporter.cluster.nodeanswers import NodeAnswers
 from jobfeatures_exporter.cluster.sums import ClusterSums, QueueSums, compute_cluster_sums, compute_queue_sums
 from jobfeatures_exporter.config import AUTO, DaemonConfig
-from jobfeatures_exporter.context import Context, LastReload
 from jobfeatures_exporter.controller.livequality import LiveQuality
+from jobfeatures_exporter.families.exposition import render
+from jobfeatures_exporter.model.context import Context
+from jobfeatures_exporter.model.statuses import LastReload, WebStatus
 from jobfeatures_exporter.privacy.hiding import make_privacy
 from jobfeatures_exporter.scrape.collectors import collect
-from jobfeatures_exporter.scrape.exposition import render
-from jobfeatures_exporter.scrape.listenercounts import WebStatus
 from jobfeatures_exporter.service.reload import Change
 from jobfeatures_exporter.service.supervision import describe_problems, describe_sources
 from jobfeatures_exporter.sonar.clusterdocuments import SLURM, add_cluster_documents

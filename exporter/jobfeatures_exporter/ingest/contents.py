@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from jobfeatures.errors import Rejected
 from jobfeatures.formats.sonar.fields import PID_MAX
 from jobfeatures.formats.sonar.parsejobs import ClusterRecord, SlurmJobRecord
-from jobfeatures_exporter.snapshot import GpuSample, NodeSample, SysinfoSample
+from jobfeatures_exporter.model.snapshot import GpuSample, NodeSample, SysinfoSample
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,9 +12,8 @@ from jobfeatures.records.combining import grouped, sum_known
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.ingest.books import Counts
 from jobfeatures_exporter.ingest.contents import JobRecord, ProcessRecord, SampleRecord, SysinfoRecord
-from jobfeatures_exporter.sampling.gpu.bounds import MAX_PERCENT
-from jobfeatures_exporter.sampling.measured import MemoryBytes
-from jobfeatures_exporter.snapshot import (
+from jobfeatures_exporter.model.measured import MemoryBytes
+from jobfeatures_exporter.model.snapshot import (
     Accounting,
     GpuSample,
     GroupKey,
@@ -23,6 +22,7 @@ from jobfeatures_exporter.snapshot import (
     Snapshot,
     WorkKey,
 )
+from jobfeatures_exporter.sampling.gpu.bounds import MAX_PERCENT
 
 
 def work_key(job: int, epoch: int) -> WorkKey:

@@ -26,7 +26,7 @@ from jobfeatures_exporter.ingest.foreign import (
     count_gpu,
     processes_by_key,
 )
-from jobfeatures_exporter.snapshot import GpuSample, GroupKey, JobGpu, Snapshot, WorkKey
+from jobfeatures_exporter.model.snapshot import GpuSample, GroupKey, JobGpu, Snapshot, WorkKey
 
 KEEP_BOOKS_SECS: Final = 3600.0  # a job that a filter hid for a while keeps its counters
 GROUP_GAP_SECS: Final = 900.0  # a process group that reappears after a longer gap is another one

@@ -15,12 +15,7 @@ from jobfeatures.records.metrics import Metric, counter, gauge
 from jobfeatures.records.model import Job, JobKey, JobState, JobTable, fill_unknown
 from jobfeatures.system.clock import Clock
 from jobfeatures_exporter.cluster.sums import compute_cluster_sums, compute_queue_sums
-from jobfeatures_exporter.context import Context, job_labels
-from jobfeatures_exporter.ingest.nodes import ClusterState, NodeName, NodeState, SonarNodes
-from jobfeatures_exporter.privacy.hiding import NO_PRIVACY, Privacy
-from jobfeatures_exporter.scrape.budget import SeriesBudget, weigh_jobs
-from jobfeatures_exporter.scrape.collectors import COLLECTORS, jobs
-from jobfeatures_exporter.scrape.exposition import (
+from jobfeatures_exporter.families.exposition import (
     Block,
     Family,
     LabelTexts,
@@ -29,7 +24,12 @@ from jobfeatures_exporter.scrape.exposition import (
     block_of,
     render_blocks,
 )
-from jobfeatures_exporter.snapshot import Kind, kind_of
+from jobfeatures_exporter.ingest.nodes import ClusterState, NodeName, NodeState, SonarNodes
+from jobfeatures_exporter.model.context import Context, job_labels
+from jobfeatures_exporter.model.snapshot import Kind, kind_of
+from jobfeatures_exporter.privacy.hiding import NO_PRIVACY, Privacy
+from jobfeatures_exporter.scrape.budget import SeriesBudget, weigh_jobs
+from jobfeatures_exporter.scrape.collectors import COLLECTORS, jobs
 
 log = logging.getLogger(__name__)
 

@@ -24,8 +24,7 @@ from jobfeatures_exporter.ingest.contents import (
     SampleRecord,
     SysinfoRecord,
 )
-from jobfeatures_exporter.sampling.gpu.bounds import Count, bounded, bounded_process
-from jobfeatures_exporter.snapshot import (
+from jobfeatures_exporter.model.snapshot import (
     DiskSample,
     GpuCard,
     GpuProcess,
@@ -33,6 +32,7 @@ from jobfeatures_exporter.snapshot import (
     NodeSample,
     SysinfoSample,
 )
+from jobfeatures_exporter.sampling.gpu.bounds import Count, bounded, bounded_process
 
 MAX_CORES: Final = 16_384
 MAX_CARDS: Final = 1024

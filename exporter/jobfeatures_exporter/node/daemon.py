@@ -21,19 +21,19 @@ from jobfeatures.status.directory import has_entry
 from jobfeatures.status.keeper import StatusKeeper
 from jobfeatures.system.clock import Clock, SystemClock
 from jobfeatures_exporter.config import DaemonConfig
-from jobfeatures_exporter.context import Context, LastReload
+from jobfeatures_exporter.families.exposition import Family
+from jobfeatures_exporter.model.context import Context
+from jobfeatures_exporter.model.snapshot import Kind, Snapshot
+from jobfeatures_exporter.model.statuses import LastReload, WebStatus
 from jobfeatures_exporter.node.hookrequests import HookServer
 from jobfeatures_exporter.node.publishingloop import PublishingLoop
 from jobfeatures_exporter.node.samplingloop import SamplingLoop
 from jobfeatures_exporter.node.sources import NodeSources, make_site
 from jobfeatures_exporter.privacy.hiding import make_privacy
 from jobfeatures_exporter.sampling.bpf.choice import PROCFS_ALONE, Choice
-from jobfeatures_exporter.scrape.exposition import Family
-from jobfeatures_exporter.scrape.listenercounts import WebStatus
 from jobfeatures_exporter.scrape.pagetext import PageMaker
 from jobfeatures_exporter.service.reload import Change
 from jobfeatures_exporter.service.supervision import describe_sources
-from jobfeatures_exporter.snapshot import Kind, Snapshot
 from jobfeatures_exporter.state.daemongroups import GroupReader
 from jobfeatures_exporter.state.knowledge import Knowledge, manners_of
 from jobfeatures_exporter.state.missinggroups import MissingGroups

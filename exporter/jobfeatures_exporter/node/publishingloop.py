@@ -14,8 +14,8 @@ from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.records.model import JobKey, JobTable
 from jobfeatures.system.clock import Clock
 from jobfeatures.system.watch import watch_directory
+from jobfeatures_exporter.model.snapshot import Snapshot
 from jobfeatures_exporter.node.supervised import supervised
-from jobfeatures_exporter.snapshot import Snapshot
 from jobfeatures_exporter.state.knowledge import Knowledge, find_swap_limits
 
 log = logging.getLogger(__name__)

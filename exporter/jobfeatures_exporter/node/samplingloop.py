@@ -10,10 +10,11 @@ from typing import Any
 from jobfeatures.records.model import JobKey
 from jobfeatures.system.clock import Clock
 from jobfeatures_exporter.config import DaemonConfig
+from jobfeatures_exporter.model.ended import EndedJob
+from jobfeatures_exporter.model.snapshot import Kind, Snapshot, SysinfoSample
 from jobfeatures_exporter.node.sources import chosen_systems
 from jobfeatures_exporter.node.supervised import supervised
 from jobfeatures_exporter.sampling.bpf.choice import Choice
-from jobfeatures_exporter.sampling.cpurates import CpuRates
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
 from jobfeatures_exporter.sampling.gpu import Paths
 from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
@@ -27,9 +28,9 @@ from jobfeatures_exporter.sampling.power.monitor import PowerMonitor
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings, Wishes
 from jobfeatures_exporter.service.goingon import Progress
-from jobfeatures_exporter.snapshot import Kind, Snapshot, SysinfoSample
+from jobfeatures_exporter.state.cpurates import CpuRates
 from jobfeatures_exporter.state.knowledge import Knowledge
-from jobfeatures_exporter.state.retention import EndedJob, Retention
+from jobfeatures_exporter.state.retention import Retention
 
 PLACES_SECS = 60.0  # between two looks of commands for further places
 LOOK_SECS = 30.0  # beyond the interval, after which the sampling thread counts as hung

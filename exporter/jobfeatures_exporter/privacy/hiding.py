@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from jobfeatures.errors import ConfigurationError, JobfeaturesError
 from jobfeatures.records.model import Job
 from jobfeatures.system.privatefile import read_private
-from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.model.context import Context
+from jobfeatures_exporter.model.snapshot import CommandSample, JobSample, Kind, Snapshot, UnitKey
 from jobfeatures_exporter.privacy.config import HASH, SHOWN, WITHHOLD, PrivacyConfig
-from jobfeatures_exporter.snapshot import CommandSample, JobSample, Kind, Snapshot, UnitKey
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import TypeVar
 
 from jobfeatures.records.model import Job, JobKey
-from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.snapshot import JobSample, Kind, NodeSample, Snapshot, WorkKey
+from jobfeatures_exporter.model.context import Context
+from jobfeatures_exporter.model.snapshot import JobSample, Kind, NodeSample, Snapshot, WorkKey
 
 # Of the node, jobs and GPUs; none counts others' activity.
 COLLECTORS = frozenset(

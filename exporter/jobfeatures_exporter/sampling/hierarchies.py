@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.batch.groups import BatchHierarchy, Layout, Membership, unescape
-from jobfeatures_exporter.snapshot import Kind, UnitKey
+from jobfeatures_exporter.model.snapshot import Kind, UnitKey
 
 BATCH_HIERARCHIES: tuple[BatchHierarchy, ...] = tuple(
     each.hierarchy() for each in SYSTEMS.values() if each.has_groups

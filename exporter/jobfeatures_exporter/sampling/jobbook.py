@@ -13,6 +13,17 @@ from typing import Any
 from jobfeatures.batch.groups import Membership
 from jobfeatures.records.combining import min_known, sum_all
 from jobfeatures.records.model import Job, JobKey
+from jobfeatures_exporter.model.measured import MemoryBytes
+from jobfeatures_exporter.model.snapshot import (
+    Accounting,
+    GroupKey,
+    JobSample,
+    ProcessIo,
+    ProcessSample,
+    Scheduling,
+    UnitKey,
+    WorkKey,
+)
 from jobfeatures_exporter.sampling.bpf.byjob import Figures
 from jobfeatures_exporter.sampling.groups.cgroup import JobCgroup
 from jobfeatures_exporter.sampling.groups.cgroupfiles import compute_memory_sum
@@ -23,20 +34,9 @@ from jobfeatures_exporter.sampling.hierarchies import name_place
 from jobfeatures_exporter.sampling.host.procfs import TICKS_PER_SEC
 from jobfeatures_exporter.sampling.jobruns import JobRun, JobRuns, path_uids
 from jobfeatures_exporter.sampling.ledger import JobLedger
-from jobfeatures_exporter.sampling.measured import MemoryBytes
 from jobfeatures_exporter.sampling.processes.accumulate import CpuTicks, CpuTimes
 from jobfeatures_exporter.sampling.processes.members import Members
 from jobfeatures_exporter.sampling.values import Attributed, Counted, LastLook, Listed, LookFacts
-from jobfeatures_exporter.snapshot import (
-    Accounting,
-    GroupKey,
-    JobSample,
-    ProcessIo,
-    ProcessSample,
-    Scheduling,
-    UnitKey,
-    WorkKey,
-)
 
 _NETWORK = Figures._fields.index("received_bytes")
 _IO_OF = attrgetter(*ProcessIo._fields)  # `Figures` has fields of the same names

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence, Set
 
 from jobfeatures.jobs.evidence import is_another_run
 from jobfeatures.records.model import Job, JobKey, fill_unknown
+from jobfeatures_exporter.model.snapshot import JobSample, ProcessIo, ProcessSample
 from jobfeatures_exporter.sampling.bpf.byjob import Sums
 from jobfeatures_exporter.sampling.groups.cgroup import JobCgroup
 from jobfeatures_exporter.sampling.groups.endings import SHEPHERD_COMMANDS
@@ -16,7 +17,6 @@ from jobfeatures_exporter.sampling.ledger import JobLedger
 from jobfeatures_exporter.sampling.processes.accumulate import NO_CPU_TIME
 from jobfeatures_exporter.sampling.processes.members import Members
 from jobfeatures_exporter.sampling.values import LookFacts
-from jobfeatures_exporter.snapshot import JobSample, ProcessIo, ProcessSample
 
 EXTERN_STEP = "extern"
 

@@ -9,9 +9,9 @@ from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from operator import lt, sub
 from typing import Any
 
+from jobfeatures_exporter.model.snapshot import BlockIo, ProcessIo
 from jobfeatures_exporter.sampling.bpf.byjob import Figures
 from jobfeatures_exporter.sampling.groups.hierarchy import UNIFIED, JobDirectory
-from jobfeatures_exporter.snapshot import BlockIo, ProcessIo
 
 KEPT_ABSENT = 256  # absent sources that are remembered because they could come back
 

@@ -9,6 +9,7 @@ from functools import partial
 from jobfeatures.batch.groups import Membership
 from jobfeatures.records.model import Job, JobKey
 from jobfeatures.system.clock import Clock
+from jobfeatures_exporter.model.snapshot import Kind, Snapshot, kind_of
 from jobfeatures_exporter.sampling.bpf.choice import PROCFS_ALONE, Choice
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
 from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
@@ -46,7 +47,6 @@ from jobfeatures_exporter.sampling.values import (
     gather,
     list_groups,
 )
-from jobfeatures_exporter.snapshot import Kind, Snapshot, kind_of
 
 
 class Sampler:

@@ -10,7 +10,7 @@ from jobfeatures.batch import BatchSettings
 
 if TYPE_CHECKING:
     from jobfeatures_exporter.config import DaemonConfig
-    from jobfeatures_exporter.snapshot import Kind
+    from jobfeatures_exporter.model.snapshot import Kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

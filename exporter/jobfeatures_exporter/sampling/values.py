@@ -8,18 +8,18 @@ from typing import NamedTuple
 
 from jobfeatures.batch.groups import Membership
 from jobfeatures.records.model import Job, JobKey
-from jobfeatures_exporter.sampling.bpf.byjob import Sums
-from jobfeatures_exporter.sampling.groups.cgroup import GroupList, JobCgroup, JobFigures
-from jobfeatures_exporter.sampling.groups.turns import NodeSigns
-from jobfeatures_exporter.sampling.processes.accumulate import CpuTicks
-from jobfeatures_exporter.sampling.processes.attributor import Attribution, Key
-from jobfeatures_exporter.snapshot import (
+from jobfeatures_exporter.model.snapshot import (
     JobSample,
     NodeSample,
     ProcessIo,
     ProcessSample,
     WorkKey,
 )
+from jobfeatures_exporter.sampling.bpf.byjob import Sums
+from jobfeatures_exporter.sampling.groups.cgroup import GroupList, JobCgroup, JobFigures
+from jobfeatures_exporter.sampling.groups.turns import NodeSigns
+from jobfeatures_exporter.sampling.processes.accumulate import CpuTicks
+from jobfeatures_exporter.sampling.processes.attributor import Attribution, Key
 
 
 class LastLook(NamedTuple):

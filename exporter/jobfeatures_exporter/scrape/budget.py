@@ -26,9 +26,9 @@ from typing import NamedTuple
 from jobfeatures.records.combining import grouped
 from jobfeatures.records.metrics import JOB, Metric, counter, gauge
 from jobfeatures.records.model import Job, JobKey
-from jobfeatures_exporter.context import Context, job_labels
-from jobfeatures_exporter.scrape.exposition import Family, Number, Sample, Values
-from jobfeatures_exporter.snapshot import JobSample, WorkKey
+from jobfeatures_exporter.families.exposition import Family, Number, Sample, Values
+from jobfeatures_exporter.model.context import Context, job_labels
+from jobfeatures_exporter.model.snapshot import JobSample, WorkKey
 
 DROPPED = gauge("batch_exporter_series_over_budget", "Series that the latest page left out.")
 DROPPED_TOTAL = counter("batch_exporter_series_dropped", "Series left out so far, once per sample.")

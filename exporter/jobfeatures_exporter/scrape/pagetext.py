@@ -7,12 +7,12 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from jobfeatures_exporter.config import DaemonConfig
-from jobfeatures_exporter.context import Context, job_labels
+from jobfeatures_exporter.families.exposition import Family, LabelTexts, Values, render
+from jobfeatures_exporter.families.rows import KeptRows
+from jobfeatures_exporter.model.context import Context, job_labels
 from jobfeatures_exporter.scrape.budget import DROPPED, Page, SeriesBudget, weigh_jobs
 from jobfeatures_exporter.scrape.collectors import collect
-from jobfeatures_exporter.scrape.exposition import Family, LabelTexts, Values, render
 from jobfeatures_exporter.scrape.profiles import read_profiles, to_families
-from jobfeatures_exporter.scrape.rows import KeptRows
 
 
 class PageMaker:

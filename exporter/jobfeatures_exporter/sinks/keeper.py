@@ -6,11 +6,10 @@ import logging
 import random
 import threading
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from jobfeatures.errors import SinkError, UnsafePathError
 from jobfeatures.system.clock import Clock
+from jobfeatures_exporter.model.statuses import SinkStatus
 from jobfeatures_exporter.sinks.message import Message, Sink
 from jobfeatures_exporter.sinks.spool import Spool
 
@@ -18,20 +17,6 @@ log = logging.getLogger(__name__)
 
 FIRST_RETRY_SECS = 1.0
 MAX_RETRY_SECS = 300.0
-
-
-@dataclass(frozen=True, slots=True)
-class SinkStatus:
-    """What a keeper reports about its sink; counts are since the start, by type of document."""
-
-    name: str
-    sent: Mapping[str, int] = field(default_factory=dict)
-    failed: Mapping[str, int] = field(default_factory=dict)  # attempts
-    refused: int = 0  # dropped documents, rejected by the receiver for good
-    dropped: int = 0  # documents dropped for lack of room
-    corrupt: int = 0  # spool files set aside
-    waiting: int = 0
-    last_success_secs: float | None = None
 
 
 def compute_retry_secs(failures: int) -> float:

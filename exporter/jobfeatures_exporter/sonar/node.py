@@ -16,11 +16,11 @@ from jobfeatures.system.clock import Clock
 from jobfeatures.system.lookups import user_names
 from jobfeatures.system.privatefile import read_private
 from jobfeatures_exporter.config import DaemonConfig
+from jobfeatures_exporter.model.snapshot import Snapshot
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.host.software import read_software
 from jobfeatures_exporter.sampling.host.sysinfo import TEXT, read_sysinfo
 from jobfeatures_exporter.sampling.processes.details import read_details
-from jobfeatures_exporter.snapshot import Snapshot
 from jobfeatures_exporter.sonar.config import SonarConfig
 from jobfeatures_exporter.sonar.process import SampleInput
 from jobfeatures_exporter.sonar.sample import attributes_of, sample_envelope

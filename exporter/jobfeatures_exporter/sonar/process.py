@@ -10,8 +10,7 @@ from zlib import crc32
 from jobfeatures.formats.sonar.envelopes import Document, unicode_text, without_defaults
 from jobfeatures.formats.sonar.fields import PID_MAX
 from jobfeatures.records.combining import grouped, sum_known
-from jobfeatures_exporter.sampling.host.procfs import TICKS_PER_SEC
-from jobfeatures_exporter.snapshot import (
+from jobfeatures_exporter.model.snapshot import (
     GpuCard,
     GpuProcess,
     Kind,
@@ -21,6 +20,7 @@ from jobfeatures_exporter.snapshot import (
     Snapshot,
     UnitKey,
 )
+from jobfeatures_exporter.sampling.host.procfs import TICKS_PER_SEC
 
 DEFUNCT = " <defunct>"
 DEAD, ZOMBIE = "X", "Z"

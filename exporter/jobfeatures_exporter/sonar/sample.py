@@ -24,8 +24,8 @@ from jobfeatures.formats.sonar.envelopes import (
 )
 from jobfeatures.joblogs.jobnumbers import parse_job_number
 from jobfeatures.records.model import JobKey
+from jobfeatures_exporter.model.snapshot import GpuSample, NodeSample, Snapshot
 from jobfeatures_exporter.privacy.hiding import UNKNOWN_USER
-from jobfeatures_exporter.snapshot import GpuSample, NodeSample, Snapshot
 from jobfeatures_exporter.sonar.config import SonarConfig
 from jobfeatures_exporter.sonar.process import SampleInput, Work, measure_processes, roll_up, whole
 

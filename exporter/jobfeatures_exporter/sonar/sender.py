@@ -14,12 +14,13 @@ from jobfeatures.formats.sonar.envelopes import SAMPLE, SYSINFO, Document, Origi
 from jobfeatures.formats.sonar.validate import validate_envelope
 from jobfeatures.system.clock import Clock
 from jobfeatures_exporter.config import DaemonConfig
+from jobfeatures_exporter.model.snapshot import Snapshot
+from jobfeatures_exporter.model.statuses import SinkStatus
 from jobfeatures_exporter.privacy.hiding import make_privacy
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sinks import make_sink
-from jobfeatures_exporter.sinks.keeper import SinkKeeper, SinkStatus
+from jobfeatures_exporter.sinks.keeper import SinkKeeper
 from jobfeatures_exporter.sinks.message import Message
-from jobfeatures_exporter.snapshot import Snapshot
 from jobfeatures_exporter.sonar.config import SonarConfig
 from jobfeatures_exporter.sonar.node import NodeDocuments, make_origin
 

@@ -15,7 +15,7 @@ from jobfeatures.formats.sonar.envelopes import (
     unicode_text,
     without_defaults,
 )
-from jobfeatures_exporter.snapshot import GpuCard, SysinfoSample
+from jobfeatures_exporter.model.snapshot import GpuCard, SysinfoSample
 from jobfeatures_exporter.sonar.process import whole
 
 # Members of the format named like our own fields.

@@ -28,6 +28,7 @@ from jobfeatures.system.clock import SystemClock
 from jobfeatures.system.httpget import Server
 from jobfeatures_exporter.config import DaemonConfig
 from jobfeatures_exporter.controller.daemon import make_cluster_sources
+from jobfeatures_exporter.model.snapshot import Snapshot
 from jobfeatures_exporter.node.samplingloop import find_places
 from jobfeatures_exporter.node.sources import chosen_systems, make_source
 from jobfeatures_exporter.sampling.bpf.choice import try_reader
@@ -36,7 +37,6 @@ from jobfeatures_exporter.sampling.hierarchies import Places
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 from jobfeatures_exporter.scrape.collectors import CONTROLLER
-from jobfeatures_exporter.snapshot import Snapshot
 from jobfeatures_exporter.startup.checks import check, check_features_root
 from jobfeatures_exporter.startup.findings import Finding, Mark, good, note, see, wrong
 from jobfeatures_exporter.startup.gpudrivers import examine_gpus

@@ -11,11 +11,11 @@ from jobfeatures.errors import JobfeaturesError
 from jobfeatures.records.quantities import counted
 from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.config import DaemonConfig
+from jobfeatures_exporter.model.snapshot import GpuSample
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.gpu import Paths
 from jobfeatures_exporter.sampling.gpu.bounds import bounded
 from jobfeatures_exporter.sampling.gpu.monitor import DEADLINE_SECS, chosen_drivers
-from jobfeatures_exporter.snapshot import GpuSample
 from jobfeatures_exporter.startup.findings import Finding, good, note, see, wrong
 
 _REMEDIES = {

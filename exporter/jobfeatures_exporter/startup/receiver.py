@@ -18,8 +18,8 @@ from jobfeatures_exporter.ingest.listener import MAX_BODY_BYTES, SonarListener
 from jobfeatures_exporter.ingest.nodes import SonarNodes
 from jobfeatures_exporter.ingest.page import SonarPage
 from jobfeatures_exporter.ingest.users import Users
+from jobfeatures_exporter.model.snapshot import Kind
 from jobfeatures_exporter.privacy.hiding import make_privacy
-from jobfeatures_exporter.snapshot import Kind
 from jobfeatures_exporter.web.answers import make_scrapes
 from jobfeatures_exporter.web.app import handler_of
 from jobfeatures_exporter.web.config import SONAR

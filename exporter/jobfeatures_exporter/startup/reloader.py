@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from jobfeatures.errors import JobfeaturesError
 from jobfeatures.system.logs import configure_logging
 from jobfeatures_exporter.config import ExporterConfig
-from jobfeatures_exporter.context import LastReload
+from jobfeatures_exporter.model.statuses import LastReload
 from jobfeatures_exporter.service.reload import Change, compute_change
 from jobfeatures_exporter.service.supervision import Notifier
 from jobfeatures_exporter.startup.checks import check

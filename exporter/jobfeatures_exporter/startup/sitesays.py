@@ -15,19 +15,13 @@ from jobfeatures.records.model import JobKey, JobState, JobTable
 from jobfeatures.records.nodelist import expand_nodes
 from jobfeatures.system.privatefile import read_bounded
 from jobfeatures_exporter.config import DaemonConfig
+from jobfeatures_exporter.model.missing import DaemonGroups, Reason
+from jobfeatures_exporter.model.snapshot import Snapshot
 from jobfeatures_exporter.sampling.hierarchies import Places
-from jobfeatures_exporter.snapshot import Snapshot
 from jobfeatures_exporter.startup.findings import Finding, note, see, wrong
 from jobfeatures_exporter.startup.hooksites import MAX_BYTES, asked, set_in
-from jobfeatures_exporter.state.daemongroups import (
-    HIDDEN,
-    LOST,
-    DaemonGroups,
-    GroupReader,
-    container_of,
-    pattern_of,
-)
-from jobfeatures_exporter.state.missinggroups import Reason, describe, find_missing, judge_jobs
+from jobfeatures_exporter.state.daemongroups import HIDDEN, LOST, GroupReader, container_of, pattern_of
+from jobfeatures_exporter.state.missinggroups import describe, find_missing, judge_jobs
 
 STARTING_SECS = 60.0  # a job in its prolog has no processes yet
 MAX_NAMED = 10  # groups that do not count: what may make one may make thousands

@@ -10,17 +10,17 @@ import itertools
 import os
 import re
 from collections.abc import Collection, Iterator
-from typing import NamedTuple
 
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.batch.groups import count_named
 from jobfeatures.batch.processes import is_in_container, read_real_uid
 from jobfeatures.errors import ParseError
 from jobfeatures.system.privatefile import read_bounded
+from jobfeatures_exporter.model.missing import DaemonGroups
+from jobfeatures_exporter.model.snapshot import Kind
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.hierarchies import find_parent, is_no_place, match_path, match_unit
 from jobfeatures_exporter.sampling.processes.namespace import GroupNamespace
-from jobfeatures_exporter.snapshot import Kind
 
 MAX_PROCESSES = 4096  # of a batch system, with all that descend from them
 MAX_FILE_BYTES = 2**16
@@ -30,15 +30,6 @@ HIDDEN = "hidepid: run the exporter as root, or in the group that gid= of /proc 
 _CHANGING = re.compile(r"[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{12,}")
 _UNQUOTABLE = re.compile(r'[^ -~]|[\\",]')  # in TOML, and in a list
 _SPECIAL = re.compile(r"[*?[]")
-
-
-class DaemonGroups(NamedTuple):
-    """What is seen of a batch system: its daemon's name and group, and what is known by its processes."""
-
-    daemon: str
-    group: str | None = None  # None: no such process of root is seen; "": it cannot be told
-    parents: tuple[str, ...] = ()  # of groups that have the form of a job's, or its number
-    makes_none: bool = False  # all that descends from the daemon stands in its group
 
 
 def parent_of(path: str, job_id: str, above: str = "") -> str | None:

@@ -16,9 +16,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from jobfeatures.records.model import Job, JobKey
-from jobfeatures_exporter.sampling.cpurates import compute_busy_share, compute_rate, cpu_secs_of
-from jobfeatures_exporter.snapshot import CpuSecs, Snapshot
-from jobfeatures_exporter.state.retention import EndedJob
+from jobfeatures_exporter.model.ended import EndedJob
+from jobfeatures_exporter.model.snapshot import CpuSecs, Snapshot, cpu_secs_of
+from jobfeatures_exporter.state.cpurates import compute_busy_share, compute_rate
 
 POINTS = 60
 EVERY_SECS = 60.0

@@ -14,7 +14,7 @@ from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.records.model import Job, JobKey, JobTable
 from jobfeatures.status.board import StatusTarget
 from jobfeatures.system.clock import Clock
-from jobfeatures_exporter.snapshot import Snapshot
+from jobfeatures_exporter.model.snapshot import Snapshot
 
 
 class Knowledge:

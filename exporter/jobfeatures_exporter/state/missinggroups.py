@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import enum
 import itertools
 import logging
-from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.errors import printable
 from jobfeatures.records.combining import grouped
 from jobfeatures.records.model import Job, JobKey, JobState, JobTable
 from jobfeatures.system.clock import Clock
-from jobfeatures_exporter.snapshot import Snapshot
-from jobfeatures_exporter.state.daemongroups import DaemonGroups, GroupReader, parent_of
+from jobfeatures_exporter.model.missing import DaemonGroups, Missing, Reason
+from jobfeatures_exporter.model.snapshot import Snapshot
+from jobfeatures_exporter.state.daemongroups import GroupReader, parent_of
 
 log = logging.getLogger(__name__)
 
@@ -23,31 +21,6 @@ PATIENCE_SECS = 60.0  # a job in its prolog has no group yet
 AGAIN_SECS = 300.0
 DOCTOR = "jobfeatures-exporter doctor says what to set"
 MAX_ASKED = 16  # processes of a job
-
-
-class Reason(enum.Enum):
-    """Why a running job has no control group."""
-
-    FOUND = "no_group_found"  # it should have one: its figures are missing
-    EXPECTED = "no_group_expected"  # its batch system makes none for it, or not yet
-
-
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """The jobs without a group, and where the daemons of those stand that should have one."""
-
-    reasons: Mapping[JobKey, Reason] = field(default_factory=dict)
-    daemons: Mapping[str, DaemonGroups] = field(default_factory=dict)  # by batch system
-
-    @property
-    def not_found(self) -> tuple[JobKey, ...]:
-        """Return the jobs that should have a group."""
-        return tuple(sorted(key for key, each in self.reasons.items() if each is Reason.FOUND))
-
-    @property
-    def counts(self) -> dict[Reason, int]:
-        """Return how many jobs each reason has, without reasons that none has."""
-        return dict(Counter(self.reasons.values()))
 
 
 def find_missing(

@@ -12,21 +12,12 @@ from dataclasses import dataclass, replace
 
 from jobfeatures.jobs.evidence import find_difference
 from jobfeatures.records.model import Job, JobKey, JobState
+from jobfeatures_exporter.model.ended import EndedJob
+from jobfeatures_exporter.model.snapshot import JobSample, RunKey, Snapshot
 from jobfeatures_exporter.sampling.groups.endings import emptied
-from jobfeatures_exporter.snapshot import JobGpu, JobSample, RunKey, Snapshot
 from jobfeatures_exporter.state.knowledge import Knowledge
 
 MAX_ENDED = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class EndedJob:
-    """A job that is no longer seen on the node: its last figures, and what was known about it."""
-
-    sample: JobSample
-    job: Job
-    ended_at_secs: float  # since the epoch: by its batch system, else when it was noticed
-    gpus: tuple[JobGpu, ...] = ()
 
 
 @dataclass(slots=True)

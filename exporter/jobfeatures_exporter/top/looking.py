@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from jobfeatures.errors import JobfeaturesError
 from jobfeatures.records.model import JobKey
-from jobfeatures_exporter.snapshot import Snapshot
+from jobfeatures_exporter.model.snapshot import Snapshot
 from jobfeatures_exporter.top.pages import Pages
 from jobfeatures_exporter.view.node import NodeView, view_page
 from jobfeatures_exporter.view.numbers import Numbers

@@ -22,9 +22,9 @@ from jobfeatures.records.metrics import (
 from jobfeatures.records.model import Job, JobKey, JobState
 from jobfeatures.status.waste import Basis, RemainingBasis
 from jobfeatures_exporter.cluster.overview import user_of
-from jobfeatures_exporter.sampling.cpurates import compute_rate
+from jobfeatures_exporter.families.exposition import Number, Values
 from jobfeatures_exporter.scrape.collectors import allocation, gpus, jobs, remaining, status, waste
-from jobfeatures_exporter.scrape.exposition import Number, Values
+from jobfeatures_exporter.state.cpurates import compute_rate
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.thresholds import ENDS_SOON_SECS, IDLE_GPU, MEMORY_FULL
 from jobfeatures_exporter.view.waste import NO_WASTE, UNKNOWN_WASTE, WasteNow, compute_unused

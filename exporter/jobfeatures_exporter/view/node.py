@@ -18,12 +18,12 @@ from jobfeatures.records.metrics import (
 from jobfeatures.records.model import JobKey
 from jobfeatures.records.quantities import counted
 from jobfeatures.status.waste import Basis
-from jobfeatures_exporter.sampling.cpurates import compute_busy_share
+from jobfeatures_exporter.families.exposition import Number
+from jobfeatures_exporter.model.missing import Reason
+from jobfeatures_exporter.model.snapshot import CpuSecs
 from jobfeatures_exporter.scrape.collectors import allocation, drains, features, gpus, node
 from jobfeatures_exporter.scrape.collectors.own import sources
-from jobfeatures_exporter.scrape.exposition import Number
-from jobfeatures_exporter.snapshot import CpuSecs
-from jobfeatures_exporter.state.missinggroups import Reason
+from jobfeatures_exporter.state.cpurates import compute_busy_share
 from jobfeatures_exporter.view import job
 from jobfeatures_exporter.view.job import (
     Identity,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from jobfeatures.records.metrics import Metric
 from jobfeatures.records.model import JobKey
 from jobfeatures.records.series import Series
-from jobfeatures_exporter.scrape.exposition import Family, Number, Sample, Values
+from jobfeatures_exporter.families.exposition import Family, Number, Sample, Values
 
 NONE: Mapping[Values, Number] = {}
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from jobfeatures.records.model import JobKey
+from jobfeatures_exporter.model.snapshot import ProcessSample, Snapshot
 from jobfeatures_exporter.sampling.host.procfs import TICKS_PER_SEC
-from jobfeatures_exporter.snapshot import ProcessSample, Snapshot
 
 MAX_PROCESSES = 200
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.jobs.evidence import HOOKS
 from jobfeatures.records.metrics import SOURCE_AGE, SOURCE_UP
+from jobfeatures_exporter.families.exposition import Number
 from jobfeatures_exporter.scrape.collectors.own import sources
-from jobfeatures_exporter.scrape.exposition import Number
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.units import format_span
 

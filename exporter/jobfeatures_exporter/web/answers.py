@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
 from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
 
-from jobfeatures_exporter.scrape.exposition import choose_format, takes
+from jobfeatures_exporter.families.exposition import choose_format, takes
 from jobfeatures_exporter.web.asked import Asked
 
 try:

@@ -15,7 +15,7 @@ from aiohttp import web
 from jobfeatures.publish.http.connectiontable import ConnectionLimits, ConnectionTable
 from jobfeatures.publish.http.webserver import Handler, make_server
 from jobfeatures_exporter.cluster.discovery import TargetGroup
-from jobfeatures_exporter.scrape.exposition import takes
+from jobfeatures_exporter.families.exposition import takes
 from jobfeatures_exporter.web.admission import host_asked
 from jobfeatures_exporter.web.answers import ANSWERED_BY, Answerer, Scraped, make_answerers, pack, sharing
 from jobfeatures_exporter.web.asked import Asked, parse_asked

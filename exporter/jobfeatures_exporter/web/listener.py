@@ -14,7 +14,7 @@ from jobfeatures.publish.http.connections import Connections, Tls
 from jobfeatures.publish.http.connectiontable import ENDINGS, ConnectionLimits, ConnectionTable
 from jobfeatures.publish.http.opening import Where, accepting
 from jobfeatures.system.rates import Rates
-from jobfeatures_exporter.scrape.listenercounts import ListenerStatus, WebStatus
+from jobfeatures_exporter.model.statuses import ListenerStatus, WebStatus
 from jobfeatures_exporter.web.admission import REFUSALS, Admission, is_loopback, parse_names
 from jobfeatures_exporter.web.answers import Scraped, make_answerers
 from jobfeatures_exporter.web.config import FEATURES, NODES, SONAR, WebConfig

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from jobfeatures.errors import JobfeaturesError
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.config import DaemonConfig
-from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.families.exposition import Family
+from jobfeatures_exporter.model.context import Context
+from jobfeatures_exporter.model.snapshot import ProcessSample, Snapshot
 from jobfeatures_exporter.privacy.hiding import COMMAND, NO_PRIVACY, Privacy
-from jobfeatures_exporter.scrape.exposition import Family
-from jobfeatures_exporter.snapshot import ProcessSample, Snapshot
 from jobfeatures_exporter.state.history import History
 from jobfeatures_exporter.web.asked import FRONT, Asked
 from jobfeatures_exporter.web.config import fill_link

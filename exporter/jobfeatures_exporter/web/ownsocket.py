@@ -26,10 +26,10 @@ from jobfeatures.publish.http.connectiontable import IDLE_SECS, ConnectionLimits
 from jobfeatures.publish.http.opening import accepting
 from jobfeatures.system.lookups import user_names
 from jobfeatures.system.rates import Rates
-from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.families.exposition import render
+from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.privacy.own import COLLECTORS, make_own_context
 from jobfeatures_exporter.scrape.collectors import collect
-from jobfeatures_exporter.scrape.exposition import render
 from jobfeatures_exporter.web.answers import Answer, choose_kind, make_metrics
 from jobfeatures_exporter.web.app import asked_of, handler_of, make_page, page_routes, running
 from jobfeatures_exporter.web.asked import Asked

@@ -10,7 +10,7 @@ import pytest
 from jobfeatures_exporter.ingest.intake import SonarIntake
 from jobfeatures_exporter.ingest.nodes import SonarNodes
 from jobfeatures_exporter.ingest.page import SonarPage
-from jobfeatures_exporter.snapshot import Kind
+from jobfeatures_exporter.model.snapshot import Kind
 
 NOW = 1_800_000_000.0
 EPOCH = 221_000_000

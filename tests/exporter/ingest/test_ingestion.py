@@ -12,7 +12,7 @@ import pytest
 from jobfeatures.settings.resolve import load_config
 from jobfeatures_exporter.cli import main
 from jobfeatures_exporter.config import ExporterConfig
-from jobfeatures_exporter.snapshot import Kind
+from jobfeatures_exporter.model.snapshot import Kind
 from jobfeatures_exporter.startup.receiver import PATH, Ingest
 from jobfeatures_exporter.startup.serve import make_ingest
 from jobfeatures_exporter.web.listener import Listeners

@@ -9,7 +9,7 @@ from jobfeatures.records.model import ClusterNode, JobKey, JobState, Partition
 from jobfeatures_exporter.ingest.contents import ErrorRecord
 from jobfeatures_exporter.ingest.foreign import compute_job_gpus
 from jobfeatures_exporter.ingest.parse import parse_envelope
-from jobfeatures_exporter.snapshot import DiskSample
+from jobfeatures_exporter.model.snapshot import DiskSample
 from tests.jobfeatures.formats.sonar.conftest import make_envelope, make_errors
 
 TIME = 1_799_996_400  # 2027-01-15 07:00 UTC

@@ -20,15 +20,15 @@ from jobfeatures.records.model import Job, JobKey, JobState, Limits
 from jobfeatures.records.series import Series, parse_lines
 from jobfeatures.status.board import StatusBoard, StatusTarget
 from jobfeatures.system.clock import SystemClock
-from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.families.exposition import render
 from jobfeatures_exporter.jobreport import queries
 from jobfeatures_exporter.jobreport.asking import Question, ask_all
 from jobfeatures_exporter.jobreport.figures import JobReport
+from jobfeatures_exporter.model.context import Context
+from jobfeatures_exporter.model.snapshot import GpuCard, GpuSample, JobGpu
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 from jobfeatures_exporter.scrape.collectors import COLLECTORS, allocation, collect
-from jobfeatures_exporter.scrape.exposition import render
-from jobfeatures_exporter.snapshot import GpuCard, GpuSample, JobGpu
 from tests.exporter.jobreport.server import FakePrometheus
 from tests.labs import blockingfile
 from tests.running import until

@@ -10,10 +10,10 @@ import pytest
 
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.cli import main
+from jobfeatures_exporter.families.exposition import render
 from jobfeatures_exporter.jobreport.fromnode import NOTE, report_page
 from jobfeatures_exporter.jobreport.selecting import NoSuchJobError
 from jobfeatures_exporter.scrape.collectors import COLLECTORS, collect
-from jobfeatures_exporter.scrape.exposition import render
 from jobfeatures_exporter.web.ownsocket import OwnSocket, serving_own
 
 

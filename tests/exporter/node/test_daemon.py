@@ -14,10 +14,10 @@ from jobfeatures.settings.resolve import load_config
 from jobfeatures.system import command
 from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.model.snapshot import Accounting, JobSample
 from jobfeatures_exporter.node import daemon as daemon_module
 from jobfeatures_exporter.node.daemon import Daemon
 from jobfeatures_exporter.node.samplingloop import SamplingLoop
-from jobfeatures_exporter.snapshot import Accounting, JobSample
 from jobfeatures_exporter.state import missinggroups
 from tests.running import PATIENCE_SECS, own_folder, until
 

@@ -8,8 +8,8 @@ import pytest
 
 from jobfeatures.settings.resolve import load_config
 from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.model.snapshot import Snapshot
 from jobfeatures_exporter.node.samplingloop import LatestLook, find_places
-from jobfeatures_exporter.snapshot import Snapshot
 from tests.running import HandClock, until
 
 

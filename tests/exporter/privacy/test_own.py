@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 
 from jobfeatures.records.model import JobKey
+from jobfeatures_exporter.families.exposition import render
+from jobfeatures_exporter.model.measured import BoardSample
+from jobfeatures_exporter.model.snapshot import Kind
 from jobfeatures_exporter.privacy.own import COLLECTORS as SHOWN
 from jobfeatures_exporter.privacy.own import make_own_context
-from jobfeatures_exporter.sampling.measured import BoardSample
 from jobfeatures_exporter.scrape.collectors import COLLECTORS, collect
-from jobfeatures_exporter.scrape.exposition import render
-from jobfeatures_exporter.snapshot import Kind
 
 OWN = JobKey("slurm", "12")
 

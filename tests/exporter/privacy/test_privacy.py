@@ -26,13 +26,8 @@ from jobfeatures.records.model import Job, JobKey, JobState
 from jobfeatures.records.schedulequality import UserQuality
 from jobfeatures_exporter.cluster.overview import compute_cluster_view
 from jobfeatures_exporter.config import ExporterConfig
-from jobfeatures_exporter.privacy.config import HASH, SHOWN, WITHHOLD
-from jobfeatures_exporter.privacy.hiding import COMMAND, NO_PRIVACY, USER, Privacy, make_privacy
-from jobfeatures_exporter.scrape.collectors import COLLECTORS, collect
-from jobfeatures_exporter.scrape.exposition import render
-from jobfeatures_exporter.scrape.pagetext import PageMaker
-from jobfeatures_exporter.scrape.profiles import PROFILES
-from jobfeatures_exporter.snapshot import (
+from jobfeatures_exporter.families.exposition import render
+from jobfeatures_exporter.model.snapshot import (
     Accounting,
     CommandSample,
     JobSample,
@@ -42,6 +37,11 @@ from jobfeatures_exporter.snapshot import (
     Snapshot,
     UnitKey,
 )
+from jobfeatures_exporter.privacy.config import HASH, SHOWN, WITHHOLD
+from jobfeatures_exporter.privacy.hiding import COMMAND, NO_PRIVACY, USER, Privacy, make_privacy
+from jobfeatures_exporter.scrape.collectors import COLLECTORS, collect
+from jobfeatures_exporter.scrape.pagetext import PageMaker
+from jobfeatures_exporter.scrape.profiles import PROFILES
 from jobfeatures_exporter.sonar.clusterdocuments import queue_records
 from jobfeatures_exporter.sonar.sample import SampleInput, sample_envelope
 from jobfeatures_exporter.web.pages.controller import render_controller

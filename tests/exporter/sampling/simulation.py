@@ -7,8 +7,8 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from jobfeatures_exporter.model.snapshot import ProcessIo, ProcessSample
 from jobfeatures_exporter.sampling.processes.accumulate import IoReading
-from jobfeatures_exporter.snapshot import ProcessIo, ProcessSample
 
 
 @dataclass

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.batch.groups import Membership, unescape
+from jobfeatures_exporter.model.snapshot import Kind, UnitKey
 from jobfeatures_exporter.sampling.hierarchies import (
     BATCH_HIERARCHIES,
     Parent,
@@ -19,7 +20,6 @@ from jobfeatures_exporter.sampling.hierarchies import (
     match_unit,
     parse_process_cgroup,
 )
-from jobfeatures_exporter.snapshot import Kind, UnitKey
 from tests.together import together
 
 V2 = "/system.slice/slurmstepd.scope"

@@ -5,10 +5,10 @@ import shutil
 import pytest
 
 from jobfeatures.records.model import Job, JobKey
+from jobfeatures_exporter.model.snapshot import BlockIo
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget
 from jobfeatures_exporter.sampling.groups.lastwords import LastWords
 from jobfeatures_exporter.sampling.processes.members import Members
-from jobfeatures_exporter.snapshot import BlockIo
 from tests.exporter.sampling.jobs import V2, killed_v1, slurm, v1
 
 

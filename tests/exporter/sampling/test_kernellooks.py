@@ -9,6 +9,7 @@ import pytest
 
 from jobfeatures.batch.groups import Membership
 from jobfeatures.records.model import Job, JobKey, JobState
+from jobfeatures_exporter.model.snapshot import KernelChecks, ProcessIo, Scheduling
 from jobfeatures_exporter.sampling.bpf.byjob import Figures, Sums
 from jobfeatures_exporter.sampling.bpf.choice import Choice
 from jobfeatures_exporter.sampling.bpf.reader import find_lists
@@ -18,7 +19,6 @@ from jobfeatures_exporter.sampling.kernellooks import KernelLooks
 from jobfeatures_exporter.sampling.processes.reading import ALL_AGAIN_LOOKS
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings, Wishes
-from jobfeatures_exporter.snapshot import KernelChecks, ProcessIo, Scheduling
 from tests.running import FakeClock
 
 KEY = JobKey("slurm", "7")

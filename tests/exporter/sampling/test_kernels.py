@@ -4,11 +4,11 @@ import pytest
 
 from jobfeatures.batch.processes import parse_real_uid
 from jobfeatures.records.model import JobKey
-from jobfeatures_exporter.sampling.measured import MemoryBytes
+from jobfeatures_exporter.model.measured import MemoryBytes
+from jobfeatures_exporter.model.snapshot import Accounting, BlockIo, CpuSecs
 from jobfeatures_exporter.sampling.processes.members import parse_process_memory
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
-from jobfeatures_exporter.snapshot import Accounting, BlockIo, CpuSecs
 
 ALL_MEMORY = MemoryBytes(
     anon=307200,

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from jobfeatures.batch.groups import Membership
 from jobfeatures.records.model import Job, JobKey, JobState
+from jobfeatures_exporter.model.measured import MemoryBytes
+from jobfeatures_exporter.model.snapshot import ProcessSample
 from jobfeatures_exporter.sampling.bpf.byjob import Figures, Sums
 from jobfeatures_exporter.sampling.groups.cgroup import GroupList, JobFigures
 from jobfeatures_exporter.sampling.groups.hierarchy import JobDirectory, _named
 from jobfeatures_exporter.sampling.jobbook import JobRecorder
-from jobfeatures_exporter.sampling.measured import MemoryBytes
 from jobfeatures_exporter.sampling.processes.accumulate import CpuAccumulator, CpuTimes
 from jobfeatures_exporter.sampling.values import Attributed, Counted, LastLook, Listed, LookFacts
-from jobfeatures_exporter.snapshot import ProcessSample
 
 KEY = JobKey("slurm", "7")
 PATH = "/slurm/uid_6001/job_7"

@@ -9,11 +9,11 @@ from dataclasses import replace
 import pytest
 
 from jobfeatures.records.model import Job, JobKey, JobState
+from jobfeatures_exporter.model.measured import MemoryBytes
+from jobfeatures_exporter.model.snapshot import BlockIo
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget
 from jobfeatures_exporter.sampling.groups.lastwords import LastWords
-from jobfeatures_exporter.sampling.measured import MemoryBytes
 from jobfeatures_exporter.sampling.power.rapl import NodeEnergy
-from jobfeatures_exporter.snapshot import BlockIo
 from tests.exporter.sampling.jobs import V2, slurm, v1
 
 JOB = slurm("7")

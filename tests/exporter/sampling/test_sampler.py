@@ -5,11 +5,11 @@ import shutil
 import pytest
 
 from jobfeatures.records.model import UNLIMITED, Job, JobKey, Limits
+from jobfeatures_exporter.model.measured import MemoryBytes
+from jobfeatures_exporter.model.snapshot import Accounting, BlockIo, GroupKey, Kind
 from jobfeatures_exporter.sampling.descriptors import Unreadable
-from jobfeatures_exporter.sampling.measured import MemoryBytes
 from jobfeatures_exporter.sampling.sampler import NodeReader, Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings, Wishes
-from jobfeatures_exporter.snapshot import Accounting, BlockIo, GroupKey, Kind
 from tests.exporter.sampling.jobs import EPOCH, V2, slurm, v1
 
 

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.records.model import Job, JobKey
+from jobfeatures_exporter.model.snapshot import Accounting, GroupKey, Kind, UnitKey
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
-from jobfeatures_exporter.snapshot import Accounting, GroupKey, Kind, UnitKey
 from tests.exporter.sampling.jobs import EPOCH, V2, slurm, v1
 
 

@@ -1,8 +1,8 @@
 """What a job is called: by its number, its SLUID, its slot or its node."""
 
 from jobfeatures.records.model import Job, JobKey
+from jobfeatures_exporter.model.snapshot import GroupKey, Kind, UnitKey
 from jobfeatures_exporter.sampling.processes import attributor
-from jobfeatures_exporter.snapshot import GroupKey, Kind, UnitKey
 from tests.exporter.sampling.jobs import EPOCH, V2, slurm, v1
 
 SLUID = "s5K1KKYAYG5D00"

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 from jobfeatures.batch.groups import Membership
 from jobfeatures.records.model import JobKey
+from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.sampling.groups.cgroup import GroupList, JobFigures
-from jobfeatures_exporter.sampling.measured import MemoryBytes
 from jobfeatures_exporter.sampling.processes.attributor import Attribution
 from jobfeatures_exporter.sampling.values import LastLook, Listed, find_populated, gather, list_groups
 

@@ -9,8 +9,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from jobfeatures.records.metrics import Metric
 from jobfeatures.records.model import Job, JobKey
-from jobfeatures_exporter.context import job_labels
-from jobfeatures_exporter.sampling.measured import MemoryBytes
+from jobfeatures_exporter.families.exposition import Family, histogram_samples
+from jobfeatures_exporter.model.context import job_labels
+from jobfeatures_exporter.model.measured import MemoryBytes
+from jobfeatures_exporter.model.snapshot import Accounting, GroupKey, JobSample
 from jobfeatures_exporter.scrape.budget import (
     ADMIT_SHARE,
     DROPPED,
@@ -26,8 +28,6 @@ from jobfeatures_exporter.scrape.budget import (
     weigh_jobs,
 )
 from jobfeatures_exporter.scrape.collectors import COLLECTORS
-from jobfeatures_exporter.scrape.exposition import Family, histogram_samples
-from jobfeatures_exporter.snapshot import Accounting, GroupKey, JobSample
 from tests.held import count_held
 
 JOB = ("batch_system", "job_id")

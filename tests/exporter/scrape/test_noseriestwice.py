@@ -34,9 +34,9 @@ from jobfeatures.batch.slurm.json.values import JsonRecord
 from jobfeatures.batch.slurm.queue import QUEUE_FIELDS, parse_queue
 from jobfeatures.errors import ParseError
 from jobfeatures_exporter.cluster.sums import compute_cluster_sums, compute_queue_sums
+from jobfeatures_exporter.families.exposition import label_text, render
 from jobfeatures_exporter.privacy.hiding import Privacy
 from jobfeatures_exporter.scrape.collectors import COLLECTORS, collect
-from jobfeatures_exporter.scrape.exposition import label_text, render
 from tests.exporter.madecontext import make_context
 from tests.exporter.madenode import NOW
 from tests.jobfeatures.batch.slurm.test_queue import VALUES

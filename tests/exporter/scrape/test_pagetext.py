@@ -5,14 +5,14 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from jobfeatures.records.model import Job, JobKey, JobState
-from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.sampling.measured import MemoryBytes
+from jobfeatures_exporter.families.exposition import SPARE_TEXTS
+from jobfeatures_exporter.model.context import Context
+from jobfeatures_exporter.model.measured import MemoryBytes
+from jobfeatures_exporter.model.snapshot import Accounting, JobSample, Snapshot
 from jobfeatures_exporter.scrape import pagetext
 from jobfeatures_exporter.scrape.collectors import COLLECTORS
-from jobfeatures_exporter.scrape.exposition import SPARE_TEXTS
 from jobfeatures_exporter.scrape.pagetext import PageMaker
 from jobfeatures_exporter.scrape.profiles import PROFILES
-from jobfeatures_exporter.snapshot import Accounting, JobSample, Snapshot
 from tests.held import things_held
 
 

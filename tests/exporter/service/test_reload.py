@@ -17,14 +17,14 @@ import pytest
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.settings.resolve import load_config
 from jobfeatures_exporter.config import ExporterConfig
-from jobfeatures_exporter.context import LastReload
+from jobfeatures_exporter.model.snapshot import Kind
+from jobfeatures_exporter.model.statuses import LastReload
 from jobfeatures_exporter.node import daemon as node
 from jobfeatures_exporter.node import sources as sources_module
 from jobfeatures_exporter.node.daemon import Daemon
 from jobfeatures_exporter.scrape.collectors import CONTROLLER, NODE
 from jobfeatures_exporter.service.reload import Change, compute_change, live_roles
 from jobfeatures_exporter.service.supervision import Notifier
-from jobfeatures_exporter.snapshot import Kind
 from jobfeatures_exporter.startup.reloader import Reloader
 from jobfeatures_exporter.startup.serve import _at_work
 from tests.running import readable, started, until

@@ -10,7 +10,7 @@ import pytest
 from jobfeatures.formats.sonar import CURRENT
 from jobfeatures.formats.sonar.envelopes import Origin
 from jobfeatures.records.model import JobKey
-from jobfeatures_exporter.snapshot import (
+from jobfeatures_exporter.model.snapshot import (
     DiskSample,
     GpuCard,
     GpuProcess,

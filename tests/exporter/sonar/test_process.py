@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures_exporter.snapshot import GpuCard, GpuProcess
+from jobfeatures_exporter.model.snapshot import GpuCard, GpuProcess
 from jobfeatures_exporter.sonar.process import Work, roll_up
 
 GPUS = st.lists(

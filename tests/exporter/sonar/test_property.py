@@ -18,10 +18,7 @@ from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.ingest.contents import ErrorRecord
 from jobfeatures_exporter.ingest.parse import parse_envelope
-from jobfeatures_exporter.sampling.descriptors import Unreadable
-from jobfeatures_exporter.sampling.sampler import Sampler
-from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
-from jobfeatures_exporter.snapshot import (
+from jobfeatures_exporter.model.snapshot import (
     CpuSecs,
     DiskSample,
     GpuCard,
@@ -35,6 +32,9 @@ from jobfeatures_exporter.snapshot import (
     Snapshot,
     UnitKey,
 )
+from jobfeatures_exporter.sampling.descriptors import Unreadable
+from jobfeatures_exporter.sampling.sampler import Sampler
+from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 from jobfeatures_exporter.sonar.node import NodeDocuments
 from jobfeatures_exporter.sonar.sample import SampleInput, attributes_of, identify, sample_envelope
 

@@ -10,7 +10,7 @@ import pytest
 from jobfeatures.formats.sonar import CURRENT, SEED
 from jobfeatures.formats.sonar.validate import validate_envelope
 from jobfeatures_exporter.config import ExporterConfig
-from jobfeatures_exporter.snapshot import CpuSecs, NodeSample, Snapshot
+from jobfeatures_exporter.model.snapshot import CpuSecs, NodeSample, Snapshot
 from jobfeatures_exporter.sonar.sample import (
     SampleInput,
     attributes_of,

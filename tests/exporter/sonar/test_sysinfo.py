@@ -10,7 +10,7 @@ from jobfeatures.errors import ConfigurationError
 from jobfeatures.formats.sonar import CURRENT, SEED
 from jobfeatures.formats.sonar.validate import validate_envelope
 from jobfeatures_exporter.config import ExporterConfig
-from jobfeatures_exporter.snapshot import Software, SysinfoSample
+from jobfeatures_exporter.model.snapshot import Software, SysinfoSample
 from jobfeatures_exporter.sonar.node import make_origin
 from jobfeatures_exporter.sonar.sysinfo import sysinfo_envelope
 

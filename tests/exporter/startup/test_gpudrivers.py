@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.model.snapshot import GpuCard, GpuSample
 from jobfeatures_exporter.sampling.gpu import DriverError
-from jobfeatures_exporter.snapshot import GpuCard, GpuSample
 from jobfeatures_exporter.startup import gpudrivers
 from jobfeatures_exporter.startup.findings import Mark
 from jobfeatures_exporter.startup.gpudrivers import examine_gpus

@@ -11,7 +11,7 @@ import pytest
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.settings.resolve import load_config
 from jobfeatures_exporter.config import ExporterConfig
-from jobfeatures_exporter.context import LastReload
+from jobfeatures_exporter.model.statuses import LastReload
 from jobfeatures_exporter.node.hookrequests import HookServer
 from jobfeatures_exporter.startup.keptsettings import KeptSettings
 from tests.running import own_folder

@@ -8,8 +8,9 @@ import pytest
 from jobfeatures.errors import SourceError
 from jobfeatures.records.model import Job, JobKey, JobState
 from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.model.missing import DaemonGroups
+from jobfeatures_exporter.model.snapshot import Accounting, JobSample
 from jobfeatures_exporter.sampling.hierarchies import ORDINARY, Places
-from jobfeatures_exporter.snapshot import Accounting, JobSample
 from jobfeatures_exporter.startup import sitesays
 from jobfeatures_exporter.startup.findings import Mark
 from jobfeatures_exporter.startup.sitesays import (
@@ -19,7 +20,7 @@ from jobfeatures_exporter.startup.sitesays import (
     refused_places,
     unseen_processes,
 )
-from jobfeatures_exporter.state.daemongroups import LOST, DaemonGroups
+from jobfeatures_exporter.state.daemongroups import LOST
 
 NOW = 1_800_000_000
 

@@ -8,13 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from jobfeatures_exporter.state.daemongroups import (
-    DaemonGroups,
-    GroupReader,
-    container_of,
-    parent_of,
-    pattern_of,
-)
+from jobfeatures_exporter.model.missing import DaemonGroups
+from jobfeatures_exporter.state.daemongroups import GroupReader, container_of, parent_of, pattern_of
 
 POD = (
     "/kubepods.slice/kubepods-pod0a1b2c3d_0a1b_0a1b_0a1b_0123456789ab.slice/cri-containerd-"

@@ -8,18 +8,18 @@ from dataclasses import replace
 import pytest
 
 from jobfeatures.records.model import Job, JobKey, JobState
-from jobfeatures_exporter.sampling.cpurates import cpu_secs_of
-from jobfeatures_exporter.sampling.measured import MemoryBytes
-from jobfeatures_exporter.snapshot import (
+from jobfeatures_exporter.model.ended import EndedJob
+from jobfeatures_exporter.model.measured import MemoryBytes
+from jobfeatures_exporter.model.snapshot import (
     Accounting,
     CpuSecs,
     JobGpu,
     JobSample,
     NodeSample,
     Snapshot,
+    cpu_secs_of,
 )
 from jobfeatures_exporter.state.history import HOUR_SECS, MAX_JOBS, MAX_PAST, POINTS, History
-from jobfeatures_exporter.state.retention import EndedJob
 
 NOW = 1_800_000_000.0
 KEY = JobKey("slurm", "1")

@@ -6,7 +6,7 @@ import pytest
 
 from jobfeatures.config import Config
 from jobfeatures.records.model import JobKey, JobState, Limits
-from jobfeatures_exporter.snapshot import Accounting, JobSample, Snapshot
+from jobfeatures_exporter.model.snapshot import Accounting, JobSample, Snapshot
 from jobfeatures_exporter.state.knowledge import Knowledge, manners_of
 
 LIVING, EMPTY = JobKey("lsf", "1"), JobKey("lsf", "2")

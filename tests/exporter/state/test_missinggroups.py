@@ -8,15 +8,9 @@ from dataclasses import replace
 import pytest
 
 from jobfeatures.records.model import Job, JobKey, JobState
-from jobfeatures_exporter.snapshot import Accounting, JobSample
-from jobfeatures_exporter.state.daemongroups import DaemonGroups
-from jobfeatures_exporter.state.missinggroups import (
-    AGAIN_SECS,
-    PATIENCE_SECS,
-    MissingGroups,
-    Reason,
-    describe,
-)
+from jobfeatures_exporter.model.missing import DaemonGroups, Reason
+from jobfeatures_exporter.model.snapshot import Accounting, JobSample
+from jobfeatures_exporter.state.missinggroups import AGAIN_SECS, PATIENCE_SECS, MissingGroups, describe
 
 SLURM, PBS, SGE = JobKey("slurm", "7"), JobKey("pbs", "7"), JobKey("gridengine", "7")
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 import pytest
 
 from jobfeatures.records.model import Job, JobKey, JobState
+from jobfeatures_exporter.model.measured import MemoryBytes
+from jobfeatures_exporter.model.snapshot import Accounting, JobGpu, JobSample, ProcessSample, Snapshot
 from jobfeatures_exporter.sampling.groups.endings import emptied
-from jobfeatures_exporter.sampling.measured import MemoryBytes
-from jobfeatures_exporter.snapshot import Accounting, JobGpu, JobSample, ProcessSample, Snapshot
 from jobfeatures_exporter.state import retention
 from jobfeatures_exporter.state.retention import Retention
 from tests.held import count_held

@@ -20,7 +20,7 @@ from textual.widgets import Input
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.cli import main
 from jobfeatures_exporter.commands.top import ORDERS
-from jobfeatures_exporter.snapshot import ProcessSample, Snapshot
+from jobfeatures_exporter.model.snapshot import ProcessSample, Snapshot
 from jobfeatures_exporter.top.app import Keys, Top
 from jobfeatures_exporter.top.pages import parse_page
 from jobfeatures_exporter.top.table import COLUMNS

@@ -4,7 +4,7 @@ import threading
 
 from jobfeatures.errors import SourceError
 from jobfeatures.records.model import JobKey
-from jobfeatures_exporter.snapshot import ProcessSample, Snapshot
+from jobfeatures_exporter.model.snapshot import ProcessSample, Snapshot
 from jobfeatures_exporter.top.looking import Looker
 from jobfeatures_exporter.top.pages import parse_page
 from tests.running import PATIENCE_SECS

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.records.model import JobKey
-from jobfeatures_exporter.snapshot import ProcessSample, Snapshot
+from jobfeatures_exporter.model.snapshot import ProcessSample, Snapshot
 from jobfeatures_exporter.view.processes import list_processes, make_tree
 
 KEY, OTHER = JobKey("slurm", "1"), JobKey("slurm", "2")

@@ -5,10 +5,10 @@ from hypothesis import strategies as st
 
 from jobfeatures.records.metrics import JOB_START
 from jobfeatures.records.model import JobKey
+from jobfeatures_exporter.families.exposition import Family
 from jobfeatures_exporter.jobreport import advice
 from jobfeatures_exporter.jobreport.figures import GpuUse, JobReport, NodeUse, Place
 from jobfeatures_exporter.scrape.collectors import gpus
-from jobfeatures_exporter.scrape.exposition import Family
 from jobfeatures_exporter.view import hints
 from jobfeatures_exporter.view.job import Identity, view_job
 from jobfeatures_exporter.view.numbers import Numbers

@@ -13,15 +13,15 @@ from jobfeatures.records.model import UNLIMITED, Job, JobKey, JobState, JobTable
 from jobfeatures.records.series import Series, parse_lines
 from jobfeatures.status.board import StatusView
 from jobfeatures.status.jobstatus import JobStatus
-from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.families.exposition import render
 from jobfeatures_exporter.jobreport.gathering import Answers, Run, gather_report
 from jobfeatures_exporter.jobreport.selecting import Found
-from jobfeatures_exporter.sampling.cpurates import CpuRates
-from jobfeatures_exporter.sampling.measured import MemoryBytes
+from jobfeatures_exporter.model.context import Context
+from jobfeatures_exporter.model.ended import EndedJob
+from jobfeatures_exporter.model.measured import MemoryBytes
+from jobfeatures_exporter.model.snapshot import Accounting, CpuSecs, JobGpu, JobSample, NodeSample, Snapshot
 from jobfeatures_exporter.scrape.collectors import COLLECTORS, collect
-from jobfeatures_exporter.scrape.exposition import render
-from jobfeatures_exporter.snapshot import Accounting, CpuSecs, JobGpu, JobSample, NodeSample, Snapshot
-from jobfeatures_exporter.state.retention import EndedJob
+from jobfeatures_exporter.state.cpurates import CpuRates
 from jobfeatures_exporter.top.pages import parse_page
 from jobfeatures_exporter.view.node import NodeView, view_page
 from jobfeatures_exporter.view.numbers import Numbers

@@ -5,7 +5,7 @@ import pytest
 
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.records.metrics import Metric
-from jobfeatures_exporter.scrape.exposition import Family, render
+from jobfeatures_exporter.families.exposition import Family, render
 from jobfeatures_exporter.web.app import make_app
 from jobfeatures_exporter.web.listener import Listeners
 

@@ -18,7 +18,7 @@ from jobfeatures.publish.http.webserver import listening
 from jobfeatures.records.model import JobTable, Limits
 from jobfeatures_exporter.cluster.nodeanswers import NodeAnswers
 from jobfeatures_exporter.config import ExporterConfig
-from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.startup.checks import check
 from jobfeatures_exporter.web.nodelistener import NodeListener, raise_descriptors, read_secrets
 from tests.running import FakeClock

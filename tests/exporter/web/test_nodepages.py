@@ -6,10 +6,10 @@ import pytest
 
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.config import ExporterConfig
-from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.model.context import Context
+from jobfeatures_exporter.model.ended import EndedJob
+from jobfeatures_exporter.model.snapshot import Accounting, JobSample, ProcessSample, Snapshot
 from jobfeatures_exporter.privacy.hiding import Privacy
-from jobfeatures_exporter.snapshot import Accounting, JobSample, ProcessSample, Snapshot
-from jobfeatures_exporter.state.retention import EndedJob
 from jobfeatures_exporter.web.asked import Asked
 from jobfeatures_exporter.web.nodepages import NodePages, read_features
 

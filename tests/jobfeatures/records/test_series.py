@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from jobfeatures.errors import ParseError
 from jobfeatures.records.metrics import Metric
 from jobfeatures.records.series import Series, parse_lines, parse_vector
-from jobfeatures_exporter.scrape.exposition import Family, render
+from jobfeatures_exporter.families.exposition import Family, render
 
 
 def test_lines_with_names_that_are_asked_for_are_read():

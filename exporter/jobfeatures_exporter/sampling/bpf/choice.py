@@ -10,9 +10,9 @@ from types import MappingProxyType
 
 from jobfeatures.errors import ConfigurationError
 from jobfeatures_exporter.config import BPF, PROCFS, DaemonConfig
+from jobfeatures_exporter.model.snapshot import ASKED_FOR, ProcessReader
 from jobfeatures_exporter.sampling.bpf.reader import KernelSums, describe, digest_of
 from jobfeatures_exporter.sampling.bpf.rights import CAP_NET_ADMIN, CAP_PERFMON, give_up_rights
-from jobfeatures_exporter.snapshot import ASKED_FOR, ProcessReader
 
 log = logging.getLogger(__name__)
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from itertools import cycle
 from struct import Struct
 
+from jobfeatures_exporter.model.snapshot import KernelChecks
 from jobfeatures_exporter.sampling.bpf.byjob import FIGURES, OF_FREEZER, RECORD, GroupSums, Sums
 from jobfeatures_exporter.sampling.bpf.library import (
     Bpf,
@@ -21,7 +22,6 @@ from jobfeatures_exporter.sampling.bpf.library import (
 )
 from jobfeatures_exporter.sampling.descriptors import read_file
 from jobfeatures_exporter.sampling.groups.hierarchy import UNIFIED, JobDirectory, find_hierarchies
-from jobfeatures_exporter.snapshot import KernelChecks
 
 OBJECT = f"{os.path.dirname(__file__)}/sums.bpf.o"
 MAX_GROUPS = 16384

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 from jobfeatures.errors import JobfeaturesError
-from jobfeatures_exporter.snapshot import GpuCount, GpuSample
+from jobfeatures_exporter.model.snapshot import GpuCount, GpuSample
 
 NO_GPUS = "none"
 # Files that exist where a driver is loaded, by which `gpu.drivers = auto` detects it. NVIDIA's library makes

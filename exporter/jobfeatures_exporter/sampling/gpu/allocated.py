@@ -12,8 +12,8 @@ from jobfeatures.errors import ParseError
 from jobfeatures.records.model import Job, JobKey
 from jobfeatures.records.quantities import parse_count
 from jobfeatures.system.privatefile import READ_UNFOLLOWED, opened
+from jobfeatures_exporter.model.snapshot import GpuCard
 from jobfeatures_exporter.sampling.descriptors import Unreadable
-from jobfeatures_exporter.snapshot import GpuCard
 
 MAX_BYTES = 256  # of a file in /run/gpustat
 _INSTANCE = re.compile(r"([0-9]{1,6}):([0-9]{1,6})/[0-9]{1,6}\Z", re.ASCII)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from jobfeatures.records.combining import max_known
 from jobfeatures.system.clock import Clock
+from jobfeatures_exporter.model.snapshot import GpuCard, GpuProcess, GpuSample
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.gpu import Paths
 from jobfeatures_exporter.sampling.gpu.clients import DrmClients
@@ -23,7 +24,6 @@ from jobfeatures_exporter.sampling.gpu.drm import (
 from jobfeatures_exporter.sampling.gpu.kfd import Kfd, KfdNode, nodes_of
 from jobfeatures_exporter.sampling.gpu.rocm import RocmSmi, open_rocm
 from jobfeatures_exporter.sampling.host.sysfs import Sysfs
-from jobfeatures_exporter.snapshot import GpuCard, GpuProcess, GpuSample
 
 MANUFACTURER = "AMD"
 VENDOR = "1002"

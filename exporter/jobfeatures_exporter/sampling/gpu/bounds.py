@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from jobfeatures_exporter.snapshot import GpuCard, GpuProcess, GpuSample
+from jobfeatures_exporter.model.snapshot import GpuCard, GpuProcess, GpuSample
 
 MAX_WATTS = 5000.0  # of a card whose limit is unknown
 OVER_LIMIT = 2.0  # power is held to its limit over seconds, and exceeds it in between

@@ -12,9 +12,9 @@ import os
 import re
 
 from jobfeatures.records.combining import grouped
+from jobfeatures_exporter.model.snapshot import GpuProcess
 from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
 from jobfeatures_exporter.sampling.gpu.fdinfo import DrmClient, compute_utilisation, parse_fdinfo
-from jobfeatures_exporter.snapshot import GpuProcess
 
 RESCAN_SECS = 60.0
 MAX_DESCRIPTORS = 1024  # scanned per process

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 
 from jobfeatures.records.combining import sum_known
 from jobfeatures.system.clock import Clock
+from jobfeatures_exporter.model.snapshot import GpuCard, GpuProcess, GpuSample
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.gpu import Paths
 from jobfeatures_exporter.sampling.gpu.clients import DrmClients
 from jobfeatures_exporter.sampling.gpu.drm import DrmCard, drm_cards, find_silent, place_of
 from jobfeatures_exporter.sampling.host.sysfs import Sysfs
-from jobfeatures_exporter.snapshot import GpuCard, GpuProcess, GpuSample
 
 MANUFACTURER = "Intel"
 MODULES = ("i915", "xe")

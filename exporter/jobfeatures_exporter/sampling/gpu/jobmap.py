@@ -17,7 +17,7 @@ from jobfeatures.errors import UnsafePathError
 from jobfeatures.publish.files import DIRECTORY, create_file, must_be_ours
 from jobfeatures.records.model import JobKey
 from jobfeatures.system.privatefile import opened
-from jobfeatures_exporter.snapshot import GpuCard, JobGpu
+from jobfeatures_exporter.model.snapshot import GpuCard, JobGpu
 
 _TEMPORARY = ".new"
 _NAME = re.compile(r"[0-9]+(\.[0-9]+)?")

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from jobfeatures.records.combining import grouped
 from jobfeatures.records.model import JobKey
+from jobfeatures_exporter.model.snapshot import GpuCount, GpuProcess, GpuSample, JobGpu, WorkKey
 from jobfeatures_exporter.sampling.gpu import LIFETIME_ECC, REMAPPED, XID
-from jobfeatures_exporter.snapshot import GpuCount, GpuProcess, GpuSample, JobGpu, WorkKey
 
 FOR_LIFE = frozenset({LIFETIME_ECC, REMAPPED})  # counts that a card keeps, which never begin anew
 

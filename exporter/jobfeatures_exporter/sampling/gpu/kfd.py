@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from jobfeatures.records.combining import grouped, sum_known
+from jobfeatures_exporter.model.snapshot import GpuProcess
 from jobfeatures_exporter.sampling.host.sysfs import Sysfs
-from jobfeatures_exporter.snapshot import GpuProcess
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
+from jobfeatures_exporter.model.snapshot import GpuCount, GpuSample
 from jobfeatures_exporter.sampling.gpu import CLOCK_REASON
 from jobfeatures_exporter.sampling.gpu.bounds import COUNTER_SECS, Count, bounded, most_watts
-from jobfeatures_exporter.snapshot import GpuCount, GpuSample
 
 
 class CardMeter:

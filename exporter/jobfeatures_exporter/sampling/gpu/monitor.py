@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from jobfeatures.errors import shown
 from jobfeatures.records.model import Job, JobKey
 from jobfeatures.system.clock import Clock
+from jobfeatures_exporter.model.snapshot import GpuCard, GpuSample, JobGpu, Snapshot
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.gpu import DRIVERS, NO_GPUS, Driver, Paths
 from jobfeatures_exporter.sampling.gpu.jobmap import JobMap, map_jobs
 from jobfeatures_exporter.sampling.gpu.meter import CardMeter
 from jobfeatures_exporter.sampling.steadyreader import SteadyReader
-from jobfeatures_exporter.snapshot import GpuCard, GpuSample, JobGpu, Snapshot
 
 if TYPE_CHECKING:
     from jobfeatures_exporter.sampling.gpu.jobuse import GpuBook

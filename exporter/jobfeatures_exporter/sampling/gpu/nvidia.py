@@ -17,11 +17,11 @@ from typing import Any
 from jobfeatures.errors import ParseError
 from jobfeatures.records.quantities import parse_count
 from jobfeatures.system.clock import Clock
+from jobfeatures_exporter.model.snapshot import GpuCard, GpuProcess, GpuSample
 from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
 from jobfeatures_exporter.sampling.gpu import DriverError, Paths
 from jobfeatures_exporter.sampling.gpu.nvidiadetail import CardDetail
 from jobfeatures_exporter.sampling.gpu.nvml import NOT_FOUND, Asked
-from jobfeatures_exporter.snapshot import GpuCard, GpuProcess, GpuSample
 
 MANUFACTURER = "NVIDIA"
 ARCHITECTURES = {

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from jobfeatures.system.clock import Clock
+from jobfeatures_exporter.model.snapshot import GpuCount, GpuSample
 from jobfeatures_exporter.sampling.gpu import (
     BUSY,
     ECC,
@@ -27,7 +28,6 @@ from jobfeatures_exporter.sampling.gpu import (
     XIDS_WATCHED,
 )
 from jobfeatures_exporter.sampling.gpu.nvml import FUNCTION_NOT_FOUND, NOT_SUPPORTED, TIMEOUT, Asked
-from jobfeatures_exporter.snapshot import GpuCount, GpuSample
 
 PERCENT, MIB = 0.01, 2**20
 MOST = {PERCENT: 105.0, MIB: 2.0**24}  # of a profile: more is no reading

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from jobfeatures.batch.groups import Membership
+from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
 from jobfeatures_exporter.sampling.groups.cgroupfiles import (
     compute_split,
@@ -44,7 +45,6 @@ from jobfeatures_exporter.sampling.groups.memorytree import MemoryTree
 from jobfeatures_exporter.sampling.groups.turns import NodeSigns, Turns
 from jobfeatures_exporter.sampling.host.procfs import RESOURCES, TICKS_PER_SEC
 from jobfeatures_exporter.sampling.ledger import Counter, Rows
-from jobfeatures_exporter.sampling.measured import MemoryBytes
 from jobfeatures_exporter.sampling.processes.accumulate import NO_CPU_TIME, CpuTimes
 
 if TYPE_CHECKING:

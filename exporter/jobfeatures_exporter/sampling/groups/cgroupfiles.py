@@ -28,7 +28,7 @@ from collections.abc import Mapping
 
 from jobfeatures.errors import ParseError
 from jobfeatures.records.quantities import parse_count
-from jobfeatures_exporter.sampling.measured import MemoryBytes
+from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.sampling.processes.accumulate import CpuTimes
 
 A_GROUP = "a control group"  # what the text is of, where its file is named elsewhere

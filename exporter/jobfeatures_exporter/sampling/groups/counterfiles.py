@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping
 
 from jobfeatures.errors import ParseError
+from jobfeatures_exporter.model.snapshot import ProcessIo
 from jobfeatures_exporter.sampling.groups.cgroupfiles import A_GROUP, parse_flat_keyed, parse_number
-from jobfeatures_exporter.snapshot import ProcessIo
 
 MAX_CPU = 2**16  # no kernel has more CPUs; keeps a broken list from becoming a large set
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.records.combining import max_known
-from jobfeatures_exporter.sampling.measured import MemoryBytes
+from jobfeatures_exporter.model.measured import MemoryBytes
+from jobfeatures_exporter.model.snapshot import JobSample, ProcessSample
 from jobfeatures_exporter.sampling.processes.accumulate import DYING
-from jobfeatures_exporter.snapshot import JobSample, ProcessSample
 
 SHEPHERD_COMMANDS = frozenset(each.shepherd for each in SYSTEMS.values() if each.shepherd is not None)
 

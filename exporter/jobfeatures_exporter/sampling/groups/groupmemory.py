@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable
 
 from jobfeatures.records.combining import sum_all
+from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.sampling.groups.cgroupfiles import (
     parse_limit,
     parse_memory_stat_v1,
@@ -22,7 +23,6 @@ from jobfeatures_exporter.sampling.groups.limitsabove import (
     LimitsAbove,
 )
 from jobfeatures_exporter.sampling.host.hugepages import name_size
-from jobfeatures_exporter.sampling.measured import MemoryBytes
 
 # Kernel memory, charged memory, its peak; then the limits of memory, and of memory and swap together.
 _V1 = (

@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from jobfeatures.records.combining import grouped
 from jobfeatures.records.model import JobKey
 from jobfeatures.system.filelimit import limits
+from jobfeatures_exporter.model.snapshot import ProcessSample
 from jobfeatures_exporter.sampling.descriptors import (
     NO_MORE_FILES,
     VANISHED,
@@ -27,7 +28,6 @@ from jobfeatures_exporter.sampling.groups.cgroup import JobCgroup, JobFigures
 from jobfeatures_exporter.sampling.groups.endings import find_first_processes
 from jobfeatures_exporter.sampling.groups.hierarchy import JobDirectory
 from jobfeatures_exporter.sampling.values import Attributed, Listed, ProcessesRead
-from jobfeatures_exporter.snapshot import ProcessSample
 
 log = logging.getLogger(__name__)
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from jobfeatures_exporter.model.snapshot import NodeSample
 from jobfeatures_exporter.sampling.groups.groupfiles import GroupFile
 from jobfeatures_exporter.sampling.host.procfs import RESOURCES
-from jobfeatures_exporter.snapshot import NodeSample
 
 PER_LOOK = 2
 _SWAP = ("SwapTotal", "SwapFree", "SwapCached")

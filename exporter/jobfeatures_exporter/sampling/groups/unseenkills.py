@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from jobfeatures.records.model import JobKey
-from jobfeatures_exporter.snapshot import JobSample, WorkKey
+from jobfeatures_exporter.model.snapshot import JobSample, WorkKey
 
 AT_LIMIT = 0.9  # of the limit: where swap is limited too, it takes less
 

@@ -12,8 +12,8 @@ import re
 from functools import lru_cache
 
 from jobfeatures.errors import ParseError
+from jobfeatures_exporter.model.snapshot import DiskSample
 from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
-from jobfeatures_exporter.snapshot import DiskSample
 
 # Devices in memory or stacked on others, recognised by name even where sysfs does not list them so.
 _NO_DISK = re.compile(r"(?:loop|ram|zram|dm-|md_?d?|bcache|drbd)[0-9]+(?:p[0-9]+)?\Z")

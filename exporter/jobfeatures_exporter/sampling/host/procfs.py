@@ -10,10 +10,10 @@ from types import MappingProxyType
 
 from jobfeatures.errors import ParseError
 from jobfeatures.records.quantities import parse_count
+from jobfeatures_exporter.model.snapshot import CpuSecs, DiskSample, NodeSample
 from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
 from jobfeatures_exporter.sampling.groups.counterfiles import parse_pressure
 from jobfeatures_exporter.sampling.groups.groupfiles import NOT_OFFERED
-from jobfeatures_exporter.snapshot import CpuSecs, DiskSample, NodeSample
 
 TICKS_PER_SEC = os.sysconf("SC_CLK_TCK")
 RESOURCES = ("cpu", "memory", "io")  # whose pressure is reported

@@ -19,8 +19,8 @@ from typing import Final
 
 from jobfeatures.errors import ParseError
 from jobfeatures.system.privatefile import opened
+from jobfeatures_exporter.model.snapshot import Software
 from jobfeatures_exporter.sampling.descriptors import Unreadable
-from jobfeatures_exporter.snapshot import Software
 
 MAX_BYTES: Final = 2**20
 MAX_FILES: Final = 100

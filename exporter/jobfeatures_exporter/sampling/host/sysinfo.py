@@ -17,9 +17,9 @@ from jobfeatures.errors import CommandError, ParseError
 from jobfeatures.publish.site import read_cpu_model
 from jobfeatures.records.quantities import parse_count
 from jobfeatures.system.command import run_command
+from jobfeatures_exporter.model.snapshot import GpuCard, Software, SysinfoSample
 from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
 from jobfeatures_exporter.sampling.host.procfs import read_meminfo
-from jobfeatures_exporter.snapshot import GpuCard, Software, SysinfoSample
 
 LSTOPO = ("lstopo-no-graphics", "lstopo")
 LSTOPO_TIMEOUT_SECS = 10.0

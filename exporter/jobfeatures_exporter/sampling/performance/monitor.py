@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 from jobfeatures.errors import ParseError
 from jobfeatures.records.model import JobKey
 from jobfeatures.system.privatefile import closing
+from jobfeatures_exporter.model.snapshot import JobSample, RunKey, Snapshot, WorkKey
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, read_text
 from jobfeatures_exporter.sampling.groups.counterfiles import parse_cpu_list
 from jobfeatures_exporter.sampling.groups.hierarchy import UNIFIED, find_hierarchies
 from jobfeatures_exporter.sampling.performance.events import Count, Event, find_events, parse_cpu
-from jobfeatures_exporter.snapshot import JobSample, RunKey, Snapshot, WorkKey
 
 if TYPE_CHECKING:
     from jobfeatures_exporter.config import DaemonConfig

@@ -11,8 +11,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from jobfeatures.records.model import JobKey
-from jobfeatures_exporter.sampling.cpurates import cpu_secs_of
-from jobfeatures_exporter.snapshot import CpuSecs, JobSample, NodeSample, RunKey, Snapshot, WorkKey
+from jobfeatures_exporter.model.snapshot import (
+    CpuSecs,
+    JobSample,
+    NodeSample,
+    RunKey,
+    Snapshot,
+    WorkKey,
+    cpu_secs_of,
+)
 
 MAX_WATTS = 5000.0  # no package draws this much: a counter that shows more was set back or forward
 LONG_WATTS = 500.0  # nor this much for long: a counter that could have wrapped twice by then tells nothing

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from jobfeatures.records.model import JobKey
 from jobfeatures.system.clock import Clock
-from jobfeatures_exporter.sampling.measured import BoardSample
+from jobfeatures_exporter.model.measured import BoardSample
+from jobfeatures_exporter.model.snapshot import JobSample, Snapshot, WorkKey
 from jobfeatures_exporter.sampling.power import SOURCES
 from jobfeatures_exporter.sampling.power.energy import BoardEnergy, card_joules, used_secs_of
 from jobfeatures_exporter.sampling.steadyreader import SteadyReader
-from jobfeatures_exporter.snapshot import JobSample, Snapshot, WorkKey
 
 if TYPE_CHECKING:
     from jobfeatures_exporter.config import DaemonConfig

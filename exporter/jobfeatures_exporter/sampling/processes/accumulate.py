@@ -14,7 +14,7 @@ from functools import partial
 from operator import add, attrgetter, itemgetter
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from jobfeatures_exporter.snapshot import ProcessIo, ProcessSample
+from jobfeatures_exporter.model.snapshot import ProcessIo, ProcessSample
 
 
 class IoReading(NamedTuple):

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from jobfeatures.records.model import Job, JobKey
+from jobfeatures_exporter.model.snapshot import ProcessSample
 from jobfeatures_exporter.sampling.processes.accumulate import MISSED_LOOKS
-from jobfeatures_exporter.snapshot import ProcessSample
 
 SONAR_EPOCH_SECS = 1577836800  # 2020-01-01T00:00:00Z
 

@@ -12,13 +12,13 @@ from jobfeatures.batch import SYSTEMS, BatchSettings
 from jobfeatures.batch.groups import Membership
 from jobfeatures.batch.processes import ActiveJob, GroupNames, JobProcesses, UnnumberedGroups
 from jobfeatures.records.model import Job, JobKey
+from jobfeatures_exporter.model.snapshot import ProcessSample, UnitKey
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.groups.endings import SHEPHERD_COMMANDS
 from jobfeatures_exporter.sampling.groups.hierarchy import JobDirectory
 from jobfeatures_exporter.sampling.processes.attribution import ProcessJobs
 from jobfeatures_exporter.sampling.processes.members import Members
 from jobfeatures_exporter.sampling.processes.samenumber import Place, place_of, tell_apart
-from jobfeatures_exporter.snapshot import ProcessSample, UnitKey
 
 log = logging.getLogger(__name__)
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from jobfeatures_exporter.model.snapshot import CommandSample, ProcessSample, RunKey
 from jobfeatures_exporter.sampling.host.procfs import TICKS_PER_SEC
 from jobfeatures_exporter.sampling.processes.accumulate import CpuAccumulator
-from jobfeatures_exporter.snapshot import CommandSample, ProcessSample, RunKey
 
 OTHER = "other"
 SLOTS = 4  # commands and programs reported by name during a job's lifetime, as a multiple of `top`

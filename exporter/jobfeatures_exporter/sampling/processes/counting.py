@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from jobfeatures.records.model import JobKey
+from jobfeatures_exporter.model.snapshot import CommandSample, JobSample, ProcessIo, WorkKey
 from jobfeatures_exporter.sampling.bpf.byjob import Sums
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
 from jobfeatures_exporter.sampling.processes.accumulate import CpuAccumulator, CpuTicks
@@ -17,7 +18,6 @@ from jobfeatures_exporter.sampling.processes.processio import ProcessIoBook
 from jobfeatures_exporter.sampling.processes.programs import read_program
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 from jobfeatures_exporter.sampling.values import Attributed, Counted, ProcessesRead
-from jobfeatures_exporter.snapshot import CommandSample, JobSample, ProcessIo, WorkKey
 
 
 class ByCommand(NamedTuple):

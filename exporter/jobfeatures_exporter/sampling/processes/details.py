@@ -10,11 +10,11 @@ from collections.abc import Iterable
 
 from jobfeatures.errors import ParseError
 from jobfeatures.records.quantities import parse_count
+from jobfeatures_exporter.model.snapshot import ProcessDetail, ProcessSample
 from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable, read_text
 from jobfeatures_exporter.sampling.groups.counterfiles import parse_process_io
 from jobfeatures_exporter.sampling.processes.members import find_memory, read_memory
 from jobfeatures_exporter.sampling.processes.scan import PAGE_BYTES
-from jobfeatures_exporter.snapshot import ProcessDetail, ProcessSample
 
 
 def parse_statm_data(text: str, *, page_bytes: int = PAGE_BYTES) -> int:

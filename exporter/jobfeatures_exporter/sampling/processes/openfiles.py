@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterable
 
 from jobfeatures.errors import ParseError
+from jobfeatures_exporter.model.measured import OpenFiles
+from jobfeatures_exporter.model.snapshot import ProcessSample
 from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
-from jobfeatures_exporter.sampling.measured import OpenFiles
 from jobfeatures_exporter.sampling.processes.members import find_thread
-from jobfeatures_exporter.snapshot import ProcessSample
 
 _LIMIT = re.compile(r"^Max open files +([0-9]{1,20}|unlimited) ", re.MULTILINE)
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from jobfeatures.errors import ParseError
 from jobfeatures.records.model import JobKey
+from jobfeatures_exporter.model.snapshot import ProcessIo, ProcessSample
 from jobfeatures_exporter.sampling.descriptors import VANISHED, DescriptorBudget, KeptFile, Unreadable
 from jobfeatures_exporter.sampling.groups.counterfiles import parse_process_io
 from jobfeatures_exporter.sampling.processes.accumulate import IoAccumulator, IoReading
-from jobfeatures_exporter.snapshot import ProcessIo, ProcessSample
 
 RELOOK = 32
 FAILED_RELOOK = 8  # for those that could not be read: without the capability, all would be retried each time

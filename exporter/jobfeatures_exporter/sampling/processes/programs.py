@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
+from jobfeatures_exporter.model.snapshot import ProcessSample
 from jobfeatures_exporter.sampling.descriptors import read_file
-from jobfeatures_exporter.snapshot import ProcessSample
 
 MAX_BYTES = 256  # users choose paths, and each stands on every page
 

@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Iterable
 from operator import itemgetter
 
 from jobfeatures.errors import ParseError
+from jobfeatures_exporter.model.snapshot import ProcessSample
 from jobfeatures_exporter.sampling.descriptors import (
     NO_MORE_FILES,
     OPEN_FLAGS,
@@ -27,7 +28,6 @@ from jobfeatures_exporter.sampling.descriptors import (
     Unreadable,
     read_file,
 )
-from jobfeatures_exporter.snapshot import ProcessSample
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 READ_BYTES = 1024  # the 22 fields needed take at most 540; the rest may be truncated

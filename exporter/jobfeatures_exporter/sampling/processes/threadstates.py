@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from jobfeatures.errors import ParseError
+from jobfeatures_exporter.model.snapshot import ProcessSample
 from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable, read_file
 from jobfeatures_exporter.sampling.processes.scan import parse_process_stat
-from jobfeatures_exporter.snapshot import ProcessSample
 
 
 def read_thread_states(

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from jobfeatures.errors import JobfeaturesError
 from jobfeatures.records.metrics import Metric, gauge
-from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.scrape.exposition import Family
+from jobfeatures_exporter.families.exposition import Family
+from jobfeatures_exporter.model.context import Context
 
 log = logging.getLogger(__name__)
 

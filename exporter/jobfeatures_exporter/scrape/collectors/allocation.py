@@ -8,9 +8,9 @@ from typing import Any
 
 from jobfeatures.records.metrics import JOB, JOB_CPUS, JOB_END, JOB_INFO, JOB_START, Metric, gauge
 from jobfeatures.records.model import UNLIMITED, Job
-from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.scrape.exposition import Family, Number, Sample, Values
-from jobfeatures_exporter.snapshot import Accounting
+from jobfeatures_exporter.families.exposition import Family, Number, Sample, Values
+from jobfeatures_exporter.model.context import Context
+from jobfeatures_exporter.model.snapshot import Accounting
 
 STATE = gauge("batch_job_state", "1 for the state that the batch system reports.", (*JOB, "state"))
 REMAINS = gauge(

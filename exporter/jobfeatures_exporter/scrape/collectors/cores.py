@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from jobfeatures.records.metrics import JOB, counter
-from jobfeatures_exporter.context import Context, job_labels
-from jobfeatures_exporter.sampling.cpurates import busy_secs_of
-from jobfeatures_exporter.scrape.exposition import Family
-from jobfeatures_exporter.snapshot import JobSample, Kind, Snapshot, WorkKey, kind_of
+from jobfeatures_exporter.families.exposition import Family
+from jobfeatures_exporter.model.context import Context, job_labels
+from jobfeatures_exporter.model.snapshot import JobSample, Kind, Snapshot, WorkKey, kind_of
+from jobfeatures_exporter.state.cpurates import busy_secs_of
 
 CPU = counter(
     "batch_job_core_cpu_seconds",

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from jobfeatures.drains.drain import OPERATOR, machine_shutdowns
 from jobfeatures.records.metrics import JOB, NODE_SHUTDOWN, Metric, gauge
 from jobfeatures.status.waste import NodeJob, Waste, compute_node_draining_waste, compute_node_kill_waste
-from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.scrape.exposition import Family
+from jobfeatures_exporter.families.exposition import Family
+from jobfeatures_exporter.model.context import Context
 
 JOB_SHUTDOWN = gauge(
     "batch_job_shutdown_time_seconds", "Shutdown of the job, without those of its node.", (*JOB, "source")

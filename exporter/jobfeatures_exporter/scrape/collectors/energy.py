@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from jobfeatures.records.metrics import JOB, counter, gauge
-from jobfeatures_exporter.context import Context, job_labels
-from jobfeatures_exporter.scrape.exposition import Family, Sample
-from jobfeatures_exporter.snapshot import WorkKey
+from jobfeatures_exporter.families.exposition import Family, Sample
+from jobfeatures_exporter.model.context import Context, job_labels
+from jobfeatures_exporter.model.snapshot import WorkKey
 
 NODE = counter(
     "batch_node_energy_joules",

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from jobfeatures.publish.hookreasons import ACTIONS, MADE_GOOD, PAIRS, REASONS
 from jobfeatures.records.metrics import NODE_CPUS, counter, gauge
-from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.scrape.exposition import Family
+from jobfeatures_exporter.families.exposition import Family
+from jobfeatures_exporter.model.context import Context
 
 PUBLISHED = gauge("batch_features_published_jobs", "Jobs that have a feature directory.")
 FAILURES = counter("batch_features_write_failures", "Directories that could not be written or removed.")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from jobfeatures.records.metrics import JOB, Metric, counter, gauge
-from jobfeatures_exporter.context import Context, job_labels
+from jobfeatures_exporter.families.exposition import Family, Values
+from jobfeatures_exporter.model.context import Context, job_labels
+from jobfeatures_exporter.model.snapshot import GpuCount
 from jobfeatures_exporter.sampling import gpu
-from jobfeatures_exporter.scrape.exposition import Family, Values
-from jobfeatures_exporter.snapshot import GpuCount
 
 CARD = ("uuid",)
 OF_JOB = (*JOB, "uuid")

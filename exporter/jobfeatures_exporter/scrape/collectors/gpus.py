@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from jobfeatures.records.metrics import JOB, Metric, counter, gauge
-from jobfeatures_exporter.context import Context, job_labels
-from jobfeatures_exporter.scrape.exposition import Family, Number, Values
-from jobfeatures_exporter.snapshot import GpuSample, JobGpu
+from jobfeatures_exporter.families.exposition import Family, Number, Values
+from jobfeatures_exporter.model.context import Context, job_labels
+from jobfeatures_exporter.model.snapshot import GpuSample, JobGpu
 
 CARD = ("uuid",)
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
 from jobfeatures.records.metrics import JOB, counter, gauge
-from jobfeatures_exporter.context import Context, job_labels
-from jobfeatures_exporter.scrape.exposition import Family, Sample, Values
-from jobfeatures_exporter.snapshot import JobSample
+from jobfeatures_exporter.families.exposition import Family, Sample, Values
+from jobfeatures_exporter.model.context import Context, job_labels
+from jobfeatures_exporter.model.snapshot import JobSample
 
 COMPONENTS = ("anon", "file", "shmem", "kernel", "sock", "hugetlb", "swap")
 HELD = tuple(each for each in COMPONENTS if each not in {"file", "swap"})

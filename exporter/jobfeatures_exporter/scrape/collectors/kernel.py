@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from jobfeatures.records.metrics import JOB, counter, gauge
-from jobfeatures_exporter.context import Context, job_labels
-from jobfeatures_exporter.scrape.exposition import Family, Sample, Values
-from jobfeatures_exporter.snapshot import Scheduling
+from jobfeatures_exporter.families.exposition import Family, Sample, Values
+from jobfeatures_exporter.model.context import Context, job_labels
+from jobfeatures_exporter.model.snapshot import Scheduling
 
 WAITING = counter(
     "batch_job_cpu_waiting_seconds",

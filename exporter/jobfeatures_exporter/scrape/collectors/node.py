@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from jobfeatures.records.metrics import NODE_READ_AT, counter, gauge
-from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.scrape.exposition import Family
-from jobfeatures_exporter.snapshot import CpuSecs
+from jobfeatures_exporter.families.exposition import Family
+from jobfeatures_exporter.model.context import Context
+from jobfeatures_exporter.model.snapshot import CpuSecs
 
 MODES = CpuSecs._fields
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from jobfeatures.records.metrics import JOB_REMAINING
 from jobfeatures.status.waste import compute_remaining
-from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.scrape.exposition import Family, Sample
+from jobfeatures_exporter.families.exposition import Family, Sample
+from jobfeatures_exporter.model.context import Context
 
 METRICS = (JOB_REMAINING,)
 MINIMUM = "minimum"

@@ -12,8 +12,8 @@ from jobfeatures.records.metrics import (
     counter,
     gauge,
 )
-from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.scrape.exposition import Family
+from jobfeatures_exporter.families.exposition import Family
+from jobfeatures_exporter.model.context import Context
 
 AGE = gauge("batch_job_status_age_seconds", "Time since the job last wrote its JOBSTATUS.", JOB)
 VIOLATIONS = counter("batch_jobstatus_violations", "JOBSTATUS sets rejected or flagged.")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from jobfeatures.records.metrics import Metric
-from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.scrape.exposition import Family
+from jobfeatures_exporter.families.exposition import Family
+from jobfeatures_exporter.model.context import Context
 
 INFO = Metric(
     "batch_node",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from jobfeatures.records.metrics import JOB, JOB_CAPPED_WASTE, JOB_DRAINING_WASTE, JOB_KILL_WASTE, gauge
-from jobfeatures_exporter.context import Context, OwnWaste
-from jobfeatures_exporter.scrape.exposition import Family, Sample, Values
+from jobfeatures_exporter.families.exposition import Family, Sample, Values
+from jobfeatures_exporter.model.context import Context, OwnWaste
 
 OVERDUE = gauge(
     "batch_job_draining_waste_overdue",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from jobfeatures.records.metrics import JOB, counter, gauge
-from jobfeatures_exporter.context import Context, job_labels
-from jobfeatures_exporter.scrape.exposition import Family
+from jobfeatures_exporter.families.exposition import Family
+from jobfeatures_exporter.model.context import Context, job_labels
 
 UP = gauge(
     "batch_node_work_event_up", "1 if this machine counts it for us (work.events), else 0.", ("event",)

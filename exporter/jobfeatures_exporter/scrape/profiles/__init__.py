@@ -14,10 +14,10 @@ from types import ModuleType
 from typing import NamedTuple
 
 from jobfeatures.records.metrics import Metric
-from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.scrape.exposition import Family, Number, Values
+from jobfeatures_exporter.families.exposition import Family, Number, Values
+from jobfeatures_exporter.model.context import Context
+from jobfeatures_exporter.model.snapshot import WorkKey
 from jobfeatures_exporter.scrape.profiles.common import Reading, View
-from jobfeatures_exporter.snapshot import WorkKey
 
 log = logging.getLogger(__name__)
 

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from jobfeatures.records.model import JobKey
+from jobfeatures_exporter.model.snapshot import JobSample, NodeSample
 from jobfeatures_exporter.scrape.collectors.node import MODES
 from jobfeatures_exporter.scrape.profiles.common import (
     Reading,
@@ -24,7 +25,6 @@ from jobfeatures_exporter.scrape.profiles.common import (
     page_cache,
     swap_used,
 )
-from jobfeatures_exporter.snapshot import JobSample, NodeSample
 
 UNIT = ("manager", "hostname", "cgrouphostname", "uuid")
 DEVICE = (*UNIT, "device")

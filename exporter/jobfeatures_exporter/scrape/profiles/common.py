@@ -9,11 +9,10 @@ from functools import cached_property
 from jobfeatures.records.combining import grouped
 from jobfeatures.records.metrics import Metric
 from jobfeatures.records.model import Job, JobKey
-from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.sampling.cpurates import cpu_secs_of
-from jobfeatures_exporter.sampling.measured import MemoryBytes
-from jobfeatures_exporter.scrape.exposition import Number, Values
-from jobfeatures_exporter.snapshot import (
+from jobfeatures_exporter.families.exposition import Number, Values
+from jobfeatures_exporter.model.context import Context
+from jobfeatures_exporter.model.measured import MemoryBytes
+from jobfeatures_exporter.model.snapshot import (
     GpuSample,
     JobGpu,
     JobSample,
@@ -21,6 +20,7 @@ from jobfeatures_exporter.snapshot import (
     Snapshot,
     StepSample,
     WorkKey,
+    cpu_secs_of,
 )
 
 Reading = tuple[Metric, Values, Number]

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jobfeatures_exporter.sampling.measured import MemoryBytes
-from jobfeatures_exporter.scrape.exposition import Values
+from jobfeatures_exporter.families.exposition import Values
+from jobfeatures_exporter.model.measured import MemoryBytes
+from jobfeatures_exporter.model.snapshot import GpuSample, JobSample, StepSample
 from jobfeatures_exporter.scrape.profiles.common import (
     Reading,
     View,
@@ -22,7 +23,6 @@ from jobfeatures_exporter.scrape.profiles.common import (
     number_text,
     page_cache,
 )
-from jobfeatures_exporter.snapshot import GpuSample, JobSample, StepSample
 
 NO_LIMIT = -1  # as the original writes it
 STEP = ("jobid", "step", "task")

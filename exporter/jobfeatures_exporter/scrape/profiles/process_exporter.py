@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from jobfeatures_exporter.context import job_labels
+from jobfeatures_exporter.families.exposition import Values
+from jobfeatures_exporter.model.context import job_labels
+from jobfeatures_exporter.model.snapshot import JobSample, ProcessSample
 from jobfeatures_exporter.sampling.host.procfs import TICKS_PER_SEC
-from jobfeatures_exporter.scrape.exposition import Values
 from jobfeatures_exporter.scrape.profiles.common import Reading, View, counter, gauge, known
-from jobfeatures_exporter.snapshot import JobSample, ProcessSample
 
 GROUP = ("groupname",)
 

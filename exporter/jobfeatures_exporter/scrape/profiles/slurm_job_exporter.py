@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from jobfeatures.records.model import JobKey
-from jobfeatures_exporter.sampling.cpurates import cpu_secs_of
-from jobfeatures_exporter.scrape.exposition import Values
+from jobfeatures_exporter.families.exposition import Values
+from jobfeatures_exporter.model.snapshot import GpuSample, JobSample, cpu_secs_of
 from jobfeatures_exporter.scrape.profiles.common import (
     Reading,
     View,
@@ -21,7 +21,6 @@ from jobfeatures_exporter.scrape.profiles.common import (
     known,
     page_cache,
 )
-from jobfeatures_exporter.snapshot import GpuSample, JobSample
 
 JOB = ("user", "account", "slurmjobid")
 GPU = (*JOB, "gpu", "gpu_type")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from jobfeatures_exporter.model.snapshot import JobSample
 from jobfeatures_exporter.scrape.profiles.common import (
     Reading,
     View,
@@ -21,7 +22,6 @@ from jobfeatures_exporter.scrape.profiles.common import (
     page_cache,
     swap_used,
 )
-from jobfeatures_exporter.snapshot import JobSample
 
 CGROUP = ("cgroup",)
 

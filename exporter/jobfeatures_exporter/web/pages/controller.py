@@ -10,9 +10,9 @@ from jobfeatures.records.quantities import counted
 from jobfeatures.records.schedulequality import ScheduleQuality, Verdict
 from jobfeatures_exporter.cluster.overview import ClusterView, Found, user_of
 from jobfeatures_exporter.cluster.sums import ClusterSums, QueueSums
-from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.families.exposition import Family
+from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.scrape.collectors.controller import cluster, queue, schedule
-from jobfeatures_exporter.scrape.exposition import Family
 from jobfeatures_exporter.view.sources import view_sources
 from jobfeatures_exporter.view.units import (
     Form,

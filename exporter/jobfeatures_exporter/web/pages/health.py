@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from jobfeatures.records.metrics import SOURCE_AGE, Metric
 from jobfeatures.records.model import JobTable
-from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.scrape.budget import DROPPED
 from jobfeatures_exporter.scrape.collectors import DURATION, FAILED, SPENT, SUCCESS, features, node
 from jobfeatures_exporter.scrape.collectors.own import process, sinks, sources

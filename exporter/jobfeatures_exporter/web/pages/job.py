@@ -9,14 +9,13 @@ from jobfeatures.jobs.evidence import Finding, Presence
 from jobfeatures.records.model import JobKey
 from jobfeatures.records.quantities import counted
 from jobfeatures.status.jobstatus import STATUS_KEYS
-from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.sampling.cpurates import cpu_secs_of
+from jobfeatures_exporter.families.exposition import Family
+from jobfeatures_exporter.model.context import Context
+from jobfeatures_exporter.model.ended import EndedJob
+from jobfeatures_exporter.model.snapshot import Accounting, JobSample, ProcessSample, cpu_secs_of
 from jobfeatures_exporter.sampling.host.procfs import TICKS_PER_SEC
 from jobfeatures_exporter.scrape.collectors import gpus
-from jobfeatures_exporter.scrape.exposition import Family
-from jobfeatures_exporter.snapshot import Accounting, JobSample, ProcessSample
 from jobfeatures_exporter.state.history import HOUR_SECS, Course, Span
-from jobfeatures_exporter.state.retention import EndedJob
 from jobfeatures_exporter.view.hints import find_hints
 from jobfeatures_exporter.view.job import JobView, find_cpu_secs, identity_of
 from jobfeatures_exporter.view.numbers import Numbers

@@ -8,8 +8,8 @@ from dataclasses import replace
 from jobfeatures.records.metrics import JOB_CPUS, JOB_DRAINING_WASTE, JOB_KILL_WASTE, JOB_REMAINING, Metric
 from jobfeatures.records.model import JobKey, JobState
 from jobfeatures.status.waste import Basis, RemainingBasis
+from jobfeatures_exporter.families.exposition import Number
 from jobfeatures_exporter.scrape.collectors import allocation, gpus, jobs
-from jobfeatures_exporter.scrape.exposition import Number
 from jobfeatures_exporter.state.history import Course
 from jobfeatures_exporter.view.hints import find_hints
 from jobfeatures_exporter.view.job import JobView

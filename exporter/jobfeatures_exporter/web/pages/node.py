@@ -12,10 +12,10 @@ from jobfeatures.records.combining import grouped
 from jobfeatures.records.metrics import NODE_CPUS, NODE_READ_AT, NODE_SHUTDOWN, Metric
 from jobfeatures.records.model import JobKey
 from jobfeatures.records.quantities import counted
-from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.families.exposition import Family
+from jobfeatures_exporter.model.context import Context
+from jobfeatures_exporter.model.snapshot import GpuSample
 from jobfeatures_exporter.scrape.collectors import drains, gpus, node
-from jobfeatures_exporter.scrape.exposition import Family
-from jobfeatures_exporter.snapshot import GpuSample
 from jobfeatures_exporter.state.history import History
 from jobfeatures_exporter.state.missinggroups import DOCTOR, describe
 from jobfeatures_exporter.view.hints import find_hints

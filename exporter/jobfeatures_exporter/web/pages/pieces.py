@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 from jobfeatures.records.metrics import Metric
 from jobfeatures.records.model import JobKey
-from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.scrape.exposition import Family, Number
+from jobfeatures_exporter.families.exposition import Family, Number
+from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.units import Form, format_span, format_time, machine_time
 from jobfeatures_exporter.web.pages.markup import Child, Html, join, name, tag

@@ -11,7 +11,7 @@ from jobfeatures.errors import ParseError
 from jobfeatures.records.quantities import counted
 from jobfeatures.records.series import Series
 from jobfeatures_exporter.cluster.draincurves import CurvePoint, DrainCurve, cheapest, thin
-from jobfeatures_exporter.scrape.exposition import Family
+from jobfeatures_exporter.families.exposition import Family
 from jobfeatures_exporter.view.units import format_core_time, format_when
 from jobfeatures_exporter.web.pages.chart import draw_curve
 from jobfeatures_exporter.web.pages.markup import Child, Html, join, listed, name, tag

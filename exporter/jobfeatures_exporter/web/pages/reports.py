@@ -6,8 +6,8 @@ from jobfeatures.records.metrics import JOB_SAYS_CPUS
 from jobfeatures.records.model import JobKey
 from jobfeatures.records.quantities import counted
 from jobfeatures.status.board import StatusView
+from jobfeatures_exporter.families.exposition import Number
 from jobfeatures_exporter.scrape.collectors import status
-from jobfeatures_exporter.scrape.exposition import Number
 from jobfeatures_exporter.view.units import (
     format_core_time,
     format_count,

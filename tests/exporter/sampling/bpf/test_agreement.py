@@ -13,10 +13,10 @@ import pytest
 
 from jobfeatures.records.model import JobKey
 from jobfeatures.system.clock import SystemClock
+from jobfeatures_exporter.model.snapshot import JobSample, ProcessIo
 from jobfeatures_exporter.sampling.bpf.choice import Choice
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
-from jobfeatures_exporter.snapshot import JobSample, ProcessIo
 from tests.exporter.sampling.bpf.conftest import CGROUP
 from tests.running import started, until
 

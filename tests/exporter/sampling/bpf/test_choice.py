@@ -9,11 +9,11 @@ import pytest
 
 from jobfeatures.errors import ConfigurationError
 from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.model.snapshot import ProcessReader
 from jobfeatures_exporter.sampling.bpf import choice, library
 from jobfeatures_exporter.sampling.bpf.choice import begin_choice, choose_reader
 from jobfeatures_exporter.sampling.bpf.reader import digest_of
 from jobfeatures_exporter.sampling.bpf.rights import CAP_NET_ADMIN, CAP_PERFMON
-from jobfeatures_exporter.snapshot import ProcessReader
 
 
 @pytest.fixture(autouse=True)

@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError
 from jobfeatures.records.model import JobKey
+from jobfeatures_exporter.model.snapshot import GpuCard
 from jobfeatures_exporter.sampling.gpu.allocated import (
     compute_allocations,
     parse_gpustat,
     read_gpustat,
     resolve_card,
 )
-from jobfeatures_exporter.snapshot import GpuCard
 
 # Minor numbers and indices differ, as on machines whose slots are not in the order of their buses.
 NVIDIA = [

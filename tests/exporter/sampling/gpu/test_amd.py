@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.batch.slurm.prolog import job_from_prolog
+from jobfeatures_exporter.model.snapshot import GpuCard, GpuProcess, GpuSample
 from jobfeatures_exporter.sampling.gpu import amd, rocm
 from jobfeatures_exporter.sampling.gpu.allocated import compute_allocations
 from jobfeatures_exporter.sampling.gpu.drm import parse_current_clock, parse_highest_clock, parse_uevent
 from jobfeatures_exporter.sampling.gpu.kfd import KfdNode, node_of, parse_properties
-from jobfeatures_exporter.snapshot import GpuCard, GpuProcess, GpuSample
 
 ADDRESS = "0000:03:00.0"
 PROPERTIES = (

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
+from jobfeatures_exporter.model.snapshot import GpuProcess
 from jobfeatures_exporter.sampling.gpu.clients import MAX_CLIENTS, RESCAN_SECS, DrmClients
-from jobfeatures_exporter.snapshot import GpuProcess
 
 CARD = "0000:03:00.0"
 

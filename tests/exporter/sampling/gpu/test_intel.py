@@ -4,8 +4,8 @@ import os
 
 import pytest
 
+from jobfeatures_exporter.model.snapshot import GpuCard, GpuProcess
 from jobfeatures_exporter.sampling.gpu import intel
-from jobfeatures_exporter.snapshot import GpuCard, GpuProcess
 
 ADDRESS = "0000:4d:00.0"
 

@@ -5,8 +5,8 @@ import os
 import pytest
 
 from jobfeatures.records.model import JobKey
+from jobfeatures_exporter.model.snapshot import GpuCard, JobGpu
 from jobfeatures_exporter.sampling.gpu.jobmap import JobMap, map_jobs
-from jobfeatures_exporter.snapshot import GpuCard, JobGpu
 from tests.running import own_folder
 
 CARDS = [

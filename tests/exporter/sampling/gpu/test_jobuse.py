@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.records.model import JobKey
+from jobfeatures_exporter.model.snapshot import GpuCard, GpuProcess, GpuSample, GroupKey, JobGpu
 from jobfeatures_exporter.sampling.gpu.jobuse import GpuBook, compute_shares
-from jobfeatures_exporter.snapshot import GpuCard, GpuProcess, GpuSample, GroupKey, JobGpu
 
 A, B = JobKey("slurm", "1"), JobKey("slurm", "2")
 GROUP = GroupKey(7, 1)

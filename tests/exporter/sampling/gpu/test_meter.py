@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobfeatures_exporter.model.snapshot import GpuCard, GpuProcess, GpuSample
 from jobfeatures_exporter.sampling.gpu.bounds import MAX_WATTS
 from jobfeatures_exporter.sampling.gpu.meter import CardMeter
-from jobfeatures_exporter.snapshot import GpuCard, GpuProcess, GpuSample
 
 CARD = GpuCard(uuid="GPU-1")
 

@@ -8,9 +8,7 @@ import pytest
 
 from jobfeatures.records.model import JobKey
 from jobfeatures.system.clock import SystemClock
-from jobfeatures_exporter.sampling.gpu import DRIVERS, DriverError, monitor
-from jobfeatures_exporter.sampling.gpu.monitor import DriverReader, GpuMonitor, chosen_drivers
-from jobfeatures_exporter.snapshot import (
+from jobfeatures_exporter.model.snapshot import (
     Accounting,
     GpuCard,
     GpuProcess,
@@ -19,6 +17,8 @@ from jobfeatures_exporter.snapshot import (
     JobSample,
     Snapshot,
 )
+from jobfeatures_exporter.sampling.gpu import DRIVERS, DriverError, monitor
+from jobfeatures_exporter.sampling.gpu.monitor import DriverReader, GpuMonitor, chosen_drivers
 from tests.running import own_folder
 
 INTERVAL_SECS = 10.0

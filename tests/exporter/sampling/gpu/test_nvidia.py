@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError
+from jobfeatures_exporter.model.snapshot import GpuCard, GpuProcess, GpuSample
 from jobfeatures_exporter.sampling.gpu import DriverError
 from jobfeatures_exporter.sampling.gpu.bounds import bounded
 from jobfeatures_exporter.sampling.gpu.monitor import DriverReader
 from jobfeatures_exporter.sampling.gpu.nvidia import parse_card_file
-from jobfeatures_exporter.snapshot import GpuCard, GpuProcess, GpuSample
 
 INSTANCE = "mig gpu=0 uuid=MIG-3333 gi=1 ci=0 total=5000 used=100"
 

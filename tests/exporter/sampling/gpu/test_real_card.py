@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from jobfeatures.system.clock import SystemClock
-from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.model.context import Context
+from jobfeatures_exporter.model.snapshot import GpuSample, Kind, Snapshot
 from jobfeatures_exporter.sampling.gpu import Paths
 from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 from jobfeatures_exporter.scrape.collectors import gpudetail
 from jobfeatures_exporter.scrape.collectors import gpus as collector
-from jobfeatures_exporter.snapshot import GpuSample, Kind, Snapshot
 
 pytestmark = pytest.mark.gpu
 

@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 
+from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.sampling.groups.cgroup import (
     RARELY_LOOKS,
     STILL_LOOKS,
@@ -12,7 +13,6 @@ from jobfeatures_exporter.sampling.groups.cgroup import (
     JobFigures,
 )
 from jobfeatures_exporter.sampling.groups.groupfiles import GroupFile
-from jobfeatures_exporter.sampling.measured import MemoryBytes
 from jobfeatures_exporter.sampling.processes.accumulate import CpuTimes
 from tests.exporter.sampling.groups.made import listed
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from jobfeatures_exporter.model.snapshot import DiskSample, NodeSample
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, KeptFile
 from jobfeatures_exporter.sampling.groups.cgroup import (
     RARELY_LOOKS,
@@ -15,7 +16,6 @@ from jobfeatures_exporter.sampling.groups.cgroup import (
     JobCgroup,
 )
 from jobfeatures_exporter.sampling.groups.turns import NodeSigns
-from jobfeatures_exporter.snapshot import DiskSample, NodeSample
 from tests.exporter.sampling.groups.made import listed
 
 

@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError
+from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.sampling.groups.cgroupfiles import (
     compute_memory_sum,
     compute_split,
@@ -14,7 +15,6 @@ from jobfeatures_exporter.sampling.groups.cgroupfiles import (
     parse_memory_stat_v2,
     parse_number,
 )
-from jobfeatures_exporter.sampling.measured import MemoryBytes
 from jobfeatures_exporter.sampling.processes.accumulate import CpuTimes
 
 NONE = CpuTimes(0.0, 0.0)

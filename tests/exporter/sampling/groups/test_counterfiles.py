@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError
+from jobfeatures_exporter.model.snapshot import ProcessIo
 from jobfeatures_exporter.sampling.groups.counterfiles import (
     parse_blkio,
     parse_cpu_list,
@@ -12,7 +13,6 @@ from jobfeatures_exporter.sampling.groups.counterfiles import (
     parse_pressure,
     parse_process_io,
 )
-from jobfeatures_exporter.snapshot import ProcessIo
 
 # Constructed: this kernel counts nothing in it without a disk of its own.
 BLKIO = "254:0 Read 8192\n254:0 Write 4096\n254:0 Sync 12288\n254:0 Async 0\n254:0 Discard 0\n254:0 Total 12288\nTotal 12288\n"

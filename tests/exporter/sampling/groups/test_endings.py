@@ -1,9 +1,8 @@
 from dataclasses import replace
 
 from jobfeatures.records.model import JobKey
-from jobfeatures_exporter.sampling.groups.endings import complete, emptied, find_first_processes, keep_counts
-from jobfeatures_exporter.sampling.measured import MemoryBytes
-from jobfeatures_exporter.snapshot import (
+from jobfeatures_exporter.model.measured import MemoryBytes
+from jobfeatures_exporter.model.snapshot import (
     Accounting,
     BlockIo,
     JobSample,
@@ -11,6 +10,7 @@ from jobfeatures_exporter.snapshot import (
     Scheduling,
     StepSample,
 )
+from jobfeatures_exporter.sampling.groups.endings import complete, emptied, find_first_processes, keep_counts
 
 KEY, OTHER = JobKey("slurm", "1"), JobKey("slurm", "2")
 

@@ -12,6 +12,7 @@ import pytest
 from jobfeatures.batch.groups import Membership
 from jobfeatures.records.model import JobKey
 from jobfeatures.system import filelimit
+from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.sampling import descriptors
 from jobfeatures_exporter.sampling.groups import lastwords
 from jobfeatures_exporter.sampling.groups.cgroup import GroupList, JobFigures
@@ -23,7 +24,6 @@ from jobfeatures_exporter.sampling.groups.lastwords import (
     most_waited_for,
     read_figures,
 )
-from jobfeatures_exporter.sampling.measured import MemoryBytes
 from jobfeatures_exporter.sampling.processes.accumulate import CpuTimes
 from jobfeatures_exporter.sampling.values import Attributed, Listed, ProcessesRead
 from tests.running import started, until

@@ -5,11 +5,11 @@ import shutil
 import pytest
 
 from jobfeatures.records.model import JobKey
+from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
 from jobfeatures_exporter.sampling.groups.cgroup import JobCgroup
 from jobfeatures_exporter.sampling.groups.hierarchy import find_hierarchies, list_job_directories
 from jobfeatures_exporter.sampling.groups.steps import StepBook
-from jobfeatures_exporter.sampling.measured import MemoryBytes
 
 JOB = JobKey("slurm", "2")
 

@@ -1,5 +1,5 @@
+from jobfeatures_exporter.model.snapshot import DiskSample, NodeSample
 from jobfeatures_exporter.sampling.groups.turns import NodeSigns
-from jobfeatures_exporter.snapshot import DiskSample, NodeSample
 
 SWAP = {"SwapTotal": 8, "SwapFree": 8, "SwapCached": 0}
 CALM = {(resource, "some"): 1.0 for resource in ("cpu", "memory", "io")}

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.records.model import JobKey
+from jobfeatures_exporter.model.measured import MemoryBytes
+from jobfeatures_exporter.model.snapshot import Accounting, JobSample
 from jobfeatures_exporter.sampling.groups.unseenkills import UnseenKills
-from jobfeatures_exporter.sampling.measured import MemoryBytes
-from jobfeatures_exporter.snapshot import Accounting, JobSample
 
 KEYS = [JobKey("slurm", str(number)) for number in range(3)]
 

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError
+from jobfeatures_exporter.model.snapshot import DiskSample
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.host.disks import Disks, parse_diskstats
-from jobfeatures_exporter.snapshot import DiskSample
 
 # Captured from Linux 6.18.
 VDA = " 254       0 vda 45023 11337 3165466 9175 27223 43076 2878264 8078 0 9248 21528 89507 64 925080 4186 2369 88\n"

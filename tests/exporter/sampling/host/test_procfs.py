@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError
 from jobfeatures.publish.site import read_cores
+from jobfeatures_exporter.model.snapshot import CpuSecs
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.host.disks import Disks
 from jobfeatures_exporter.sampling.host.procfs import (
@@ -17,7 +18,6 @@ from jobfeatures_exporter.sampling.host.procfs import (
     parse_stat,
     read_node,
 )
-from jobfeatures_exporter.snapshot import CpuSecs
 
 STAT = "cpu  {0}\ncpu3 {0}\nbtime 7\n".format("100 1 50 1000 5 2 3 4 9 9")
 

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from jobfeatures.errors import ParseError
+from jobfeatures_exporter.model.snapshot import Software
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.host import software
 from jobfeatures_exporter.sampling.host.software import parse_cuda_versions, read_software
-from jobfeatures_exporter.snapshot import Software
 
 CUDA = {
     "cuda": {"name": "CUDA SDK", "version": "12.2.20230823"},

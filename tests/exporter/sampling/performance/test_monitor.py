@@ -12,14 +12,14 @@ import pytest
 from jobfeatures.records.model import JobKey
 from jobfeatures.settings.resolve import load_config
 from jobfeatures_exporter.config import ExporterConfig
-from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.model.context import Context
+from jobfeatures_exporter.model.snapshot import Accounting, JobSample, NodeSample, Snapshot
 from jobfeatures_exporter.node.daemon import Daemon
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget
 from jobfeatures_exporter.sampling.groups.hierarchy import UNIFIED, find_hierarchies
 from jobfeatures_exporter.sampling.performance import monitor as module
 from jobfeatures_exporter.sampling.performance.events import SOFTWARE
 from jobfeatures_exporter.sampling.performance.monitor import WorkMonitor, open_counter, read_counter
-from jobfeatures_exporter.snapshot import Accounting, JobSample, NodeSample, Snapshot
 from tests.running import until
 
 A, B = JobKey("slurm", "1"), JobKey("slurm", "2")

@@ -8,8 +8,8 @@ from pathlib import Path
 from jobfeatures.batch import BatchSettings
 from jobfeatures.config import Config
 from jobfeatures.records.model import Job, JobKey, JobState
+from jobfeatures_exporter.model.snapshot import JobSample
 from jobfeatures_exporter.sampling.places.finder import PlaceFinder
-from jobfeatures_exporter.snapshot import JobSample
 from tests.exporter.sampling.fakenode import FakeNode
 
 HEX = "0123456789abcdef" * 4

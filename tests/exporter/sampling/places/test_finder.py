@@ -6,8 +6,8 @@ import pytest
 
 from jobfeatures.batch.oar import site as oar_site
 from jobfeatures.records.model import JobKey
+from jobfeatures_exporter.model.snapshot import Kind, UnitKey
 from jobfeatures_exporter.sampling.places import finder as finder_module
-from jobfeatures_exporter.snapshot import Kind, UnitKey
 from tests.exporter.sampling.places.staging import HEX, SLURMD, jobs_of, running
 
 SCOPE = "/site.slice/site-batch.slice/site-batch-fast.slice/n1_slurmstepd.scope"

@@ -7,18 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.records.model import JobKey
-from jobfeatures_exporter.sampling.measured import MemoryBytes
-from jobfeatures_exporter.sampling.power.energy import (
-    MAX_WATTS,
-    BoardEnergy,
-    JobEnergy,
-    card_joules,
-    compute_busy_secs,
-    compute_increase_uj,
-    compute_package_joules,
-    compute_shares,
-)
-from jobfeatures_exporter.snapshot import (
+from jobfeatures_exporter.model.measured import MemoryBytes
+from jobfeatures_exporter.model.snapshot import (
     Accounting,
     CpuSecs,
     GpuCard,
@@ -30,6 +20,16 @@ from jobfeatures_exporter.snapshot import (
     NodeSample,
     Snapshot,
     UnitKey,
+)
+from jobfeatures_exporter.sampling.power.energy import (
+    MAX_WATTS,
+    BoardEnergy,
+    JobEnergy,
+    card_joules,
+    compute_busy_secs,
+    compute_increase_uj,
+    compute_package_joules,
+    compute_shares,
 )
 from tests.held import count_held
 

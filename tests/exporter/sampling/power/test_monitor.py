@@ -9,10 +9,10 @@ import pytest
 from jobfeatures.records.model import JobKey
 from jobfeatures.settings.resolve import load_config
 from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.model.snapshot import Accounting, CpuSecs, JobSample, NodeSample, Snapshot
 from jobfeatures_exporter.node.daemon import Daemon
 from jobfeatures_exporter.sampling.power import PowerError, dcmi, hwmon
 from jobfeatures_exporter.sampling.power.monitor import PowerMonitor
-from jobfeatures_exporter.snapshot import Accounting, CpuSecs, JobSample, NodeSample, Snapshot
 from tests.running import until
 
 A = JobKey("slurm", "1")

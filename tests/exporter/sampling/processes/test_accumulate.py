@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobfeatures_exporter.model.snapshot import ProcessSample
 from jobfeatures_exporter.sampling.processes.accumulate import (
     CpuAccumulator,
     CpuTicks,
@@ -15,7 +16,6 @@ from jobfeatures_exporter.sampling.processes.accumulate import (
     _Claims,
     _match_upwards,
 )
-from jobfeatures_exporter.snapshot import ProcessSample
 from tests.exporter.sampling.simulation import Kernel, Life, Task
 
 

@@ -2,8 +2,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.records.model import Job, JobKey
+from jobfeatures_exporter.model.snapshot import ProcessSample
 from jobfeatures_exporter.sampling.processes.attribution import MISSED_LOOKS, ProcessJobs, compute_epoch
-from jobfeatures_exporter.snapshot import ProcessSample
 
 
 def test_the_epoch_counts_from_2020():

@@ -8,10 +8,10 @@ import pytest
 
 from jobfeatures.batch import BatchSettings
 from jobfeatures.records.model import Job, JobKey, JobState
+from jobfeatures_exporter.model.snapshot import Accounting, GroupKey, JobSample, Kind, UnitKey
 from jobfeatures_exporter.sampling.processes import attributor
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
-from jobfeatures_exporter.snapshot import Accounting, GroupKey, JobSample, Kind, UnitKey
 from jobfeatures_exporter.state.retention import Retention
 
 EPOCH = 1795247965 - 1577836800

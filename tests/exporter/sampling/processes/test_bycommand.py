@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.records.model import JobKey
+from jobfeatures_exporter.model.snapshot import CommandSample, ProcessSample
 from jobfeatures_exporter.sampling.processes.bycommand import OTHER, SLOTS, CommandBook
-from jobfeatures_exporter.snapshot import CommandSample, ProcessSample
 
 JOB = JobKey("slurm", "1")
 

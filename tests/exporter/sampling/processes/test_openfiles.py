@@ -6,9 +6,9 @@ import resource
 import pytest
 
 from jobfeatures.errors import ParseError
+from jobfeatures_exporter.model.snapshot import ProcessSample
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.processes.openfiles import OpenFileBook, parse_open_limit
-from jobfeatures_exporter.snapshot import ProcessSample
 
 LIMITS = """\
 Limit                     Soft Limit           Hard Limit           Units

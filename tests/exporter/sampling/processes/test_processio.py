@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.records.model import JobKey
+from jobfeatures_exporter.model.snapshot import ProcessIo
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
 from jobfeatures_exporter.sampling.processes.processio import FAILED_RELOOK, RELOOK, ProcessIoBook
 from jobfeatures_exporter.sampling.processes.scan import parse_process_stat
-from jobfeatures_exporter.snapshot import ProcessIo
 
 JOB = JobKey("slurm", "1")
 OTHER = JobKey("slurm", "2")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from jobfeatures_exporter.model.snapshot import ProcessSample
 from jobfeatures_exporter.sampling.processes.programs import MAX_BYTES, read_program
-from jobfeatures_exporter.snapshot import ProcessSample
 
 
 def process(pid, command):

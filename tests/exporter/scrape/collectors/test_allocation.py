@@ -7,10 +7,10 @@ import pytest
 from jobfeatures.batch.source import KeeperStatus
 from jobfeatures.features.machine import Machine
 from jobfeatures.records.model import Job, JobKey, JobState, JobTable, NodeNotice
-from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.model.context import Context
+from jobfeatures_exporter.model.ended import EndedJob
+from jobfeatures_exporter.model.snapshot import Accounting, JobSample, Snapshot
 from jobfeatures_exporter.scrape.collectors import COLLECTORS
-from jobfeatures_exporter.snapshot import Accounting, JobSample, Snapshot
-from jobfeatures_exporter.state.retention import EndedJob
 from tests.exporter.seriestext import labelled
 
 ONE, TWO = JobKey("slurm", "1"), JobKey("slurm", "2")

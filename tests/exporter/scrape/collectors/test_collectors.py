@@ -6,10 +6,10 @@ from jobfeatures.batch.questions import ClockDifference
 from jobfeatures.records.model import JobKey, JobState, Limits
 from jobfeatures.status.board import StatusView
 from jobfeatures.status.jobstatus import JobStatus
-from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.model.context import Context
+from jobfeatures_exporter.model.snapshot import Accounting, GroupKey, JobSample, Kind
 from jobfeatures_exporter.scrape import collectors
 from jobfeatures_exporter.scrape.collectors import COLLECTORS, collect, jobs
-from jobfeatures_exporter.snapshot import Accounting, GroupKey, JobSample, Kind
 from tests.exporter.seriestext import labelled
 
 

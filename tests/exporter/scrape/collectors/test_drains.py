@@ -7,7 +7,7 @@ import pytest
 from jobfeatures.batch.source import KeeperStatus
 from jobfeatures.publish.drainbook import NO_VIEW
 from jobfeatures.records.model import JobKey, JobTable, Limits, NodeNotice
-from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.scrape.collectors import COLLECTORS
 from tests.exporter.seriestext import labelled
 

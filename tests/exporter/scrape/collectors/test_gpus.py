@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from jobfeatures.records.model import JobKey
+from jobfeatures_exporter.model.snapshot import GpuCard, GpuSample, GroupKey, JobGpu, Kind
 from jobfeatures_exporter.scrape.collectors import COLLECTORS
-from jobfeatures_exporter.snapshot import GpuCard, GpuSample, GroupKey, JobGpu, Kind
 from tests.exporter.seriestext import labelled
 
 CARD = 'uuid="GPU-1111"'

@@ -3,9 +3,9 @@
 import pytest
 
 from jobfeatures.records.model import Job, JobKey, JobState
-from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.sampling.measured import MemoryBytes, OpenFiles
-from jobfeatures_exporter.snapshot import (
+from jobfeatures_exporter.model.context import Context
+from jobfeatures_exporter.model.measured import MemoryBytes, OpenFiles
+from jobfeatures_exporter.model.snapshot import (
     Accounting,
     BlockIo,
     CpuSecs,

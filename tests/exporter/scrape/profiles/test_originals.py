@@ -19,11 +19,11 @@ import psutil
 import pytest
 
 from jobfeatures.records.model import Job, JobKey, JobState, Limits
-from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.model.context import Context
+from jobfeatures_exporter.model.snapshot import Kind
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings, Wishes
 from jobfeatures_exporter.scrape.profiles import read_profiles
-from jobfeatures_exporter.snapshot import Kind
 from tests.exporter.sampling.fakenode import FakeNode
 from tests.exporter.sampling.jobs import V2, v1
 

@@ -14,11 +14,11 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from jobfeatures.records.model import UNLIMITED, JobKey, Limits
-from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.scrape.exposition import render
+from jobfeatures_exporter.families.exposition import render
+from jobfeatures_exporter.model.context import Context
+from jobfeatures_exporter.model.snapshot import GroupKey, JobSample, Kind
 from jobfeatures_exporter.scrape.pagetext import PageMaker
 from jobfeatures_exporter.scrape.profiles import PROFILES, ceems, read_profiles, to_families
-from jobfeatures_exporter.snapshot import GroupKey, JobSample, Kind
 from tests.exporter.seriestext import labelled
 
 GOLDEN = Path(__file__).parents[3] / "fixtures/golden/profiles"

@@ -9,8 +9,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from jobfeatures.records.model import Job, JobKey, JobState
 from jobfeatures_exporter.cluster.overview import find_jobs
-from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.scrape.exposition import render
+from jobfeatures_exporter.families.exposition import render
+from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.web.asked import Asked
 from jobfeatures_exporter.web.pages.controller import render_controller

@@ -17,14 +17,11 @@ from jobfeatures.status.board import StatusView
 from jobfeatures.status.jobstatus import JobStatus
 from jobfeatures_exporter.cluster.overview import ClusterView, compute_cluster_view
 from jobfeatures_exporter.cluster.sums import compute_cluster_sums, compute_queue_sums
-from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.sampling.host.procfs import TICKS_PER_SEC
-from jobfeatures_exporter.sampling.measured import MemoryBytes
-from jobfeatures_exporter.scrape.collectors import COLLECTORS, FAILED, SPENT
-from jobfeatures_exporter.scrape.collectors.own import process
-from jobfeatures_exporter.scrape.exposition import Family
-from jobfeatures_exporter.sinks.keeper import SinkStatus
-from jobfeatures_exporter.snapshot import (
+from jobfeatures_exporter.families.exposition import Family
+from jobfeatures_exporter.model.context import Context
+from jobfeatures_exporter.model.ended import EndedJob
+from jobfeatures_exporter.model.measured import MemoryBytes
+from jobfeatures_exporter.model.snapshot import (
     Accounting,
     CpuSecs,
     GpuCard,
@@ -36,8 +33,11 @@ from jobfeatures_exporter.snapshot import (
     Snapshot,
     SysinfoSample,
 )
+from jobfeatures_exporter.model.statuses import SinkStatus
+from jobfeatures_exporter.sampling.host.procfs import TICKS_PER_SEC
+from jobfeatures_exporter.scrape.collectors import COLLECTORS, FAILED, SPENT
+from jobfeatures_exporter.scrape.collectors.own import process
 from jobfeatures_exporter.state.history import History
-from jobfeatures_exporter.state.retention import EndedJob
 from jobfeatures_exporter.view.processes import Placed
 from jobfeatures_exporter.web.pages.job import JobDetails
 

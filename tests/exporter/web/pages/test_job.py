@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from jobfeatures.records.model import Job, JobKey, JobState
-from jobfeatures_exporter.snapshot import Accounting, JobSample
+from jobfeatures_exporter.model.ended import EndedJob
+from jobfeatures_exporter.model.snapshot import Accounting, JobSample
 from jobfeatures_exporter.state.history import History
-from jobfeatures_exporter.state.retention import EndedJob
 from jobfeatures_exporter.web.pages.job import render_gone, render_unknown
 from tests.exporter.state.test_history import NOW, look, sample
 from tests.exporter.web.pages.reading import read_page

@@ -9,9 +9,8 @@ import pytest
 from jobfeatures.records.model import JobKey, JobState, Limits
 from jobfeatures.status.board import StatusView
 from jobfeatures.status.jobstatus import JobStatus
-from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.state.daemongroups import DaemonGroups
-from jobfeatures_exporter.state.missinggroups import Missing, Reason
+from jobfeatures_exporter.model.context import Context
+from jobfeatures_exporter.model.missing import DaemonGroups, Missing, Reason
 from jobfeatures_exporter.view.job import GpuUse, JobView
 from jobfeatures_exporter.view.node import NodeView
 from jobfeatures_exporter.web.asked import DENSE, FULL, Asked

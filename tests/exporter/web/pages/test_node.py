@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from jobfeatures.errors import Rejected
-from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.families.exposition import Family
+from jobfeatures_exporter.model.context import Context
+from jobfeatures_exporter.model.snapshot import ASKED_FOR, ProcessReader
 from jobfeatures_exporter.scrape.budget import DROPPED
-from jobfeatures_exporter.scrape.exposition import Family
-from jobfeatures_exporter.snapshot import ASKED_FOR, ProcessReader
 from jobfeatures_exporter.view import units
 from jobfeatures_exporter.view.sources import GET_SUMS, READ_ONE_BY_ONE
 from jobfeatures_exporter.web.pages.node import render_node

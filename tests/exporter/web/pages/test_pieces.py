@@ -10,7 +10,7 @@ from hypothesis import given
 from jobfeatures.drains.drain import Announced, Drain, Drains
 from jobfeatures.publish.drainbook import DrainView
 from jobfeatures.records.model import Job, JobKey, JobState
-from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.web.asked import Asked
 from jobfeatures_exporter.web.pages.node import render_node
 from jobfeatures_exporter.web.pages.pieces import MAX_ROWS

@@ -8,7 +8,7 @@ from jobfeatures.drains.nodemetrics import NAMES, gather_nodes
 from jobfeatures.drains.plan import compute_choice, plan_drain
 from jobfeatures.records.model import JobKey
 from jobfeatures.records.series import parse_lines
-from jobfeatures_exporter.scrape.exposition import render
+from jobfeatures_exporter.families.exposition import render
 from jobfeatures_exporter.view import units
 from tests.exporter.web.pages import showcase
 from tests.exporter.web.pages.drawn import THIN, node_page, section_of

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from jobfeatures.records.administration import Licences
 from jobfeatures.records.metrics import gauge
-from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.scrape.exposition import Family
+from jobfeatures_exporter.families.exposition import Family
+from jobfeatures_exporter.model.context import Context
 
 LICENCES = gauge(
     "batch_licences",

@@ -7,8 +7,8 @@ from itertools import chain
 
 from jobfeatures.records.metrics import Metric, gauge
 from jobfeatures_exporter.cluster.sums import Waiting, samples_of
-from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.scrape.exposition import Family
+from jobfeatures_exporter.families.exposition import Family
+from jobfeatures_exporter.model.context import Context
 
 _BY_STATE = ("batch_system", "partition", "state")
 _BY_PARTITION = ("batch_system", "partition")

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 from jobfeatures.records.administration import Reservation, Reservations
 from jobfeatures.records.metrics import Metric, gauge
-from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.scrape.exposition import Family, Number
+from jobfeatures_exporter.families.exposition import Family, Number
+from jobfeatures_exporter.model.context import Context
 
 _LABELS = ("batch_system", "reservation")
 

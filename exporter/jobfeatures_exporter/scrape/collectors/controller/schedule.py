@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 from jobfeatures.records.metrics import Metric, counter, gauge
 from jobfeatures.records.schedulequality import Histogram, ScheduleQuality, UserQuality, Verdict
-from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.scrape.exposition import Family, Number, Sample, histogram_samples
+from jobfeatures_exporter.families.exposition import Family, Number, Sample, histogram_samples
+from jobfeatures_exporter.model.context import Context
 
 _SYSTEM = ("batch_system",)
 _BY_PARTITION = ("batch_system", "partition")

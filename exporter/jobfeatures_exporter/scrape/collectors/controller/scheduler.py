@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 from jobfeatures.records.administration import Cycles, Scheduler
 from jobfeatures.records.metrics import Metric, counter, gauge
-from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.scrape.exposition import Family, Number
+from jobfeatures_exporter.families.exposition import Family, Number
+from jobfeatures_exporter.model.context import Context
 
 REQUESTS = counter(
     "batch_scheduler_requests",

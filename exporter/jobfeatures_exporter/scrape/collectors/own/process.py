@@ -13,11 +13,11 @@ from jobfeatures import __version__
 from jobfeatures.errors import ParseError
 from jobfeatures.records.metrics import Metric, counter, gauge
 from jobfeatures.version import find_revision
-from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.families.exposition import Family
+from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.sampling.descriptors import read_file
 from jobfeatures_exporter.sampling.host.procfs import TICKS_PER_SEC, read_stat
 from jobfeatures_exporter.sampling.processes.scan import PAGE_BYTES, parse_process_stat
-from jobfeatures_exporter.scrape.exposition import Family
 
 BUILD = Metric(
     "batch_exporter_build",

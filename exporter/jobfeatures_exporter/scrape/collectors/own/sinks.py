@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from jobfeatures.records.metrics import Metric, counter, gauge
-from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.scrape.exposition import Family
+from jobfeatures_exporter.families.exposition import Family
+from jobfeatures_exporter.model.context import Context
 
 if TYPE_CHECKING:
-    from jobfeatures_exporter.sinks.keeper import SinkStatus
+    from jobfeatures_exporter.model.statuses import SinkStatus
 
 SENT = counter("batch_exporter_sink_sent", "Documents that the sink accepted.", ("sink", "type"))
 FAILED = counter("batch_exporter_sink_failed", "Attempts to send a document that failed.", ("sink", "type"))

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from jobfeatures.records.metrics import SOURCE_AGE, SOURCE_UP, counter, gauge
 from jobfeatures.records.model import JobKey, JobTable
-from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.scrape.exposition import Family
+from jobfeatures_exporter.families.exposition import Family
+from jobfeatures_exporter.model.context import Context
 
 COMPLETE = gauge(
     "batch_exporter_source_complete", "1 if the answer includes all jobs of this node.", ("source",)

@@ -8,7 +8,7 @@ import pytest
 
 from jobfeatures.records.model import ClusterNode, JobState, Partition
 from jobfeatures_exporter.cluster.sums import compute_cluster_sums, compute_queue_sums
-from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.scrape.collectors import collect
 from tests.exporter.seriestext import labelled
 

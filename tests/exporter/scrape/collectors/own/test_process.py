@@ -8,11 +8,11 @@ import pytest
 from prometheus_client.process_collector import ProcessCollector
 
 from jobfeatures.errors import ParseError
-from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.model.context import Context
+from jobfeatures_exporter.model.snapshot import NodeSample
 from jobfeatures_exporter.scrape.collectors import collect
 from jobfeatures_exporter.scrape.collectors.own import process
 from jobfeatures_exporter.scrape.collectors.own.process import _start_secs, count_open, families
-from jobfeatures_exporter.snapshot import NodeSample
 
 
 def test_the_exporters_own_figures_are_those_of_the_common_library():

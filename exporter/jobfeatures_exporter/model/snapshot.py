@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from jobfeatures.records.model import JobKey
 from jobfeatures.records.quickrecord import quickly_made
-from jobfeatures_exporter.sampling.measured import BoardSample, MemoryBytes, OpenFiles
+from jobfeatures_exporter.model.measured import BoardSample, MemoryBytes, OpenFiles
 
 
 class CpuSecs(NamedTuple):
@@ -411,3 +411,10 @@ class SysinfoSample:
     topology_text: str = ""
     cards: tuple[GpuCard, ...] = ()
     software: tuple[Software, ...] = ()  # software for cards, if its folder is configured
+
+
+def cpu_secs_of(sample: JobSample | StepSample) -> float | None:
+    """Return the CPU seconds that a job or step has used here, None if one of the modes cannot be read."""
+    if sample.user_cpu_secs is None or sample.system_cpu_secs is None:
+        return None
+    return sample.user_cpu_secs + sample.system_cpu_secs

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.records.model import JobKey
-from jobfeatures_exporter.sampling.cpurates import CpuRates
-from jobfeatures_exporter.snapshot import Accounting, CpuSecs, JobSample, NodeSample, Snapshot
+from jobfeatures_exporter.model.snapshot import Accounting, CpuSecs, JobSample, NodeSample, Snapshot
+from jobfeatures_exporter.state.cpurates import CpuRates
 
 KEY = JobKey("slurm", "1")
 

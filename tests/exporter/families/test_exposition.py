@@ -8,7 +8,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from jobfeatures.records.metrics import Metric
-from jobfeatures_exporter.scrape.exposition import (
+from jobfeatures_exporter.families.exposition import (
     Family,
     choose_format,
     escape,

@@ -23,11 +23,11 @@ from jobfeatures.status.waste import (
     compute_expected_end,
     compute_kill_waste,
 )
-from jobfeatures_exporter.sampling.cpurates import cpu_secs_of
-from jobfeatures_exporter.scrape.exposition import Values
-from jobfeatures_exporter.scrape.listenercounts import WebStatus
-from jobfeatures_exporter.scrape.rows import KeptRows
-from jobfeatures_exporter.snapshot import (
+from jobfeatures_exporter.families.exposition import Values
+from jobfeatures_exporter.families.rows import KeptRows
+from jobfeatures_exporter.model.ended import EndedJob
+from jobfeatures_exporter.model.missing import Missing
+from jobfeatures_exporter.model.snapshot import (
     GroupKey,
     JobGpu,
     JobSample,
@@ -35,25 +35,17 @@ from jobfeatures_exporter.snapshot import (
     Snapshot,
     SysinfoSample,
     WorkKey,
+    cpu_secs_of,
     kind_of,
 )
-from jobfeatures_exporter.state.missinggroups import Missing
-from jobfeatures_exporter.state.retention import EndedJob
+from jobfeatures_exporter.model.statuses import LastReload, WebStatus
 
 if TYPE_CHECKING:  # not needed on most nodes
     from jobfeatures.publish.publisher import PublisherStatus
     from jobfeatures.records.administration import Answer
     from jobfeatures.records.schedulequality import ScheduleQuality
     from jobfeatures_exporter.cluster.sums import ClusterSums, QueueSums
-    from jobfeatures_exporter.sinks.keeper import SinkStatus
-
-
-@dataclass(frozen=True, slots=True)
-class LastReload:
-    """Whether the latest reload of the settings succeeded, and when one last did."""
-
-    successful: bool
-    success_secs: float  # since the epoch
+    from jobfeatures_exporter.model.statuses import SinkStatus
 
 
 class LimitEnd(NamedTuple):

@@ -8,18 +8,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from jobfeatures.records.model import JobKey
-from jobfeatures_exporter.snapshot import CpuSecs, JobSample, RunKey, Snapshot, StepSample
+from jobfeatures_exporter.model.snapshot import CpuSecs, RunKey, Snapshot, cpu_secs_of
 
 MIN_SECS = 5.0  # samples closer together would measure clock ticks
 APART_SECS = 1.0  # between stored samples, however frequent scrapes are
 KEPT = 64
-
-
-def cpu_secs_of(sample: JobSample | StepSample) -> float | None:
-    """Return the CPU seconds that a job or step has used here, None if one of the modes cannot be read."""
-    if sample.user_cpu_secs is None or sample.system_cpu_secs is None:
-        return None
-    return sample.user_cpu_secs + sample.system_cpu_secs
 
 
 def busy_secs_of(cpu: CpuSecs) -> float:

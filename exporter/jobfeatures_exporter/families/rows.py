@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any, overload
 
 from jobfeatures.records.metrics import Metric
-from jobfeatures_exporter.scrape.exposition import Family, LabelTexts, Sample, Values, sample_lines
+from jobfeatures_exporter.families.exposition import Family, LabelTexts, Sample, Values, sample_lines
 
 # Makes the samples of one job, for each metric, from its labels and its row's input.
 Make = Callable[[Values, Any], Iterable[Sequence[Sample]]]

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from jobfeatures.records.metrics import JOB, Metric
-from jobfeatures_exporter.sampling.measured import MemoryBytes
+from jobfeatures_exporter.families.exposition import LabelTexts, render
+from jobfeatures_exporter.families.rows import KeptRows
+from jobfeatures_exporter.model.measured import MemoryBytes
+from jobfeatures_exporter.model.snapshot import ProcessIo
 from jobfeatures_exporter.scrape.collectors import COLLECTORS
-from jobfeatures_exporter.scrape.exposition import LabelTexts, render
-from jobfeatures_exporter.scrape.rows import KeptRows
-from jobfeatures_exporter.snapshot import ProcessIo
 from tests.exporter.scrape.test_pagetext import node
 
 ONE = Metric("one", "gauge", "One.", JOB)

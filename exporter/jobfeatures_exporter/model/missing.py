@@ -1,0 +1,45 @@
+"""Jobs that run here by their batch system's word and have no control group: frozen records."""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from jobfeatures.records.model import JobKey
+
+
+class DaemonGroups(NamedTuple):
+    """What is seen of a batch system: its daemon's name and group, and what is known by its processes."""
+
+    daemon: str
+    group: str | None = None  # None: no such process of root is seen; "": it cannot be told
+    parents: tuple[str, ...] = ()  # of groups that have the form of a job's, or its number
+    makes_none: bool = False  # all that descends from the daemon stands in its group
+
+
+class Reason(enum.Enum):
+    """Why a running job has no control group."""
+
+    FOUND = "no_group_found"  # it should have one: its figures are missing
+    EXPECTED = "no_group_expected"  # its batch system makes none for it, or not yet
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """The jobs without a group, and where the daemons of those stand that should have one."""
+
+    reasons: Mapping[JobKey, Reason] = field(default_factory=dict)
+    daemons: Mapping[str, DaemonGroups] = field(default_factory=dict)  # by batch system
+
+    @property
+    def not_found(self) -> tuple[JobKey, ...]:
+        """Return the jobs that should have a group."""
+        return tuple(sorted(key for key, each in self.reasons.items() if each is Reason.FOUND))
+
+    @property
+    def counts(self) -> dict[Reason, int]:
+        """Return how many jobs each reason has, without reasons that none has."""
+        return dict(Counter(self.reasons.values()))
