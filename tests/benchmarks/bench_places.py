@@ -33,7 +33,7 @@ from typing import NamedTuple
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from jobfeatures_exporter.sampling.groups.groupwatch import FOLLOWED
-from jobfeatures_exporter.sampling.groups.hierarchy import find_hierarchies
+from jobfeatures_exporter.sampling.layout.hierarchy import find_hierarchies
 from tests.benchmarks.bench_scrape import BETWEEN_SECS, LOADS, Exporter, control_groups, free_port, herd
 
 PODS = "/kubepods.slice/*/*/cri-containerd-*.scope"

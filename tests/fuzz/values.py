@@ -154,11 +154,11 @@ VALUES: dict[str, tuple[bytes, ...]] = {
     "jobfeatures.system.watch:parse_mount_id": (b"pos:\t0\nflags:\t0100000\nmnt_id:\t22\n",),
     "jobfeatures.status.jobstatus:parse_status_body": (b"used_CPU=7\nlast_job_start=1795266000\n", b'{"used_CPU": 7, "last_job_start": null}'),
     "jobfeatures.status.jobstatus:parse_job_status": (json.dumps(STATUS).encode(), b'{"used_CPU": "0"}'),
-    "jobfeatures_exporter.sampling.groups.cgroupfiles:parse_throttled": (
+    "jobfeatures_exporter.sampling.parsers.cgroupfiles:parse_throttled": (
         b"usage_usec 7\nnr_periods 3\nnr_throttled 1\nthrottled_usec 40\n",
         b"nr_periods 3\nnr_throttled 1\nthrottled_time 40000\n",
     ),
-    "jobfeatures_exporter.sampling.groups.counterfiles:parse_process_io": (
+    "jobfeatures_exporter.sampling.parsers.counterfiles:parse_process_io": (
         b"rchar: 9\nwchar: 8\nsyscr: 7\nsyscw: 6\nread_bytes: 5\nwrite_bytes: 4\ncancelled_write_bytes: 3\n",
     ),
     "jobfeatures_exporter.sampling.gpu.drm:parse_uevent": (

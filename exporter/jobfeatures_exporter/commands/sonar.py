@@ -21,7 +21,7 @@ from jobfeatures_exporter.commands.common import add_settings, config_of
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.privacy.hiding import make_privacy
 from jobfeatures_exporter.sampling.descriptors import Unreadable
-from jobfeatures_exporter.sampling.hierarchies import ORDINARY, Places
+from jobfeatures_exporter.sampling.layout.hierarchies import ORDINARY, Places
 from jobfeatures_exporter.sonar.node import NodeDocuments, make_origin
 
 log = logging.getLogger(__name__)

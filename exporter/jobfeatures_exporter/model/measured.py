@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+DYING = frozenset("ZX")  # states of a process that has ended, waited for by its parent or not
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoardSample:

@@ -20,8 +20,8 @@ from jobfeatures_exporter.sampling.gpu import Paths
 from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
 from jobfeatures_exporter.sampling.groups.groupwatch import JobArrivals
 from jobfeatures_exporter.sampling.groups.lastwords import LastWords
-from jobfeatures_exporter.sampling.hierarchies import Places
 from jobfeatures_exporter.sampling.host.sysinfo import read_sysinfo
+from jobfeatures_exporter.sampling.layout.hierarchies import Places
 from jobfeatures_exporter.sampling.performance.monitor import WorkMonitor
 from jobfeatures_exporter.sampling.places.finder import PlaceFinder
 from jobfeatures_exporter.sampling.power.monitor import PowerMonitor

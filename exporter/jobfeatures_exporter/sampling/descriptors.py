@@ -14,6 +14,8 @@ from jobfeatures.system.filelimit import limits, raise_limit
 # None of these flags has drawbacks on /proc.
 OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
 VANISHED = frozenset({errno.ENOENT, errno.ESRCH, errno.ENODEV, errno.ENOTDIR})
+# Pressure files exist but cannot be read if the kernel was booted without PSI.
+NOT_OFFERED = VANISHED | {errno.EOPNOTSUPP}
 NO_MORE_FILES = frozenset({errno.EMFILE, errno.ENFILE})
 RESERVE = 3072  # for all connections that listeners accept, those being closed, and the rest of the program
 STEP = 256

@@ -14,29 +14,30 @@ from jobfeatures_exporter.sampling.bpf.choice import PROCFS_ALONE, Choice
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
 from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
 from jobfeatures_exporter.sampling.groups.cgroup import JobCgroups
-from jobfeatures_exporter.sampling.groups.lastwords import FirstProcesses, LastWords
+from jobfeatures_exporter.sampling.groups.lastwords import LastWords
 from jobfeatures_exporter.sampling.groups.steps import StepBook
 from jobfeatures_exporter.sampling.groups.turns import NodeSigns
 from jobfeatures_exporter.sampling.groups.unseenkills import UnseenKills
-from jobfeatures_exporter.sampling.hierarchies import ORDINARY, Places
 from jobfeatures_exporter.sampling.host.disks import Disks
 from jobfeatures_exporter.sampling.host.hugepages import read_huge_pages
 from jobfeatures_exporter.sampling.host.procfs import read_node
-from jobfeatures_exporter.sampling.jobbook import JobRecorder
-from jobfeatures_exporter.sampling.kernellooks import KernelLooks
+from jobfeatures_exporter.sampling.layout.hierarchies import ORDINARY, Places
 from jobfeatures_exporter.sampling.power.energy import JobEnergy
 from jobfeatures_exporter.sampling.power.rapl import NodeEnergy
 from jobfeatures_exporter.sampling.processes.attribution import compute_epoch
 from jobfeatures_exporter.sampling.processes.attributor import Attributor
-from jobfeatures_exporter.sampling.processes.counting import ProcessCounting
 from jobfeatures_exporter.sampling.processes.members import Members
 from jobfeatures_exporter.sampling.processes.namespace import GroupNamespace
 from jobfeatures_exporter.sampling.processes.openfiles import OpenFileBook
-from jobfeatures_exporter.sampling.processes.reading import ProcessReading
 from jobfeatures_exporter.sampling.processes.scan import ProcessScanner
 from jobfeatures_exporter.sampling.processes.threadstates import read_thread_states
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings, Wishes
-from jobfeatures_exporter.sampling.values import (
+from jobfeatures_exporter.sampling.stages.counting import ProcessCounting
+from jobfeatures_exporter.sampling.stages.firstprocesses import FirstProcesses
+from jobfeatures_exporter.sampling.stages.jobbook import JobRecorder
+from jobfeatures_exporter.sampling.stages.kernellooks import KernelLooks
+from jobfeatures_exporter.sampling.stages.reading import ProcessReading
+from jobfeatures_exporter.sampling.stages.values import (
     Attributed,
     LastLook,
     Listed,

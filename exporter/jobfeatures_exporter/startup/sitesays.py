@@ -17,7 +17,7 @@ from jobfeatures.system.privatefile import read_bounded
 from jobfeatures_exporter.config import DaemonConfig
 from jobfeatures_exporter.model.missing import DaemonGroups, Reason
 from jobfeatures_exporter.model.snapshot import Snapshot
-from jobfeatures_exporter.sampling.hierarchies import Places
+from jobfeatures_exporter.sampling.layout.hierarchies import Places
 from jobfeatures_exporter.startup.findings import Finding, note, see, wrong
 from jobfeatures_exporter.startup.hooksites import MAX_BYTES, asked, set_in
 from jobfeatures_exporter.state.daemongroups import HIDDEN, LOST, GroupReader, container_of, pattern_of

@@ -19,7 +19,7 @@ from jobfeatures.system.privatefile import read_bounded
 from jobfeatures_exporter.model.missing import DaemonGroups
 from jobfeatures_exporter.model.snapshot import Kind
 from jobfeatures_exporter.sampling.descriptors import Unreadable
-from jobfeatures_exporter.sampling.hierarchies import find_parent, is_no_place, match_path, match_unit
+from jobfeatures_exporter.sampling.layout.hierarchies import find_parent, is_no_place, match_path, match_unit
 from jobfeatures_exporter.sampling.processes.namespace import GroupNamespace
 
 MAX_PROCESSES = 4096  # of a batch system, with all that descend from them

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from jobfeatures_exporter.sampling.hierarchies import ORDINARY
+from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
+from jobfeatures_exporter.sampling.layout.hierarchies import ORDINARY
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 from tests.exporter.sampling.fakenode import FakeNode
@@ -18,6 +19,16 @@ FIXTURES = Path(__file__).parents[2] / "fixtures"
 @pytest.fixture
 def node(tmp_path: Path) -> FakeNode:
     return FakeNode(tmp_path)
+
+
+@pytest.fixture
+def unreadable():
+    return Unreadable()
+
+
+@pytest.fixture
+def budget():
+    return DescriptorBudget()
 
 
 @pytest.fixture

@@ -16,10 +16,11 @@ from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.model.snapshot import ProcessSample
 from jobfeatures_exporter.sampling.bpf.byjob import Figures, Sums
 from jobfeatures_exporter.sampling.groups.cgroup import GroupList, JobFigures
-from jobfeatures_exporter.sampling.groups.hierarchy import JobDirectory, _named
-from jobfeatures_exporter.sampling.jobbook import JobRecorder
-from jobfeatures_exporter.sampling.processes.accumulate import CpuAccumulator, CpuTimes
-from jobfeatures_exporter.sampling.values import Attributed, Counted, LastLook, Listed, LookFacts
+from jobfeatures_exporter.sampling.layout.hierarchy import JobDirectory, _named
+from jobfeatures_exporter.sampling.parsers.cgroupfiles import CpuTimes
+from jobfeatures_exporter.sampling.processes.accumulate import CpuAccumulator
+from jobfeatures_exporter.sampling.stages.jobbook import JobRecorder
+from jobfeatures_exporter.sampling.stages.values import Attributed, Counted, LastLook, Listed, LookFacts
 
 KEY = JobKey("slurm", "7")
 PATH = "/slurm/uid_6001/job_7"

@@ -10,7 +10,7 @@ from jobfeatures.records.model import Job, JobKey, JobState
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.model.missing import DaemonGroups
 from jobfeatures_exporter.model.snapshot import Accounting, JobSample
-from jobfeatures_exporter.sampling.hierarchies import ORDINARY, Places
+from jobfeatures_exporter.sampling.layout.hierarchies import ORDINARY, Places
 from jobfeatures_exporter.startup import sitesays
 from jobfeatures_exporter.startup.findings import Mark
 from jobfeatures_exporter.startup.sitesays import (

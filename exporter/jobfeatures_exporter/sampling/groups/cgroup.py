@@ -14,25 +14,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from jobfeatures.batch.groups import Membership
 from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
-from jobfeatures_exporter.sampling.groups.cgroupfiles import (
-    compute_split,
-    parse_cpu_stat,
-    parse_cpuacct_stat,
-    parse_number,
-    parse_throttled,
-)
-from jobfeatures_exporter.sampling.groups.counterfiles import (
-    parse_blkio,
-    parse_core_usage,
-    parse_cpu_list,
-    parse_io_stat,
-    parse_memory_events,
-    parse_pressure,
-)
 from jobfeatures_exporter.sampling.groups.freezing import Freezing
 from jobfeatures_exporter.sampling.groups.groupfiles import ABSENT, NO_FILE, GroupFile, GroupFiles
 from jobfeatures_exporter.sampling.groups.groupmemory import GroupMemory
-from jobfeatures_exporter.sampling.groups.hierarchy import (
+from jobfeatures_exporter.sampling.groups.ledger import Counter, Rows
+from jobfeatures_exporter.sampling.groups.limitsabove import RARELY_LOOKS, LimitsAbove
+from jobfeatures_exporter.sampling.groups.memorytree import MemoryTree
+from jobfeatures_exporter.sampling.groups.turns import NodeSigns, Turns
+from jobfeatures_exporter.sampling.host.procfs import RESOURCES, TICKS_PER_SEC
+from jobfeatures_exporter.sampling.layout.hierarchy import (
     UNIFIED,
     JobDirectory,
     Listings,
@@ -40,15 +30,26 @@ from jobfeatures_exporter.sampling.groups.hierarchy import (
     find_hierarchies,
     list_job_directories,
 )
-from jobfeatures_exporter.sampling.groups.limitsabove import RARELY_LOOKS, LimitsAbove
-from jobfeatures_exporter.sampling.groups.memorytree import MemoryTree
-from jobfeatures_exporter.sampling.groups.turns import NodeSigns, Turns
-from jobfeatures_exporter.sampling.host.procfs import RESOURCES, TICKS_PER_SEC
-from jobfeatures_exporter.sampling.ledger import Counter, Rows
-from jobfeatures_exporter.sampling.processes.accumulate import NO_CPU_TIME, CpuTimes
+from jobfeatures_exporter.sampling.parsers.cgroupfiles import (
+    NO_CPU_TIME,
+    CpuTimes,
+    compute_split,
+    parse_cpu_stat,
+    parse_cpuacct_stat,
+    parse_number,
+    parse_throttled,
+)
+from jobfeatures_exporter.sampling.parsers.counterfiles import (
+    parse_blkio,
+    parse_core_usage,
+    parse_cpu_list,
+    parse_io_stat,
+    parse_memory_events,
+    parse_pressure,
+)
 
 if TYPE_CHECKING:
-    from jobfeatures_exporter.sampling.hierarchies import Places
+    from jobfeatures_exporter.sampling.layout.hierarchies import Places
 
 SHARES = ("some", "full")
 STILL_LOOKS = 64  # every so many samples a job is read in full even if none of its threads has run

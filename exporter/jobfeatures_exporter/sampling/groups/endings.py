@@ -8,9 +8,8 @@ from typing import Any
 
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.records.combining import max_known
-from jobfeatures_exporter.model.measured import MemoryBytes
+from jobfeatures_exporter.model.measured import DYING, MemoryBytes
 from jobfeatures_exporter.model.snapshot import JobSample, ProcessSample
-from jobfeatures_exporter.sampling.processes.accumulate import DYING
 
 SHEPHERD_COMMANDS = frozenset(each.shepherd for each in SYSTEMS.values() if each.shepherd is not None)
 

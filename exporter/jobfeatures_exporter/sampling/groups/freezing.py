@@ -12,8 +12,8 @@ import os
 
 from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
 from jobfeatures_exporter.sampling.groups.groupfiles import NO_FILE, GroupFile, GroupFiles
-from jobfeatures_exporter.sampling.groups.hierarchy import FREEZER, UNIFIED, JobDirectory
-from jobfeatures_exporter.sampling.hierarchies import STEPS
+from jobfeatures_exporter.sampling.layout.hierarchies import STEPS
+from jobfeatures_exporter.sampling.layout.hierarchy import FREEZER, UNIFIED, JobDirectory
 
 EXTERN = "extern"  # the step without a program of the job's
 

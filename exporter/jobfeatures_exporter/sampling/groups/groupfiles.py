@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from jobfeatures.errors import ParseError
 from jobfeatures_exporter.sampling.descriptors import (
-    VANISHED,
+    NOT_OFFERED,
     DescriptorBudget,
     KeptFile,
     Unreadable,
@@ -20,8 +20,6 @@ from jobfeatures_exporter.sampling.descriptors import (
 Parsed = TypeVar("Parsed")
 
 MAX_GAP_LOOKS = 64
-# Pressure files exist but cannot be read if the kernel was booted without PSI.
-NOT_OFFERED = VANISHED | {errno.EOPNOTSUPP}
 
 
 def read_processes(group: str) -> bytes:

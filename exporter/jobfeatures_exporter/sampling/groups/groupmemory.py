@@ -7,14 +7,7 @@ from collections.abc import Iterable
 
 from jobfeatures.records.combining import sum_all
 from jobfeatures_exporter.model.measured import MemoryBytes
-from jobfeatures_exporter.sampling.groups.cgroupfiles import (
-    parse_limit,
-    parse_memory_stat_v1,
-    parse_memory_stat_v2,
-    parse_number,
-)
 from jobfeatures_exporter.sampling.groups.groupfiles import NO_FILE, GroupFile, GroupFiles
-from jobfeatures_exporter.sampling.groups.hierarchy import UNIFIED, JobDirectory
 from jobfeatures_exporter.sampling.groups.limitsabove import (
     LIMITS_V2,
     NO_LIMITS,
@@ -23,6 +16,13 @@ from jobfeatures_exporter.sampling.groups.limitsabove import (
     LimitsAbove,
 )
 from jobfeatures_exporter.sampling.host.hugepages import name_size
+from jobfeatures_exporter.sampling.layout.hierarchy import UNIFIED, JobDirectory
+from jobfeatures_exporter.sampling.parsers.cgroupfiles import (
+    parse_limit,
+    parse_memory_stat_v1,
+    parse_memory_stat_v2,
+    parse_number,
+)
 
 # Kernel memory, charged memory, its peak; then the limits of memory, and of memory and swap together.
 _V1 = (

@@ -12,12 +12,10 @@ import logging
 import os
 import select
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 
 from jobfeatures.records.combining import grouped
-from jobfeatures.records.model import JobKey
 from jobfeatures.system.filelimit import limits
-from jobfeatures_exporter.model.snapshot import ProcessSample
 from jobfeatures_exporter.sampling.descriptors import (
     NO_MORE_FILES,
     VANISHED,
@@ -25,14 +23,10 @@ from jobfeatures_exporter.sampling.descriptors import (
     Unreadable,
 )
 from jobfeatures_exporter.sampling.groups.cgroup import JobCgroup, JobFigures
-from jobfeatures_exporter.sampling.groups.endings import find_first_processes
-from jobfeatures_exporter.sampling.groups.hierarchy import JobDirectory
-from jobfeatures_exporter.sampling.values import Attributed, Listed, ProcessesRead
+from jobfeatures_exporter.sampling.layout.hierarchy import JobDirectory
 
 log = logging.getLogger(__name__)
 
-# Every so many samples first processes are searched in any case: their parents may have changed.
-AGAIN_LOOKS = 16
 MAX_WAITED_FOR = 256  # pidfds; a small part of what `DescriptorBudget` leaves to the rest of the program
 GAP_SECS = 0.01  # between two rounds: if many processes end at once, their groups are read once
 
@@ -163,34 +157,3 @@ class LastWords:
         descriptor = self._waiting.pop(pid)
         self._poll.unregister(descriptor)
         os.close(descriptor)
-
-
-class FirstProcesses:
-    """Finds each job's processes whose end may be the job's, at each sample where something has changed."""
-
-    def __init__(self, last_words: LastWords) -> None:
-        self._last_words = last_words
-        self._looks = 0
-        self._first: dict[JobKey, tuple[int, ...]] = {}
-        self._read: Mapping[JobKey, Sequence[ProcessSample]] = {}  # the job's processes when these were found
-
-    def follow(self, listed: Listed, read: ProcessesRead, found: Attributed) -> None:
-        """Have the groups of jobs, and their first processes, waited for."""
-        self._looks += 1
-        if not (read.are_all or found.members or listed.groups.have_changed):
-            return
-        groups, members = found.groups, found.members
-        of_jobs = {job: members.get(job, ()) for job in groups if read.are_all or job in members}
-        again = self._looks % AGAIN_LOOKS == 1
-        first = {
-            job: tuple(find_first_processes(job, of_jobs[job], read.processes, found.keys))
-            if job in of_jobs and (again or self._read.get(job) != of_jobs[job])
-            else self._first.get(job, ())
-            for job in groups
-        }
-        self._read = of_jobs
-        if first != self._first or listed.groups.have_changed:
-            self._first = first
-            directories = {job: [each.directory for each in those] for job, those in groups.items()}
-            by_pid = {pid: directories[job] for job, pids in first.items() for pid in pids}
-            self._last_words.follow([each for those in directories.values() for each in those], by_pid)

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from jobfeatures.records.combining import min_known
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
-from jobfeatures_exporter.sampling.groups.cgroupfiles import parse_limit
 from jobfeatures_exporter.sampling.groups.groupfiles import GroupFile, GroupFiles
+from jobfeatures_exporter.sampling.parsers.cgroupfiles import parse_limit
 
 RARELY_LOOKS = 8  # every so many samples: limits, cpusets, and transfers that the kernel does not count
 LIMITS_V2 = ("memory.max", "memory.swap.max", "memory.high")

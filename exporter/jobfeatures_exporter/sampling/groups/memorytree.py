@@ -13,10 +13,10 @@ from __future__ import annotations
 import os
 
 from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable
-from jobfeatures_exporter.sampling.groups.cgroupfiles import parse_number
-from jobfeatures_exporter.sampling.groups.counterfiles import parse_oom_control
 from jobfeatures_exporter.sampling.groups.groupfiles import ABSENT, Absence, GroupFile, GroupFiles
-from jobfeatures_exporter.sampling.ledger import Rows
+from jobfeatures_exporter.sampling.groups.ledger import Rows
+from jobfeatures_exporter.sampling.parsers.cgroupfiles import parse_number
+from jobfeatures_exporter.sampling.parsers.counterfiles import parse_oom_control
 
 MAX_GROUPS = 2048  # below one job
 RELIST_LOOKS = 16

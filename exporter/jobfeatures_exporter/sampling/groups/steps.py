@@ -11,10 +11,9 @@ from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.model.snapshot import StepSample
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
 from jobfeatures_exporter.sampling.groups.cgroup import JobCgroup
-from jobfeatures_exporter.sampling.groups.cgroupfiles import compute_memory_sum
-from jobfeatures_exporter.sampling.groups.hierarchy import UNIFIED, JobDirectory, find_inode
-from jobfeatures_exporter.sampling.ledger import CounterLedger
-from jobfeatures_exporter.sampling.processes.accumulate import CpuTimes
+from jobfeatures_exporter.sampling.groups.ledger import CounterLedger
+from jobfeatures_exporter.sampling.layout.hierarchy import UNIFIED, JobDirectory, find_inode
+from jobfeatures_exporter.sampling.parsers.cgroupfiles import CpuTimes, compute_memory_sum
 
 _STEP = re.compile(r"step_([A-Za-z0-9_.+-]{1,64})\Z")
 _CONTROLLERS = ("cpuacct", "memory", UNIFIED)

@@ -11,9 +11,8 @@ from types import MappingProxyType
 from jobfeatures.errors import ParseError
 from jobfeatures.records.quantities import parse_count
 from jobfeatures_exporter.model.snapshot import CpuSecs, DiskSample, NodeSample
-from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
-from jobfeatures_exporter.sampling.groups.counterfiles import parse_pressure
-from jobfeatures_exporter.sampling.groups.groupfiles import NOT_OFFERED
+from jobfeatures_exporter.sampling.descriptors import NOT_OFFERED, Unreadable, read_text
+from jobfeatures_exporter.sampling.parsers.counterfiles import parse_pressure
 
 TICKS_PER_SEC = os.sysconf("SC_CLK_TCK")
 RESOURCES = ("cpu", "memory", "io")  # whose pressure is reported

@@ -15,8 +15,7 @@ from jobfeatures.batch.groups import BatchHierarchy, Layout, count_named
 from jobfeatures.errors import JobfeaturesError
 from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable
 from jobfeatures_exporter.sampling.groups.grouptree import Shapes, find_candidates
-from jobfeatures_exporter.sampling.groups.hierarchy import find_hierarchies
-from jobfeatures_exporter.sampling.hierarchies import (
+from jobfeatures_exporter.sampling.layout.hierarchies import (
     BATCH_HIERARCHIES,
     ORDINARY,
     Parent,
@@ -27,6 +26,7 @@ from jobfeatures_exporter.sampling.hierarchies import (
     layouts_at,
     shapes_at,
 )
+from jobfeatures_exporter.sampling.layout.hierarchy import find_hierarchies
 from jobfeatures_exporter.sampling.places.trust import (
     Daemon,
     find_daemons,

@@ -17,7 +17,7 @@ from jobfeatures.batch.groups import BatchHierarchy
 from jobfeatures.batch.processes import parse_uids
 from jobfeatures.errors import ParseError
 from jobfeatures_exporter.sampling.descriptors import VANISHED, read_file
-from jobfeatures_exporter.sampling.hierarchies import is_in_container, is_no_place
+from jobfeatures_exporter.sampling.layout.hierarchies import is_in_container, is_no_place
 
 ROOT_UID = 0
 DELEGATED = ("user.delegate", "trusted.delegate")  # set by systemd; see "Control Group APIs and Delegation"

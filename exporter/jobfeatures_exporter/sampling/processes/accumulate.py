@@ -14,6 +14,7 @@ from functools import partial
 from operator import add, attrgetter, itemgetter
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from jobfeatures_exporter.model.measured import DYING
 from jobfeatures_exporter.model.snapshot import ProcessIo, ProcessSample
 
 
@@ -39,7 +40,6 @@ class CpuTicks(NamedTuple):
     system: int
 
 
-DYING = frozenset("ZX")
 MISSED_LOOKS = 64  # samples for which a process that was not found is remembered
 
 
@@ -328,19 +328,3 @@ def _match_upwards(shown: dict[int, int], pid: int, amount: int, processes: Mapp
         asked.add(pid)
         pid = processes[pid].ppid
     return taken
-
-
-class CpuTimes(NamedTuple):
-    """CPU time in seconds, as control groups report it."""
-
-    user_secs: float
-    system_secs: float
-
-    def or_more(self, other: CpuTimes) -> CpuTimes:
-        """Return the maximum of both, separately for user and system time."""
-        if other.user_secs >= self.user_secs and other.system_secs >= self.system_secs:
-            return other
-        return CpuTimes(max(self.user_secs, other.user_secs), max(self.system_secs, other.system_secs))
-
-
-NO_CPU_TIME = CpuTimes(0.0, 0.0)

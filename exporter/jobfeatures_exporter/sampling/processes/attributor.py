@@ -15,7 +15,7 @@ from jobfeatures.records.model import Job, JobKey
 from jobfeatures_exporter.model.snapshot import ProcessSample, UnitKey
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.groups.endings import SHEPHERD_COMMANDS
-from jobfeatures_exporter.sampling.groups.hierarchy import JobDirectory
+from jobfeatures_exporter.sampling.layout.hierarchy import JobDirectory
 from jobfeatures_exporter.sampling.processes.attribution import ProcessJobs
 from jobfeatures_exporter.sampling.processes.members import Members
 from jobfeatures_exporter.sampling.processes.samenumber import Place, place_of, tell_apart

@@ -12,7 +12,7 @@ from jobfeatures.errors import ParseError
 from jobfeatures.records.quantities import parse_count
 from jobfeatures_exporter.model.snapshot import ProcessDetail, ProcessSample
 from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable, read_text
-from jobfeatures_exporter.sampling.groups.counterfiles import parse_process_io
+from jobfeatures_exporter.sampling.parsers.counterfiles import parse_process_io
 from jobfeatures_exporter.sampling.processes.members import find_memory, read_memory
 from jobfeatures_exporter.sampling.processes.scan import PAGE_BYTES
 

@@ -9,11 +9,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from jobfeatures.batch.groups import Membership
 from jobfeatures.errors import ParseError
 from jobfeatures.records.combining import sum_known
-from jobfeatures_exporter.model.measured import MemoryBytes
+from jobfeatures_exporter.model.measured import DYING, MemoryBytes
 from jobfeatures_exporter.model.snapshot import ProcessSample, UnitKey
 from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
-from jobfeatures_exporter.sampling.hierarchies import ORDINARY, Places, is_removed, parse_process_cgroup
-from jobfeatures_exporter.sampling.processes.accumulate import DYING
+from jobfeatures_exporter.sampling.layout.hierarchies import (
+    ORDINARY,
+    Places,
+    is_removed,
+    parse_process_cgroup,
+)
 
 MAX_GAP_LOOKS = 32
 _LINE = re.compile(r"^(RssAnon|RssFile|RssShmem|VmSwap|HugetlbPages):[ \t]+([0-9]{1,16}) kB$", re.MULTILINE)

@@ -12,7 +12,7 @@ from jobfeatures.errors import ParseError
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.model.snapshot import ProcessIo, ProcessSample
 from jobfeatures_exporter.sampling.descriptors import VANISHED, DescriptorBudget, KeptFile, Unreadable
-from jobfeatures_exporter.sampling.groups.counterfiles import parse_process_io
+from jobfeatures_exporter.sampling.parsers.counterfiles import parse_process_io
 from jobfeatures_exporter.sampling.processes.accumulate import IoAccumulator, IoReading
 
 RELOOK = 32

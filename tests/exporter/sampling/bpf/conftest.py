@@ -15,7 +15,7 @@ import pytest
 
 from jobfeatures.batch.groups import Membership
 from jobfeatures_exporter.sampling.bpf.reader import OBJECT, KernelSums
-from jobfeatures_exporter.sampling.groups.hierarchy import UNIFIED, JobDirectory, find_hierarchies
+from jobfeatures_exporter.sampling.layout.hierarchy import UNIFIED, JobDirectory, find_hierarchies
 from tests.running import until
 
 ROOT = Path(__file__).parents[4]

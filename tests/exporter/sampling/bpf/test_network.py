@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pytest
 
 from jobfeatures_exporter.sampling.bpf.reader import KernelSums
-from jobfeatures_exporter.sampling.groups.hierarchy import find_hierarchies
+from jobfeatures_exporter.sampling.layout.hierarchy import find_hierarchies
 from tests.exporter.sampling.bpf.conftest import CGROUP, HIERARCHIES
 
 pytestmark = pytest.mark.program

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from jobfeatures_exporter.sampling.groups.hierarchy import find_hierarchies
+from jobfeatures_exporter.sampling.layout.hierarchy import find_hierarchies
 from tests.exporter.sampling.bpf.conftest import HIERARCHIES
 
 SCRIPT = """

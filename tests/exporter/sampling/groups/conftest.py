@@ -1,18 +1,6 @@
-"""Readers of control groups with a budget and failures of their own."""
+"""Readers of control groups are closed behind tests."""
 
 import pytest
-
-from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
-
-
-@pytest.fixture
-def unreadable():
-    return Unreadable()
-
-
-@pytest.fixture
-def budget():
-    return DescriptorBudget()
 
 
 @pytest.fixture(autouse=True)

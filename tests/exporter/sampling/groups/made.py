@@ -1,6 +1,6 @@
 """What tests of control groups share: how the directories of jobs are listed."""
 
-from jobfeatures_exporter.sampling.groups.hierarchy import (
+from jobfeatures_exporter.sampling.layout.hierarchy import (
     JobDirectory,
     find_hierarchies,
     list_job_directories,

@@ -13,7 +13,7 @@ from jobfeatures_exporter.sampling.groups.cgroup import (
     JobFigures,
 )
 from jobfeatures_exporter.sampling.groups.groupfiles import GroupFile
-from jobfeatures_exporter.sampling.processes.accumulate import CpuTimes
+from jobfeatures_exporter.sampling.parsers.cgroupfiles import CpuTimes
 from tests.exporter.sampling.groups.made import listed
 
 

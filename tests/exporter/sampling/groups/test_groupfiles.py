@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
-from jobfeatures_exporter.sampling.groups.cgroupfiles import parse_number
 from jobfeatures_exporter.sampling.groups.groupfiles import ABSENT, MAX_GAP_LOOKS, GroupFiles, read_processes
+from jobfeatures_exporter.sampling.parsers.cgroupfiles import parse_number
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from jobfeatures_exporter.sampling.groups import grouptree
 from jobfeatures_exporter.sampling.groups import groupwatch as arrivals
 from jobfeatures_exporter.sampling.groups.grouptree import compute_shapes_below
 from jobfeatures_exporter.sampling.groups.groupwatch import JobArrivals
-from jobfeatures_exporter.sampling.hierarchies import shapes_at
+from jobfeatures_exporter.sampling.layout.hierarchies import shapes_at
 from jobfeatures_exporter.sampling.lookplan import BURST_LOOKS
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings

@@ -5,27 +5,18 @@ import os
 import re
 import threading
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from jobfeatures.batch.groups import Membership
-from jobfeatures.records.model import JobKey
 from jobfeatures.system import filelimit
 from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.sampling import descriptors
 from jobfeatures_exporter.sampling.groups import lastwords
-from jobfeatures_exporter.sampling.groups.cgroup import GroupList, JobFigures
-from jobfeatures_exporter.sampling.groups.hierarchy import JobDirectory
-from jobfeatures_exporter.sampling.groups.lastwords import (
-    AGAIN_LOOKS,
-    FirstProcesses,
-    LastWords,
-    most_waited_for,
-    read_figures,
-)
-from jobfeatures_exporter.sampling.processes.accumulate import CpuTimes
-from jobfeatures_exporter.sampling.values import Attributed, Listed, ProcessesRead
+from jobfeatures_exporter.sampling.groups.cgroup import JobFigures
+from jobfeatures_exporter.sampling.groups.lastwords import LastWords, most_waited_for, read_figures
+from jobfeatures_exporter.sampling.layout.hierarchy import JobDirectory
+from jobfeatures_exporter.sampling.parsers.cgroupfiles import CpuTimes
 from tests.running import started, until
 
 PIDFD = re.compile(r"^Pid:\t(\d+)$", re.MULTILINE)
@@ -204,60 +195,3 @@ def test_waiting_for_ends_and_keeping_files_together_leave_descriptors_to_listen
         kept += 1
     assert soft - kept - most_waited_for() >= min(256, soft // 4)
     assert most_waited_for() > 0
-
-
-KEY = JobKey("slurm", "7")
-DIRECTORY = SimpleNamespace(cpu_source="/a")
-
-
-def process(pid, ppid):
-    return SimpleNamespace(pid=pid, ppid=ppid, command="a", state="S")
-
-
-PROCESSES = {1: process(1, 0), 41: process(41, 1), 42: process(42, 41)}
-
-
-class Told(list):
-    def follow(self, directories, by_pid):
-        self.append((directories, by_pid))
-
-
-@pytest.fixture
-def told():
-    return Told()
-
-
-@pytest.fixture
-def follow(told):
-    first = FirstProcesses(told)
-
-    def follow(pids, *, have_changed=False, are_all=True):
-        members = {KEY: [PROCESSES[pid] for pid in pids]} if pids else {}
-        found = Attributed(
-            dict.fromkeys(pids, KEY), {"/a": KEY}, {KEY: [SimpleNamespace(directory=DIRECTORY)]}, members
-        )
-        groups = GroupList(have_changed=have_changed)
-        first.follow(Listed(groups, {}, {}), ProcessesRead(PROCESSES, are_all=are_all), found)
-
-    return follow
-
-
-def test_of_a_jobs_processes_that_is_waited_for_whose_parent_is_outside(follow, told):
-    follow([41, 42])
-    assert told == [([DIRECTORY], {41: [DIRECTORY]})]
-
-
-def test_what_has_not_changed_is_not_told_again(follow, told):
-    for _ in range(2 * AGAIN_LOOKS):
-        follow([41, 42])
-    assert len(told) == 1
-    follow([42])  # its parent has ended
-    assert told[1:] == [([DIRECTORY], {42: [DIRECTORY]})]
-
-
-def test_groups_are_told_as_soon_as_they_change_and_what_was_not_read_stays_as_it_was(follow, told):
-    follow([41, 42])
-    follow([], have_changed=True, are_all=False)
-    assert told[1] == ([DIRECTORY], {41: [DIRECTORY]})
-    follow([], are_all=False)
-    assert len(told) == 2

@@ -8,8 +8,8 @@ from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
 from jobfeatures_exporter.sampling.groups.cgroup import JobCgroup
-from jobfeatures_exporter.sampling.groups.hierarchy import find_hierarchies, list_job_directories
 from jobfeatures_exporter.sampling.groups.steps import StepBook
+from jobfeatures_exporter.sampling.layout.hierarchy import find_hierarchies, list_job_directories
 
 JOB = JobKey("slurm", "2")
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures_exporter.sampling.hierarchies import match_path
+from jobfeatures_exporter.sampling.layout.hierarchies import match_path
 from jobfeatures_exporter.sampling.places import trust
 from tests.exporter.sampling.places.staging import HEX, SLURMD, jobs_of, running
 
@@ -294,7 +294,7 @@ NO_JOB = st.lists(
 @given(NO_JOB)
 def test_a_random_name_is_no_job_s(names):
     """By no mark: a name that bears one would have been drawn with a chance that is no chance."""
-    from jobfeatures_exporter.sampling.hierarchies import find_parent
+    from jobfeatures_exporter.sampling.layout.hierarchies import find_parent
 
     assert find_parent("/" + "/".join(names)) is None
 

@@ -20,7 +20,7 @@ from jobfeatures.records.model import JobKey
 from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.sampling.descriptors import Unreadable
-from jobfeatures_exporter.sampling.hierarchies import match_path
+from jobfeatures_exporter.sampling.layout.hierarchies import match_path
 from jobfeatures_exporter.sampling.processes.scan import ProcessScanner
 
 SLOT = "slot1_1@h"

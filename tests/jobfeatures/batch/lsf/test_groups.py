@@ -3,7 +3,7 @@
 import pytest
 
 from jobfeatures.batch.groups import Membership
-from jobfeatures_exporter.sampling.hierarchies import match_path
+from jobfeatures_exporter.sampling.layout.hierarchies import match_path
 
 
 @pytest.mark.parametrize(

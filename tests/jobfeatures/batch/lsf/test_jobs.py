@@ -25,7 +25,7 @@ from jobfeatures.batch.lsf.limits import Rules, parse_queues
 from jobfeatures.errors import ParseError
 from jobfeatures.records.model import Job, JobKey, JobState, JobTable
 from jobfeatures_exporter.cluster.sums import compute_queue_sums
-from jobfeatures_exporter.sampling.hierarchies import match_path
+from jobfeatures_exporter.sampling.layout.hierarchies import match_path
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "lsf"
 AROUND = Circumstances(

@@ -4,8 +4,8 @@ import pytest
 
 from jobfeatures.batch.groups import Membership
 from jobfeatures_exporter.sampling.descriptors import Unreadable
-from jobfeatures_exporter.sampling.groups.hierarchy import find_hierarchies, list_job_directories
-from jobfeatures_exporter.sampling.hierarchies import match_path
+from jobfeatures_exporter.sampling.layout.hierarchies import match_path
+from jobfeatures_exporter.sampling.layout.hierarchy import find_hierarchies, list_job_directories
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 from jobfeatures.batch.groups import Membership
 from jobfeatures.batch.pbs.torque import read_nodefile
 from jobfeatures.errors import ParseError
-from jobfeatures_exporter.sampling.hierarchies import match_path
+from jobfeatures_exporter.sampling.layout.hierarchies import match_path
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from jobfeatures.batch.pbs.values import (
     split_resources,
 )
 from jobfeatures.errors import ParseError
-from jobfeatures_exporter.sampling.hierarchies import match_path
+from jobfeatures_exporter.sampling.layout.hierarchies import match_path
 
 
 @pytest.mark.parametrize(

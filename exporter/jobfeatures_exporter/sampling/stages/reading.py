@@ -8,11 +8,11 @@ from jobfeatures.records.model import Job, JobKey
 from jobfeatures_exporter.model.snapshot import ProcessSample
 from jobfeatures_exporter.sampling.bpf.byjob import Sums
 from jobfeatures_exporter.sampling.descriptors import Unreadable
-from jobfeatures_exporter.sampling.groups.hierarchy import JobDirectory
-from jobfeatures_exporter.sampling.kernellooks import KernelLooks
+from jobfeatures_exporter.sampling.layout.hierarchy import JobDirectory
 from jobfeatures_exporter.sampling.processes.attributor import Attributor
 from jobfeatures_exporter.sampling.processes.scan import ProcessScanner
-from jobfeatures_exporter.sampling.values import LastLook, Listed, ProcessesRead
+from jobfeatures_exporter.sampling.stages.kernellooks import KernelLooks
+from jobfeatures_exporter.sampling.stages.values import LastLook, Listed, ProcessesRead
 
 ALL_AGAIN_LOOKS = 64  # every so many samples all processes are read even if the kernel's sums suffice
 

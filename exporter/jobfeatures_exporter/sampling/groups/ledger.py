@@ -11,7 +11,7 @@ from typing import Any
 
 from jobfeatures_exporter.model.snapshot import BlockIo, ProcessIo
 from jobfeatures_exporter.sampling.bpf.byjob import Figures
-from jobfeatures_exporter.sampling.groups.hierarchy import UNIFIED, JobDirectory
+from jobfeatures_exporter.sampling.layout.hierarchy import UNIFIED, JobDirectory
 
 KEPT_ABSENT = 256  # absent sources that are remembered because they could come back
 

@@ -6,8 +6,8 @@ import pytest
 
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.groups.cgroup import GroupList
-from jobfeatures_exporter.sampling.processes.reading import ALL_AGAIN_LOOKS, ProcessReading
-from jobfeatures_exporter.sampling.values import LastLook, Listed
+from jobfeatures_exporter.sampling.stages.reading import ALL_AGAIN_LOOKS, ProcessReading
+from jobfeatures_exporter.sampling.stages.values import LastLook, Listed
 
 NOTHING = Listed(GroupList(), {}, {})
 

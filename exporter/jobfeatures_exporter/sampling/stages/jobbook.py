@@ -26,17 +26,17 @@ from jobfeatures_exporter.model.snapshot import (
 )
 from jobfeatures_exporter.sampling.bpf.byjob import Figures
 from jobfeatures_exporter.sampling.groups.cgroup import JobCgroup
-from jobfeatures_exporter.sampling.groups.cgroupfiles import compute_memory_sum
 from jobfeatures_exporter.sampling.groups.endings import complete, emptied, keep_counts
-from jobfeatures_exporter.sampling.groups.hierarchy import UNIFIED
+from jobfeatures_exporter.sampling.groups.ledger import JobLedger
 from jobfeatures_exporter.sampling.groups.steps import StepBook
-from jobfeatures_exporter.sampling.hierarchies import name_place
 from jobfeatures_exporter.sampling.host.procfs import TICKS_PER_SEC
-from jobfeatures_exporter.sampling.jobruns import JobRun, JobRuns, path_uids
-from jobfeatures_exporter.sampling.ledger import JobLedger
-from jobfeatures_exporter.sampling.processes.accumulate import CpuTicks, CpuTimes
+from jobfeatures_exporter.sampling.layout.hierarchies import name_place
+from jobfeatures_exporter.sampling.layout.hierarchy import UNIFIED
+from jobfeatures_exporter.sampling.parsers.cgroupfiles import CpuTimes, compute_memory_sum
+from jobfeatures_exporter.sampling.processes.accumulate import CpuTicks
 from jobfeatures_exporter.sampling.processes.members import Members
-from jobfeatures_exporter.sampling.values import Attributed, Counted, LastLook, Listed, LookFacts
+from jobfeatures_exporter.sampling.stages.jobruns import JobRun, JobRuns, path_uids
+from jobfeatures_exporter.sampling.stages.values import Attributed, Counted, LastLook, Listed, LookFacts
 
 _NETWORK = Figures._fields.index("received_bytes")
 _IO_OF = attrgetter(*ProcessIo._fields)  # `Figures` has fields of the same names

@@ -25,11 +25,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from jobfeatures.errors import ParseError
 from jobfeatures.records.quantities import parse_count
 from jobfeatures_exporter.model.measured import MemoryBytes
-from jobfeatures_exporter.sampling.processes.accumulate import CpuTimes
 
 A_GROUP = "a control group"  # what the text is of, where its file is named elsewhere
 NO_LIMIT = 2**62  # v1 writes its "no limit" as the largest multiple of the page size: 9223372036854771712
@@ -45,6 +45,22 @@ _KERNEL_PARTS = ("kernel_stack", "pagetables", "sec_pagetables", "percpu", "vmal
 _KERNEL_NEEDED = {"kernel_stack", "slab"}
 _FLAT = re.compile(r"([A-Za-z0-9_.]{1,64}) ([0-9]{1,20})\Z")
 _ALL_FLAT = re.compile(r"(?:[A-Za-z0-9_.]{1,64} [0-9]{1,20}\n)+")
+
+
+class CpuTimes(NamedTuple):
+    """CPU time in seconds, as control groups report it."""
+
+    user_secs: float
+    system_secs: float
+
+    def or_more(self, other: CpuTimes) -> CpuTimes:
+        """Return the maximum of both, separately for user and system time."""
+        if other.user_secs >= self.user_secs and other.system_secs >= self.system_secs:
+            return other
+        return CpuTimes(max(self.user_secs, other.user_secs), max(self.system_secs, other.system_secs))
+
+
+NO_CPU_TIME = CpuTimes(0.0, 0.0)
 
 
 def parse_flat_keyed(text: str, *, source: str) -> dict[str, int]:

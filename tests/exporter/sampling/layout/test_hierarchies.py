@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from jobfeatures.batch.groups import Membership, unescape
 from jobfeatures_exporter.model.snapshot import Kind, UnitKey
-from jobfeatures_exporter.sampling.hierarchies import (
+from jobfeatures_exporter.sampling.layout.hierarchies import (
     BATCH_HIERARCHIES,
     Parent,
     Places,

@@ -7,10 +7,10 @@ import pytest
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.model.snapshot import Accounting, JobSample
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
-from jobfeatures_exporter.sampling.processes.counting import ProcessCounting
 from jobfeatures_exporter.sampling.processes.scan import ProcessScanner
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
-from jobfeatures_exporter.sampling.values import Attributed, ProcessesRead
+from jobfeatures_exporter.sampling.stages.counting import ProcessCounting
+from jobfeatures_exporter.sampling.stages.values import Attributed, ProcessesRead
 
 KEY = JobKey("slurm", "7")
 IO = "rchar: 5\nwchar: 4\nsyscr: 1\nsyscw: 1\nread_bytes: 3\nwrite_bytes: 2\ncancelled_write_bytes: 1\n"

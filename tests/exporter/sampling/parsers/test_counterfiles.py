@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError
 from jobfeatures_exporter.model.snapshot import ProcessIo
-from jobfeatures_exporter.sampling.groups.counterfiles import (
+from jobfeatures_exporter.sampling.parsers.counterfiles import (
     parse_blkio,
     parse_cpu_list,
     parse_io_stat,

@@ -17,7 +17,7 @@ from jobfeatures.batch.groups import Membership
 from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable
 
 if TYPE_CHECKING:
-    from jobfeatures_exporter.sampling.hierarchies import Places
+    from jobfeatures_exporter.sampling.layout.hierarchies import Places
 
 UNIFIED = "unified"  # key of the v2 hierarchy next to the controllers of v1
 FREEZER = "freezer"
@@ -106,7 +106,11 @@ def list_job_directories(
     are the objects in `known`. `listings` is filled with all directories listed: while `are_same` holds for
     it, the result does not change.
     """
-    from jobfeatures_exporter.sampling.hierarchies import ORDINARY, SHAPES, match_path  # BPF loads meanwhile
+    from jobfeatures_exporter.sampling.layout.hierarchies import (  # BPF loads meanwhile
+        ORDINARY,
+        SHAPES,
+        match_path,
+    )
 
     places = places or ORDINARY
     memberships: dict[str, Membership] = {}

@@ -7,7 +7,7 @@ from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.sampling.groups.cgroup import GroupList, JobFigures
 from jobfeatures_exporter.sampling.processes.attributor import Attribution
-from jobfeatures_exporter.sampling.values import LastLook, Listed, find_populated, gather, list_groups
+from jobfeatures_exporter.sampling.stages.values import LastLook, Listed, find_populated, gather, list_groups
 
 ONE, TWO = JobKey("slurm", "1"), JobKey("slurm", "2")
 READING = JobFigures(MemoryBytes())

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from jobfeatures.errors import ParseError
 from jobfeatures_exporter.model.snapshot import ProcessIo
-from jobfeatures_exporter.sampling.groups.cgroupfiles import A_GROUP, parse_flat_keyed, parse_number
+from jobfeatures_exporter.sampling.parsers.cgroupfiles import A_GROUP, parse_flat_keyed, parse_number
 
 MAX_CPU = 2**16  # no kernel has more CPUs; keeps a broken list from becoming a large set
 

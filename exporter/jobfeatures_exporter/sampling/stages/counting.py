@@ -17,7 +17,7 @@ from jobfeatures_exporter.sampling.processes.bycommand import CommandBook
 from jobfeatures_exporter.sampling.processes.processio import ProcessIoBook
 from jobfeatures_exporter.sampling.processes.programs import read_program
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
-from jobfeatures_exporter.sampling.values import Attributed, Counted, ProcessesRead
+from jobfeatures_exporter.sampling.stages.values import Attributed, Counted, ProcessesRead
 
 
 class ByCommand(NamedTuple):

@@ -5,7 +5,7 @@ import pytest
 from jobfeatures_exporter.sampling.groups.cgroup import (
     JobCgroups,
 )
-from jobfeatures_exporter.sampling.groups.hierarchy import (
+from jobfeatures_exporter.sampling.layout.hierarchy import (
     find_hierarchies,
 )
 from tests.exporter.sampling.groups.made import listed

@@ -11,12 +11,12 @@ from jobfeatures_exporter.model.snapshot import JobSample, ProcessIo, ProcessSam
 from jobfeatures_exporter.sampling.bpf.byjob import Sums
 from jobfeatures_exporter.sampling.groups.cgroup import JobCgroup
 from jobfeatures_exporter.sampling.groups.endings import SHEPHERD_COMMANDS
+from jobfeatures_exporter.sampling.groups.ledger import JobLedger
 from jobfeatures_exporter.sampling.groups.steps import StepBook
-from jobfeatures_exporter.sampling.hierarchies import name_place
-from jobfeatures_exporter.sampling.ledger import JobLedger
-from jobfeatures_exporter.sampling.processes.accumulate import NO_CPU_TIME
+from jobfeatures_exporter.sampling.layout.hierarchies import name_place
+from jobfeatures_exporter.sampling.parsers.cgroupfiles import NO_CPU_TIME
 from jobfeatures_exporter.sampling.processes.members import Members
-from jobfeatures_exporter.sampling.values import LookFacts
+from jobfeatures_exporter.sampling.stages.values import LookFacts
 
 EXTERN_STEP = "extern"
 

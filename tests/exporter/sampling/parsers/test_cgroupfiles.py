@@ -4,7 +4,8 @@ from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError
 from jobfeatures_exporter.model.measured import MemoryBytes
-from jobfeatures_exporter.sampling.groups.cgroupfiles import (
+from jobfeatures_exporter.sampling.parsers.cgroupfiles import (
+    CpuTimes,
     compute_memory_sum,
     compute_split,
     parse_cpu_stat,
@@ -15,7 +16,6 @@ from jobfeatures_exporter.sampling.groups.cgroupfiles import (
     parse_memory_stat_v2,
     parse_number,
 )
-from jobfeatures_exporter.sampling.processes.accumulate import CpuTimes
 
 NONE = CpuTimes(0.0, 0.0)
 

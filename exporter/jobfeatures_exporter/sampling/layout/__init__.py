@@ -1,0 +1,1 @@
+"""Where control groups stand: their hierarchies, and the directories of jobs in them."""

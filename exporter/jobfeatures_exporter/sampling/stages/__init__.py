@@ -1,0 +1,1 @@
+"""The stages of a sample, and what they pass to each other."""
