@@ -14,9 +14,10 @@ from jobfeatures.analysis.schedule.shares import parse_words
 from jobfeatures.errors import ConfigurationError, nearest
 from jobfeatures.formats.swf.fields import Meaning
 from jobfeatures.joblogs.folding import fold_jobs
-from jobfeatures.joblogs.logfiles import open_log, reading
+from jobfeatures.joblogs.logfiles import reading
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes
 from jobfeatures.logkinds import KINDS, read_log
+from jobfeatures.openlog import open_log
 from jobfeatures.system.progress import shown_progress
 
 # What an SWF log may mean where the standard leaves it open, or logs deviate from it.

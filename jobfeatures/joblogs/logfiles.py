@@ -13,8 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO, Final, TextIO, cast
 
-from jobfeatures.errors import JobfeaturesError, shown_name
-from jobfeatures.logkinds import KINDS, KindError, recognise_kind
+from jobfeatures.errors import JobfeaturesError
 
 MAX_LINE_CHARACTERS: Final = 65536
 ZSTD_BYTES: Final = 2**12  # compressed bytes per step, which expand to 128 MiB at most
@@ -190,26 +189,3 @@ def _blaming(name: str, what: str) -> Iterator[None]:
         if type(error).__module__.partition(".")[0] in {"zlib", "lzma", "_lzma", "zstandard"}:
             raise LogFileError(f"{name}: broken compression: {error}") from None
         raise
-
-
-def open_log(stream: TextIO, named: str | None, name: str = "") -> tuple[str, Iterator[str]]:
-    """Return the kind of a log (`named`, else recognised by its beginning) and its lines. Raises KindError.
-
-    If the beginning is not recognised, a `name` ending in ``.swf``, compressed or not, decides.
-    """
-    if named is not None:
-        return named, blaming(name or "-", bounded_lines(stream, most=KINDS[named].longest_line))
-    head = stream.read(HEAD_CHARACTERS)
-    try:
-        kind = recognise_kind(head.removeprefix(BOM))
-    except KindError as error:
-        if not name.endswith(SWF_ENDINGS):
-            raise KindError(f"{shown_name(name or '-')}: {error}") from None
-        kind = "swf"  # its reader reports what is wrong
-    most = KINDS[kind].longest_line
-    rest = bounded_lines(stream, most=most)
-    if not head.endswith("\n"):
-        head += next(rest, "")  # the remainder of its last line
-    return kind, blaming(
-        name or "-", itertools.chain(bounded_lines(io.StringIO(head, newline=""), most=most), rest)
-    )

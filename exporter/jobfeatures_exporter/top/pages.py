@@ -19,7 +19,6 @@ from jobfeatures.system.httpget import Server
 from jobfeatures_exporter.config import DaemonConfig
 from jobfeatures_exporter.families.exposition import Number
 from jobfeatures_exporter.model.snapshot import Accounting, Snapshot
-from jobfeatures_exporter.sampling.host.procfs import read_stat
 from jobfeatures_exporter.scrape.collectors.node import BOOT
 from jobfeatures_exporter.view.job import find_jobs
 from jobfeatures_exporter.view.node import METRICS, NAMES

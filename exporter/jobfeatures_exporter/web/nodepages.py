@@ -136,7 +136,7 @@ class NodePages:
 
 def read_features(root: str, key: JobKey) -> dict[str, list[tuple[str, str]]]:
     """Return the features that the job can read, by variable; unreadable files are left out."""
-    from jobfeatures.publish.remotevalues import FeatureReader, list_features
+    from jobfeatures.publish.http.remotevalues import FeatureReader, list_features
 
     reader = FeatureReader(root)
     found: dict[str, list[tuple[str, str]]] = {}

@@ -31,10 +31,11 @@ from jobfeatures.formats.swf.columns import SwfColumns, read_header, read_jobs, 
 from jobfeatures.formats.swf.fields import FIELDS, Meaning
 from jobfeatures.formats.swf.header import Header
 from jobfeatures.joblogs.folding import fold_jobs
-from jobfeatures.joblogs.logfiles import LogFileError, bounded_lines, open_log, reading
+from jobfeatures.joblogs.logfiles import LogFileError, bounded_lines, reading
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes, StepUse
 from jobfeatures.joblogs.spill import DiskSorter
 from jobfeatures.logkinds import read_log as read_records
+from jobfeatures.openlog import open_log
 
 PIECE_JOBS: Final = 2**18
 TIMES: Final = ("submit", "eligible", "start", "end", "could_start")

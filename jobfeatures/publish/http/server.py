@@ -26,8 +26,14 @@ from jobfeatures.errors import LockTimeoutError, ParseError, UnsafePathError
 from jobfeatures.publish.folders import JOBS
 from jobfeatures.publish.http.addresses import MACHINE, STATUS, Target, cache_control, parse_target
 from jobfeatures.publish.http.connectiontable import IDLE_SECS, ConnectionLimits
+from jobfeatures.publish.http.remotevalues import (
+    Feature,
+    FeatureReader,
+    has_changed,
+    list_features,
+    may_write,
+)
 from jobfeatures.publish.http.waits import Waits
-from jobfeatures.publish.remotevalues import Feature, FeatureReader, has_changed, list_features, may_write
 from jobfeatures.publish.tokens import TokenTable
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.records.model import Job, JobKey

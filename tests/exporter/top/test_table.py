@@ -15,8 +15,6 @@ from jobfeatures.records.model import JobKey
 from jobfeatures.records.series import parse_lines
 from jobfeatures.status.waste import Basis
 from jobfeatures_exporter.model.snapshot import ProcessSample
-from jobfeatures_exporter.model.snapshot import ProcessSample
-from jobfeatures_exporter.terminal.cells import width_of
 from jobfeatures_exporter.top.table import (
     COLUMNS,
     Style,

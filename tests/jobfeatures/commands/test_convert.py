@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from jobfeatures.cli import main
-from jobfeatures.joblogs.logfiles import open_log
+from jobfeatures.openlog import open_log
 from jobfeatures.system import progress
 
 ROOT = Path(__file__).parents[3]

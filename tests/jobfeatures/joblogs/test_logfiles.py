@@ -5,7 +5,7 @@ import zstandard
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from jobfeatures.joblogs.logfiles import LogFileError, as_text, open_log, reading, writing
+from jobfeatures.joblogs.logfiles import LogFileError, as_text, reading, writing
 
 
 @given(st.lists(st.binary(max_size=200), min_size=1, max_size=4))
@@ -33,14 +33,6 @@ def test_much_that_was_packed_well_is_read(tmp_path):
         stream.writelines("0 " * 40 + "\n" for _ in range(100_000))
     with reading(path) as stream:
         assert sum(len(line) for line in stream) == 8_100_000
-
-
-def test_the_name_tells_what_the_beginning_does_not(tmp_path):
-    path = tmp_path / "log.swf"
-    path.write_text("nothing of the kind\n")
-    with reading(str(path)) as stream:
-        kind, lines = open_log(stream, None, str(path))
-        assert (kind, list(lines)) == ("swf", ["nothing of the kind\n"])
 
 
 @given(

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.errors import UnsafePathError
-from jobfeatures.publish import remotevalues as reading
-from jobfeatures.publish.remotevalues import MAX_KEPT_BYTES, Feature, FeatureReader, has_changed
+from jobfeatures.publish.http import remotevalues as reading
+from jobfeatures.publish.http.remotevalues import MAX_KEPT_BYTES, Feature, FeatureReader, has_changed
 from tests.held import count_held
 
 KEY = "allocated_cpu"
