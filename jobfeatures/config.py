@@ -15,7 +15,6 @@ from jobfeatures.settings.resolve import (
     FACTOR,
     PATH,
     PATTERN,
-    PLAIN_PATH,
     POSITIVE_DURATION,
     SECONDS,
     SIZE,
@@ -32,16 +31,29 @@ from jobfeatures.settings.resolve import (
 JOB_KEYS = words(*sorted(names_in(Area.JOB, Profile.BOTH)), of="keys of jobs")
 
 
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
+class ServedSettings:
+    """Where features are served over HTTP."""
+
+    features_listen_address: str | None = option(
+        ADDRESS, None, "listener for features and job status over HTTP, e.g. 127.0.0.1:9820"
+    )
+    features_url: str | None = option(URL, None, "that listener's URL for jobs, if different")
+
+
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
+class NodeSettings:
+    """Which node this is."""
+
+    node_name: str | None = option(
+        TEXT, None, "this machine's name in the batch system, if not its short host name", is_common=True
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Config(BatchSettings):
+class Config(ServedSettings, NodeSettings, BatchSettings):
     """The site's settings for `jobfeatures`."""
 
-    features_root: str = option(
-        PLAIN_PATH,
-        "/run/jobfeatures",
-        "folder that holds the published directories; without blanks",
-        is_common=True,
-    )
     features_profile: str = node_option(
         choice("2016", "2014", "both"),
         "2016",
@@ -58,10 +70,6 @@ class Config(BatchSettings):
         False,
         "shutdowntime_job is at most start and wall limit: for pilots that read no limits",
     )
-    features_listen_address: str | None = option(
-        ADDRESS, None, "listener for features and job status over HTTP, e.g. 127.0.0.1:9820"
-    )
-    features_url: str | None = option(URL, None, "that listener's URL for jobs, if different")
     features_form: str = option(
         choice("local", "http", "both"),
         "local",
@@ -107,14 +115,8 @@ class Config(BatchSettings):
     job_scratch_bytes_per_cpu: int | None = node_option(
         SIZE, None, "scratch space of a job per processor, if the batch system sets no limit"
     )
-    node_name: str | None = option(
-        TEXT, None, "this machine's name in the batch system, if not its short host name", is_common=True
-    )
     hook_timeout_secs: float = node_option(
         POSITIVE_DURATION, 2.0, "time limit of publish and remove in prolog and epilog"
-    )
-    hook_ask: str = node_option(
-        choice("auto", "never"), "auto", "auto: the prolog queries Slurm or Grid Engine for unknown limits"
     )
     schedule_share: str | None = option(
         TEXT, None, "controller role and expect: share of each user in CPUs; default: all CPUs ÷ users"

@@ -331,6 +331,7 @@ SIBLINGS = {
             "programs",
             "lastjobs",
             "questions",
+            "settings",
             "source",
             "system",
             "waiting",
@@ -410,16 +411,69 @@ def test_nothing_below_imports_what_stands_above(low, high):
     assert guilty == []
 
 
-def test_no_two_rooms_import_each_other():
-    rooms = {name_of(path) for package in PACKAGES.values() for path in package.glob("*/__init__.py")}
-    ways = {
-        (room, other)
+def rings(place: str, arrows: dict[str, set[str]]) -> list[str]:
+    """Return the rings, of any length, of the rooms and loose modules that stand directly in a room."""
+    depth = place.count(".") + 2
+
+    def room(name: str) -> str:
+        return ".".join(name.split(".")[:depth])
+
+    inside = {name for name in arrows if name.startswith(place + ".")}
+    reached: dict[str, set[str]] = {room(name): set() for name in inside}
+    for name in inside:
+        reached[room(name)] |= {room(other) for other in arrows[name] & inside} - {room(name)}
+    for middle, beyond in reached.items():  # Warshall's closure
+        for others in reached.values():
+            if middle in others:
+                others.update(beyond)
+    found = {one: sorted(each for each in others if one in reached[each]) for one, others in reached.items()}
+    return sorted({" ⇄ ".join(ring) for ring in found.values() if ring})
+
+
+def arrows() -> dict[str, set[str]]:
+    """Return the modules that each imports, or names in a string; a module for a name that it defines."""
+    return {
+        name: {found for each in each_named if (found := _module_of(each)) and found != name}
         for name, each_named in named().items()
-        for room in rooms
-        for other in rooms - {room}
-        if is_within(name, room) and any(is_within(each, other) for each in each_named)
     }
-    assert {(one, other) for one, other in ways if one < other and (other, one) in ways} == set()
+
+
+def _module_of(name: str) -> str:
+    return name if name in modules() or not name else _module_of(name.rpartition(".")[0])
+
+
+def test_no_rooms_stand_in_a_ring():
+    """At any level, loose modules included, and however long: whoever reads a room needs only those below."""
+    known = arrows()
+    places = {name.rpartition(".")[0] for name in known} - {""}
+    assert {place: found for place in sorted(places) if (found := rings(place, known))} == {}
+
+
+def test_a_ring_is_found_at_its_length_with_the_loose_modules_in_it():
+    known = {"p.a.x": {"p.b"}, "p.b": {"p.c.y"}, "p.c.y": {"p.a.z"}, "p.a.z": set(), "p.d": {"p.b"}}
+    assert rings("p", known) == ["p.a ⇄ p.b ⇄ p.c"]
+    assert rings("p.a", known) == []
+
+
+@pytest.mark.parametrize(
+    ("whole", "floors"),
+    [
+        ("jobfeatures.config", {"commands", "hooks", "publish"}),
+        (
+            "jobfeatures_exporter.config",
+            {"commands", "controller", "demo", "node", "registry", "service", "startup", "top"},
+        ),
+    ],
+)
+def test_only_the_top_floors_take_all_settings(whole, floors):
+    """Other rooms declare a record of their own settings, and take that."""
+    package = whole.partition(".")[0]
+    takers = {
+        name
+        for name, imports in modules().items()
+        if {f"{whole}.{each}" for each in ("Config", "DaemonConfig", "ExporterConfig")} & imports
+    }
+    assert {each.split(".")[1] for each in takers if each.startswith(package + ".")} - {"config"} == floors
 
 
 def test_the_lists_name_modules_that_there_are():

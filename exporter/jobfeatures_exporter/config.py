@@ -7,16 +7,15 @@ from dataclasses import dataclass, make_dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from jobfeatures.batch import SYSTEMS
+from jobfeatures.config import Config
 from jobfeatures.records.model import NODE_STATES
 from jobfeatures.settings.resolve import (
     ADDRESS,
     BOOLEAN,
     COUNT,
     DURATION,
-    FACTOR,
     PATH,
     POSITIVE_DURATION,
-    TEXT,
     choice,
     node_option,
     option,
@@ -24,20 +23,21 @@ from jobfeatures.settings.resolve import (
 )
 from jobfeatures.system.logs import FORMATS, LEVELS
 from jobfeatures_exporter.model.snapshot import Kind
+from jobfeatures_exporter.sampling.bpf import ReaderConfig
 from jobfeatures_exporter.sampling.gpu import DRIVERS as GPU_DRIVERS
 from jobfeatures_exporter.sampling.gpu import NO_GPUS
-from jobfeatures_exporter.sampling.performance.events import NAMES as WORK_EVENTS
-from jobfeatures_exporter.sampling.power import SOURCES as POWER_SOURCES
+from jobfeatures_exporter.sampling.power import PowerConfig
+from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 from jobfeatures_exporter.scrape.collectors import COLLECTORS, NODE, ROLES
 from jobfeatures_exporter.scrape.profiles import PROFILES
+from jobfeatures_exporter.sonar.config import SonarConfig
 from jobfeatures_exporter.web.config import WebConfig
 
 AUTO = "auto"
-BPF, PROCFS = "bpf", "procfs"  # readers of processes
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class DaemonConfig(WebConfig):
+class DaemonConfig(WebConfig, SonarConfig, PowerConfig, ReaderConfig, Config):
     """The daemon's settings except those of its collectors."""
 
     role: str = option(
@@ -49,9 +49,6 @@ class DaemonConfig(WebConfig):
     web_listen_address: str = option(
         ADDRESS, "127.0.0.1:9819", "address of /metrics; job and user names are visible there", is_common=True
     )
-    path_procfs: str = option(PATH, "/proc", "where procfs is mounted")
-    path_sysfs: str = option(PATH, "/sys", "where sysfs is mounted")
-    path_cgroup: str = option(PATH, "/sys/fs/cgroup", "where control groups are mounted")
     batch_sources: tuple[str, ...] = node_option(
         words(AUTO, *SYSTEMS),
         (AUTO,),
@@ -59,14 +56,6 @@ class DaemonConfig(WebConfig):
         is_common=True,
     )
     batch_interval_secs: float = node_option(POSITIVE_DURATION, 60.0, "how often a batch system is polled")
-    sample_interval_secs: float = option(
-        POSITIVE_DURATION, 10.0, "how often the node is sampled between scrapes"
-    )
-    sampling_processes: str = option(
-        choice(AUTO, BPF, PROCFS),
-        AUTO,
-        "how processes are measured: bpf (sums in the kernel) or procfs; auto: bpf if available",
-    )
     scrape_deadline_secs: float = node_option(
         POSITIVE_DURATION, 5.0, "after which a scrape returns what is available"
     )
@@ -87,9 +76,6 @@ class DaemonConfig(WebConfig):
         DURATION, 120.0, "how long an ended job is shown, at least until the next scrape"
     )
     jobs_steps: bool = option(BOOLEAN, False, "read the steps of jobs too")
-    jobs_network: bool = option(
-        BOOLEAN, False, "count IP bytes and packets of jobs; needs cgroup v2, bpf and CAP_NET_ADMIN"
-    )
     jobs_process_io: bool = option(BOOLEAN, True, "read the I/O of jobs' processes")
     processes_top: int = option(
         COUNT, 10, "commands that collector.processes shows of a job, by CPU time and by memory"
@@ -135,23 +121,6 @@ class DaemonConfig(WebConfig):
     gpu_job_map_directory: str | None = option(
         PATH, None, "directory for the jobs of each GPU, as dcgm-exporter reads them"
     )
-    power_sources: tuple[str, ...] = option(
-        words(*POWER_SOURCES), (), "sensors of what the whole machine draws: hwmon, dcmi; none: not measured"
-    )
-    power_interval_secs: float = option(POSITIVE_DURATION, 30.0, "how often they are read")
-    power_hwmon: str = option(
-        TEXT, "power_meter", "hwmon's sensors of the board, summed: CHIP, or CHIP:LABEL of several on a chip"
-    )
-    power_dcmi: str = option(
-        TEXT, "ipmitool dcmi power reading", "command of dcmi; or ipmi-dcmi --get-system-power-statistics"
-    )
-    power_includes_gpus: bool = option(BOOLEAN, True, "whether the sensors measure GPUs too")
-    power_pdu_factor: str | None = option(
-        FACTOR, None, "what the supply draws from the mains for each watt measured, e.g. 1.08"
-    )
-    work_events: tuple[str, ...] = option(
-        words(*WORK_EVENTS), (), "what is counted of jobs that have the node alone; takes work.conf"
-    )
     log_level: str = option(
         choice(*LEVELS), "info", "least severe messages to log", is_common=True, live="node controller"
     )
@@ -166,6 +135,12 @@ class DaemonConfig(WebConfig):
         """Return whether a profile or the cores collector needs an optional reading (`reads_…`)."""
         own = what == "reads_cores" and self._runs("cores")
         return own or any(getattr(PROFILES[each], what) for each in self.metrics_profile)
+
+    def of_sampler(self) -> SamplerSettings:
+        """Return what a sampler reads on this node, without optional readings."""
+        return SamplerSettings(
+            procfs=self.path_procfs, cgroup=self.path_cgroup, node_name=self.node_name, batch=self
+        )
 
     def enabled_collectors(self) -> frozenset[str]:
         """Return the names of the collectors that run."""

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from jobfeatures.batch import controller, gridengine, htcondor, lsf, oar, pbs, slurm, spool
 from jobfeatures.batch.system import System
-from jobfeatures.settings.grouppatterns import GROUP_PATTERNS
-from jobfeatures.settings.resolve import POSITIVE_DURATION, node_option
 
 SYSTEMS: Mapping[str, System] = {
     each.name: each
@@ -27,7 +25,6 @@ SYSTEMS: Mapping[str, System] = {
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class BatchSettings(
-    controller.ControllerSettings,
     spool.SpoolSettings,
     oar.OarSettings,
     gridengine.GridEngineSettings,
@@ -36,18 +33,6 @@ class BatchSettings(
     pbs.TorqueSettings,
     pbs.PbsSettings,
     slurm.SlurmSettings,
+    controller.ControllerSettings,
 ):
-    """The settings of all batch systems (the last base's come first), and those that apply to all."""
-
-    batch_timeout_secs: float = node_option(
-        POSITIVE_DURATION, 10.0, "how long a node waits for one answer of a batch system"
-    )
-    batch_refresh_secs: float = node_option(
-        POSITIVE_DURATION, 300.0, "how often known jobs, the node's state and limits of queues are refreshed"
-    )
-    batch_cgroup_parents: tuple[str, ...] = node_option(
-        GROUP_PATTERNS,
-        (),
-        "control groups of batch systems that are not found: prefixes such as /pbspro, and containers "
-        "such as /kubepods.slice/*/*/cri-containerd-*.scope",
-    )
+    """The settings of all batch systems; the last base's come first."""

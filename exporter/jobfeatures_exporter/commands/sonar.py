@@ -92,12 +92,11 @@ def _node_documents(
     from jobfeatures_exporter.sampling.gpu import Paths
     from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
     from jobfeatures_exporter.sampling.sampler import Sampler
-    from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 
     clock = SystemClock()
     paths = Paths(procfs=config.path_procfs, sysfs=config.path_sysfs)
     gpus = GpuMonitor(config.gpu_drivers, clock, interval_secs=GPU_WAIT_SECS, paths=paths)
-    settings = replace(SamplerSettings.of(config), sysfs=config.path_sysfs)
+    settings = replace(config.of_sampler(), sysfs=config.path_sysfs)
     sampler = Sampler(settings, clock, jobs=jobs, gpus=gpus, places=places)
     gpus.start()
     try:

@@ -116,6 +116,7 @@ class Controller:
                 config,
                 feed if watches_schedule else source,  # nobody else would take the answers
                 self._clock,
+                history_secs=config.controller_history_secs,
                 queue=lambda: queue.status.table,
                 cluster=lambda: cluster.status.table,
             )

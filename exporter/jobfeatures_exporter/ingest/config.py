@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobfeatures.settings.resolve import ADDRESS, COUNT, PATH, TEXT, option
-from jobfeatures_exporter.sonar.config import SonarConfig
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class IngestConfig(SonarConfig):
+class IngestConfig:
     """Where envelopes of other agents come from, and how many are kept."""
 
     sonar_listen: str | None = option(

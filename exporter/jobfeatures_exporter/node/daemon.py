@@ -26,6 +26,7 @@ from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.model.snapshot import Kind, Snapshot
 from jobfeatures_exporter.model.statuses import LastReload, WebStatus
 from jobfeatures_exporter.node.hookrequests import HookServer
+from jobfeatures_exporter.node.nodepages import NodePages
 from jobfeatures_exporter.node.publishingloop import PublishingLoop
 from jobfeatures_exporter.node.samplingloop import SamplingLoop
 from jobfeatures_exporter.node.sources import NodeSources, make_site
@@ -37,7 +38,6 @@ from jobfeatures_exporter.service.supervision import describe_sources
 from jobfeatures_exporter.state.daemongroups import GroupReader
 from jobfeatures_exporter.state.knowledge import Knowledge, manners_of
 from jobfeatures_exporter.state.missinggroups import MissingGroups
-from jobfeatures_exporter.web.nodepages import NodePages
 
 if TYPE_CHECKING:
     from jobfeatures_exporter.sonar.sender import Sender
@@ -204,7 +204,9 @@ class Daemon:
         replace_sources = self._sources.prepare(config) if change.concerns_sources else None
         self._site, self._config = make_site(config), config
         self._people.config = config
-        self._pages.reconfigure(config)
+        self._pages.reconfigure(
+            config.enabled_collectors(), config.metrics_profile, config.metrics_max_series
+        )
         self.sampling.reconfigure(config)
         self.hooks.reconfigure(config)
         if self.publishing is not None:

@@ -26,7 +26,7 @@ from jobfeatures_exporter.sampling.performance.monitor import WorkMonitor
 from jobfeatures_exporter.sampling.places.finder import PlaceFinder
 from jobfeatures_exporter.sampling.power.monitor import PowerMonitor
 from jobfeatures_exporter.sampling.sampler import Sampler
-from jobfeatures_exporter.sampling.samplersettings import SamplerSettings, Wishes
+from jobfeatures_exporter.sampling.samplersettings import Wishes
 from jobfeatures_exporter.service.goingon import Progress
 from jobfeatures_exporter.state.cpurates import CpuRates
 from jobfeatures_exporter.state.knowledge import Knowledge
@@ -106,7 +106,7 @@ class SamplingLoop:
         )
         self.sampler = Sampler(
             replace(
-                SamplerSettings.of(config),
+                config.of_sampler(),
                 sysfs=config.path_sysfs,
                 steps=config.jobs_steps,
                 process_io=config.jobs_process_io,

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jobfeatures.config import Config
 from jobfeatures.settings.resolve import PATH, choice, option
 
 SHOWN, HASH, WITHHOLD = "none", "hash", "withhold"
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class PrivacyConfig(Config):
+class PrivacyConfig:
     """How names are shown."""
 
     privacy: str = option(

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from jobfeatures.batch import BatchSettings
 
 if TYPE_CHECKING:
-    from jobfeatures_exporter.config import DaemonConfig
     from jobfeatures_exporter.model.snapshot import Kind
 
 
@@ -29,13 +28,6 @@ class SamplerSettings:
     steps: bool = False  # the steps of jobs
     process_io: bool = False  # what the processes of jobs read and wrote
     top_commands: int = 0  # how many commands a job's processes are rolled up by; 0: none
-
-    @classmethod
-    def of(cls, config: DaemonConfig) -> SamplerSettings:
-        """Return the settings for this node, without optional readings."""
-        return cls(
-            procfs=config.path_procfs, cgroup=config.path_cgroup, node_name=config.node_name, batch=config
-        )
 
 
 class Wishes(NamedTuple):

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Collection
 from dataclasses import replace
 
-from jobfeatures_exporter.config import DaemonConfig
 from jobfeatures_exporter.families.exposition import Family, LabelTexts, Values, render
 from jobfeatures_exporter.families.rows import KeptRows
 from jobfeatures_exporter.model.context import Context, job_labels
@@ -26,11 +25,11 @@ class PageMaker:
         self._texts = LabelTexts()
         self._rows = KeptRows()
 
-    def reconfigure(self, config: DaemonConfig) -> None:
+    def reconfigure(self, collectors: Collection[str], profiles: Collection[str], max_series: int) -> None:
         """Apply new settings; sums over jobs without series of their own continue."""
-        self._collectors, self._profiles = config.enabled_collectors(), config.metrics_profile
+        self._collectors, self._profiles = collectors, profiles
         with self._budget_lock:
-            self._budget.limit(config.metrics_max_series)
+            self._budget.limit(max_series)
 
     def collected(self, context: Context) -> list[Family]:
         """Return the families of all collectors, without profiles; what the budget left out is counted."""

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 
 from jobfeatures.settings.resolve import PATH, SIZE, URL, option, words
 from jobfeatures.settings.resolve import TEXT as LINE
-from jobfeatures_exporter.privacy.config import PrivacyConfig
 
 SINKS = ("stdout", "tree", "http", "kafka")  # each is a module of this package
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class SinksConfig(PrivacyConfig):
+class SinksConfig:
     """Where documents are sent, and where they wait."""
 
     sonar_cluster: str | None = option(

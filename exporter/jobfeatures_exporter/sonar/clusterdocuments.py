@@ -24,7 +24,7 @@ from jobfeatures.records.model import Cluster, JobState, JobTable
 from jobfeatures.records.nodelist import fold_ranges
 from jobfeatures.system.clock import Clock
 from jobfeatures_exporter.cluster.accountingfeed import AccountingFeed
-from jobfeatures_exporter.config import DaemonConfig
+from jobfeatures_exporter.sonar.config import SonarConfig
 from jobfeatures_exporter.sonar.jobchanges import JobChanges
 from jobfeatures_exporter.sonar.sender import Sender
 
@@ -126,10 +126,11 @@ class JobsDocuments:
 
 def add_cluster_documents(
     sender: Sender,
-    config: DaemonConfig,
+    config: SonarConfig,
     source: ClusterSource | AccountingFeed,
     clock: Clock,
     *,
+    history_secs: float,
     queue: Callable[[], JobTable | None],
     cluster: Callable[[], Cluster | None],
 ) -> None:
@@ -138,7 +139,7 @@ def add_cluster_documents(
         sender.origin,
         source,
         clock,
-        history_secs=config.controller_history_secs,
+        history_secs=history_secs,
         # To find jobs that ended between two rounds or reached accounting late.
         overlap_secs=max(MIN_OVERLAP_SECS, 2 * config.sonar_jobs_interval_secs),
         queue=queue,

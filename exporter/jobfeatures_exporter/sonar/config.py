@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from jobfeatures.config import NodeSettings
 from jobfeatures.formats.sonar import CURRENT, SEED
 from jobfeatures.settings.resolve import BOOLEAN, DURATION, PATH, POSITIVE_DURATION, choice, option, words
+from jobfeatures_exporter.privacy.config import PrivacyConfig
+from jobfeatures_exporter.sampling import PathsConfig
 from jobfeatures_exporter.sampling.host.sysinfo import SVG, TEXT
 from jobfeatures_exporter.sinks.config import SinksConfig
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class SonarConfig(SinksConfig):
-    """What is sent, and how often."""
+class SonarConfig(SinksConfig, PrivacyConfig, PathsConfig, NodeSettings):
+    """What is sent, how often, of which node, where to, and how names are shown."""
 
     sonar_profile: str = option(
         choice(CURRENT, SEED), CURRENT, "form of the documents: Sonar 0.18's or 0.13's"

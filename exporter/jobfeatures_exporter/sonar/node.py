@@ -15,7 +15,6 @@ from jobfeatures.records.model import JobKey
 from jobfeatures.system.clock import Clock
 from jobfeatures.system.lookups import user_names
 from jobfeatures.system.privatefile import read_private
-from jobfeatures_exporter.config import DaemonConfig
 from jobfeatures_exporter.model.snapshot import Snapshot
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.host.software import read_software
@@ -67,7 +66,7 @@ class NodeDocuments:
 
     def __init__(
         self,
-        config: DaemonConfig,
+        config: SonarConfig,
         origin: Origin,
         clock: Clock,
         look: Callable[[], Snapshot | None],

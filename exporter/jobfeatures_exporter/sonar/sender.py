@@ -13,7 +13,6 @@ from jobfeatures.errors import ConfigurationError, JobfeaturesError
 from jobfeatures.formats.sonar.envelopes import SAMPLE, SYSINFO, Document, Origin, error_envelope
 from jobfeatures.formats.sonar.validate import validate_envelope
 from jobfeatures.system.clock import Clock
-from jobfeatures_exporter.config import DaemonConfig
 from jobfeatures_exporter.model.snapshot import Snapshot
 from jobfeatures_exporter.model.statuses import SinkStatus
 from jobfeatures_exporter.privacy.hiding import make_privacy
@@ -197,7 +196,7 @@ def make_sender(config: SonarConfig, clock: Clock) -> Sender:
 
 
 def make_node_sender(
-    config: DaemonConfig, clock: Clock, look: Callable[[], Snapshot | None], unreadable: Unreadable
+    config: SonarConfig, clock: Clock, look: Callable[[], Snapshot | None], unreadable: Unreadable
 ) -> Sender:
     """Return the sender of this node's documents. Raises ConfigurationError."""
     sender = make_sender(config, clock)

@@ -35,7 +35,6 @@ from jobfeatures_exporter.sampling.bpf.choice import try_reader
 from jobfeatures_exporter.sampling.layout.hierarchies import Places
 from jobfeatures_exporter.sampling.layout.hierarchy import UNIFIED, find_hierarchies
 from jobfeatures_exporter.sampling.sampler import Sampler
-from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 from jobfeatures_exporter.scrape.collectors import CONTROLLER
 from jobfeatures_exporter.startup.checks import check, check_features_root
 from jobfeatures_exporter.startup.findings import Finding, Mark, good, note, see, wrong
@@ -77,7 +76,7 @@ def examine(config: DaemonConfig) -> Iterator[Finding]:
     if config.role == CONTROLLER:
         yield from _cluster(config)
     else:
-        settings, clock = SamplerSettings.of(config), SystemClock()
+        settings, clock = config.of_sampler(), SystemClock()
         places, known = find_places(config, clock), dict[JobKey, Job]()
         with contextlib.closing(Sampler(settings, clock, jobs=lambda: known, places=places)) as sampler:
             snapshot = sampler.sample()

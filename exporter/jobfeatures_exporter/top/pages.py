@@ -85,11 +85,10 @@ class DaemonPages:
         if self._sampler is None:
             from jobfeatures_exporter.node.samplingloop import find_places
             from jobfeatures_exporter.sampling.sampler import Sampler  # only needed to list processes
-            from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 
             clock = SystemClock()
             places = find_places(self._config, clock)
-            settings = SamplerSettings.of(self._config)
+            settings = self._config.of_sampler()
             self._sampler = Sampler(settings, clock, jobs=lambda: self._jobs, places=places)
         return self._sampler.sample()
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
+from jobfeatures.config import ServedSettings
 from jobfeatures.settings.resolve import BOOLEAN, PATH, TEXT, Kind, option, words
 from jobfeatures_exporter.ingest.config import IngestConfig
 
@@ -55,8 +56,8 @@ def fill_link(template: str, **values: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class WebConfig(IngestConfig):
-    """How the listener of metrics is protected."""
+class WebConfig(IngestConfig, ServedSettings):
+    """How the listener of metrics is protected, and what other listeners there are."""
 
     web_config_file: str | None = option(
         PATH,

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from jobfeatures.batch.settings import AskingSettings
 from jobfeatures.settings.resolve import PATH, POSITIVE_DURATION, URL, node_option
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class ControllerSettings:
+class ControllerSettings(AskingSettings):
     """How a node asks the controller role."""
 
     controller_url: str | None = node_option(

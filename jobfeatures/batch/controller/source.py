@@ -11,6 +11,7 @@ from dataclasses import replace
 from urllib.parse import quote, urlsplit
 
 from jobfeatures.batch.basics import is_host_name
+from jobfeatures.batch.controller import ControllerSettings
 from jobfeatures.batch.controller.protocol import (
     CLOCK_HEADER,
     CLOCK_RESOLUTION_SECS,
@@ -21,7 +22,6 @@ from jobfeatures.batch.controller.protocol import (
 )
 from jobfeatures.batch.questions import ClockDifference
 from jobfeatures.batch.source import PolledSource
-from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError, ParseError, SourceError, UnsafePathError, shown
 from jobfeatures.records.model import Job, JobKey, JobTable
 from jobfeatures.system.clock import Clock
@@ -38,7 +38,7 @@ _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 class ControllerClient:
     """Opens a connection per request, follows no redirects, and does not fetch unchanged answers again."""
 
-    def __init__(self, config: Config, clock: Clock, node_name: str) -> None:
+    def __init__(self, config: ControllerSettings, clock: Clock, node_name: str) -> None:
         """Take ``https://HOST:PORT`` from ``controller.url``; ``http`` is for tests on loopback."""
         url = config.controller_url or ""
         self.name = f"controller role {url}"
@@ -105,7 +105,7 @@ class ControllerClient:
         return self._latest
 
 
-def make_client(config: Config, clock: Clock, node_name: str, *, key: str) -> ControllerClient:
+def make_client(config: ControllerSettings, clock: Clock, node_name: str, *, key: str) -> ControllerClient:
     """Return a client; `key` is the setting that requires it. Raises ConfigurationError."""
     if config.controller_url is None:
         raise ConfigurationError("controller.url", f"is not set: {key} = controller needs it")
@@ -134,7 +134,7 @@ class ControllerSource(PolledSource):
 
     def __init__(
         self,
-        config: Config,
+        config: ControllerSettings,
         clock: Clock,
         node_name: str,
         name: str,

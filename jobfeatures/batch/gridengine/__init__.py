@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from jobfeatures.batch.settings import AskingSettings
 from jobfeatures.batch.system import LogKind, System
 from jobfeatures.settings.resolve import PATH, TEXT, node_option, option
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class GridEngineSettings:
+class GridEngineSettings(AskingSettings):
     """Where Grid Engine is installed, and how to query it."""
 
     gridengine_spool_directory: str | None = option(

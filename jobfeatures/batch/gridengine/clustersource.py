@@ -8,13 +8,12 @@ from dataclasses import replace
 from datetime import UTC
 from itertools import chain, islice
 
-from jobfeatures.batch.gridengine import SYSTEM
+from jobfeatures.batch.gridengine import SYSTEM, GridEngineSettings
 from jobfeatures.batch.gridengine.accounting import read_records, whole_secs
 from jobfeatures.batch.gridengine.basics import NAME
 from jobfeatures.batch.gridengine.cluster import CLUSTER_QUESTION, CLUSTER_SOURCE, parse_cluster
 from jobfeatures.batch.gridengine.queue import QUEUE_QUESTION, QUEUE_SOURCE, parse_queue
 from jobfeatures.batch.programs import Programs
-from jobfeatures.config import Config
 from jobfeatures.errors import ParseError, Rejected, SourceError, failing_source
 from jobfeatures.joblogs.loggedjob import Accounting, JobRecord, Notes
 from jobfeatures.records.model import Cluster, Job, JobKey, JobTable
@@ -33,7 +32,7 @@ class GridEngineCluster:
 
     name = NAME
 
-    def __init__(self, config: Config, clock: Clock, timeout_secs: float) -> None:
+    def __init__(self, config: GridEngineSettings, clock: Clock, timeout_secs: float) -> None:
         """`timeout_secs` applies to each query; without an accounting file there is no accounting."""
         self._clock = clock
         self._programs = Programs(SYSTEM, config, timeout_secs, environment={"TZ": "UTC0"})

@@ -10,10 +10,10 @@ from jobfeatures.batch.gridengine.spool import find_spool
 from jobfeatures.records.model import Job
 
 if TYPE_CHECKING:
-    from jobfeatures.config import Config
+    from jobfeatures.batch.gridengine import GridEngineSettings
 
 
-def is_here(config: Config) -> bool:
+def is_here(config: GridEngineSettings) -> bool:
     """Return whether Grid Engine runs or is set up here; a qstat is no proof, as other systems have one."""
     if config.gridengine_spool_directory is not None or find_spool(procfs_of(config)) is not None:
         return True
@@ -25,13 +25,13 @@ def is_here(config: Config) -> bool:
     )
 
 
-def needs_server(job: Job, config: Config) -> bool:
+def needs_server(job: Job, config: GridEngineSettings) -> bool:
     """Return whether to query the master about a starting job: no file holds its wall limit."""
     del job
     return config.hook_ask != "never"
 
 
-def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: float) -> Job | None:
+def ask_in_prolog(job: Job, config: GridEngineSettings, *, node_name: str, timeout_secs: float) -> Job | None:
     """Return the job with its wall limit, which no file on the node holds; None if not to be queried.
 
     A prolog runs once per job, on the host of its first task. Raises SourceError or ParseError.

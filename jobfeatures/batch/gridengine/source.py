@@ -9,6 +9,7 @@ from functools import partial
 from typing import TypeVar
 
 from jobfeatures.batch.basics import Note, procfs_of
+from jobfeatures.batch.gridengine import GridEngineSettings
 from jobfeatures.batch.gridengine.answers import JOB_SOURCE, QUEUE_SOURCE, Asked, QueueInstance, notice_of
 from jobfeatures.batch.gridengine.asking import ask_about_jobs, ask_about_queues, with_wall_limit
 from jobfeatures.batch.gridengine.basics import NAME, number_of
@@ -22,7 +23,6 @@ from jobfeatures.batch.gridengine.spool import (
     read_number,
 )
 from jobfeatures.batch.source import PolledSource
-from jobfeatures.config import Config
 from jobfeatures.errors import ParseError, Rejected, SourceError
 from jobfeatures.records.model import Job, JobKey, JobTable, NodeNotice
 from jobfeatures.system.clock import Clock
@@ -60,7 +60,7 @@ class GridEngineSource(PolledSource):
     name = NAME
     is_local = True
 
-    def __init__(self, config: Config, clock: Clock, node_name: str) -> None:
+    def __init__(self, config: GridEngineSettings, clock: Clock, node_name: str) -> None:
         """Without a spool directory in `config`, that of the running sge_execd is read."""
         self._config = config
         self._clock = clock

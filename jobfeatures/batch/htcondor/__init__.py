@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from jobfeatures.batch.settings import AskingSettings
 from jobfeatures.batch.system import DOCUMENT, LogKind, System
 from jobfeatures.settings.resolve import PATH, TEXT, node_option, option
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class HTCondorSettings:
+class HTCondorSettings(AskingSettings):
     """Where HTCondor's files and commands are, and which attributes to read."""
 
     htcondor_execute_directory: str = option(PATH, "/var/lib/condor/execute", "EXECUTE of HTCondor")

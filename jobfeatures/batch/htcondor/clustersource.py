@@ -9,7 +9,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
-from jobfeatures.batch.htcondor import SYSTEM
+from jobfeatures.batch.htcondor import SYSTEM, HTCondorSettings
 from jobfeatures.batch.htcondor.accounting import HISTORY_ATTRIBUTES, HISTORY_SOURCE, parse_record
 from jobfeatures.batch.htcondor.evaluate import find_evaluator
 from jobfeatures.batch.htcondor.fields import NAME
@@ -23,7 +23,6 @@ from jobfeatures.batch.htcondor.jobad import (
 from jobfeatures.batch.htcondor.machine import STATUS_ATTRIBUTES, STATUS_SOURCE, parse_status
 from jobfeatures.batch.htcondor.schedds import SCHEDD_ATTRIBUTES, LastAnswers, parse_failed, parse_schedds
 from jobfeatures.batch.programs import Programs
-from jobfeatures.config import Config
 from jobfeatures.errors import ParseError, Rejected, SourceError, failing_source, parse_each
 from jobfeatures.formats.classad.ad import ClassAd
 from jobfeatures.formats.classad.jsonform import parse_json_ads
@@ -40,7 +39,7 @@ class CondorPool:
 
     name = NAME
 
-    def __init__(self, config: Config, clock: Clock, timeout_secs: float) -> None:
+    def __init__(self, config: HTCondorSettings, clock: Clock, timeout_secs: float) -> None:
         """`timeout_secs` limits each query. The other commands are taken from condor_status's directory."""
         self._clock = clock
         self._programs = Programs(SYSTEM, config, timeout_secs)

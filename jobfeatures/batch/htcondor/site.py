@@ -11,10 +11,10 @@ from jobfeatures.batch.htcondor.prolog import job_from_prolog
 from jobfeatures.records.model import Job
 
 if TYPE_CHECKING:
-    from jobfeatures.config import Config
+    from jobfeatures.batch.htcondor import HTCondorSettings
 
 
-def is_here(config: Config) -> bool:
+def is_here(config: HTCondorSettings) -> bool:
     """Return whether HTCondor is installed here; used where no sources are configured."""
     import shutil  # a hook has no use for it
 
@@ -23,7 +23,7 @@ def is_here(config: Config) -> bool:
     return shutil.which(config.htcondor_condor_status) is not None
 
 
-def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: float) -> Job | None:
+def ask_in_prolog(job: Job, config: HTCondorSettings, *, node_name: str, timeout_secs: float) -> Job | None:
     """Return the job read again with the site's own limits, None without such limits. Needs no query."""
     del job, timeout_secs
     limits = parse_site_limits(config.htcondor_wall_limit_attributes)
@@ -32,14 +32,14 @@ def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: flo
     return job_from_prolog(os.environ, node_name=node_name, site_limits=limits)
 
 
-def daemon_uids(config: Config) -> list[int]:
+def daemon_uids(config: HTCondorSettings) -> list[int]:
     """Return the uids beside root's that its daemons may run as: the owner of EXECUTE. Raises OSError."""
     from jobfeatures.batch.htcondor.scratch import find_owner  # a hook has no use for it
 
     return [find_owner(config.htcondor_execute_directory)]
 
 
-def read_parents(config: Config) -> list[str]:
+def read_parents(config: HTCondorSettings) -> list[str]:
     """Return the parents of slots' control groups by BASE_CGROUP, which condor_config_val tells.
 
     Below the root, or the daemon's own group. Raises SourceError.

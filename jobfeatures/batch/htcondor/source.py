@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, replace
 
 from jobfeatures.batch.basics import procfs_of
-from jobfeatures.batch.htcondor import SYSTEM
+from jobfeatures.batch.htcondor import SYSTEM, HTCondorSettings
 from jobfeatures.batch.htcondor.evaluate import find_evaluator
 from jobfeatures.batch.htcondor.fields import NAME, Fields, is_plain_id
 from jobfeatures.batch.htcondor.jobad import (
@@ -35,7 +35,6 @@ from jobfeatures.batch.htcondor.scratch import (
 )
 from jobfeatures.batch.programs import Programs
 from jobfeatures.batch.questions import NodeQuestion
-from jobfeatures.config import Config
 from jobfeatures.errors import News, ParseError, Rejected, SourceError, failing_source
 from jobfeatures.features import keys
 from jobfeatures.formats.classad.ad import Special
@@ -78,7 +77,7 @@ class CondorSource:
     name = NAME
     is_local = True
 
-    def __init__(self, config: Config, clock: Clock, node_name: str) -> None:
+    def __init__(self, config: HTCondorSettings, clock: Clock, node_name: str) -> None:
         timeout_secs = config.batch_timeout_secs
         self._programs = Programs(SYSTEM, config, timeout_secs, max_bytes=MAX_NOTICE_BYTES)
         self._clock = clock

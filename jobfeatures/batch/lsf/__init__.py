@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from jobfeatures.batch.settings import AskingSettings
 from jobfeatures.batch.system import LIST_OF_NODES, LogKind, System
 from jobfeatures.settings.resolve import TEXT, choice, node_option
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class LsfSettings:
+class LsfSettings(AskingSettings):
     """How to query LSF."""
 
     lsf_bjobs: str = node_option(TEXT, "bjobs", "bjobs command; the others lie beside it")

@@ -6,12 +6,11 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from jobfeatures.batch.lsf import SYSTEM
+from jobfeatures.batch.lsf import SYSTEM, LsfSettings
 from jobfeatures.batch.lsf.answers import Record, complaints, is_nothing_found, parse_records, unknown_jobs
 from jobfeatures.batch.lsf.jobs import BJOBS, FURTHER_FIELDS, PLAIN_FIELDS
 from jobfeatures.batch.lsf.limits import parse_limit_unit
 from jobfeatures.batch.programs import Programs
-from jobfeatures.config import Config
 from jobfeatures.errors import CommandError, ParseError, Rejected, SourceError, shown
 from jobfeatures.system.clock import Clock
 from jobfeatures.system.command import first_line
@@ -39,7 +38,7 @@ class Commands:
     """
 
     def __init__(
-        self, config: Config, clock: Clock, timeout_secs: float, max_bytes: int = MAX_ANSWER_BYTES
+        self, config: LsfSettings, clock: Clock, timeout_secs: float, max_bytes: int = MAX_ANSWER_BYTES
     ) -> None:
         self._clock = clock
         self._refresh_secs = config.batch_refresh_secs

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from jobfeatures.batch.lastjobs import LastJobs, is_silence
+from jobfeatures.batch.lsf import LsfSettings
 from jobfeatures.batch.lsf.asking import Commands, read_limit_unit
 from jobfeatures.batch.lsf.basics import NAME
 from jobfeatures.batch.lsf.hosts import (
@@ -18,7 +19,6 @@ from jobfeatures.batch.lsf.hosts import (
 from jobfeatures.batch.lsf.jobs import Circumstances, parse_jobs
 from jobfeatures.batch.lsf.limits import HOST_FIELDS, LSHOSTS, Rules
 from jobfeatures.batch.programs import MAX_ANSWER_BYTES
-from jobfeatures.config import Config
 from jobfeatures.errors import Rejected, SourceError
 from jobfeatures.joblogs.loggedjob import Accounting
 from jobfeatures.records.model import Cluster, JobTable
@@ -30,7 +30,7 @@ class LsfCluster:
 
     name = NAME
 
-    def __init__(self, config: Config, clock: Clock, timeout_secs: float) -> None:
+    def __init__(self, config: LsfSettings, clock: Clock, timeout_secs: float) -> None:
         self._clock = clock
         self._commands = Commands(config, clock, timeout_secs, MAX_ANSWER_BYTES)
         self._last = LastJobs()

@@ -11,11 +11,11 @@ from jobfeatures.records.model import Job
 from jobfeatures.system.lookups import LookUps
 
 if TYPE_CHECKING:
-    from jobfeatures.config import Config
+    from jobfeatures.batch.lsf import LsfSettings
 CONFIGURATION = "/etc/lsf.conf"
 
 
-def is_here(config: Config) -> bool:
+def is_here(config: LsfSettings) -> bool:
     """Return whether LSF is installed or configured here, for automatic choice of sources."""
     import shutil  # a hook has no use for it
 
@@ -26,7 +26,7 @@ def is_here(config: Config) -> bool:
     )
 
 
-def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: float) -> Job | None:
+def ask_in_prolog(job: Job, config: LsfSettings, *, node_name: str, timeout_secs: float) -> Job | None:
     """Return the job with its user's id; None if it is unknown, or not known yet.
 
     mbatchd is not queried: a job of many hosts starts on all of them at once. The

@@ -7,6 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from jobfeatures.batch.basics import T, Users, find_host, is_elsewhere, is_host_name
+from jobfeatures.batch.lsf import LsfSettings
 from jobfeatures.batch.lsf.answers import Record
 from jobfeatures.batch.lsf.asking import Commands, read_limit_unit
 from jobfeatures.batch.lsf.basics import NAME, is_plain_id
@@ -23,7 +24,6 @@ from jobfeatures.batch.lsf.limits import (
 )
 from jobfeatures.batch.questions import NodeQuestion
 from jobfeatures.batch.source import PolledSource
-from jobfeatures.config import Config
 from jobfeatures.errors import ParseError, Rejected, SourceError
 from jobfeatures.records.model import Job, JobKey, JobState, JobTable, NodeNotice
 from jobfeatures.system.clock import Clock
@@ -44,7 +44,7 @@ class LsfSource(PolledSource):
     name = NAME
     is_local = False
 
-    def __init__(self, config: Config, clock: Clock, node_name: str) -> None:
+    def __init__(self, config: LsfSettings, clock: Clock, node_name: str) -> None:
         self._clock = clock
         self._commands = Commands(config, clock, config.batch_timeout_secs)
         self._refresh_secs = config.batch_refresh_secs

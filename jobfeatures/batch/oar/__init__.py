@@ -16,12 +16,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from jobfeatures.batch.controller import ControllerSettings
 from jobfeatures.batch.system import DOCUMENT, LogKind, System
 from jobfeatures.settings.resolve import PATH, TEXT, choice, node_option
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class OarSettings:
+class OarSettings(ControllerSettings):
     """Where OAR is installed, and how to query it."""
 
     oar_directory: str = node_option(PATH, "/var/lib/oar", "OAR_RUNTIME_DIRECTORY")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from operator import itemgetter
 
-from jobfeatures.batch.oar import SYSTEM
+from jobfeatures.batch.oar import SYSTEM, OarSettings
 from jobfeatures.batch.oar.answers import (
     arrays_in,
     make_job,
@@ -19,7 +19,6 @@ from jobfeatures.batch.oar.answers import (
 )
 from jobfeatures.batch.oar.basics import NAME
 from jobfeatures.batch.programs import Programs
-from jobfeatures.config import Config
 from jobfeatures.errors import ParseError, Rejected, SourceError, failing_source, parse_each
 from jobfeatures.joblogs.loggedjob import Accounting, Notes
 from jobfeatures.records.model import Cluster, JobKey, JobTable, NodeNotice
@@ -65,7 +64,7 @@ class OarCluster:
 
     name = NAME
 
-    def __init__(self, config: Config, clock: Clock, timeout_secs: float) -> None:
+    def __init__(self, config: OarSettings, clock: Clock, timeout_secs: float) -> None:
         """`timeout_secs` limits each query."""
         self._clock = clock
         self._programs = Programs(SYSTEM, config, timeout_secs)

@@ -15,9 +15,9 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from jobfeatures.batch.basics import Users, count_hosts, procfs_of, share_of
+from jobfeatures.batch.oar import OarSettings
 from jobfeatures.batch.oar.basics import NAME, is_plain_id, make_limits
 from jobfeatures.batch.source import BatchSource, PolledSource
-from jobfeatures.config import Config
 from jobfeatures.errors import ParseError, Rejected, SourceError, failing_source
 from jobfeatures.records.model import Job, JobKey, JobState, JobTable
 from jobfeatures.records.quantities import parse_count
@@ -61,7 +61,7 @@ class OarSource(PolledSource):
     name = NAME
     is_local = True
 
-    def __init__(self, config: Config, clock: Clock, node_name: str) -> None:
+    def __init__(self, config: OarSettings, clock: Clock, node_name: str) -> None:
         self._folder = config.oar_directory
         self._procfs = procfs_of(config)
         self._clock = clock
@@ -176,7 +176,7 @@ class WithFiles(PolledSource):
         return table
 
 
-def make_source(config: Config, clock: Clock, node_name: str) -> BatchSource:
+def make_source(config: OarSettings, clock: Clock, node_name: str) -> BatchSource:
     """Return the daemon's source. Raises ConfigurationError."""
     files = OarSource(config, clock, node_name)
     if config.oar_ask != "controller":

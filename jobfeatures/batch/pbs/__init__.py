@@ -9,12 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from jobfeatures.batch.settings import AskingSettings
 from jobfeatures.batch.system import LIST_OF_NODES, LogKind, System
 from jobfeatures.settings.resolve import PATH, TEXT, node_option
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class PbsSettings:
+class PbsSettings(AskingSettings):
     """Where PBS is installed, and how to query it."""
 
     pbs_home: str = node_option(PATH, "/var/spool/pbs", "PBS_HOME")
@@ -22,7 +23,7 @@ class PbsSettings:
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class TorqueSettings:
+class TorqueSettings(AskingSettings):
     """Where Torque is installed, and how to query it."""
 
     torque_home: str = node_option(PATH, "/var/spool/torque", "Torque's server home")

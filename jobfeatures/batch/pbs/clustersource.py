@@ -15,7 +15,7 @@ from jobfeatures.batch.pbs.cluster import make_cluster
 from jobfeatures.batch.pbs.commands import Commands
 from jobfeatures.batch.pbs.jobs import count_cards
 from jobfeatures.batch.pbs.values import parse_job_id
-from jobfeatures.config import Config
+from jobfeatures.batch.settings import AskingSettings
 from jobfeatures.errors import JobfeaturesError, ParseError, Rejected, SourceError, failing_source
 from jobfeatures.joblogs.logfiles import bounded_lines, reading
 from jobfeatures.joblogs.loggedjob import Accounting, JobRecord, Notes
@@ -29,7 +29,7 @@ MAX_LINE_CHARACTERS = 2**20
 class PbsCluster:
     """Queries ``qstat`` and ``pbsnodes``, and reads the accounting files if they are on this machine."""
 
-    def __init__(self, system: str, config: Config, clock: Clock, timeout_secs: float) -> None:
+    def __init__(self, system: str, config: AskingSettings, clock: Clock, timeout_secs: float) -> None:
         self.name = system
         self._commands = Commands(system, config, timeout_secs)
         self._clock = clock

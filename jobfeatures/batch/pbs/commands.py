@@ -23,7 +23,7 @@ from jobfeatures.batch.pbs.records import Records, parse_json, parse_text, parse
 from jobfeatures.batch.pbs.values import parse_job_id
 from jobfeatures.batch.programs import Programs
 from jobfeatures.batch.questions import MAX_QUESTIONS
-from jobfeatures.config import Config
+from jobfeatures.batch.settings import AskingSettings
 from jobfeatures.errors import ParseError, Rejected, SourceError, parse_each, shown
 from jobfeatures.records.model import Job, JobState
 from jobfeatures.system.command import first_line
@@ -145,7 +145,7 @@ DIALECTS: Mapping[str, Dialect] = {
 class Commands:
     """One system's qstat, and the pbsnodes in its directory. Each query may raise SourceError."""
 
-    def __init__(self, system: str, config: Config, timeout_secs: float) -> None:
+    def __init__(self, system: str, config: AskingSettings, timeout_secs: float) -> None:
         self.name = system
         self._dialect = DIALECTS[system]
         room = PBS if system == PBS.name else TORQUE

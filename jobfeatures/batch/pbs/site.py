@@ -13,8 +13,8 @@ from jobfeatures.system.clock import Clock
 from jobfeatures.system.privatefile import read_bounded
 
 if TYPE_CHECKING:
+    from jobfeatures.batch.settings import AskingSettings
     from jobfeatures.batch.source import BatchSource, ClusterSource
-    from jobfeatures.config import Config
 
 
 HOOK_CONFIGURATION = "mom_priv/hooks/pbs_cgroups.CF"
@@ -27,12 +27,12 @@ class Site:
 
     system: str
 
-    def is_here(self, config: Config) -> bool:
+    def is_here(self, config: AskingSettings) -> bool:
         """Return whether its daemons' folder exists here; a qstat is no proof, as other systems have one."""
         home = setting(config, self.system, "home")
         return any(os.path.isdir(f"{home}/{part}") for part in ("mom_priv", "server_priv"))
 
-    def read_parents(self, config: Config) -> list[str]:
+    def read_parents(self, config: AskingSettings) -> list[str]:
         """Return the parents of jobs' control groups by ``cgroup_prefix`` of the hook. Raises OSError.
 
         Older hooks have them below ``/PREFIX`` or in ``/PREFIX.slice``, others in ``PREFIX.service``.
@@ -47,13 +47,13 @@ class Site:
         service = f"{prefix}.service"
         return [f"/{service}", f"/*.slice/{service}", f"/{prefix}", f"/{prefix}.slice"]
 
-    def make_source(self, config: Config, clock: Clock, node_name: str) -> BatchSource:
+    def make_source(self, config: AskingSettings, clock: Clock, node_name: str) -> BatchSource:
         """Return the source for a node's daemon."""
         from jobfeatures.batch.pbs.source import QstatSource  # not needed by a hook
 
         return QstatSource(self.system, config, clock, node_name)
 
-    def make_cluster_source(self, config: Config, clock: Clock, timeout_secs: float) -> ClusterSource:
+    def make_cluster_source(self, config: AskingSettings, clock: Clock, timeout_secs: float) -> ClusterSource:
         """Return the source for the controller role."""
         from jobfeatures.batch.pbs.clustersource import PbsCluster  # not needed by a hook
 

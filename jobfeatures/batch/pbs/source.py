@@ -20,9 +20,9 @@ from jobfeatures.batch.pbs.cluster import find_node, make_notice
 from jobfeatures.batch.pbs.commands import Answer, Commands
 from jobfeatures.batch.pbs.values import parse_job_id
 from jobfeatures.batch.questions import AskedJobs, NodeQuestion
+from jobfeatures.batch.settings import AskingSettings
 from jobfeatures.batch.source import PolledSource
 from jobfeatures.batch.waiting import WaitedFor
-from jobfeatures.config import Config
 from jobfeatures.errors import News, ParseError, Rejected, parse_each
 from jobfeatures.records.model import Job, JobKey, JobTable, NodeNotice, Version
 from jobfeatures.system.clock import Clock
@@ -51,7 +51,7 @@ class QstatSource(PolledSource):
 
     is_local = False
 
-    def __init__(self, system: str, config: Config, clock: Clock, node_name: str) -> None:
+    def __init__(self, system: str, config: AskingSettings, clock: Clock, node_name: str) -> None:
         self.name = system
         self._commands = Commands(system, config, config.batch_timeout_secs)
         self._clock = clock

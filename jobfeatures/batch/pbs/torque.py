@@ -15,6 +15,7 @@ from collections.abc import Mapping
 
 from jobfeatures.batch.basics import Note, Texts, count_hosts
 from jobfeatures.batch.groups import BatchHierarchy, make_layout
+from jobfeatures.batch.pbs import TorqueSettings
 from jobfeatures.batch.pbs.site import Site
 from jobfeatures.batch.pbs.values import (
     Share,
@@ -25,7 +26,6 @@ from jobfeatures.batch.pbs.values import (
     share_of,
     split_resources,
 )
-from jobfeatures.config import Config
 from jobfeatures.errors import SourceError
 from jobfeatures.records.model import Job, JobKey, JobState, Limits, multiplied
 from jobfeatures.records.quantities import parse_count
@@ -73,7 +73,7 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
     )
 
 
-def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: float) -> Job | None:
+def ask_in_prolog(job: Job, config: TorqueSettings, *, node_name: str, timeout_secs: float) -> Job | None:
     """Return the job with hosts and slots from ``aux/123.server``. Raises SourceError or ParseError."""
     del timeout_secs
     folder = os.path.join(config.torque_home, "aux")

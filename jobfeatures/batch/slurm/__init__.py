@@ -16,12 +16,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from jobfeatures.batch.controller import ControllerSettings
 from jobfeatures.batch.system import DOCUMENT, LIST_OF_NODES, LogKind, System
 from jobfeatures.settings.resolve import PATH, TEXT, choice, node_option
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class SlurmSettings:
+class SlurmSettings(ControllerSettings):
     """How to query Slurm."""
 
     slurm_scontrol: str = node_option(TEXT, "scontrol", "scontrol command")

@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from jobfeatures.batch.programs import MAX_ANSWER_BYTES, Programs
 from jobfeatures.batch.questions import ClockDifference
-from jobfeatures.batch.slurm import SYSTEM
+from jobfeatures.batch.slurm import SYSTEM, SlurmSettings
 from jobfeatures.batch.slurm.administration import (
     SHARE_FIELDS,
     SHOW_LICENCES,
@@ -39,7 +39,6 @@ from jobfeatures.batch.slurm.refused import (
 )
 from jobfeatures.batch.slurm.sacct.records import ACCOUNTING_FIELDS, ACCOUNTING_SOURCE, parse_accounting
 from jobfeatures.batch.source import ClusterSource
-from jobfeatures.config import Config
 from jobfeatures.errors import News, ParseError, SourceError, failing_source
 from jobfeatures.joblogs.loggedjob import Accounting
 from jobfeatures.records.administration import FairShares, Licences, Reservations, Scheduler
@@ -55,7 +54,7 @@ class SlurmCluster:
 
     name = NAME
 
-    def __init__(self, config: Config, clock: Clock, timeout_secs: float) -> None:
+    def __init__(self, config: SlurmSettings, clock: Clock, timeout_secs: float) -> None:
         """`timeout_secs` limits each query. The other commands are taken from scontrol's directory."""
         self._clock = clock
         self._scontrol = Scontrol(
@@ -215,7 +214,7 @@ class SlurmCluster:
             return parse_accounting(text, separator, taken_at_secs=taken_at_secs)
 
 
-def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> ClusterSource:
+def make_cluster_source(config: SlurmSettings, clock: Clock, timeout_secs: float) -> ClusterSource:
     """Return the controller role's source. Raises ConfigurationError."""
     if config.slurm_ask == "rest":
         from jobfeatures.batch.slurm.json.source import JsonCluster

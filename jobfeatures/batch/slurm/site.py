@@ -20,10 +20,10 @@ _SLICE = re.compile(
 )
 
 if TYPE_CHECKING:
-    from jobfeatures.config import Config
+    from jobfeatures.batch.slurm import SlurmSettings
 
 
-def is_here(config: Config) -> bool:
+def is_here(config: SlurmSettings) -> bool:
     """Return whether this machine belongs to a Slurm cluster; used where no sources are configured.
 
     Slurm's configuration is proof enough: if scontrol is missing then, that is reported as a failure.
@@ -37,7 +37,7 @@ def is_here(config: Config) -> bool:
     return "SLURM_CONF" in os.environ or any(map(os.path.exists, CONFIGURATIONS))
 
 
-def needs_server(job: Job, config: Config) -> bool:
+def needs_server(job: Job, config: SlurmSettings) -> bool:
     """Return whether the prolog has to query the controller about a starting job.
 
     A Prolog's environment has start and end from Slurm 23 on, but no memory and no name in any version. A job
@@ -51,7 +51,7 @@ def needs_server(job: Job, config: Config) -> bool:
     return None in (job.start_secs, job.limits.wall_secs, job.limits.memory_bytes, job.name)
 
 
-def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: float) -> Job | None:
+def ask_in_prolog(job: Job, config: SlurmSettings, *, node_name: str, timeout_secs: float) -> Job | None:
     """Query the controller about a job; None: unknown, or not queried. Raises SourceError or ParseError."""
     if not needs_server(job, config):
         return None
@@ -68,7 +68,7 @@ def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: flo
     return scontrol.ask_about_job(job.key.job_id)
 
 
-def read_parents(_config: Config) -> list[str]:
+def read_parents(_config: SlurmSettings) -> list[str]:
     """Return the slice of slurmstepd's scope by ``cgroup.conf``, of the first that there is. Raises OSError.
 
     Source: cgroup.conf(5) of Slurm 26.05, ``CgroupSlice=site-batch.slice``, or with those above it.

@@ -14,13 +14,13 @@ from functools import partial
 
 from jobfeatures.batch.basics import procfs_of
 from jobfeatures.batch.questions import AskedJobs, ClockDifference
+from jobfeatures.batch.slurm import SlurmSettings
 from jobfeatures.batch.slurm.answers import Answers, Scontrol
 from jobfeatures.batch.slurm.basics import NAME, SOURCE, is_plain_id
 from jobfeatures.batch.slurm.node import NodeAnswer, node_questions
 from jobfeatures.batch.slurm.steps import WithSteps, ask_setup, list_jobs, squeue_beside
 from jobfeatures.batch.source import BatchSource, PolledSource
 from jobfeatures.batch.waiting import WaitedFor
-from jobfeatures.config import Config
 from jobfeatures.errors import News, Rejected, SourceError
 from jobfeatures.records.model import Job, JobKey, JobTable, NodeNotice
 from jobfeatures.system.clock import Clock
@@ -150,7 +150,7 @@ class SlurmSource(PolledSource):
         return (*answers.rejected.values(), *self._complaints.among(complaints))
 
 
-def make_source(config: Config, clock: Clock, node_name: str) -> BatchSource:
+def make_source(config: SlurmSettings, clock: Clock, node_name: str) -> BatchSource:
     """Return a node's job source. Raises ConfigurationError."""
     return WithSteps(
         make_asking_source(config, clock, node_name),
@@ -163,7 +163,7 @@ def make_source(config: Config, clock: Clock, node_name: str) -> BatchSource:
     )
 
 
-def make_asking_source(config: Config, clock: Clock, node_name: str) -> BatchSource:
+def make_asking_source(config: SlurmSettings, clock: Clock, node_name: str) -> BatchSource:
     """Return the source that asks what the settings say. Raises ConfigurationError."""
     timeout_secs = config.batch_timeout_secs
     scontrol = Scontrol(config.slurm_scontrol, node_name=node_name, timeout_secs=timeout_secs)

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from jobfeatures.batch.settings import AskingSettings
 from jobfeatures.batch.system import System
 from jobfeatures.settings.resolve import PATH, node_option
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class SpoolSettings:
+class SpoolSettings(AskingSettings):
     """The location of the spool folder."""
 
     spool_directory: str | None = node_option(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from jobfeatures.batch.basics import Users, find_uid
-from jobfeatures.config import Config
+from jobfeatures.batch.spool import SpoolSettings
 from jobfeatures.errors import (
     ConfigurationError,
     ParseError,
@@ -77,7 +77,7 @@ class SpoolSource:
     name = NAME
     is_local = True
 
-    def __init__(self, config: Config, clock: Clock, node_name: str | None) -> None:
+    def __init__(self, config: SpoolSettings, clock: Clock, node_name: str | None) -> None:
         """Raise ConfigurationError without a folder."""
         if config.spool_directory is None:
             raise ConfigurationError("spool.directory", "is needed by the spool source")

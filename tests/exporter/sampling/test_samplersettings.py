@@ -1,14 +1,13 @@
 """What a sampler takes from the settings of this node."""
 
 from jobfeatures_exporter.config import ExporterConfig
-from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 
 
 def test_paths_and_the_nodes_name_are_the_settings_and_nothing_optional_is_read():
     config = ExporterConfig(
         path_procfs="/host/proc", path_cgroup="/host/cgroup", node_name="n1", jobs_steps=True
     )
-    made = SamplerSettings.of(config)
+    made = config.of_sampler()
     assert (made.procfs, made.cgroup, made.node_name, made.batch) == (
         "/host/proc",
         "/host/cgroup",

@@ -1,1 +1,24 @@
 """Resource usage of tasks, summed in the kernel by control group. The head of `sums.bpf.c` has the rules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jobfeatures.settings.resolve import BOOLEAN, choice, option
+from jobfeatures_exporter.sampling.performance import WorkConfig
+
+AUTO, BPF, PROCFS = "auto", "bpf", "procfs"
+
+
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
+class ReaderConfig(WorkConfig):
+    """Whether the kernel sums up, and what else needs its programs."""
+
+    sampling_processes: str = option(
+        choice(AUTO, BPF, PROCFS),
+        AUTO,
+        "how processes are measured: bpf (sums in the kernel) or procfs; auto: bpf if available",
+    )
+    jobs_network: bool = option(
+        BOOLEAN, False, "count IP bytes and packets of jobs; needs cgroup v2, bpf and CAP_NET_ADMIN"
+    )

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from jobfeatures.errors import ConfigurationError
-from jobfeatures_exporter.config import BPF, PROCFS, DaemonConfig
 from jobfeatures_exporter.model.snapshot import ASKED_FOR, ProcessReader
+from jobfeatures_exporter.sampling.bpf import BPF, PROCFS, ReaderConfig
 from jobfeatures_exporter.sampling.bpf.reader import KernelSums, describe, digest_of
 from jobfeatures_exporter.sampling.bpf.rights import CAP_NET_ADMIN, CAP_PERFMON, give_up_rights
 
@@ -42,7 +42,7 @@ class Choice:
 PROCFS_ALONE = Choice()
 
 
-def begin_choice(config: DaemonConfig, kept: Mapping[str, int]) -> Callable[[], Choice]:
+def begin_choice(config: ReaderConfig, kept: Mapping[str, int]) -> Callable[[], Choice]:
     """Return `choose_reader`; meanwhile load the kernel programs in a thread, which saves 0.05 s at start."""
     found: list[Choice] = []
     thread = threading.Thread(target=lambda: found.append(try_reader(config, kept)), name="loading")
@@ -56,7 +56,7 @@ def begin_choice(config: DaemonConfig, kept: Mapping[str, int]) -> Callable[[], 
 
 
 def choose_reader(
-    config: DaemonConfig, kept: Mapping[str, int] = MappingProxyType({}), found: Collection[Choice] = ()
+    config: ReaderConfig, kept: Mapping[str, int] = MappingProxyType({}), found: Collection[Choice] = ()
 ) -> Choice:
     """Return the reader; must be called before other threads exist, as these would keep their capabilities.
 
@@ -81,7 +81,7 @@ def choose_reader(
     return choice
 
 
-def try_reader(config: DaemonConfig, kept: Mapping[str, int] = MappingProxyType({})) -> Choice:
+def try_reader(config: ReaderConfig, kept: Mapping[str, int] = MappingProxyType({})) -> Choice:
     """Return the reader with its programs loaded, if they can be."""
     procfs = config.path_procfs
     if config.sampling_processes == PROCFS:

@@ -22,7 +22,7 @@ from jobfeatures_exporter.sampling.parsers.counterfiles import parse_cpu_list
 from jobfeatures_exporter.sampling.performance.events import Count, Event, find_events, parse_cpu
 
 if TYPE_CHECKING:
-    from jobfeatures_exporter.config import DaemonConfig
+    from jobfeatures_exporter.sampling.performance import WorkConfig
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ class _Job:
 class WorkMonitor:
     """The work of jobs, by figure. One thread calls `fill`, which does nothing without `work.events`."""
 
-    def __init__(self, config: DaemonConfig, budget: DescriptorBudget) -> None:
+    def __init__(self, config: WorkConfig, budget: DescriptorBudget) -> None:
         self._config = config
         self._budget = budget
         self._events: dict[str, tuple[Event, ...]] | None = None  # available ones, None until tried

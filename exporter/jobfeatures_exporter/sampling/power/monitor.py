@@ -17,7 +17,7 @@ from jobfeatures_exporter.sampling.power.energy import BoardEnergy, card_joules,
 from jobfeatures_exporter.sampling.steadyreader import SteadyReader
 
 if TYPE_CHECKING:
-    from jobfeatures_exporter.config import DaemonConfig
+    from jobfeatures_exporter.sampling.power import PowerConfig
 
 STALE_INTERVALS = 3  # maximum age of a reading, and maximum gap between two samples that is counted
 PDU = "pdu"  # the best other source, times the configured factor for losses between it and the mains
@@ -57,7 +57,7 @@ class PowerMonitor:
     Between two samples the machine is assumed to draw the power of the latest reading.
     """
 
-    def __init__(self, config: DaemonConfig, clock: Clock) -> None:
+    def __init__(self, config: PowerConfig, clock: Clock) -> None:
         self._clock = clock
         self._includes_gpus = config.power_includes_gpus
         self._factor = None if config.power_pdu_factor is None else float(config.power_pdu_factor)
@@ -125,7 +125,7 @@ class PowerMonitor:
         return found
 
 
-def _make(name: str, config: DaemonConfig) -> Callable[[], float]:
+def _make(name: str, config: PowerConfig) -> Callable[[], float]:
     read: Callable[[], float] = importlib.import_module(f"jobfeatures_exporter.sampling.power.{name}").make(
         config
     )

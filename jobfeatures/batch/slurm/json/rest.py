@@ -11,8 +11,8 @@ import json
 import logging
 import re
 
+from jobfeatures.batch.slurm import SlurmSettings
 from jobfeatures.batch.slurm.json.values import VERSIONS, JsonRecord, missing_field, parse_document
-from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError, ParseError, SourceError, UnsafePathError
 from jobfeatures.system.httpget import Response, Server
 from jobfeatures.system.privatefile import read_private
@@ -90,7 +90,7 @@ class Rest(Server):
         return response
 
 
-def make_rest(config: Config, *, max_bytes: int) -> Rest:
+def make_rest(config: SlurmSettings, *, max_bytes: int) -> Rest:
     """Return the client that the settings describe. Raises ConfigurationError."""
     if config.slurm_rest_url is None:
         raise ConfigurationError("slurm.rest_url", "is not set: slurm.ask = rest needs it")

@@ -9,9 +9,9 @@ from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.model.ended import EndedJob
 from jobfeatures_exporter.model.snapshot import Accounting, JobSample, ProcessSample, Snapshot
+from jobfeatures_exporter.node.nodepages import NodePages, read_features
 from jobfeatures_exporter.privacy.hiding import Privacy
 from jobfeatures_exporter.web.asked import Asked
-from jobfeatures_exporter.web.nodepages import NodePages, read_features
 
 KEY = JobKey("slurm", "12")
 HOSTILE = "<img src=x onerror=alert(1)>"
