@@ -94,7 +94,7 @@ class JobProcesses(Protocol):
 
 
 @dataclass(slots=True)
-class Answer:
+class FoundJobId:
     """The job id of one group; `proven` if no user could have written it. It is searched at growing gaps."""
 
     job_id: str | None = None

@@ -122,7 +122,7 @@ class AdministrationSource(Protocol):
         """Return the reservations that are not over."""
 
 
-class Answer(Protocol):
+class KeptAnswer(Protocol):
     """What a keeper needs to know of an answer."""
 
     @property
@@ -134,7 +134,7 @@ class Answer(Protocol):
         """Return the records that were skipped."""
 
 
-AnswerT = TypeVar("AnswerT", bound=Answer)
+AnswerT = TypeVar("AnswerT", bound=KeptAnswer)
 
 
 @dataclass(frozen=True, slots=True)

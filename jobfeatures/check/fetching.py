@@ -18,10 +18,10 @@ from pathlib import Path
 from jobfeatures.check.listing import (
     KINDS,
     MAX_SHOWN_NAMES,
-    Answer,
     Entry,
     Kind,
     Listing,
+    ResponseHead,
     Rights,
     Trouble,
     guess_kind,
@@ -107,7 +107,7 @@ def _read_entry(directory: int, name: str) -> Entry:
     return Entry(content=content, is_link=is_link, written_at_secs=found.st_mtime, rights=rights)
 
 
-def read_server(address: str) -> tuple[dict[str, Entry], Answer]:
+def read_server(address: str) -> tuple[dict[str, Entry], ResponseHead]:
     """Request each known key; return those the server has, and its response for a key that cannot exist."""
     answer, _ = _ask(address, NO_SUCH_KEY)
     entries: dict[str, Entry] = {}
@@ -130,7 +130,7 @@ def read_server(address: str) -> tuple[dict[str, Entry], Answer]:
     return entries, answer
 
 
-def _ask(address: str, name: str) -> tuple[Answer, bytes]:
+def _ask(address: str, name: str) -> tuple[ResponseHead, bytes]:
     """Return head and body (up to one byte beyond the limit) of a response, whatever its status."""
     from http.client import BadStatusLine, HTTPException
     from urllib.error import HTTPError
@@ -159,7 +159,7 @@ def _ask(address: str, name: str) -> tuple[Answer, bytes]:
             headers = {name.lower(): value for name, value in reversed(response.headers.items())}
         if response.status == HTTPStatus.BAD_REQUEST and Server(url).speaks_tls():
             raise CannotCheckError(TLS_SPOKEN)
-        return Answer(status=response.status, headers=headers, body_bytes=len(body)), body
+        return ResponseHead(status=response.status, headers=headers, body_bytes=len(body)), body
     except (OSError, HTTPException, ValueError) as error:
         if isinstance(error, (ConnectionError, BadStatusLine)) and Server(url).speaks_tls():
             raise CannotCheckError(TLS_SPOKEN) from error

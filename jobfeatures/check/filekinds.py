@@ -13,7 +13,7 @@ from jobfeatures.errors import JobfeaturesError, ParseError, shown_name
 from jobfeatures.formats.sonar.documents import iterate_documents
 from jobfeatures.formats.sonar.validate import Fault as SonarFault
 from jobfeatures.formats.sonar.validate import validate_envelope
-from jobfeatures.formats.swf.check import ERROR, WARNING, Fault, check_log
+from jobfeatures.formats.swf.check import ERROR, WARNING, SwfFault, check_log
 from jobfeatures.joblogs.logfiles import HEAD_CHARACTERS, SWF_ENDINGS, LogFileError, bounded_lines, reading
 from jobfeatures.logkinds import KindError, recognise_kind
 from jobfeatures.records.quantities import counted
@@ -96,7 +96,7 @@ def _check_swf(name: str, flags: Flags) -> int:
     return ERRORS if levels[ERROR] else DONE
 
 
-def _line(name: str, fault: Fault) -> str:
+def _line(name: str, fault: SwfFault) -> str:
     place = f"{name}:{fault.line}" if fault.line else name
     return f"{place}: {fault.level}: {fault.rule}: {fault.message}"
 

@@ -49,7 +49,7 @@ class Trouble(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ResponseHead:
     """The head of an HTTP response, headers in lower case; `body_bytes` counts what was read."""
 
     status: int
@@ -76,7 +76,7 @@ class Entry:
     is_link: bool = False
     written_at_secs: float | None = None  # epoch
     rights: Rights | None = None  # of a local file
-    answer: Answer | None = None  # over HTTP
+    answer: ResponseHead | None = None  # over HTTP
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Listing:
     entries: Mapping[str, Entry]
     kind: Kind
     is_cut: bool = False  # there were too many names
-    missing: Answer | None = None
+    missing: ResponseHead | None = None
     rights: tuple[Rights, ...] = ()  # of a local directory, then of each of its parents
     reported_profile: Profile | None = None
 
@@ -138,7 +138,7 @@ Said = Iterator[tuple[str, str]]  # what a rule reports: key ("" for the directo
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Violation:
     """One violation. `key` is empty if it concerns the directory; `source` says where the rule comes from."""
 
     severity: Severity
@@ -149,12 +149,12 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class LocationVerdict:
     """All findings about one location; `problem` says why it could not be checked, else it is empty."""
 
     location: str
     kind: Kind | None = None
-    findings: tuple[Finding, ...] = field(default=())
+    findings: tuple[Violation, ...] = field(default=())
     problem: str = ""
 
     def count(self, severity: Severity) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jobfeatures.check.listing import Answer, Case, Said
+from jobfeatures.check.listing import Case, ResponseHead, Said
 
 
 def http_missing_key(case: Case) -> Said:
@@ -52,7 +52,7 @@ def http_no_cache_headers(case: Case) -> Said:
             yield name, "none of Cache-Control, Expires, ETag and Last-Modified is present"
 
 
-def _answers(case: Case) -> Iterator[tuple[str, Answer]]:
+def _answers(case: Case) -> Iterator[tuple[str, ResponseHead]]:
     for name, entry in case.listing.entries.items():
         if entry.answer is not None and entry.content is not None:
             yield name, entry.answer

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from jobfeatures.check.fetching import CannotCheckError, read_listing
 from jobfeatures.check.filekinds import DONE, ERRORS, FILE_KINDS, SHOWN_ALIKE, UNREADABLE, Flags, check_file
-from jobfeatures.check.listing import VARIABLES, Case, Kind, Listing, Severity, Verdict
+from jobfeatures.check.listing import VARIABLES, Case, Kind, Listing, LocationVerdict, Severity
 from jobfeatures.check.rules import judge
 from jobfeatures.commands.common import TimeIsUpError, number_flag, time_limit
 from jobfeatures.errors import ConfigurationError, shown, shown_name
@@ -120,22 +120,22 @@ def _wanted(
 
 def check(
     wanted: Iterable[tuple[str, Kind | None]], timeout_secs: float, profile: Profile | None = None
-) -> list[Verdict]:
+) -> list[LocationVerdict]:
     """Read and judge; a location that cannot be read in time gets a verdict with its problem."""
     listings: list[Listing] = []
-    verdicts: list[Verdict] = []
+    verdicts: list[LocationVerdict] = []
     with time_limit(timeout_secs):
         for location, kind in wanted:
             try:
                 listings.append(read_listing(location, kind, profile))
             except CannotCheckError as error:
-                verdicts.append(Verdict(location, kind, problem=str(error)))
+                verdicts.append(LocationVerdict(location, kind, problem=str(error)))
             except TimeIsUpError:
-                verdicts.append(Verdict(location, kind, problem=f"no end after {timeout_secs:g} s"))
-    now, judged = time.time(), list[Verdict]()
+                verdicts.append(LocationVerdict(location, kind, problem=f"no end after {timeout_secs:g} s"))
+    now, judged = time.time(), list[LocationVerdict]()
     for each in listings:
         machine, job = (_other(each, listings, kind) for kind in (Kind.MACHINE, Kind.JOB))
-        judged.append(Verdict(each.location, each.kind, judge(Case(each, now, machine, job))))
+        judged.append(LocationVerdict(each.location, each.kind, judge(Case(each, now, machine, job))))
     return judged + verdicts
 
 
@@ -149,7 +149,7 @@ def _other(listing: Listing, listings: list[Listing], kind: Kind) -> Listing | N
     return others[0] if len(others) == 1 else None
 
 
-def format_text(verdicts: Iterable[Verdict]) -> str:
+def format_text(verdicts: Iterable[LocationVerdict]) -> str:
     """Return the verdicts as text for people; foreign text is escaped."""
     lines: list[str] = []
     for verdict in verdicts:
@@ -172,7 +172,7 @@ def _plain(text: str) -> str:
     return text if text.isascii() and text.isprintable() and len(text) <= 200 else shown(text)
 
 
-def format_json(verdicts: Iterable[Verdict]) -> str:
+def format_json(verdicts: Iterable[LocationVerdict]) -> str:
     """Return the verdicts as JSON for programs; docs/check.md describes it."""
     verdicts = list(verdicts)
     document = {

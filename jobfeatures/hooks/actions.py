@@ -17,7 +17,7 @@ from jobfeatures.config import Config
 from jobfeatures.errors import JobfeaturesError, OtherClusterError, ParseError, Rejected, SourceError
 from jobfeatures.features.keys import LOG_CORES, PHYS_CORES
 from jobfeatures.jobs.evidence import before_prolog, find_difference
-from jobfeatures.jobs.jobrecords import MAX_RECORD_BYTES, Record, format_record, parse_record
+from jobfeatures.jobs.jobrecords import MAX_RECORD_BYTES, PrologRecord, format_record, parse_record
 from jobfeatures.publish.folders import INTAKE, LOCK_SECS
 from jobfeatures.publish.hookreasons import UNREADABLE
 from jobfeatures.publish.site import Cores, Site
@@ -131,7 +131,7 @@ def serve_request(
     return job.key if asks else None
 
 
-def read_record(path: str) -> Record | None:
+def read_record(path: str) -> PrologRecord | None:
     """Return the record on a job from a hook or the daemon; None if absent or unreadable."""
     try:
         with open(path, encoding="utf-8") as file:

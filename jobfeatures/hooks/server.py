@@ -22,7 +22,7 @@ from jobfeatures.config import Config
 from jobfeatures.errors import JobfeaturesError, Rejected
 from jobfeatures.hooks.actions import serve_request
 from jobfeatures.hooks.request import Request
-from jobfeatures.hooks.serving import Intake
+from jobfeatures.hooks.serving import HookRequests
 from jobfeatures.publish.site import Site
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.system.clock import SystemClock
@@ -73,7 +73,7 @@ def main() -> None:
             with contextlib.suppress(OSError):  # the pipe is full or closed: the daemon's next poll will do
                 os.write(1, f"{key.batch_system}\n".encode("ascii"))
 
-    intake = Intake(tree, SystemClock(), serve)
+    intake = HookRequests(tree, SystemClock(), serve)
 
     def follow() -> None:
         while (changed := receive(sys.stdin.buffer)) is not None:

@@ -48,7 +48,7 @@ _WRITE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 Serve = Callable[[Request, Callable[[Rejected], None]], None]  # the callable receives each unreadable value
 
 
-class Intake:
+class HookRequests:
     """Serves requests, oldest first. One thread runs it; any thread may call `stop`."""
 
     def __init__(self, tree: FeatureTree, clock: Clock, serve: Serve) -> None:

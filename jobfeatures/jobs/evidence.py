@@ -23,7 +23,7 @@ LATE_SECS: Final = 10.0  # for which a controller may still call a job pending w
 CLOCK_DOUBT_SECS: Final = 600.0  # clocks differ by less than this: twice 300 s
 
 
-class Run(enum.Enum):
+class RunRelation(enum.Enum):
     """How the run that one observation is about relates to the run of another."""
 
     SAME = "same"  # or nothing tells them apart
@@ -32,7 +32,7 @@ class Run(enum.Enum):
     OTHER = "other"  # another job, before or after
 
 
-class Event(enum.Enum):
+class EndEvidence(enum.Enum):
     """A proof that a job has ended, with no other details; ordered by strength."""
 
     ABSENT = "absent"  # its batch system, asked for this job or for all jobs, does not know it
@@ -81,7 +81,7 @@ class Evidence:
     """
 
     reported: tuple[JobObservation, ...] = ()
-    events: tuple[tuple[float, Event], ...] = ()
+    events: tuple[tuple[float, EndEvidence], ...] = ()
     group: Group | None = None
     published_at_secs: float | None = None
     doubted_since_secs: float | None = None
@@ -102,7 +102,7 @@ class Finding:
         return None if self.known is None else self.known.job
 
 
-def compare_runs(one: JobObservation, other: JobObservation) -> Run:
+def compare_runs(one: JobObservation, other: JobObservation) -> RunRelation:
     """Return how the run that `one` reports relates to that of `other`.
 
     A different user or SLUID means another job. Submission time and restart count
@@ -112,19 +112,19 @@ def compare_runs(one: JobObservation, other: JobObservation) -> Run:
     mine, theirs = one.job, other.job
     if mine.uid is not None and theirs.uid is not None:
         if mine.uid != theirs.uid:
-            return Run.OTHER
+            return RunRelation.OTHER
     elif one.source == other.source and _differ(mine.user, theirs.user):
-        return Run.OTHER  # two sources may spell the same name differently
+        return RunRelation.OTHER  # two sources may spell the same name differently
     if _differ(mine.sluid, theirs.sluid):
-        return Run.OTHER
+        return RunRelation.OTHER
     if one.start_clock == other.start_clock and _differ(mine.submit_secs, theirs.submit_secs):
         return _order(mine.submit_secs, theirs.submit_secs)
     if _differ(mine.restarts, theirs.restarts):
-        return Run.LATER if _has_begun_after(one, other) else _order(mine.restarts, theirs.restarts)
+        return RunRelation.LATER if _has_begun_after(one, other) else _order(mine.restarts, theirs.restarts)
     if one.start_clock == other.start_clock and _differ(mine.start_secs, theirs.start_secs):
         reported = (mine.submit_secs, theirs.submit_secs, mine.restarts, theirs.restarts)
-        return Run.SAME if None not in reported else _order(mine.start_secs, theirs.start_secs)
-    return Run.SAME
+        return RunRelation.SAME if None not in reported else _order(mine.start_secs, theirs.start_secs)
+    return RunRelation.SAME
 
 
 def _has_begun_after(one: JobObservation, other: JobObservation) -> bool:
@@ -197,22 +197,22 @@ class _State:
     recorded_secs: float | None = None  # when the prolog of the present run recorded it
     alive_secs: float | None = None  # when it was last reported to be here
     ended_secs: float | None = None
-    proof: Event | None = None
+    proof: EndEvidence | None = None
     doubted_secs: float | None = None
 
 
 def _weigh(evidence: Evidence) -> _State:
     rank = {REMEMBERED: 0, HOOKS: 1}
-    in_order: list[tuple[float, int, JobObservation | Event]] = [
+    in_order: list[tuple[float, int, JobObservation | EndEvidence]] = [
         (each.at_secs, rank.get(each.source, 2), each) for each in _as_of_prolog(evidence.reported)
     ]
-    in_order += [(at, 3 + (each is Event.EPILOG), each) for at, each in evidence.events]
+    in_order += [(at, 3 + (each is EndEvidence.EPILOG), each) for at, each in evidence.events]
     state = _State()
     for at_secs, _, piece in sorted(in_order, key=lambda each: each[:2]):
         if isinstance(piece, JobObservation):
             state = _apply_observation(state, piece, evidence.group)
         elif state.known is not None:
-            has_just_started = piece is Event.ABSENT and _has_just_started(state, at_secs, START_SECS)
+            has_just_started = piece is EndEvidence.ABSENT and _has_just_started(state, at_secs, START_SECS)
             if state.ended_secs is None and not has_just_started:
                 state = replace(state, ended_secs=at_secs, proof=piece)
         elif evidence.published_at_secs is not None or evidence.group is not None:
@@ -237,17 +237,19 @@ def _apply_observation(state: _State, piece: JobObservation, group: Group | None
     """Return the state after one more observation, newer than all before it."""
     job, known = piece.job, state.known
     is_record = piece.source == HOOKS
-    run = Run.SAME if known is None else compare_runs(piece, known)
+    run = RunRelation.SAME if known is None else compare_runs(piece, known)
     if job.state.is_finished or job.state is JobState.PENDING:
         return _apply_end(state, piece, run, group)
-    is_stale = run is Run.EARLIER or (run is Run.OTHER and not _takes_over(state, piece, group))
+    is_stale = run is RunRelation.EARLIER or (
+        run is RunRelation.OTHER and not _takes_over(state, piece, group)
+    )
     if is_stale and not is_record:
         return _doubt(state, piece)
-    if state.ended_secs is not None and run is Run.SAME and job.state is JobState.COMPLETING:
+    if state.ended_secs is not None and run is RunRelation.SAME and job.state is JobState.COMPLETING:
         # Another epilog may still run: what it says fills in, but takes no end back.
         return replace(state, known=piece if known is None else _merged(known, piece))
-    has_ended = state.ended_secs is not None and state.proof is not Event.ABSENT
-    if run is not Run.SAME or (has_ended and job.state is not JobState.UNKNOWN):
+    has_ended = state.ended_secs is not None and state.proof is not EndEvidence.ABSENT
+    if run is not RunRelation.SAME or (has_ended and job.state is not JobState.UNKNOWN):
         state = _State()  # a job that ended and is here again is another run
     if job.state is JobState.UNKNOWN:
         return replace(state, known=_merged(piece, state.known))
@@ -255,17 +257,17 @@ def _apply_observation(state: _State, piece: JobObservation, group: Group | None
     return _State(_merged(piece, state.known), recorded_secs, piece.at_secs)
 
 
-def _apply_end(state: _State, piece: JobObservation, run: Run, group: Group | None) -> _State:
+def _apply_end(state: _State, piece: JobObservation, run: RunRelation, group: Group | None) -> _State:
     if _ended_before(piece.job, state):
         return state
-    if run is Run.EARLIER or (run is Run.OTHER and not _takes_over(state, piece, group)):
+    if run is RunRelation.EARLIER or (run is RunRelation.OTHER and not _takes_over(state, piece, group)):
         return _doubt(state, piece)
     waits = piece.job.state is JobState.PENDING
     is_untold = state.alive_secs == state.recorded_secs  # nobody but the prolog has reported it yet
-    if waits and is_untold and run is Run.SAME and _has_just_started(state, piece.at_secs, LATE_SECS):
+    if waits and is_untold and run is RunRelation.SAME and _has_just_started(state, piece.at_secs, LATE_SECS):
         return state
     known = state.known or piece  # what waits, or was another run, is not the run that ends here
-    if not waits and run is Run.SAME:
+    if not waits and run is RunRelation.SAME:
         known = _merged(piece, state.known)
     ended_secs = piece.at_secs if state.ended_secs is None else state.ended_secs
     return replace(state, known=known, ended_secs=ended_secs, proof=None)
@@ -330,5 +332,5 @@ def _differ(one: object, other: object) -> bool:
     return one is not None and other is not None and one != other
 
 
-def _order(one: int | None, other: int | None) -> Run:
-    return Run.LATER if (one or 0) > (other or 0) else Run.EARLIER
+def _order(one: int | None, other: int | None) -> RunRelation:
+    return RunRelation.LATER if (one or 0) > (other or 0) else RunRelation.EARLIER

@@ -27,7 +27,7 @@ _TEXTS = frozenset(
 _MAX_TIME_SECS = 2.0**40
 
 
-class Record(NamedTuple):
+class PrologRecord(NamedTuple):
     """A prolog's record. `reported_at_secs`: when the batch system reported it (epoch, node's clock)."""
 
     job: Job
@@ -62,7 +62,7 @@ def format_record(job: Job, *, reported_at_secs: float | None = None, start_sour
     return json.dumps(document, ensure_ascii=True) + "\n"
 
 
-def parse_record(text: str, *, source: str = "") -> Record:
+def parse_record(text: str, *, source: str = "") -> PrologRecord:
     """Return the record in a document. Raises ParseError naming the field.
 
     Sample: ``{"batch_system": "slurm", "job_id": "12", "state": "RUNNING",
@@ -95,7 +95,7 @@ def parse_record(text: str, *, source: str = "") -> Record:
     start_source = None
     if document.get("start_source") is not None:
         start_source = text_of(document, "start_source", source)
-    return Record(job, _time(document, "told_at_secs", source), start_source)
+    return PrologRecord(job, _time(document, "told_at_secs", source), start_source)
 
 
 def _time(document: dict[str, Any], name: str, source: str) -> float | None:

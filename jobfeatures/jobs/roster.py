@@ -11,13 +11,13 @@ from jobfeatures.jobs.evidence import (
     HOOKS,
     REMEMBERED,
     START_SECS,
-    Event,
+    EndEvidence,
     Evidence,
     Finding,
     Group,
     JobObservation,
     Presence,
-    Run,
+    RunRelation,
     compare_runs,
     judge,
 )
@@ -69,7 +69,7 @@ class Roster:
         self._recorded: dict[JobKey, float] = {}  # time of the prolog record's report
         self._beside: dict[JobKey, Version | None] = {}  # the record that the last decision had weighed
         self._withdrawn: dict[JobKey, float] = {}
-        self._left: dict[JobKey, tuple[float, Event]] = {}  # as of which evidence, and what that proves
+        self._left: dict[JobKey, tuple[float, EndEvidence]] = {}  # as of which evidence, and what that proves
         self._doubted: dict[JobKey, float] = {}
         self.suspects: frozenset[JobKey] = frozenset()
         self._leftovers: Mapping[JobKey, Finding] = {}
@@ -168,7 +168,7 @@ class Roster:
             self._doubted.pop(key, None)
             record = JobObservation(HOOKS, table.answered_at_secs(key), job)
             before = self._remembered.get(key)
-            if before is not None and compare_runs(before, record) is not Run.SAME:
+            if before is not None and compare_runs(before, record) is not RunRelation.SAME:
                 del self._remembered[key]
 
     def _suspects(self, reported: Mapping[JobKey, Collection[JobObservation]]) -> Iterator[JobKey]:
@@ -178,18 +178,19 @@ class Roster:
                 continue
             others = (each for each in pieces if each is not own)
             if self._freezes.has_changed(key, own.at_secs) or any(
-                each.at_secs > own.at_secs or compare_runs(own, each) is not Run.SAME for each in others
+                each.at_secs > own.at_secs or compare_runs(own, each) is not RunRelation.SAME
+                for each in others
             ):
                 yield key
 
-    def _events(self, key: JobKey, tables: Collection[JobTable]) -> Iterator[tuple[float, Event]]:
+    def _events(self, key: JobKey, tables: Collection[JobTable]) -> Iterator[tuple[float, EndEvidence]]:
         if key in self._withdrawn:
-            yield self._withdrawn[key], Event.EPILOG
+            yield self._withdrawn[key], EndEvidence.EPILOG
         if key in self._left:
             yield self._left[key]
         for table in tables:
             if table.source == key.batch_system and (at_secs := table.absent_at_secs(key)) is not None:
-                yield at_secs, Event.ABSENT
+                yield at_secs, EndEvidence.ABSENT
 
     def _denied(
         self, groups: Collection[JobKey], tables: Collection[JobTable], now_secs: float
@@ -243,9 +244,9 @@ def _newest(evidence: Evidence) -> float:
     return max(told + [at_secs for at_secs, _ in evidence.events], default=0.0)
 
 
-def _proof(finding: Finding) -> Event:
+def _proof(finding: Finding) -> EndEvidence:
     is_told = finding.job is not None and finding.job.state.is_finished
-    return Event.EPILOG if is_told else Event.ABSENT
+    return EndEvidence.EPILOG if is_told else EndEvidence.ABSENT
 
 
 def _observations(tables: Collection[JobTable]) -> dict[JobKey, list[JobObservation]]:

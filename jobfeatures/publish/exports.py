@@ -24,7 +24,7 @@ BOTH = "both"
 NO_PROXY = ("no_proxy", "NO_PROXY")  # programs read one or the other, and some only the first that is set
 
 
-class Access(NamedTuple):
+class FeatureAccess(NamedTuple):
     """How a job accesses its features. `url` is the listener's URL, None without one.
 
     `binds` are the programs whose containers see the folders, by ``APPTAINER_BIND`` and the like.
@@ -86,7 +86,7 @@ def _lines(machine: str, job: str, status: str, suffix: str = "") -> str:
     )
 
 
-def write_exports(tree: FeatureTree, key: JobKey, uid: int | None, gid: int, access: Access) -> None:
+def write_exports(tree: FeatureTree, key: JobKey, uid: int | None, gid: int, access: FeatureAccess) -> None:
     """Write the job's export lines in its configured form, and its URLs where it has any."""
     local, us = format_exports(tree, key, access.binds), os.geteuid()
     reader = Owner(us if uid is None else uid, gid) if us in (0, uid) else None

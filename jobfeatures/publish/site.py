@@ -18,7 +18,7 @@ from jobfeatures.features.job import Terms, compute_share
 from jobfeatures.features.keys import Profile
 from jobfeatures.features.machine import Machine
 from jobfeatures.features.origin import SETTINGS
-from jobfeatures.publish.exports import Access
+from jobfeatures.publish.exports import FeatureAccess
 from jobfeatures.publish.http.addresses import public_url
 from jobfeatures.records.model import Job
 from jobfeatures.settings.resolve import Table, settings_of
@@ -116,14 +116,14 @@ class Site:
                 self._terms.clear()
         return found
 
-    def access(self, partition: str | None) -> Access:
+    def access(self, partition: str | None) -> FeatureAccess:
         """Return how jobs of a partition access their features: by paths if there is no listener."""
         config, listen = self._config, self._config.features_listen_address
         url = config.features_url
         if listen is None or (url is None and listen.endswith(":0")):  # only the daemon knows that port
-            return Access(binds=config.features_bind)
+            return FeatureAccess(binds=config.features_bind)
         form, _ = self._stated("features.form", partition)
-        return Access(public_url(listen) if url is None else url, form, config.features_bind)
+        return FeatureAccess(public_url(listen) if url is None else url, form, config.features_bind)
 
     def _make_terms(self, partition: str | None) -> Terms:
         terms = (keys.GRACE_SECS_JOB, keys.CPUFACTOR_LRMS, keys.SCRATCH_LIMIT_BYTES)

@@ -14,7 +14,7 @@ from jobfeatures.features.keys import Profile
 from jobfeatures.features.machine import Machine, machine_features
 from jobfeatures.features.origin import format_origins, job_origins, machine_origins
 from jobfeatures.jobs.evidence import find_difference
-from jobfeatures.jobs.jobrecords import Record, parse_record
+from jobfeatures.jobs.jobrecords import PrologRecord, parse_record
 from jobfeatures.publish.exports import write_exports
 from jobfeatures.publish.files import Owner
 from jobfeatures.publish.site import Site
@@ -83,7 +83,7 @@ def write_job(
     tree.write_origins(job.key, format_origins(origins))
 
 
-def _read_note(text: str, key: JobKey) -> Record | None:
+def _read_note(text: str, key: JobKey) -> PrologRecord | None:
     """Return a note on a published job."""
     try:
         return parse_record(text) if text else None

@@ -30,7 +30,7 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class InstantAnswer:
     """The result of an instant query, and the server's warnings, such as that parts are missing.
 
     Each sample of a range is one of `series`, those of one series in the order of time.
@@ -68,7 +68,7 @@ def _value(text: Any, source: str, line: int) -> float:
         raise ParseError("not a number", source=source, line=line, text=str(text)) from error
 
 
-def parse_vector(text: str, *, source: str = "", kind: str = "vector") -> Answer:
+def parse_vector(text: str, *, source: str = "", kind: str = "vector") -> InstantAnswer:
     """Return the answer of ``/api/v1/query`` to an instant query.
 
     Source: https://prometheus.io/docs/prometheus/latest/querying/api/: ``{"status":"success","data":
@@ -88,7 +88,7 @@ def parse_vector(text: str, *, source: str = "", kind: str = "vector") -> Answer
         raise ParseError(f"more than {MAX_SERIES} series", source=source, field="result")
     found = document.get("warnings")
     warnings = tuple(shown(str(each)) for each in found[:10]) if isinstance(found, list) else ()
-    return Answer(series, warnings)
+    return InstantAnswer(series, warnings)
 
 
 def _all_of(result: list[Any], source: str) -> Iterator[Series]:

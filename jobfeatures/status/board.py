@@ -17,7 +17,7 @@ from jobfeatures.status.directory import LOCK_TIMEOUT_SECS, StatusFiles, Unreada
 from jobfeatures.status.jobstatus import (
     QUIET_SECS,
     JobStatus,
-    Reason,
+    StatusReason,
     StatusViolation,
     is_unwritten,
     parse_job_status,
@@ -30,7 +30,7 @@ UNSAFE = "unsafe"
 UNREADABLE = "unreadable"
 LOCK_TIMEOUT = "lock_timeout"
 POSTPONE_REVERTED_EARLY = "postpone_reverted_early"
-REASONS = (*(str(each) for each in Reason), UNSAFE, UNREADABLE, LOCK_TIMEOUT, POSTPONE_REVERTED_EARLY)
+REASONS = (*(str(each) for each in StatusReason), UNSAFE, UNREADABLE, LOCK_TIMEOUT, POSTPONE_REVERTED_EARLY)
 
 LOCK_BUDGET_SECS = 1.0  # for waiting for locks in one refresh, over all jobs
 

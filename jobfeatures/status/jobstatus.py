@@ -28,7 +28,7 @@ _BODY = "body"  # what errors call a request's body
 _BOOLEANS = {b"True": True, b"False": False}
 
 
-class Reason(enum.StrEnum):
+class StatusReason(enum.StrEnum):
     """Why a set of values was rejected; the values of a metric's label."""
 
     MISSING_USED_CPU = "missing_used_cpu"
@@ -42,7 +42,7 @@ class Reason(enum.StrEnum):
 class StatusViolation(ParseError):  # noqa: N818  # the usual term: the job violates the draft's rules
     """A set of values that is malformed or contradicts itself. None of it may be used."""
 
-    def __init__(self, reason_code: Reason, reason: str, *, field: str = "", text: str = "") -> None:
+    def __init__(self, reason_code: StatusReason, reason: str, *, field: str = "", text: str = "") -> None:
         super().__init__(reason, source="JOBSTATUS", field=field, text=text)
         self.reason_code = reason_code
 
@@ -110,7 +110,7 @@ def parse_job_status(values: Mapping[str, bytes], *, allocated_cpus: int | None)
     last_max_job_end, so an estimate beyond it is accepted.
     """
     if USED_CPU.name not in values:
-        raise StatusViolation(Reason.MISSING_USED_CPU, "is missing", field=USED_CPU.name)
+        raise StatusViolation(StatusReason.MISSING_USED_CPU, "is missing", field=USED_CPU.name)
     found: dict[str, int | bool] = {}
     for key in STATUS_KEYS:
         if key.name in values:
@@ -118,7 +118,7 @@ def parse_job_status(values: Mapping[str, bytes], *, allocated_cpus: int | None)
     status = JobStatus(**found)  # type: ignore[arg-type]  # STATUS_KEYS says which field is the boolean
     if allocated_cpus is not None and status.used_cpu > allocated_cpus:
         raise StatusViolation(
-            Reason.USED_EXCEEDS_ALLOCATED,
+            StatusReason.USED_EXCEEDS_ALLOCATED,
             f"more than the {allocated_cpus} allocated",
             field=USED_CPU.name,
             text=str(status.used_cpu),
@@ -126,7 +126,7 @@ def parse_job_status(values: Mapping[str, bytes], *, allocated_cpus: int | None)
     first, last = status.first_exp_job_end, status.last_exp_job_end
     if first is not None and last is not None and first > last:
         raise StatusViolation(
-            Reason.ENDS_OUT_OF_ORDER,
+            StatusReason.ENDS_OUT_OF_ORDER,
             f"after last_exp_job_end {last}",
             field="first_exp_job_end",
             text=str(first),
@@ -139,18 +139,22 @@ def _parse_value(key: StatusKey, content: bytes) -> int | bool:
     text = content.decode("ascii", "backslashreplace")
     if key.value_type == "boolean":
         if word not in _BOOLEANS:
-            raise StatusViolation(Reason.NOT_A_BOOLEAN, "neither True nor False", field=key.name, text=text)
+            raise StatusViolation(
+                StatusReason.NOT_A_BOOLEAN, "neither True nor False", field=key.name, text=text
+            )
         return _BOOLEANS[word]
     match = _INTEGER.match(word)
     if match is None and not _LONG_INTEGER.match(word):
-        raise StatusViolation(Reason.NOT_AN_INTEGER, "not an integer", field=key.name, text=text)
+        raise StatusViolation(StatusReason.NOT_AN_INTEGER, "not an integer", field=key.name, text=text)
     sign, digits = match.groups() if match is not None else (b"", b"9" * 20)
     if sign == b"+" and key.lowest >= 0:
-        raise StatusViolation(Reason.NOT_AN_INTEGER, "not an integer without sign", field=key.name, text=text)
+        raise StatusViolation(
+            StatusReason.NOT_AN_INTEGER, "not an integer without sign", field=key.name, text=text
+        )
     value = -int(digits) if sign == b"-" else int(digits)
     if not key.lowest <= value <= key.highest:
         allowed = f"not within {key.lowest} and {key.highest}"
-        raise StatusViolation(Reason.OUT_OF_RANGE, allowed, field=key.name, text=text)
+        raise StatusViolation(StatusReason.OUT_OF_RANGE, allowed, field=key.name, text=text)
     return value
 
 

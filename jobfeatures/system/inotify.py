@@ -28,7 +28,7 @@ _HEADER = struct.Struct("iIII")  # watch, mask, cookie, length of the name that 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class Notice(NamedTuple):
+class InotifyEvent(NamedTuple):
     """One event: its watch, its mask, and the name of the entry in the directory."""
 
     watch: int
@@ -96,7 +96,7 @@ class Inotify:
             self._poll.unregister(theirs)
         return any(descriptor == theirs for descriptor, _ in ready)
 
-    def notices(self) -> Iterator[Notice]:
+    def notices(self) -> Iterator[InotifyEvent]:
         """Yield the pending events, without waiting."""
         with contextlib.suppress(BlockingIOError):
             os.read(self._wake_reader, _READ_BYTES)
@@ -114,12 +114,12 @@ class Inotify:
                 os.write(self._wake_writer, b"x")
 
 
-def parse_notices(data: bytes) -> Iterator[Notice]:
+def parse_notices(data: bytes) -> Iterator[InotifyEvent]:
     """Yield each complete event in the kernel's data; names are padded with NUL."""
     offset = 0
     while offset + _HEADER.size <= len(data):
         watch, mask, _cookie, length = _HEADER.unpack_from(data, offset)
         offset += _HEADER.size
         name = data[offset : offset + length].rstrip(b"\0")
-        yield Notice(watch, mask, os.fsdecode(name))
+        yield InotifyEvent(watch, mask, os.fsdecode(name))
         offset += length

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from jobfeatures.batch.controller.protocol import format_answer
-from jobfeatures.batch.source import Answer, Keeper
+from jobfeatures.batch.source import Keeper, KeptAnswer
 from jobfeatures.errors import ConfigurationError, SourceError
 from jobfeatures.records.model import JobTable
 from jobfeatures.system.clock import Clock
 
 
-class ByNode(Answer, Protocol):
+class ByNode(KeptAnswer, Protocol):
     """What one batch system reported about all its nodes at one time."""
 
     def table(self, node_name: str, now_secs: float) -> JobTable | None:

@@ -32,7 +32,7 @@ TICK_SECS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class DemoKind:
     """A kind of demonstration job. `payload` names a function of `jobfeatures_exporter.demo.payloads`."""
 
     payload: str
@@ -43,10 +43,10 @@ class Kind:
 
 
 KINDS = (
-    Kind("burn", "burns one CPU", 1, 3600, 512 * 2**20),
-    Kind("grow", "grows its memory", 1, 1800, 1024 * 2**20),
-    Kind("pilot", "pilot with several payloads", 4, 7200, 2048 * 2**20),
-    Kind("limited", "near its wall limit", 1, 90, 256 * 2**20),
+    DemoKind("burn", "burns one CPU", 1, 3600, 512 * 2**20),
+    DemoKind("grow", "grows its memory", 1, 1800, 1024 * 2**20),
+    DemoKind("pilot", "pilot with several payloads", 4, 7200, 2048 * 2**20),
+    DemoKind("limited", "near its wall limit", 1, 90, 256 * 2**20),
 )
 
 
@@ -57,7 +57,7 @@ class DemoBatchSystem:
         self._spool = spool
         self._tree = tree
         self._numbers = itertools.count(1)
-        self._running: dict[JobKey, tuple[Kind, Job, BackgroundProcess]] = {}
+        self._running: dict[JobKey, tuple[DemoKind, Job, BackgroundProcess]] = {}
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="demo", daemon=True)
 
@@ -86,7 +86,7 @@ class DemoBatchSystem:
                     del self._running[key]
                     self._start_job(kind)
 
-    def _start_job(self, kind: Kind) -> None:
+    def _start_job(self, kind: DemoKind) -> None:
         key = JobKey("spool", f"demo.{next(self._numbers)}")
         environment = {
             **os.environ,

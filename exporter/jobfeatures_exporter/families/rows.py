@@ -55,7 +55,7 @@ class _Table:
         return self._columns[number]
 
 
-class Column(Sequence[Sample]):
+class SampleColumn(Sequence[Sample]):
     """The samples of one family in a table."""
 
     def __init__(self, table: _Table, number: int, size: int) -> None:
@@ -101,6 +101,6 @@ class KeptRows:
         table = _Table(metrics, list(now.values()))
         sizes = [sum(each) for each in zip(*(row.sizes for row in table.rows), strict=True)]
         return [
-            Family(metric, Column(table, number, size))
+            Family(metric, SampleColumn(table, number, size))
             for number, (metric, size) in enumerate(zip(metrics, sizes or [0] * len(metrics), strict=True))
         ]

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from jobfeatures.errors import ParseError, shown
-from jobfeatures.formats.sonar.documents import Document, iterate_documents
+from jobfeatures.formats.sonar.documents import SonarDocument, iterate_documents
 from jobfeatures.system.clock import Clock
 from jobfeatures.system.rates import Rates
 from jobfeatures_exporter.ingest.nodes import SonarNodes
@@ -65,7 +65,7 @@ class SonarIntake:
         read = end if len(text) == len(content) else len(text[:end].encode("utf-8", "surrogateescape"))
         return Intake(taken, tuple(faults), read)
 
-    def _take(self, document: Document, clusters: Collection[str] | None, origin: str) -> str:
+    def _take(self, document: SonarDocument, clusters: Collection[str] | None, origin: str) -> str:
         if document.reason:
             self._nodes.count("rejected")
             return f"envelope: {document.reason}"

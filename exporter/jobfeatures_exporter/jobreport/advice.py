@@ -33,7 +33,7 @@ from jobfeatures_exporter.view.units import format_bytes, format_figure, format_
 
 
 @dataclass(frozen=True, slots=True)
-class Hint:
+class Advice:
     """One suggestion."""
 
     name: str
@@ -66,11 +66,11 @@ def _rule(name: str, meaning: str, *, judges_short: bool = False) -> Callable[[J
     return add
 
 
-def find_hints(report: JobReport) -> list[Hint]:
+def find_hints(report: JobReport) -> list[Advice]:
     """Return the hints on a job, in the order of `RULES`."""
     is_short = (report.elapsed_secs or 0.0) - report.suspended_secs < SETTLED_SECS
     found = [(rule.name, rule.judge(report)) for rule in RULES if rule.judges_short or not is_short]
-    return [Hint(name, clean(text)) for name, text in found if text is not None]
+    return [Advice(name, clean(text)) for name, text in found if text is not None]
 
 
 def _while_active(report: JobReport, share: float | None) -> float | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from jobfeatures.records.combining import grouped
 from jobfeatures.records.metrics import JOB_END, JOB_SAYS_CPUS, JOB_START, Metric
 from jobfeatures.records.model import JobState
-from jobfeatures.records.series import Answer, Series
+from jobfeatures.records.series import InstantAnswer, Series
 from jobfeatures_exporter.jobreport import queries
 from jobfeatures_exporter.jobreport.figures import JobReport
 from jobfeatures_exporter.jobreport.gathering import Answers, Run, gather_report
@@ -21,7 +21,7 @@ from jobfeatures_exporter.scrape.collectors import allocation, jobs
 from jobfeatures_exporter.view.units import format_span, format_time
 
 # (question, at which time) → answer
-Ask = Callable[[str, float], Answer]
+Ask = Callable[[str, float], InstantAnswer]
 
 LOOKBACK_SECS = 300.0  # how long Prometheus takes a last sample for current
 EARLIER_RUN = "this id had an earlier run"

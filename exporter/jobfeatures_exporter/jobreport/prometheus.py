@@ -9,7 +9,7 @@ import json
 from http import HTTPStatus
 
 from jobfeatures.errors import ParseError, SourceError, shown
-from jobfeatures.records.series import Answer, parse_vector
+from jobfeatures.records.series import InstantAnswer, parse_vector
 from jobfeatures.settings.access import Access
 from jobfeatures.system.httpget import HttpStatusError
 
@@ -20,7 +20,7 @@ class Prometheus:
     def __init__(self, access: Access) -> None:
         self._access = access
 
-    def query(self, expression: str, at_secs: float) -> Answer:
+    def query(self, expression: str, at_secs: float) -> InstantAnswer:
         """Return the server's answer for a time. Raises SourceError with advice on what to do."""
         url = self._access.url
         try:

@@ -24,9 +24,9 @@ from jobfeatures_exporter.top.table import (
     BY_KEY,
     COLUMNS,
     GAP,
-    Column,
     Line,
     Style,
+    TopColumn,
     choose_columns,
     filter_jobs,
     jobs_of,
@@ -86,7 +86,7 @@ class Keys(ModalScreen[None]):
         self.dismiss()
 
 
-class Jobs(DataTable[Text]):
+class JobsTable(DataTable[Text]):
     """The table; Home and End go to the first and last line."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -131,7 +131,7 @@ class Top(App[None]):
     def __init__(self, pages: Pages, *, interval_secs: float, order: str) -> None:
         super().__init__(ansi_color=True)
         self._top = Static(id="head")
-        self._table = Jobs(id="jobs", cursor_type="row", cell_padding=0)
+        self._table = JobsTable(id="jobs", cursor_type="row", cell_padding=0)
         self._box = Input(id="filter", placeholder="filter by job, user, name or state", compact=True)
         self._source = pages.name
         self._order, self._is_reversed = order, False
@@ -139,7 +139,7 @@ class Top(App[None]):
         self._expanded: set[JobKey] = set()
         self._look = Look()
         self._jobs: list[tuple[JobKey, int]] = []  # job and process (0: the job itself) of each line
-        self._shape: list[tuple[Column, int]] = []
+        self._shape: list[tuple[TopColumn, int]] = []
         self._drawn: list[list[Text]] = []
         self._looker = Looker(
             pages,
@@ -303,7 +303,7 @@ class Top(App[None]):
         self._top.update(text)
 
     def _put(
-        self, shape: list[tuple[Column, int]], lines: list[list[Text]], jobs: list[tuple[JobKey, int]]
+        self, shape: list[tuple[TopColumn, int]], lines: list[list[Text]], jobs: list[tuple[JobKey, int]]
     ) -> None:
         """Update the cells that differ, or rebuild the table if its columns or number of lines changed."""
         table = self._table
@@ -333,7 +333,7 @@ class Top(App[None]):
                 if text != old or text.style != old.style:
                     table.update_cell_at(Coordinate(row, column), text)
 
-    def _head(self, column: Column, width: int) -> Text:
+    def _head(self, column: TopColumn, width: int) -> Text:
         text = column.head
         if column.key == self._order:
             text += "▲" if column.largest_first == self._is_reversed else "▼"
@@ -346,7 +346,7 @@ def _texts(cells: list[str], style: str) -> list[Text]:
     return [Text(each, style, no_wrap=True) for each in cells]
 
 
-def _note(shape: list[tuple[Column, int]], text: str) -> list[Text]:
+def _note(shape: list[tuple[TopColumn, int]], text: str) -> list[Text]:
     made = []
     for _, width in shape:
         part, text = text[: width + GAP], text[width + GAP :]

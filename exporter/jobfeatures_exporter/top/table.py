@@ -30,7 +30,7 @@ NARROWEST_NAME = 12  # guaranteed before later columns in KEPT get room
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TopColumn:
     """One column. `value_of` returns its sort key, None if unknown."""
 
     key: str  # pressed to sort by it
@@ -87,17 +87,17 @@ def short_cpus(value: float) -> str:
 
 def _figure(
     key: str, head: str, meaning: str, value_of: Callable[[JobView], float | None], form: Form
-) -> Column:
-    return Column(key, head, meaning, lambda job: or_unknown(value_of(job), form), value_of)
+) -> TopColumn:
+    return TopColumn(key, head, meaning, lambda job: or_unknown(value_of(job), form), value_of)
 
 
 def _text(
     key: str, head: str, meaning: str, text_of: Callable[[JobView], str], width: int, unknown: str = ""
-) -> Column:
+) -> TopColumn:
     def shown(job: JobView) -> str:
         return fit(text_of(job), width) or unknown
 
-    return Column(
+    return TopColumn(
         key,
         head,
         meaning,
@@ -111,9 +111,9 @@ def _text(
 COLUMNS = (
     _text("j", "JOB", "number of the job", lambda job: job.key.job_id, 14),
     _text("u", "USER", "its user", lambda job: job.identity.user, 10, UNKNOWN),
-    Column("c", "CPUS", "CPUs used now, of those allocated", _cpus, lambda job: job.cpus_used),
+    TopColumn("c", "CPUS", "CPUs used now, of those allocated", _cpus, lambda job: job.cpus_used),
     _figure("i", "IDLE", "CPUs allocated and idle now", lambda job: job.waste_now.idle_cpus, short_cpus),
-    Column("m", "MEMORY", "memory used, of its limit", _memory, lambda job: job.memory),
+    TopColumn("m", "MEMORY", "memory used, of its limit", _memory, lambda job: job.memory),
     _figure(
         "n",
         "UNUSED",
@@ -128,8 +128,8 @@ COLUMNS = (
         lambda job: job.waste_now.share,
         format_share,
     ),
-    Column("g", "GPUS", "GPUs kept busy, of those allocated", _gpus, _gpus_value),
-    Column(
+    TopColumn("g", "GPUS", "GPUs kept busy, of those allocated", _gpus, _gpus_value),
+    TopColumn(
         "t", "LEFT", "time until something ends it", _left, lambda job: job.left_secs, largest_first=False
     ),
     _figure("d", "DRAIN", "core time idle if it were drained now", lambda job: job.draining, core_time),
@@ -172,14 +172,14 @@ def filter_jobs(jobs: Sequence[JobView], words: str) -> list[JobView]:
     return [job for job in jobs if matches(job)]
 
 
-def clean_cell(column: Column, job: JobView) -> str:
+def clean_cell(column: TopColumn, job: JobView) -> str:
     """Return a cell's text, without thin spaces, which some terminals lack."""
     return column.text_of(job).replace("\u202f", "")
 
 
 def choose_columns(
     jobs: Sequence[JobView], columns: int | None, *, has_processes: bool = False
-) -> list[tuple[Column, int]]:
+) -> list[tuple[TopColumn, int]]:
     """Return the columns that fit a terminal of `columns` characters (None: all), with their widths."""
     shown = [each for each in COLUMNS if each.head != "GPUS" or any(map(has_gpus, jobs))]
     widths = {
@@ -255,12 +255,12 @@ def make_head(node: NodeView, source: str = "") -> list[Line]:
     return [Line(each.text.replace("\u202f", " "), each.style) for each in made]
 
 
-def make_cells(chosen: Sequence[tuple[Column, int]], job: JobView) -> list[str]:
+def make_cells(chosen: Sequence[tuple[TopColumn, int]], job: JobView) -> list[str]:
     """Return the cells of a job, padded to their columns."""
     return [_fill(clean_cell(column, job), column, width) for column, width in chosen]
 
 
-def make_process_cells(chosen: Sequence[tuple[Column, int]], live: LiveProcess) -> list[str]:
+def make_process_cells(chosen: Sequence[tuple[TopColumn, int]], live: LiveProcess) -> list[str]:
     """Return the cells of a process: pid, state, command, CPUs and resident memory."""
     process = live.process
     indent = "  " * min(live.depth, DEEPEST)
@@ -276,7 +276,7 @@ def make_process_cells(chosen: Sequence[tuple[Column, int]], live: LiveProcess) 
     return [_fill(texts.get(column.head, ""), column, width) for column, width in chosen]
 
 
-def join_cells(chosen: Sequence[tuple[Column, int]], texts: Sequence[str]) -> str:
+def join_cells(chosen: Sequence[tuple[TopColumn, int]], texts: Sequence[str]) -> str:
     """Return one line of the table."""
     cells = (_fill(text, column, width) for (column, width), text in zip(chosen, texts, strict=True))
     return (" " * GAP).join(cells).rstrip()
@@ -288,7 +288,7 @@ def style_of(job: JobView) -> Style:
     return Style.WARNING if job.processes_remain or job.is_near_its_memory or is_at_its_end else Style.PLAIN
 
 
-def _fill(text: str, column: Column, width: int) -> str:
+def _fill(text: str, column: TopColumn, width: int) -> str:
     return pad(fit(text, width), width, is_left=not column.is_number)
 
 

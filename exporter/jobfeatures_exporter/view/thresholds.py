@@ -37,7 +37,7 @@ SPARED_BYTES: Final = 2**30
 SPARED_SECS: Final = 3600.0
 
 
-class Series(NamedTuple):
+class AlertSeries(NamedTuple):
     """A series that alerts compare with: ``site:NAME:threshold``."""
 
     name: str
@@ -46,12 +46,12 @@ class Series(NamedTuple):
     kind: str = "threshold"
 
 
-def _number(name: str, value: float, meaning: str) -> Series:
-    return Series(name, f"vector({value:g})", meaning)
+def _number(name: str, value: float, meaning: str) -> AlertSeries:
+    return AlertSeries(name, f"vector({value:g})", meaning)
 
 
 # By heading.
-SERIES: Final[dict[str, tuple[Series, ...]]] = {
+SERIES: Final[dict[str, tuple[AlertSeries, ...]]] = {
     "jobs": (
         _number("near_wall_limit_seconds", 1800, "near its wall limit is who has less than this left …"),
         _number("near_wall_limit_ratio", 0.1, "… and less than this part of the limit"),
@@ -67,7 +67,7 @@ SERIES: Final[dict[str, tuple[Series, ...]]] = {
         _number("serial_cpus", MANY_CPUS, "so many CPUs are many for serial work"),
         _number("idle_gpu_ratio", IDLE_GPU, "allocated GPUs are idle below this use"),
         _number("low_gpu_ratio", LOW_GPU, "… and little used below this one"),
-        Series("unused_memory_bytes", "vector(16 * 2^30)", "memory asked for in vain worth a word …"),
+        AlertSeries("unused_memory_bytes", "vector(16 * 2^30)", "memory asked for in vain worth a word …"),
         _number("low_memory_ratio", LOW_MEMORY, "… if no more than this part was ever used"),
         _number("low_time_ratio", 0.1, "of the time a user asked for"),
         _number("asked_hours", 100, "hours asked in a day, below which nobody minds"),
@@ -76,7 +76,7 @@ SERIES: Final[dict[str, tuple[Series, ...]]] = {
         _number("user_idle_ratio", 0.5, "and that is at least this part of what the user had"),
     ),
     "energy": (
-        Series(
+        AlertSeries(
             "emissions_grams_per_kwh",
             "vector(0) > 0",
             "CO2 equivalent of the site's grid, such as vector(350); none: no emissions",

@@ -16,7 +16,7 @@ import numpy as np
 from jobfeatures.analysis.schedule.choosing import Chosen, ScheduleError
 from jobfeatures.analysis.schedule.eet import Mode, compute_chained
 from jobfeatures.analysis.schedule.eligibility import UNKNOWN
-from jobfeatures.analysis.schedule.expected import Part
+from jobfeatures.analysis.schedule.expected import UsersPart
 from jobfeatures.analysis.schedule.followers import Links
 from jobfeatures.analysis.schedule.jobarrays import ScheduleLog
 from jobfeatures.analysis.schedule.runs import Array
@@ -31,7 +31,7 @@ class Join(enum.Enum):
 
 
 def join_ends(
-    log: ScheduleLog, laid: Chosen, part: Part, ends: Array, by: Collection[Join]
+    log: ScheduleLog, laid: Chosen, part: UsersPart, ends: Array, by: Collection[Join]
 ) -> tuple[Array, Array]:
     """Return the expected ends, equal within a bag, and the bag of each job: the place of one of its jobs."""
     users = np.repeat(np.arange(len(laid.users)), np.diff(laid.bounds))
@@ -54,7 +54,7 @@ def join_ends(
     return latest[bags], bags
 
 
-def _chained(part: Part, user: int, mine: slice, links: Links) -> Array:
+def _chained(part: UsersPart, user: int, mine: slice, links: Links) -> Array:
     thinks = links.thinks[mine]
     if part.mode is not Mode.FLUID:
         thinks = np.ceil(thinks).astype(np.int64)

@@ -28,7 +28,7 @@ class Demand(NamedTuple):
     lanes: Lanes | None = None  # of the one user there is: as earlier jobs have left them
 
 
-class Part(NamedTuple):
+class UsersPart(NamedTuple):
     """Jobs of some users, user after user, each user's in order of arrival. Times: the log's seconds."""
 
     users: list[str]
@@ -47,7 +47,7 @@ def make_part(
     demands: Iterable[Demand],
     *,
     mode: Mode = Mode.LITERAL,
-) -> Part:
+) -> UsersPart:
     """Return a part of whole seconds, where the mode wants them, ready to compute.
 
     Fractions of a second are rounded up, of arrival and of runtime, so that
@@ -55,7 +55,7 @@ def make_part(
     """
     if mode is not Mode.FLUID:
         arrivals, runtimes = _whole(arrivals), _whole(runtimes)
-    return Part(users, bounds, arrivals, runtimes, tuple(demands), mode)
+    return UsersPart(users, bounds, arrivals, runtimes, tuple(demands), mode)
 
 
 def scaled(requests: Array, factor: int) -> Array:
@@ -66,7 +66,7 @@ def scaled(requests: Array, factor: int) -> Array:
     return requests * factor if fits else requests.astype(object) * factor
 
 
-def split(part: Part, count: int) -> list[Part]:
+def split(part: UsersPart, count: int) -> list[UsersPart]:
     """Return at most `count` parts of about equally many jobs, none of them empty."""
     if not part.users:
         return []
@@ -75,9 +75,9 @@ def split(part: Part, count: int) -> list[Part]:
     return [_cut(part, *pair) for pair in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)]
 
 
-def _cut(part: Part, first: int, last: int) -> Part:
+def _cut(part: UsersPart, first: int, last: int) -> UsersPart:
     low, high = int(part.bounds[first]), int(part.bounds[last])
-    return Part(
+    return UsersPart(
         part.users[first:last],
         part.bounds[first : last + 1] - low,
         part.arrivals[low:high],
@@ -90,13 +90,13 @@ def _cut(part: Part, first: int, last: int) -> Part:
     )
 
 
-def compute_part(part: Part) -> Array:
+def compute_part(part: UsersPart) -> Array:
     """Return when each job is expected to end (log seconds): the latest by resource. Raises ScheduleError."""
     ends: Array = np.maximum.reduce([_compute(part, demand) for demand in part.demands])
     return ends
 
 
-def compute_all(parts: Sequence[Part], *, tick: Tick | None = None) -> Array:
+def compute_all(parts: Sequence[UsersPart], *, tick: Tick | None = None) -> Array:
     """Return the same for all parts, one array in order. Raises ScheduleError."""
     found = []
     for part in parts:
@@ -106,7 +106,7 @@ def compute_all(parts: Sequence[Part], *, tick: Tick | None = None) -> Array:
     return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
 
 
-def _compute(part: Part, demand: Demand) -> Array:
+def _compute(part: UsersPart, demand: Demand) -> Array:
     arrivals, runtimes, requests = part.arrivals.tolist(), part.runtimes.tolist(), demand.requests.tolist()
     ends: list[int | float] = []
     bounds = part.bounds.tolist()

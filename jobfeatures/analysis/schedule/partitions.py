@@ -24,7 +24,7 @@ from jobfeatures.analysis.schedule.result import Options
 from jobfeatures.analysis.schedule.runs import Array
 from jobfeatures.analysis.schedule.shares import FIELDS
 from jobfeatures.analysis.schedule.spooled import Spooled, spool
-from jobfeatures.analysis.schedule.whole import Found, Whole
+from jobfeatures.analysis.schedule.whole import CombinedResults, Whole
 from jobfeatures.errors import ConfigurationError, shown
 from jobfeatures.joblogs.loggedjob import JobRecord
 from jobfeatures.joblogs.tellings import order_of, relation, told_at
@@ -95,7 +95,7 @@ def begin(name: str, held: Sequence[Spooled], options: Options, by: Sequence[str
     return Whole(found, by)
 
 
-def end(whole: Whole, parts: Sequence[Found], by: Sequence[str]) -> Values:
+def end(whole: Whole, parts: Sequence[CombinedResults], by: Sequence[str]) -> Values:
     """Join the results of all hands into the log's document."""
     whole.join(parts)
     return make_document(whole, by)

@@ -23,7 +23,7 @@ COLUMNS: Final = (
 )  # fmt: skip
 
 
-class Names:
+class SpooledNames:
     """The users (or groups …) of all pieces, sorted by number where they have one, else as they came."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class Spooled:
 
     def __init__(self, name: str, store: Store, options: Options) -> None:
         self.name, self.store, self.options = name, store, options
-        self.names = {field: Names() for field in FIELDS}
+        self.names = {field: SpooledNames() for field in FIELDS}
         self.skipped, self.folded, self.totals = Counter[str](), Counter[str](), dict[str, int]()
         self.jobs = self.counted = self.shown = 0
         self.users = Counter[int]()  # how many jobs that count each has

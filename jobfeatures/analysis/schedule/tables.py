@@ -16,7 +16,7 @@ TOP: Final = 20  # users, groups … of a table
 _SPREAD = ("mean", "min", "p25", "p50", "p75", "p90", "p95", "p99", "max")
 
 
-class Table(NamedTuple):
+class TextTable(NamedTuple):
     """Cells as text: the first row and the first column are headings."""
 
     title: str
@@ -29,9 +29,9 @@ def format_text(documents: Sequence[Values]) -> str:
     return "\n\n".join(_text(table) for table in make_tables(documents))
 
 
-def make_tables(documents: Sequence[Values]) -> list[Table]:
+def make_tables(documents: Sequence[Values]) -> list[TextTable]:
     """Return the tables that `format_text` shows."""
-    tables = [Table("", _columns(documents))]
+    tables = [TextTable("", _columns(documents))]
     for document in documents:
         for field, groups in document.get("by", {}).items():
             title = f"{shown_name(document['log'])}: by {field}" if len(documents) > 1 else f"By {field}"
@@ -44,7 +44,7 @@ def format_comparison(comparison: Values) -> str:
     return _text(comparison_table(comparison))
 
 
-def comparison_table(comparison: Values) -> Table:
+def comparison_table(comparison: Values) -> TextTable:
     """Return the comparison as a table."""
     base, others = comparison["base"], comparison["others"]
     rows = [[f"against {shown_name(base)}", *(shown_name(each["log"]) for each in others)]]
@@ -58,7 +58,7 @@ def comparison_table(comparison: Values) -> Table:
             *((f"{key.replace('_', ' ')}, ratio", f"{key}_ratio") for key in COMPARED),
         )
     ]
-    return Table("", rows)
+    return TextTable("", rows)
 
 
 def format_csv(documents: Sequence[Values]) -> str:
@@ -151,7 +151,7 @@ def _each(documents: Sequence[Values], *path: str) -> list[Any]:
     return [functools.reduce(lambda value, key: value[key], path, each) for each in documents]
 
 
-def _group_table(title: str, field: str, groups: Values, document: Values) -> Table:
+def _group_table(title: str, field: str, groups: Values, document: Values) -> TextTable:
     worst = sorted(groups.items(), key=lambda item: -item[1]["weighted_tardiness"])
     shares = document["shares"][document["resources"][0]]
     columns: dict[str, Callable[[str, Values], Any]] = {
@@ -171,10 +171,10 @@ def _group_table(title: str, field: str, groups: Values, document: Values) -> Ta
     rows = [[field, *columns]]
     for name, group in worst[:TOP]:
         rows.append([shown_name(name), *(_number(column(name, group)) for column in columns.values())])
-    return Table(f"{title}, by weighted tardiness", rows, max(0, len(worst) - TOP))
+    return TextTable(f"{title}, by weighted tardiness", rows, max(0, len(worst) - TOP))
 
 
-def _text(table: Table) -> str:
+def _text(table: TextTable) -> str:
     title = f"{table.title}\n" if table.title else ""
     more = f"\n… and {table.more} more" if table.more else ""
     return title + "\n".join(align(table.rows)) + more

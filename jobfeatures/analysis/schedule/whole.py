@@ -38,7 +38,7 @@ class Use(NamedTuple):
     over_time: Array
 
 
-class Found:
+class CombinedResults:
     """The combined results of some hands."""
 
     def __init__(self, by: Iterable[str]) -> None:
@@ -80,7 +80,7 @@ class Found:
             for name, group in hand.groups(field).items():
                 groups[name].append((group, [each[places[name]] for each in runs]))
 
-    def join(self, other: Found) -> None:
+    def join(self, other: CombinedResults) -> None:
         """Add the results of other users' hands."""
         self.users += other.users
         self.jobs += other.jobs
@@ -120,7 +120,7 @@ class Whole:
         self.shares = tuple(map(self._settle, options.resources))
         self.first_secs, self.last_secs = spooled.first, spooled.last
         self.edges = make_edges(self.first_secs, self.last_secs, INTERVALS)
-        self._found = found = Found(by)
+        self._found = found = CombinedResults(by)
         self.users, self.violated, self.weighted_by_user = found.users, found.violated, found.weighted_by_user
 
     def _settle(self, resource: str) -> Shares:
@@ -149,21 +149,21 @@ class Whole:
         yield from self._hands(self._spooled, self._found, tick)
         self._finish()
 
-    def part(self, spooled: Spooled) -> Found:
+    def part(self, spooled: Spooled) -> CombinedResults:
         """Return the results of some users' jobs, to be joined with those of the others."""
-        found = Found(self._by)
+        found = CombinedResults(self._by)
         for _ in self._hands(spooled, found):
             del _  # else two are in memory at once
         return found
 
-    def join(self, parts: Iterable[Found]) -> None:
+    def join(self, parts: Iterable[CombinedResults]) -> None:
         """Combine the results of all parts."""
         for part in parts:
             self._found.join(part)
         self._finish()
 
     def _hands(
-        self, spooled: Spooled, found: Found, tick: Tick | None = None
+        self, spooled: Spooled, found: CombinedResults, tick: Tick | None = None
     ) -> Iterator[tuple[Schedule, int]]:
         options = self.options
         lanes: dict[str, Lanes] = {}

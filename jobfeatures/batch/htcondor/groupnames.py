@@ -25,14 +25,14 @@ from jobfeatures.batch.htcondor.scratch import (
     list_scratch,
     read_ads,
 )
-from jobfeatures.batch.processes import MAX_ASKED, Answer, Failures, Process, UnnumberedGroups
+from jobfeatures.batch.processes import MAX_ASKED, Failures, FoundJobId, Process, UnnumberedGroups
 from jobfeatures.errors import ParseError
 
 MAX_ANCESTORS = 256
 
 
 @dataclass(slots=True)
-class _Answer(Answer):
+class _Answer(FoundJobId):
     """The job of one slot, and the starter that it comes from."""
 
     starter: tuple[int, int] | None = None  # pid, start time

@@ -131,7 +131,7 @@ def _most(slots: Iterable[Fields], *names: str) -> int | None:
     return None
 
 
-class Notice(NamedTuple):
+class SlotNotice(NamedTuple):
     """What this node's slots announce: of the node, and when each job has to have left (epoch), by job id."""
 
     node: NodeNotice
@@ -140,7 +140,7 @@ class Notice(NamedTuple):
 
 def parse_notice(
     text: str, ratings: Mapping[str, str], vacate: Mapping[str, VacateTime] = MappingProxyType({})
-) -> Notice | None:
+) -> SlotNotice | None:
     """Return this node's notice from its slots, None without slots. Raises ParseError.
 
     `ratings` maps attributes that rate each processor to our keys; the first slot with a value counts.
@@ -165,7 +165,7 @@ def parse_notice(
     shutdowns = (max(ends.values()),) if is_draining and complete and ends else ()
     reported = {PER_CORE.format(key): [_rating(slot, name) for slot in ads] for name, key in ratings.items()}
     features = {key: found for key, values in reported.items() if (found := next(filter(None, values), None))}
-    return Notice(NodeNotice(is_draining, shutdowns, features=features), ends)
+    return SlotNotice(NodeNotice(is_draining, shutdowns, features=features), ends)
 
 
 def _end_of(slot: Fields, vacate: VacateTime | None) -> int | None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 
 from jobfeatures.batch.basics import Note, parse_epoch
-from jobfeatures.batch.pbs.jobs import Fields, parse_whole, requested_cpus, requested_gpus, state_of_exit
+from jobfeatures.batch.pbs.jobs import PbsFields, parse_whole, requested_cpus, requested_gpus, state_of_exit
 from jobfeatures.batch.pbs.records import Record
 from jobfeatures.batch.pbs.taskrequests import FIELD as TASKS
 from jobfeatures.batch.pbs.taskrequests import parse_cpus, parse_memory
@@ -247,7 +247,7 @@ def make_record(life: _Life, values: dict[str, str], note: Note) -> JobRecord:
     """Return a job's accounting record."""
     job_id = life.job_id
     system = "pbs" if _OF_TORQUE.isdisjoint(values) else "torque"
-    fields = Fields(Record(job_id, values), note, "")
+    fields = PbsFields(Record(job_id, values), note, "")
     exit_status = fields.read(parse_whole, "Exit_status")
     state = life.state or JobState.UNKNOWN
     if life.state is None and life.deleted_secs is not None:

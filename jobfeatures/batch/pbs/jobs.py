@@ -80,7 +80,7 @@ def make_job(
     13:40:10 2023``. Raises ParseError if the id or the state is missing.
     """
     job_id = parse_job_id(record.name)
-    fields = Fields(record, note, source)
+    fields = PbsFields(record, note, source)
     letter = fields.text("job_state")
     if letter is None:
         raise ParseError(f"field is missing (job {job_id})", source=source, field="job_state")
@@ -132,7 +132,7 @@ def make_job(
     )
 
 
-class Fields(Texts):
+class PbsFields(Texts):
     """The attributes of one record; a malformed one is reported and stays unknown."""
 
     def __init__(self, record: Record, note: Note, source: str) -> None:
@@ -164,7 +164,7 @@ def count_cards(records: Iterable[Record]) -> Counter[str]:
     found: Counter[str] = Counter()
     for each in records:
         if each.attributes.get("job_state") != "C":
-            found.update(host for host, _ in Fields(each, lambda _: None, "").cards())
+            found.update(host for host, _ in PbsFields(each, lambda _: None, "").cards())
     return found
 
 
@@ -190,7 +190,7 @@ def parse_whole(text: str) -> int:
     return -parse_count(text[1:]) if text.startswith("-") else parse_count(text)
 
 
-def requested_cpus(fields: Fields) -> int | None:
+def requested_cpus(fields: PbsFields) -> int | None:
     """Return the CPUs that a job requests: ncpus, procs, or the total of ``nodes=2:ppn=4+n7:ppn=1``.
 
     Of Torque 6, also those of its groups of tasks.
@@ -202,7 +202,7 @@ def requested_cpus(fields: Fields) -> int | None:
     return count_asked(fields, "lprocs", each=1) if asked is None else asked
 
 
-def requested_gpus(fields: Fields) -> int | None:
+def requested_gpus(fields: PbsFields) -> int | None:
     """Return the GPUs that a job requests: ngpus, or the total of Torque's ``nodes=2:ppn=4:gpus=2``."""
     nodes = fields.text("Resource_List.nodes")
     if nodes is not None and ":gpus=" in nodes:
@@ -237,7 +237,7 @@ def _total_of(text: str, name: str, what: str, *, without: str) -> int:
     return total
 
 
-def _sessions(fields: Fields, shares: Mapping[str, Share], node_name: str | None) -> frozenset[int]:
+def _sessions(fields: PbsFields, shares: Mapping[str, Share], node_name: str | None) -> frozenset[int]:
     """Return the job's session id, which is on its first node; empty on other nodes."""
     session = fields.read(parse_count, "session_id")
     first = next(iter(shares), None)

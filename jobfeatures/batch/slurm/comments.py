@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from jobfeatures.batch.slurm import SYSTEM
 from jobfeatures.batch.slurm.basics import checked_id, is_plain_id
-from jobfeatures.batch.slurm.fields import Record, split_open
+from jobfeatures.batch.slurm.fields import SlurmRecord, split_open
 from jobfeatures.batch.slurm.refused import make_separator
 from jobfeatures.errors import ParseError, Rejected, SourceError, failing_source, parse_each
 from jobfeatures.system.command import ask_command
@@ -98,7 +98,7 @@ class JobComments:
 
 def _parse_job(values: Mapping[str, str]) -> CommentedJob | None:
     """Return a job, None for one that has not started. Raises ParseError."""
-    record = Record(values)
+    record = SlurmRecord(values)
     start_secs, elapsed_secs = record.count("Start"), record.count("ElapsedRaw")
     if start_secs is None or elapsed_secs is None:
         return None

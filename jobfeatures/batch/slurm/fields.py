@@ -66,7 +66,7 @@ def reason_word(text: str | None) -> str | None:
     return "Resources" if text is not None and text.replace("_", " ").startswith(sentence) else text
 
 
-class Record:
+class SlurmRecord:
     """One record, and methods that parse its fields. Each raises ParseError naming the field."""
 
     def __init__(self, values: Mapping[str, str]) -> None:

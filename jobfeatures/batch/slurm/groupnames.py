@@ -13,7 +13,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jobfeatures.batch.processes import MAX_ASKED, Answer, Failures, Process, UnnumberedGroups, read_real_uid
+from jobfeatures.batch.processes import (
+    MAX_ASKED,
+    Failures,
+    FoundJobId,
+    Process,
+    UnnumberedGroups,
+    read_real_uid,
+)
 from jobfeatures.batch.slurm.basics import NAME
 from jobfeatures.system.privatefile import read_bounded
 
@@ -40,7 +47,7 @@ class SluidResolver:
     def __init__(self, _config: Any, procfs: str, failures: Failures) -> None:
         self._procfs = procfs
         self._failures = failures
-        self._answers: dict[str, Answer] = {}
+        self._answers: dict[str, FoundJobId] = {}
         self._look = 0
 
     def update(self, groups: UnnumberedGroups) -> Mapping[str, str]:
@@ -54,7 +61,7 @@ class SluidResolver:
         for sluid in self._answers.keys() - jobs.keys():
             del self._answers[sluid]
         for sluid, processes in jobs.items():
-            answer = self._answers.setdefault(sluid, Answer())
+            answer = self._answers.setdefault(sluid, FoundJobId())
             if not answer.proven and processes and answer.is_due(self._look):
                 self._ask(answer, processes[:MAX_ASKED])
         living = {*groups.living, *(sluid for sluid, processes in jobs.items() if processes)}
@@ -72,7 +79,7 @@ class SluidResolver:
                 numbers[job.sluid] = key.job_id
         return numbers
 
-    def _ask(self, answer: Answer, processes: Sequence[Process]) -> None:
+    def _ask(self, answer: FoundJobId, processes: Sequence[Process]) -> None:
         pids = [process.pid for process in processes]
         if (titled := next(filter(None, map(self._titled, pids)), None)) is not None:
             answer.job_id, answer.proven = titled, True

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from jobfeatures.batch.slurm.basics import NAME, checked_id
-from jobfeatures.batch.slurm.fields import Record, count_tasks, reason_word, split_closed
+from jobfeatures.batch.slurm.fields import SlurmRecord, count_tasks, reason_word, split_closed
 from jobfeatures.batch.slurm.gpus import parse_tres_gpus
 from jobfeatures.batch.slurm.record import STATES
 from jobfeatures.errors import Rejected, parse_each
@@ -49,7 +49,7 @@ def parse_queued_job(values: Mapping[str, str]) -> Job:
     CPUs, nodes and GPUs are requested ones of a pending job, allocated ones of any other. The estimated start
     of a pending job becomes `planned_secs`; its end is left out.
     """
-    record = Record(values)
+    record = SlurmRecord(values)
     job_id = checked_id(values["JobID"], field="JobID")
     state = STATES.get(values["State"], JobState.UNKNOWN)
     task = record.text("ArrayTaskID")

@@ -9,7 +9,7 @@ from datetime import tzinfo
 
 from jobfeatures.batch.basics import count_ranges, parse_epoch
 from jobfeatures.batch.slurm.basics import NAME, NOTHING, SOURCE
-from jobfeatures.batch.slurm.fields import Record
+from jobfeatures.batch.slurm.fields import SlurmRecord
 from jobfeatures.batch.slurm.gpus import is_shared, parse_gres, parse_tres_gpus
 from jobfeatures.batch.slurm.groups import SLUID
 from jobfeatures.errors import ParseError, matched
@@ -57,7 +57,7 @@ _NODE_DETAIL = re.compile(r" Nodes=(\S+) CPU_IDs=(\S+) Mem=(\S+)(?: GRES=(\S*))?
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class SlurmShare:
     """What one node allocates to a job; 0 and () where not reported."""
 
     cpus: int = 0
@@ -66,7 +66,7 @@ class Share:
     has_shared_cards: bool = False
 
 
-_NOTHING = Share()
+_NOTHING = SlurmShare()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ class SharedJob:
     """A job, and what is needed to compute each node's share of it."""
 
     job: Job
-    shares: Mapping[str, Share]
+    shares: Mapping[str, SlurmShare]
     memory_per_cpu_bytes: int | None = None
     memory_per_node_bytes: int | None = None
     total_gpus: int | None = None
@@ -104,11 +104,11 @@ class SharedJob:
         )
 
 
-def parse_shares(details: str) -> dict[str, Share]:
+def parse_shares(details: str) -> dict[str, SlurmShare]:
     """Return the shares by node name. Raises ParseError."""
-    found: dict[str, Share] = {}
+    found: dict[str, SlurmShare] = {}
     for match in _NODE_DETAIL.finditer(details):
-        share = Share(
+        share = SlurmShare(
             count_ranges(match[2], "numbers of CPUs", field="CPU_IDs"),
             parse_binary_size(match[3], field="Mem", bare_unit="M"),
             parse_gres(match[4] or ""),
@@ -120,8 +120,8 @@ def parse_shares(details: str) -> dict[str, Share]:
     return found
 
 
-def _sum(one: Share, other: Share) -> Share:
-    return Share(
+def _sum(one: SlurmShare, other: SlurmShare) -> SlurmShare:
+    return SlurmShare(
         one.cpus + other.cpus,
         one.memory_bytes + other.memory_bytes,
         tuple(dict.fromkeys((*one.cards, *other.cards))),
@@ -194,7 +194,7 @@ def _split_record(line: str) -> tuple[dict[str, str], str]:
 
 
 def _parse_fields(job_id: str, values: Mapping[str, str], details: str, *, tz: tzinfo | None) -> SharedJob:
-    record = Record(values)
+    record = SlurmRecord(values)
 
     def digits(field: str) -> str | None:
         value = record.text(field)

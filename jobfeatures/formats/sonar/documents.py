@@ -18,7 +18,7 @@ _NEXT = re.compile(r"\n(?=\{)")
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class SonarDocument:
     """One document: number and line from 1, `end` offset in the text; `reason`: why it has no `value`."""
 
     number: int
@@ -28,7 +28,7 @@ class Document:
     reason: str = ""
 
 
-def iterate_documents(text: str, *, growing: bool = False) -> Iterator[Document]:
+def iterate_documents(text: str, *, growing: bool = False) -> Iterator[SonarDocument]:
     """Yield the documents of a text; reading stops after 100 bad ones.
 
     With `growing`, a bad end of the text is skipped, as it may be an envelope still being written.
@@ -51,24 +51,24 @@ def iterate_documents(text: str, *, growing: bool = False) -> Iterator[Document]
             if following is None and growing:
                 return
             end, bad = len(text) if following is None else following.end(), bad + 1
-            yield Document(number, line, end, reason=str(error))
+            yield SonarDocument(number, line, end, reason=str(error))
         else:
-            yield Document(number, line, end, value)
+            yield SonarDocument(number, line, end, value)
         position = _BLANK.match(text, end).end()  # type: ignore[union-attr]
 
 
-def _of_array(text: str, position: int) -> Iterator[Document]:
+def _of_array(text: str, position: int) -> Iterator[SonarDocument]:
     line = 1 + text.count("\n", 0, position)
     try:
         values, end = _decode(text, position)
     except _NotJsonError as error:
-        yield Document(1, line, len(text), reason=str(error))
+        yield SonarDocument(1, line, len(text), reason=str(error))
         return
     for number, value in enumerate(values, 1):
-        yield Document(number, line, end, value)
+        yield SonarDocument(number, line, end, value)
     rest = _BLANK.match(text, end).end()  # type: ignore[union-attr]
     if rest < len(text):
-        yield Document(len(values) + 1, line, len(text), reason="there is text after the array")
+        yield SonarDocument(len(values) + 1, line, len(text), reason="there is text after the array")
 
 
 class _NotJsonError(Exception):

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Final
 
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.formats.sonar.documents import Document as Found
+from jobfeatures.formats.sonar.documents import SonarDocument as Found
 from jobfeatures.formats.sonar.documents import iterate_documents
 from jobfeatures.formats.sonar.envelopes import Document, Origin
 from jobfeatures.formats.sonar.fields import TAGS

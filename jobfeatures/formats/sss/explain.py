@@ -23,7 +23,7 @@ from jobfeatures.formats.sss.objects import (
 )
 from jobfeatures.formats.sss.reader import Parsed, parse_object
 from jobfeatures.formats.sss.requests.dependencies import Dependency, order_jobs, read_dependencies
-from jobfeatures.formats.sss.requests.expressions import Group, parse_expression
+from jobfeatures.formats.sss.requests.expressions import Parenthesis, parse_expression
 from jobfeatures.formats.sss.said import Said
 from jobfeatures.formats.sss.values import format_value
 from jobfeatures.formats.sss.vocabulary import CONSUMABLES
@@ -55,14 +55,14 @@ def explain_job(job: SssJob, own: SssJob, jobs: Sequence[SssJob]) -> Iterator[st
             yield f"used {_words(used.key)} × seconds: {_number(used_over_time(used, secs))}"
 
 
-def describe(group: Group) -> str:
+def describe(group: Parenthesis) -> str:
     """Return an expression with its parentheses written out."""
     words: list[str] = []
     for place, part in enumerate(group.parts):
         joined = {"And": "and", "Or": "or", "Nand": "and not", "Nor": "or not"}[part.conj]
         if place or "not" in joined:
             words.append(joined if place else "not")
-        is_group = isinstance(part.what, Group)
+        is_group = isinstance(part.what, Parenthesis)
         words.append(f"({describe(part.what)})" if is_group else _request(part.what))  # type: ignore[arg-type]
     return " ".join(words)
 

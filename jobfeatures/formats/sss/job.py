@@ -40,7 +40,7 @@ MAX_PROCESS: Final = 2**22  # proc(5), /proc/sys/kernel/pid_max
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class SssDocument:
     """The jobs of one document, with rejections and warnings."""
 
     jobs: tuple[Job, ...]  # in document order; an id may occur twice
@@ -50,7 +50,7 @@ class Document:
 
 def parse_document(
     data: bytes, *, source: str, node: str | None = None, max_bytes: int = MAX_BYTES
-) -> Document:
+) -> SssDocument:
     """Parse a document into its jobs, rejected jobs and warnings.
 
     With `node`, process and session ids of tasks on other nodes are left out. Raises ParseError if the entire
@@ -68,7 +68,7 @@ def parse_document(
             raise values.error_at(root, "neither Job nor JobGroup")
     except ParseError as error:
         raise error.at(source) from None
-    return Document(tuple(reader.jobs), tuple(reader.rejected), tuple(reader.warnings))
+    return SssDocument(tuple(reader.jobs), tuple(reader.rejected), tuple(reader.warnings))
 
 
 class _Reader:

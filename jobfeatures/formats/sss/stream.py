@@ -22,7 +22,7 @@ from jobfeatures.formats.sss.objects import Property, Reference, SssJob
 from jobfeatures.formats.sss.reader import read_container
 from jobfeatures.formats.sss.values import error_at
 from jobfeatures.formats.sss.vocabulary import CONTENT, ROOTS
-from jobfeatures.formats.sss.xml import GROUP, Element, ElementFeed, Event, repair_quotes
+from jobfeatures.formats.sss.xml import GROUP, Element, ElementFeed, XmlEvent, repair_quotes
 from jobfeatures.joblogs.loggedjob import Passage
 
 MAX_HELD: Final = 2000
@@ -85,7 +85,7 @@ class _Texts:
         self._bytes.clear()
         self._first = 0
 
-    def take(self, event: Event, *, is_job: bool) -> str:
+    def take(self, event: XmlEvent, *, is_job: bool) -> str:
         """Return the text of a job's element; text before it, or of another element, goes to `before`."""
         end = event.last_tag - self._first  # the element's last tag; the end of an empty element
         tag = b"<" if event.kind == "open" else f"</{event.element.name}".encode()
@@ -172,7 +172,7 @@ class _StreamReader:
         if self._texts is not None:
             yield from _passage(self._texts.take_before())
 
-    def _take(self, event: Event) -> Iterator[Found]:
+    def _take(self, event: XmlEvent) -> Iterator[Found]:
         element = event.element
         is_job = element.name == "Job"
         before = text = ""

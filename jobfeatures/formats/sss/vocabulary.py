@@ -30,7 +30,7 @@ class Type(enum.Enum):
     CONTAINER = "container"
 
 
-class Place(enum.Flag):
+class ElementPlace(enum.Flag):
     """Where an element may occur. A Defaults element may hold the same as its namesake."""
 
     DOCUMENT = enum.auto()
@@ -44,8 +44,8 @@ class Place(enum.Flag):
 
 
 # Task groups and tasks may hold any job property: sections 6.0 and 7.0.
-_JOB_PROPERTY = Place.JOB | Place.TASK_GROUP | Place.TASK
-_CATEGORIZED = _JOB_PROPERTY | Place.REQUESTED | Place.DELIVERED
+_JOB_PROPERTY = ElementPlace.JOB | ElementPlace.TASK_GROUP | ElementPlace.TASK
+_CATEGORIZED = _JOB_PROPERTY | ElementPlace.REQUESTED | ElementPlace.DELIVERED
 
 # The forms of contents and attribute values by type, after surrounding blanks are stripped: regular
 # expressions that mean the same in Python and in a schema. Types not listed are free text.
@@ -67,9 +67,9 @@ _CONSUMABLE = ("context", "units", "metric", "duration", "consumptionRate", "dyn
 
 AWARENESS_POLICY: Final = "awarenessPolicy"
 EVERYWHERE: Final = (AWARENESS_POLICY,)  # section 9.0
-INHERITED: Final[Mapping[Place, tuple[str, ...]]] = {
-    Place.REQUESTED: ("op", "conj", "group", "preference", "performanceFactor"),  # section 8.1
-    Place.DELIVERED: ("group",),  # section 8.2
+INHERITED: Final[Mapping[ElementPlace, tuple[str, ...]]] = {
+    ElementPlace.REQUESTED: ("op", "conj", "group", "preference", "performanceFactor"),  # section 8.1
+    ElementPlace.DELIVERED: ("group",),  # section 8.2
 }
 
 
@@ -84,7 +84,7 @@ class Term:
     section: str
     name: str
     type: Type
-    places: Place = _JOB_PROPERTY
+    places: ElementPlace = _JOB_PROPERTY
     attributes: tuple[str, ...] = ()
     many: bool = False
     needs: tuple[str, ...] = ()
@@ -95,23 +95,31 @@ _TIME, _SECS, _HOLDS = Type.DATE_TIME, Type.DURATION, Type.CONTAINER
 
 TABLE: Final[tuple[Term, ...]] = (
     # Containers
-    Term("4.0", "JobGroup", _HOLDS, Place.DOCUMENT),
-    Term("5.0", "Job", _HOLDS, Place.DOCUMENT | Place.JOB_GROUP, many=True),
-    Term("5.0", "JobDefaults", _HOLDS, Place.JOB_GROUP),
-    Term("6.0", "TaskGroup", _HOLDS, Place.JOB, many=True),
-    Term("6.0", "TaskGroupDefaults", _HOLDS, Place.JOB),
-    Term("7.0", "Task", _HOLDS, Place.TASK_GROUP, many=True),
-    Term("7.0", "TaskDefaults", _HOLDS, Place.TASK_GROUP),
+    Term("4.0", "JobGroup", _HOLDS, ElementPlace.DOCUMENT),
+    Term("5.0", "Job", _HOLDS, ElementPlace.DOCUMENT | ElementPlace.JOB_GROUP, many=True),
+    Term("5.0", "JobDefaults", _HOLDS, ElementPlace.JOB_GROUP),
+    Term("6.0", "TaskGroup", _HOLDS, ElementPlace.JOB, many=True),
+    Term("6.0", "TaskGroupDefaults", _HOLDS, ElementPlace.JOB),
+    Term("7.0", "Task", _HOLDS, ElementPlace.TASK_GROUP, many=True),
+    Term("7.0", "TaskDefaults", _HOLDS, ElementPlace.TASK_GROUP),
     Term("8.1", "Requested", _HOLDS, many=True),
     Term("8.2", "Delivered", _HOLDS, many=True),
     Term("5.1", "Environment", _HOLDS, attributes=("export",)),
-    Term("5.1", "Variable", Type.TEXT, Place.ENVIRONMENT, attributes=("name",), many=True, needs=("name",)),
+    Term(
+        "5.1",
+        "Variable",
+        Type.TEXT,
+        ElementPlace.ENVIRONMENT,
+        attributes=("name",),
+        many=True,
+        needs=("name",),
+    ),
     # Simple job group properties
-    Term("4.1", "CreationTime", _TIME, Place.JOB_GROUP),
-    Term("4.1", "Description", _S, Place.JOB_GROUP),
-    Term("4.1", "Id", _S, Place.JOB_GROUP),
-    Term("4.1", "Name", _S, Place.JOB_GROUP),
-    Term("4.1", "State", _S, Place.JOB_GROUP),
+    Term("4.1", "CreationTime", _TIME, ElementPlace.JOB_GROUP),
+    Term("4.1", "Description", _S, ElementPlace.JOB_GROUP),
+    Term("4.1", "Id", _S, ElementPlace.JOB_GROUP),
+    Term("4.1", "Name", _S, ElementPlace.JOB_GROUP),
+    Term("4.1", "State", _S, ElementPlace.JOB_GROUP),
     # Simple job properties
     Term("5.1", "Application", _S),
     Term("5.1", "Architecture", _S, _CATEGORIZED),
@@ -128,8 +136,8 @@ TABLE: Final[tuple[Term, ...]] = (
     Term("5.1", "Hold", _S, many=True),
     Term("5.1", "InitialWorkingDirectory", _S),
     Term("5.1", "Interactive", _B),
-    Term("5.1", "Id", _S, Place.JOB),
-    Term("5.1", "Name", _S, Place.JOB | Place.TASK),
+    Term("5.1", "Id", _S, ElementPlace.JOB),
+    Term("5.1", "Name", _S, ElementPlace.JOB | ElementPlace.TASK),
     Term("5.1", "State", _S),
     Term("5.1", "Type", _S),
     Term("5.1", "Machine", _S, _CATEGORIZED),
@@ -181,28 +189,28 @@ TABLE: Final[tuple[Term, ...]] = (
     Term("5.1", "Swap", _F, _CATEGORIZED, attributes=_CONSUMABLE),
     Term("5.1", "Resource", _F, _CATEGORIZED, (*_NAMED, *_CONSUMABLE), many=True, needs=("name",)),
     # Task group properties
-    Term("6.1", "TaskCount", _N, Place.TASK_GROUP),
-    Term("6.1", "Id", _S, Place.TASK_GROUP),
-    Term("6.1", "Name", _S, Place.TASK_GROUP),
+    Term("6.1", "TaskCount", _N, ElementPlace.TASK_GROUP),
+    Term("6.1", "Id", _S, ElementPlace.TASK_GROUP),
+    Term("6.1", "Name", _S, ElementPlace.TASK_GROUP),
     # Task properties
     Term("7.1", "Session", _N, many=True),  # "session id for the task group or job": these may hold it, too
-    Term("7.1", "Id", _S, Place.TASK),
-    Term("1.3", "Process", _N, Place.TASK, many=True),  # in the elaborate example only
+    Term("7.1", "Id", _S, ElementPlace.TASK),
+    Term("1.3", "Process", _N, ElementPlace.TASK, many=True),  # in the elaborate example only
 )
 
 CONSUMABLES: Final = frozenset(each.name for each in TABLE if each.attributes[-6:] == _CONSUMABLE)
 
-_PLACE_INSIDE: Final[Mapping[str, Place]] = {
-    "JobGroup": Place.JOB_GROUP,
-    "Job": Place.JOB,
-    "JobDefaults": Place.JOB,
-    "TaskGroup": Place.TASK_GROUP,
-    "TaskGroupDefaults": Place.TASK_GROUP,
-    "Task": Place.TASK,
-    "TaskDefaults": Place.TASK,
-    "Requested": Place.REQUESTED,
-    "Delivered": Place.DELIVERED,
-    "Environment": Place.ENVIRONMENT,
+_PLACE_INSIDE: Final[Mapping[str, ElementPlace]] = {
+    "JobGroup": ElementPlace.JOB_GROUP,
+    "Job": ElementPlace.JOB,
+    "JobDefaults": ElementPlace.JOB,
+    "TaskGroup": ElementPlace.TASK_GROUP,
+    "TaskGroupDefaults": ElementPlace.TASK_GROUP,
+    "Task": ElementPlace.TASK,
+    "TaskDefaults": ElementPlace.TASK,
+    "Requested": ElementPlace.REQUESTED,
+    "Delivered": ElementPlace.DELIVERED,
+    "Environment": ElementPlace.ENVIRONMENT,
 }
 
 
@@ -214,7 +222,7 @@ class Slot:
     attributes: frozenset[str]
 
 
-def _slots(place: Place) -> Mapping[str, Slot]:
+def _slots(place: ElementPlace) -> Mapping[str, Slot]:
     inherited = (*EVERYWHERE, *INHERITED.get(place, ()))
     return {
         term.name: Slot(term, frozenset((*term.attributes, *inherited)))
@@ -226,7 +234,7 @@ def _slots(place: Place) -> Mapping[str, Slot]:
 CONTENT: Final[Mapping[str, Mapping[str, Slot]]] = {
     container: _slots(place) for container, place in _PLACE_INSIDE.items()
 }
-ROOTS: Final[Mapping[str, Slot]] = _slots(Place.DOCUMENT)
+ROOTS: Final[Mapping[str, Slot]] = _slots(ElementPlace.DOCUMENT)
 
 # The elements that the specification requires, by container. For groups: "one or more jobs".
 REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {"Job": ("Id",), "JobGroup": ("Id", "Job")}

@@ -159,7 +159,7 @@ class _Parser(DefusedExpatParser):
         self._builder.end()
 
 
-class Event(NamedTuple):
+class XmlEvent(NamedTuple):
     """An event in a stream of documents: the start of a group, a complete child of it, or its end.
 
     `kind` is "open", "part" or "close" for a JobGroup, "root" for any other root.
@@ -190,17 +190,17 @@ class ElementFeed:
         self._builder.offset_now = self._parser.offset
         list(self.feed(before))
 
-    def feed(self, line: str) -> Iterator[Event]:
+    def feed(self, line: str) -> Iterator[XmlEvent]:
         """Parse a line; yield its events. Raises ParseError, after which nothing more can be fed."""
         for start in range(0, len(line), CHUNK_CHARACTERS):  # all jobs may stand on one line
             yield from self._feed_chunk(line[start : start + CHUNK_CHARACTERS])
 
-    def finish(self) -> Iterator[Event]:
+    def finish(self) -> Iterator[XmlEvent]:
         """Yield the remaining events at the end. Raises ParseError within an unfinished document."""
         self._builder.check_end()
         yield from self.feed("</_>")
 
-    def _feed_chunk(self, chunk: str) -> Iterator[Event]:
+    def _feed_chunk(self, chunk: str) -> Iterator[XmlEvent]:
         """Parse a part of a line; events before an error in it are still yielded."""
         self._fed += len(chunk)
         if self._fed > MAX_BYTES:
@@ -269,9 +269,9 @@ class _StreamBuilder(_Builder):
         self._first_byte = first_byte
         self._begun = [0, 0, 0]  # offsets of the open elements, outermost first
         self.offset_now: Callable[[], int] = int
-        self._events: list[Event] = []
+        self._events: list[XmlEvent] = []
 
-    def take_events(self) -> list[Event]:
+    def take_events(self) -> list[XmlEvent]:
         events, self._events = self._events, []
         return events
 
@@ -301,7 +301,7 @@ class _StreamBuilder(_Builder):
         if depth == 2 and name == GROUP:
             group = self._open[1]
             element = Element(name, group.attributes, "", group.line, group.column)
-            self._events.append(Event("open", element, at, at))
+            self._events.append(XmlEvent("open", element, at, at))
 
     def end(self) -> None:
         super().end()
@@ -310,7 +310,7 @@ class _StreamBuilder(_Builder):
             return
         element = self._open[-1].children.pop()
         kind = "part" if depth == 2 else "close" if element.name == GROUP else "root"
-        self._events.append(Event(kind, element, self._begun[depth], self.offset_now() - self._first_byte))
+        self._events.append(XmlEvent(kind, element, self._begun[depth], self.offset_now() - self._first_byte))
         self._elements_left = MAX_ELEMENTS
         around = "".join(self._open[-1].pieces)
         self._open[-1].pieces.clear()  # do not accumulate blank lines

@@ -45,7 +45,7 @@ Rule = Literal[
 RULES: Final[tuple[Rule, ...]] = get_args(Rule)
 
 
-class Fault(NamedTuple):
+class SwfFault(NamedTuple):
     """One fault. `line` is 0 for a fault of the entire log; `rule` groups similar faults."""
 
     level: str
@@ -64,11 +64,11 @@ class _Seen:
         self.last_end: float = 0
         self.has_parts = False
         self.is_measured = False  # a wait or a status is known
-        self.without_submission: list[Fault] = []  # no fault in a model
+        self.without_submission: list[SwfFault] = []  # no fault in a model
         self.named: dict[str, set[int]] = {"user": set(), "group": set(), "executable": set()}
 
 
-def check_log(lines: Iterable[str], *, source: str = "") -> Iterator[Fault]:
+def check_log(lines: Iterable[str], *, source: str = "") -> Iterator[SwfFault]:
     """Yield all faults in line order, then those of the entire log."""
     header = Header(source)
     seen = _Seen()
@@ -77,7 +77,7 @@ def check_log(lines: Iterable[str], *, source: str = "") -> Iterator[Fault]:
         text = line.strip()
         if text.startswith(";"):
             if not text.isascii():
-                yield Fault(WARNING, "not ASCII", number, "a comment that is not ASCII")
+                yield SwfFault(WARNING, "not ASCII", number, "a comment that is not ASCII")
             parse_comment(text, header, number)
             limits = None  # a comment among the jobs may say more
             continue
@@ -89,11 +89,11 @@ def check_log(lines: Iterable[str], *, source: str = "") -> Iterator[Fault]:
             job, repairs = parse_job(text, source=source, line=number)
         except ParseError as error:
             field = f"{error.field}: " if error.field else ""
-            yield Fault(ERROR, "not a job", number, f"{field}{error.reason}")
+            yield SwfFault(ERROR, "not a job", number, f"{field}{error.reason}")
             continue
         for repair in repairs:
             if not repair.endswith(NEGATIVE):  # which _check_values names by field
-                yield Fault(ERROR, "fields", number, repair.partition(":")[0])
+                yield SwfFault(ERROR, "fields", number, repair.partition(":")[0])
         if seen.group and seen.group[0][1].number != job.number:
             yield from _close_group(seen, limits)
         yield from _check_values(text, number)
@@ -128,53 +128,53 @@ class _Limits:
         return self.preemption in {Preemption.YES, Preemption.DOUBLE}
 
 
-def _check_values(text: str, number: int) -> Iterator[Fault]:
+def _check_values(text: str, number: int) -> Iterator[SwfFault]:
     """Find negative numbers other than −1: errors where they were measured, else warnings."""
     for name, word in zip(FIELDS, text.split(), strict=False):
         if word.startswith("-") and (parse_number(word) or 0) < 0 and parse_number(word) != UNKNOWN:
             level = ERROR if name in MEASURED else WARNING
-            yield Fault(level, "negative value", number, f"{name} is {word}")
+            yield SwfFault(level, "negative value", number, f"{name} is {word}")
 
 
-def _check_number(job: SwfJob, number: int, seen: _Seen, limits: _Limits) -> Iterator[Fault]:
+def _check_number(job: SwfJob, number: int, seen: _Seen, limits: _Limits) -> Iterator[SwfFault]:
     last = seen.last
     if job.status not in STATUSES:
-        yield Fault(WARNING, "status", number, f"status {job.status} is none of -1 and 0 to 5")
+        yield SwfFault(WARNING, "status", number, f"status {job.status} is none of -1 and 0 to 5")
     if job.number in seen.ends:
         before = seen.group[-1][1].status if seen.group else UNKNOWN
         is_over = before in {LAST_COMPLETED, LAST_FAILED}
         if not (limits.may_repeat and seen.group and job.status in PARTIAL) or is_over:
-            yield Fault(ERROR, "number repeated", number, f"job {job.number} was there before")
+            yield SwfFault(ERROR, "number repeated", number, f"job {job.number} was there before")
     elif job.number < 1:
-        yield Fault(ERROR, "number", number, f"job {job.number}: numbers count from 1")
+        yield SwfFault(ERROR, "number", number, f"job {job.number}: numbers count from 1")
     elif last is None and not seen.records and job.number != 1:
-        yield Fault(WARNING, "number sequence", number, f"job {job.number} is the first: not 1")
+        yield SwfFault(WARNING, "number sequence", number, f"job {job.number} is the first: not 1")
     elif last is not None and job.number != last.number + 1:
         how = "out of order" if job.number < last.number else "not the next"
-        yield Fault(WARNING, "number sequence", number, f"job {job.number} after {last.number}: {how}")
+        yield SwfFault(WARNING, "number sequence", number, f"job {job.number} after {last.number}: {how}")
 
 
-def _check_submission(job: SwfJob, number: int, seen: _Seen) -> Iterator[Fault]:
+def _check_submission(job: SwfJob, number: int, seen: _Seen) -> Iterator[SwfFault]:
     last = seen.last
     if job.submit_secs == UNKNOWN:
-        fault = Fault(ERROR, "no submit time", number, "submit_secs is -1")
+        fault = SwfFault(ERROR, "no submit time", number, "submit_secs is -1")
         if job.preceding == UNKNOWN:
             yield fault
         else:  # "models can include … dependent jobs that don't have independent arrival times"
             seen.without_submission.append(fault)
     elif last is not None and job.submit_secs < last.submit_secs:
-        yield Fault(
+        yield SwfFault(
             ERROR, "order", number, f"submitted at {job.submit_secs}, after a job of {last.submit_secs}"
         )
 
 
-def _check_predecessor(job: SwfJob, number: int, seen: _Seen) -> Iterator[Fault]:
+def _check_predecessor(job: SwfJob, number: int, seen: _Seen) -> Iterator[SwfFault]:
     if job.preceding == UNKNOWN:
         if job.think_secs != UNKNOWN:
-            yield Fault(WARNING, "think time", number, f"{job.think_secs} s after no preceding job")
+            yield SwfFault(WARNING, "think time", number, f"{job.think_secs} s after no preceding job")
         return
     if job.preceding not in seen.ends:
-        yield Fault(WARNING, "preceding job", number, f"preceding job {job.preceding} is not before it")
+        yield SwfFault(WARNING, "preceding job", number, f"preceding job {job.preceding} is not before it")
         return
     end_secs = seen.ends[job.preceding]
     if end_secs is None or job.submit_secs == UNKNOWN:
@@ -182,37 +182,43 @@ def _check_predecessor(job: SwfJob, number: int, seen: _Seen) -> Iterator[Fault]
     start_secs = job.submit_secs + job.wait_secs
     if job.wait_secs != UNKNOWN and end_secs - start_secs >= 1:  # less is rounding
         how = f"started at {start_secs}, preceding job {job.preceding} ended at {end_secs}"
-        yield Fault(ERROR, "start", number, how)
+        yield SwfFault(ERROR, "start", number, how)
     if job.think_secs != UNKNOWN and abs(job.submit_secs - end_secs - job.think_secs) >= 1:
         how = f"submitted at {job.submit_secs}, not {job.think_secs} s after {end_secs}"
-        yield Fault(WARNING, "think time", number, how)
+        yield SwfFault(WARNING, "think time", number, how)
 
 
-def _check_limits(job: SwfJob, number: int, limits: _Limits) -> Iterator[Fault]:
+def _check_limits(job: SwfJob, number: int, limits: _Limits) -> Iterator[SwfFault]:
     if limits.processors is not None and job.processors > limits.processors:
-        yield Fault(
+        yield SwfFault(
             ERROR, "processors", number, f"{job.processors} processors of {limits.processors} of the machine"
         )
     if limits.run_secs is not None and job.run_secs > limits.run_secs:
-        yield Fault(WARNING, "MaxRuntime", number, f"ran {job.run_secs} s of {limits.run_secs} allowed")
+        yield SwfFault(WARNING, "MaxRuntime", number, f"ran {job.run_secs} s of {limits.run_secs} allowed")
     if limits.memory_kib is not None and job.memory_kib > limits.memory_kib:
-        yield Fault(WARNING, "MaxMemory", number, f"used {job.memory_kib} KiB of {limits.memory_kib} allowed")
+        yield SwfFault(
+            WARNING, "MaxMemory", number, f"used {job.memory_kib} KiB of {limits.memory_kib} allowed"
+        )
     for name in ("user", "group", "executable", "partition"):  # queue 0 is that of interactive jobs
         if getattr(job, name) == 0:
-            yield Fault(WARNING, "natural number", number, f"{name} 0: numbers count from 1")
+            yield SwfFault(WARNING, "natural number", number, f"{name} 0: numbers count from 1")
     if limits.queues and job.queue != UNKNOWN and job.queue not in limits.queues:
-        yield Fault(WARNING, "unknown queue", number, f"queue {job.queue} is not in the header")
+        yield SwfFault(WARNING, "unknown queue", number, f"queue {job.queue} is not in the header")
     if limits.partitions and job.partition != UNKNOWN and job.partition not in limits.partitions:
-        yield Fault(WARNING, "unknown partition", number, f"partition {job.partition} is not in the header")
+        yield SwfFault(
+            WARNING, "unknown partition", number, f"partition {job.partition} is not in the header"
+        )
     if limits.max_queues is not None and job.queue > limits.max_queues:
-        yield Fault(WARNING, "MaxQueues", number, f"queue {job.queue} of {limits.max_queues}")
+        yield SwfFault(WARNING, "MaxQueues", number, f"queue {job.queue} of {limits.max_queues}")
     if limits.max_partitions is not None and job.partition > limits.max_partitions:
-        yield Fault(WARNING, "MaxPartitions", number, f"partition {job.partition} of {limits.max_partitions}")
+        yield SwfFault(
+            WARNING, "MaxPartitions", number, f"partition {job.partition} of {limits.max_partitions}"
+        )
 
 
-def _check_use(job: SwfJob, number: int, limits: _Limits) -> Iterator[Fault]:
+def _check_use(job: SwfJob, number: int, limits: _Limits) -> Iterator[SwfFault]:
     if job.run_secs > 0 and job.processors == 0:
-        yield Fault(WARNING, "no processors", number, "ran on 0 processors")
+        yield SwfFault(WARNING, "no processors", number, "ran on 0 processors")
     if limits.overuse:
         return
     for used, requested, how in (
@@ -221,10 +227,10 @@ def _check_use(job: SwfJob, number: int, limits: _Limits) -> Iterator[Fault]:
         (job.memory_kib, job.requested_memory_kib, "used {} KiB per processor"),
     ):
         if requested != UNKNOWN and used > requested:
-            yield Fault(WARNING, "AllowOveruse", number, f"{how.format(used)} of {requested} requested")
+            yield SwfFault(WARNING, "AllowOveruse", number, f"{how.format(used)} of {requested} requested")
 
 
-def _close_group(seen: _Seen, limits: _Limits) -> Iterator[Fault]:
+def _close_group(seen: _Seen, limits: _Limits) -> Iterator[SwfFault]:
     """Check a job that may have several lines, once all of them have been read."""
     lines = [line for line, _ in seen.group]
     for joined in join_bursts([job for _, job in seen.group], limits.preemption):
@@ -237,21 +243,21 @@ def _close_group(seen: _Seen, limits: _Limits) -> Iterator[Fault]:
     seen.group.clear()
 
 
-def _check_parts(joined: Joined, first: int, last: int, limits: _Limits) -> Iterator[Fault]:
+def _check_parts(joined: Joined, first: int, last: int, limits: _Limits) -> Iterator[SwfFault]:
     job, parts = joined.job, joined.parts
     status = parts[-1].status
     if status == CONTINUED:
-        yield Fault(WARNING, "last part", last, f"the last part of job {job.number} is to be continued")
+        yield SwfFault(WARNING, "last part", last, f"the last part of job {job.number} is to be continued")
     if joined.lines == len(parts):
         if limits.preemption is Preemption.DOUBLE:
-            yield Fault(WARNING, "summary", first, f"job {job.number} has parts and no summary")
+            yield SwfFault(WARNING, "summary", first, f"job {job.number} has parts and no summary")
         return
     run_secs = [part.run_secs for part in parts]
     if UNKNOWN not in run_secs and job.run_secs != UNKNOWN and abs(job.run_secs - sum(run_secs)) >= 1:
         how = f"job {job.number} ran {job.run_secs} s, its parts {sum(run_secs)} s"
-        yield Fault(WARNING, "summary", first, how)
+        yield SwfFault(WARNING, "summary", first, how)
     if (job.status, status) in {(COMPLETED, LAST_FAILED), (FAILED, LAST_COMPLETED)}:
-        yield Fault(WARNING, "summary", first, f"status {job.status}, that of its last part is {status}")
+        yield SwfFault(WARNING, "summary", first, f"status {job.status}, that of its last part is {status}")
 
 
 def _note(job: SwfJob, number: int, seen: _Seen, limits: _Limits) -> None:
@@ -271,52 +277,54 @@ def _note(job: SwfJob, number: int, seen: _Seen, limits: _Limits) -> None:
         seen.last_end = max(seen.last_end, job.submit_secs + max(0, job.wait_secs) + max(0, job.run_secs))
 
 
-def _check_header(header: Header, seen: _Seen) -> Iterator[Fault]:
+def _check_header(header: Header, seen: _Seen) -> Iterator[SwfFault]:
     known = {each.label for each in header.comments}
     is_model = seen.records > 0 and not seen.is_measured and known.isdisjoint(START_LABELS)
     if is_model:
-        yield Fault(NOTE, "model", 0, "a model: no wait and no status is known, and no time in the header")
+        yield SwfFault(NOTE, "model", 0, "a model: no wait and no status is known, and no time in the header")
     else:
         yield from seen.without_submission
     if seen.first is not None and seen.first[0] != 0:
         secs, line = seen.first
-        yield Fault(WARNING, "first submit", line, f"the first job is submitted at {secs}, not at 0")
+        yield SwfFault(WARNING, "first submit", line, f"the first job is submitted at {secs}, not at 0")
     for name, numbers in seen.named.items():
         count = sum(each > 0 for each in numbers)
         if max(numbers, default=0) > count:
-            yield Fault(WARNING, "numbering", 0, f"{name}: numbers up to {max(numbers)}, {count} different")
+            yield SwfFault(
+                WARNING, "numbering", 0, f"{name}: numbers up to {max(numbers)}, {count} different"
+            )
     wanted = (
         ("Version", "MaxProcs") if is_model else ("Version", "UnixStartTime", "TimeZoneString", "MaxProcs")
     )
     for label in wanted:
         if label not in known and not (label == "MaxProcs" and "MaxNodes" in known):
-            yield Fault(WARNING, "header", 0, f"{label} is missing")
+            yield SwfFault(WARNING, "header", 0, f"{label} is missing")
     for each in header.comments:
         if each.label and each.label not in LABELS.values():
-            yield Fault(WARNING, "header label", each.line, f"{each.label} is no label of the format")
+            yield SwfFault(WARNING, "header label", each.line, f"{each.label} is no label of the format")
     zone = header.value("TimeZone")
     if zone is not None:
-        yield Fault(WARNING, "header", zone.line, "TimeZone is deprecated, TimeZoneString replaces it")
+        yield SwfFault(WARNING, "header", zone.line, "TimeZone is deprecated, TimeZoneString replaces it")
     yield from _check_readable(header)
     if not seen.records:
-        yield Fault(WARNING, "header count", 0, "there is no job in it")
+        yield SwfFault(WARNING, "header count", 0, "there is no job in it")
     counts = {"MaxRecords": seen.records, "MaxJobs": len(seen.ends)}
     for label, count in counts.items():
         promised = _total(header, label)
         if promised is not None and promised != count:
-            yield Fault(WARNING, "header count", 0, f"{label} is {promised}, there are {count}")
+            yield SwfFault(WARNING, "header count", 0, f"{label} is {promised}, there are {count}")
     for label, kind in (("MaxQueues", "Queue"), ("MaxPartitions", "Partition")):
         promised, named = _total(header, label), _numbers(header, kind)
         if promised is not None and named and promised != len(named):
-            yield Fault(WARNING, "header count", 0, f"{label} is {promised}, {kind} names {len(named)}")
+            yield SwfFault(WARNING, "header count", 0, f"{label} is {promised}, {kind} names {len(named)}")
     if seen.has_parts and not _Limits(header).may_repeat:
-        yield Fault(
+        yield SwfFault(
             WARNING, "header", 0, "status 2, 3 or 4 without Preemption Yes or Double: taken as exit codes"
         )
     yield from _check_times(header, seen)
 
 
-def _check_readable(header: Header) -> Iterator[Fault]:
+def _check_readable(header: Header) -> Iterator[SwfFault]:
     asked: list[Callable[[], object]] = [partial(header.size, label) for label in _SIZES]
     asked += [header.preemption, header.start_secs, header.zone]
     asked += [partial(header.numbered, label) for label in ("Queue", "Partition")]
@@ -324,7 +332,7 @@ def _check_readable(header: Header) -> Iterator[Fault]:
         try:
             ask()
         except ParseError as error:
-            yield Fault(WARNING, "header value", error.line, f"{error.field}: {error.reason}")
+            yield SwfFault(WARNING, "header value", error.line, f"{error.field}: {error.reason}")
     for label, allowed in (
         ("Version", VERSIONS),
         ("AllowOveruse", ("yes", "no", "n/a", "-1", "unknown", "")),
@@ -332,19 +340,19 @@ def _check_readable(header: Header) -> Iterator[Fault]:
         comment = header.value(label)
         if comment is not None and comment.value.strip().lower() not in allowed:
             wanted = "2, 2.1 or 2.2" if label == "Version" else "Yes or No"
-            yield Fault(WARNING, "header value", comment.line, f"{label}: not {wanted}")
+            yield SwfFault(WARNING, "header value", comment.line, f"{label}: not {wanted}")
     for label in ("MaxNodes", "MaxProcs"):
         comment, size = header.value(label), header.readable(partial(Header.size, label=label))
         if comment is None or size is None:
             continue
         if size.total == 0 or max(size.parts, default=0) > size.total:
             how = "is 0" if size.total == 0 else "less than one of its partitions"
-            yield Fault(WARNING, "header value", comment.line, f"{label}: {how}")
+            yield SwfFault(WARNING, "header value", comment.line, f"{label}: {how}")
         elif label == "MaxNodes" and size.total > (_total(header, "MaxProcs") or size.total):
-            yield Fault(WARNING, "header value", comment.line, "MaxNodes: more than MaxProcs")
+            yield SwfFault(WARNING, "header value", comment.line, "MaxNodes: more than MaxProcs")
 
 
-def _check_times(header: Header, seen: _Seen) -> Iterator[Fault]:
+def _check_times(header: Header, seen: _Seen) -> Iterator[SwfFault]:
     times: tuple[tuple[str, float], ...] = (("StartTime", 0), ("EndTime", seen.last_end))
     for label, secs in times:
         comment = header.value(label)
@@ -355,14 +363,14 @@ def _check_times(header: Header, seen: _Seen) -> Iterator[Fault]:
             meant = header.wall_clock(secs)
         except (ParseError, ValueError, OverflowError, OSError) as error:
             reason = error.reason if isinstance(error, ParseError) else str(error)
-            yield Fault(WARNING, "header value", comment.line, f"{label}: {reason}")
+            yield SwfFault(WARNING, "header value", comment.line, f"{label}: {reason}")
             continue
         if meant is None or not (label == "StartTime" or seen.records):
             continue
         if not stated.is_at(meant):
             source = "UnixStartTime" if label == "StartTime" else "the last end"
             how = f"{label} is {stated.clock} {stated.zone}, {source} is {meant:%Y-%m-%d %H:%M:%S %Z}"
-            yield Fault(WARNING, "header time", comment.line, how)
+            yield SwfFault(WARNING, "header time", comment.line, how)
 
 
 _SIZES = (

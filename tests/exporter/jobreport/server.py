@@ -3,7 +3,7 @@
 import re
 
 from jobfeatures.records.metrics import JOB_INFO
-from jobfeatures.records.series import Answer, Series
+from jobfeatures.records.series import InstantAnswer, Series
 
 INFO = JOB_INFO.sample_name
 NOW = 1_800_000_000.0
@@ -49,7 +49,7 @@ class FakePrometheus:
 
     def __call__(self, question, at_secs):
         self.asked.append((question, at_secs))
-        return Answer(tuple(self._find(question)), self.warnings)
+        return InstantAnswer(tuple(self._find(question)), self.warnings)
 
     def _matching(self, question, series):
         matchers = re.findall(r'(\w+)(=~|=)"((?:[^"\\]|\\.)*)"', question)

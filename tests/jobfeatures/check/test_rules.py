@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from jobfeatures.check.listing import (
     KINDS,
-    Answer,
     Case,
     Entry,
     Kind,
     Listing,
+    ResponseHead,
     Rights,
     Severity,
     Trouble,
@@ -50,7 +50,7 @@ JOB = {
 }
 STATUS = {"used_CPU": "3", "first_exp_job_end": "1800000100", "last_exp_job_end": "1800000200"}
 GOOD = {Kind.MACHINE: MACHINE, Kind.JOB: JOB, Kind.STATUS: STATUS}
-ANSWER = Answer(
+ANSWER = ResponseHead(
     status=200,
     headers={
         "content-type": "text/plain; charset=utf-8",
@@ -147,8 +147,8 @@ BROKEN = {
     "normalized_differs": lambda: breaches(J, {"wall_limit_secs": "103680", "cpu_limit_secs": "345600"}),
     "status_rejected": lambda: breaches(S, {"used_CPU": "5"}),
     "status_empty": lambda: judge(Case(listing(S, {}), NOW)),
-    "http_missing_key": lambda: served(M, missing=Answer(status=200, body_bytes=40)),
-    "http_missing_body": lambda: served(M, missing=Answer(status=404, body_bytes=40)),
+    "http_missing_key": lambda: served(M, missing=ResponseHead(status=200, body_bytes=40)),
+    "http_missing_body": lambda: served(M, missing=ResponseHead(status=404, body_bytes=40)),
     "http_content_type": lambda: served(M, content_type="text/html"),
     "http_content_length": lambda: served(M, content_length=None),
     "http_cut": lambda: served(M, content_length="5"),
@@ -176,7 +176,7 @@ def test_a_good_directory_has_no_error_and_no_warning(kind):
 
 
 def test_a_good_server_has_nothing_to_remark_about_its_answers():
-    found = served(M, missing=Answer(status=404, headers={"content-length": "0"}))
+    found = served(M, missing=ResponseHead(status=404, headers={"content-length": "0"}))
     assert [finding for finding in found if finding.rule.startswith("http")] == []
 
 

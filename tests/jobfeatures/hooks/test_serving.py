@@ -14,7 +14,7 @@ import pytest
 
 from jobfeatures.errors import Rejected
 from jobfeatures.hooks.request import Request
-from jobfeatures.hooks.serving import ALIVE_SECS, KEPT_SECS, UNFINISHED_SECS, Intake
+from jobfeatures.hooks.serving import ALIVE_SECS, KEPT_SECS, UNFINISHED_SECS, HookRequests
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.system.clock import SystemClock
 
@@ -52,8 +52,8 @@ def served() -> Served:
 
 
 @pytest.fixture
-def intake(tree, clock, served) -> Intake:
-    made = Intake(tree, clock, served)
+def intake(tree, clock, served) -> HookRequests:
+    made = HookRequests(tree, clock, served)
     made.beat()
     return made
 
@@ -165,7 +165,7 @@ def test_a_job_that_another_writer_holds_is_tried_again_soon_in_its_order_and_de
             raise TimeoutError("held by another writer")
         served(request, note)
 
-    intake = Intake(tree, clock, serve)
+    intake = HookRequests(tree, clock, serve)
     intake.beat()
     put("publish", "1", age_secs=3)
     put("remove", "1", age_secs=2)
@@ -211,7 +211,7 @@ def test_a_folder_that_others_may_enter_is_not_used(tree, clock, served, put):
     tree.prepare()
     os.chmod(tree.intake_path, 0o777)
     with pytest.raises(Exception, match="writable by others"):
-        Intake(tree, clock, served).beat()
+        HookRequests(tree, clock, served).beat()
 
 
 def test_what_of_a_request_cannot_be_read_is_told_and_counted_once(intake, tree, served, put, caplog):
@@ -231,7 +231,7 @@ def test_what_of_a_request_cannot_be_read_is_told_and_counted_once(intake, tree,
 
 
 @pytest.fixture
-def running(tree, tmp_path) -> Iterator[tuple[Intake, Served]]:
+def running(tree, tmp_path) -> Iterator[tuple[HookRequests, Served]]:
     """Run an intake that makes and removes directories of jobs."""
     seen = Served()
 
@@ -244,7 +244,7 @@ def running(tree, tmp_path) -> Iterator[tuple[Intake, Served]]:
             folder.rmdir()
 
     tree.prepare()
-    made = Intake(tree, SystemClock(), serve)
+    made = HookRequests(tree, SystemClock(), serve)
     thread = threading.Thread(target=made.run)
     thread.start()
     deadline = time.monotonic() + 60

@@ -7,7 +7,7 @@ from pathlib import Path
 from jobfeatures.jobs.evidence import (
     HOOKS,
     REMEMBERED,
-    Event,
+    EndEvidence,
     Evidence,
     Group,
     JobObservation,
@@ -43,7 +43,7 @@ ROWS = {
     "an answer: has ended": known("slurm", state=JobState.COMPLETED, restarts=1),
     "a record, then the epilog": {
         **known(HOOKS, restarts=1),
-        "events": ((THEN + 1, Event.EPILOG),),
+        "events": ((THEN + 1, EndEvidence.EPILOG),),
     },
 }
 
@@ -61,9 +61,9 @@ COLUMNS = {
     "a later run runs": {"told": (told(LATER, restarts=2),)},
     "Bob's runs": {"told": (told(LATER, uid=BOB),)},
     "Bob's has ended": {"told": (told(LATER, uid=BOB, state=JobState.COMPLETED),)},
-    "not known": {"events": ((LATER, Event.ABSENT),)},
+    "not known": {"events": ((LATER, EndEvidence.ABSENT),)},
     "no usable answer": {"told": (JobObservation("slurm", LATER, Job(key=KEY)),)},
-    "epilog": {"events": ((LATER, Event.EPILOG),)},
+    "epilog": {"events": ((LATER, EndEvidence.EPILOG),)},
 }
 
 WORDS = {

@@ -8,12 +8,12 @@ from jobfeatures.jobs.evidence import (
     HOLD_SECS,
     HOOKS,
     REMEMBERED,
-    Event,
+    EndEvidence,
     Evidence,
     Group,
     JobObservation,
     Presence,
-    Run,
+    RunRelation,
     compare_runs,
     find_difference,
     judge,
@@ -47,21 +47,21 @@ def run_of(one, other, source="slurm", other_source="slurm"):
 @pytest.mark.parametrize(
     ("one", "other", "run"),
     [
-        ({}, {}, Run.SAME),
-        ({"uid": BOB}, {"uid": ALICE}, Run.OTHER),
-        ({"uid": None}, {"uid": ALICE}, Run.SAME),
-        ({"uid": None, "user": "bob"}, {"uid": None, "user": "alice"}, Run.OTHER),
-        ({"sluid": "s2"}, {"sluid": "s1"}, Run.OTHER),
-        ({"restarts": 2}, {"restarts": 1}, Run.LATER),
-        ({"restarts": 0}, {"restarts": 1}, Run.EARLIER),
-        ({"start_secs": 20}, {"start_secs": 10}, Run.LATER),
-        ({"start_secs": 10}, {"start_secs": 20}, Run.EARLIER),
-        ({"submit_secs": 9, "restarts": 0}, {"submit_secs": 1, "restarts": 4}, Run.LATER),
+        ({}, {}, RunRelation.SAME),
+        ({"uid": BOB}, {"uid": ALICE}, RunRelation.OTHER),
+        ({"uid": None}, {"uid": ALICE}, RunRelation.SAME),
+        ({"uid": None, "user": "bob"}, {"uid": None, "user": "alice"}, RunRelation.OTHER),
+        ({"sluid": "s2"}, {"sluid": "s1"}, RunRelation.OTHER),
+        ({"restarts": 2}, {"restarts": 1}, RunRelation.LATER),
+        ({"restarts": 0}, {"restarts": 1}, RunRelation.EARLIER),
+        ({"start_secs": 20}, {"start_secs": 10}, RunRelation.LATER),
+        ({"start_secs": 10}, {"start_secs": 20}, RunRelation.EARLIER),
+        ({"submit_secs": 9, "restarts": 0}, {"submit_secs": 1, "restarts": 4}, RunRelation.LATER),
         # A node that boots for long moves the start of the same run.
         (
             {"submit_secs": 1, "restarts": 0, "start_secs": 20},
             {"submit_secs": 1, "restarts": 0, "start_secs": 10},
-            Run.SAME,
+            RunRelation.SAME,
         ),
     ],
 )
@@ -72,24 +72,24 @@ def test_another_run_is_proven_by_user_sluid_submission_count_or_start(one, othe
 def test_a_lower_count_of_a_run_that_began_after_the_other_was_last_reported_is_of_a_later_submission():
     """An id that is used again; the prolog before told no submission time."""
     record = JobObservation(HOOKS, 1000, job(restarts=1))
-    for start_secs, run in ((1600, Run.EARLIER), (1601, Run.LATER)):  # clocks differ
+    for start_secs, run in ((1600, RunRelation.EARLIER), (1601, RunRelation.LATER)):  # clocks differ
         answer = JobObservation("slurm", 2000, job(restarts=0, start_secs=start_secs))
         assert compare_runs(answer, record) is run
     waits = JobObservation("slurm", 900, job(restarts=0, start_secs=9000, state=JobState.PENDING))
-    assert compare_runs(waits, record) is Run.EARLIER, "what a controller expects is no start"
+    assert compare_runs(waits, record) is RunRelation.EARLIER, "what a controller expects is no start"
 
 
 def test_starts_and_names_of_two_sources_prove_nothing():
-    assert run_of({"start_secs": 320}, {"start_secs": 20}, HOOKS) is Run.SAME
+    assert run_of({"start_secs": 320}, {"start_secs": 20}, HOOKS) is RunRelation.SAME
     names = {"uid": None, "user": "alice@site"}, {"uid": None, "user": "alice"}
-    assert run_of(*names, HOOKS) is Run.SAME
+    assert run_of(*names, HOOKS) is RunRelation.SAME
 
 
 def test_whose_clock_told_a_start_is_remembered():
     """A restarted daemon knows only what was published, and the controller's start is still the controller's."""
     published = JobObservation(REMEMBERED, 1, job(start_secs=10), start_source="slurm")
-    assert compare_runs(JobObservation("slurm", 2, job(start_secs=20)), published) is Run.LATER
-    assert compare_runs(JobObservation(HOOKS, 2, job(start_secs=20)), published) is Run.SAME
+    assert compare_runs(JobObservation("slurm", 2, job(start_secs=20)), published) is RunRelation.LATER
+    assert compare_runs(JobObservation(HOOKS, 2, job(start_secs=20)), published) is RunRelation.SAME
 
 
 # --- what is put together -------------------------------------------------------
@@ -174,13 +174,13 @@ def test_an_end_long_before_the_prolog_is_that_of_an_earlier_run_of_the_same_use
 
 
 def test_an_answer_that_was_asked_for_before_the_epilog_is_overruled_and_one_after_it_is_believed():
-    record, epilog = told(100, HOOKS), (150.0, Event.EPILOG)
+    record, epilog = told(100, HOOKS), (150.0, EndEvidence.EPILOG)
     assert judged(record, told(149), events=[epilog]).presence is Presence.LEFT
     assert judged(record, told(151), events=[epilog]).presence is Presence.HERE
 
 
 def test_how_a_job_ended_is_not_invented():
-    for event in (Event.ABSENT, Event.EPILOG):
+    for event in (EndEvidence.ABSENT, EndEvidence.EPILOG):
         assert judged(told(100), events=[(200.0, event)]).job.state is JobState.UNKNOWN
     assert judged(told(100), told(150, state=JobState.TIMEOUT)).job.state is JobState.TIMEOUT
 
@@ -190,7 +190,7 @@ def test_how_a_job_ended_is_not_invented():
 def test_a_run_that_another_follows_ends_as_what_it_was(state, next_run):
     """Slurm gives the next run of a requeued job its count and SLUID while it still waits."""
     ran = told(100, restarts=0, sluid="s1", start_secs=90)
-    found = judged(ran, told(200, state=state, **next_run), events=[(150.0, Event.EPILOG)])
+    found = judged(ran, told(200, state=state, **next_run), events=[(150.0, EndEvidence.EPILOG)])
     if state is JobState.RUNNING:
         assert (found.presence, found.job.start_secs) == (Presence.HERE, None)
     else:
@@ -206,10 +206,10 @@ def test_what_waits_without_ever_having_been_here_is_said_to_wait():
 
 
 def test_the_hold_counts_from_when_the_end_was_first_told():
-    gone = [(200.0, Event.ABSENT)]
+    gone = [(200.0, EndEvidence.ABSENT)]
     held = judged(told(100), events=gone, group=Group(), now_secs=300)
     assert (held.presence, held.doubted_since_secs, held.has_processes) == (Presence.REMAINS, 200, True)
-    again = [(3900.0, Event.ABSENT)]  # told anew at every poll
+    again = [(3900.0, EndEvidence.ABSENT)]  # told anew at every poll
     since = {"doubted_since_secs": held.doubted_since_secs}
     assert judged(told(100), events=again, group=Group(), now_secs=3799, **since).presence is Presence.REMAINS
     late = judged(told(100), events=again, group=Group(), now_secs=3800, **since)
@@ -224,7 +224,7 @@ def test_a_job_that_another_has_replaced_is_not_said_to_run_after_the_hold():
 
 
 def test_processes_that_are_gone_end_the_hold():
-    assert judged(told(100), events=[(200.0, Event.ABSENT)], now_secs=201).presence is Presence.LEFT
+    assert judged(told(100), events=[(200.0, EndEvidence.ABSENT)], now_secs=201).presence is Presence.LEFT
 
 
 def test_the_control_group_decides_which_user_s_job_is_here():

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError
-from jobfeatures.jobs.jobrecords import Record, format_record, parse_record
+from jobfeatures.jobs.jobrecords import PrologRecord, format_record, parse_record
 from jobfeatures.records.model import UNLIMITED, Job, JobKey, JobState, Limits
 
 texts = st.text(min_size=1, max_size=20)
@@ -41,7 +41,7 @@ jobs = st.builds(
 @given(jobs, st.none() | st.integers(0, 2**33).map(lambda n: n / 8))
 def test_a_record_comes_back(job, reported_at_secs):
     text = format_record(job, reported_at_secs=reported_at_secs)
-    assert parse_record(text) == Record(job, reported_at_secs)
+    assert parse_record(text) == PrologRecord(job, reported_at_secs)
 
 
 @given(st.text() | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(json.dumps))
@@ -58,7 +58,7 @@ def test_any_text_is_a_job_or_a_parse_error(text):
 )
 def test_any_object_is_a_job_or_a_parse_error(document):
     try:
-        assert isinstance(parse_record(json.dumps(document)), Record)
+        assert isinstance(parse_record(json.dumps(document)), PrologRecord)
     except ParseError:
         pass
 

@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from jobfeatures.config import Config
-from jobfeatures.publish.exports import Access, beside_others, format_urls, write_exports
+from jobfeatures.publish.exports import FeatureAccess, beside_others, format_urls, write_exports
 from jobfeatures.publish.site import Site
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.records.model import JobKey
@@ -42,7 +42,7 @@ def holds_token(path, tree):
 
 
 def test_without_a_listener_there_is_no_token_and_only_the_job_s_user_may_read_the_paths(tree):
-    write_exports(tree, KEY, ME, -1, Access(None, "http"))
+    write_exports(tree, KEY, ME, -1, FeatureAccess(None, "http"))
     assert variables(tree.exports_path(KEY))["JOBFEATURES"] == tree.job_path(KEY)
     assert mode(tree.exports_path(KEY)) == 0o400
     assert not os.path.exists(f"{tree.tokens_path}/slurm-12")
@@ -50,7 +50,7 @@ def test_without_a_listener_there_is_no_token_and_only_the_job_s_user_may_read_t
 
 @pytest.mark.parametrize(("form", "bound"), [("local", True), ("both", True), ("http", False)])
 def test_containers_of_a_job_with_paths_see_them_if_the_site_wants_it(tree, form, bound):
-    write_exports(tree, KEY, ME, -1, Access(URL, form, ("apptainer",)))
+    write_exports(tree, KEY, ME, -1, FeatureAccess(URL, form, ("apptainer",)))
     found = variables(tree.exports_path(KEY))
     assert ("APPTAINER_BIND" in found) == bound
     assert "SINGULARITY_BIND" not in found
@@ -68,7 +68,7 @@ def test_the_setting_counts_with_and_without_a_listener(listener):
 
 
 def test_with_paths_by_default_the_addresses_lie_beside_them(tree):
-    write_exports(tree, KEY, ME, -1, Access(URL, "local"))
+    write_exports(tree, KEY, ME, -1, FeatureAccess(URL, "local"))
     assert not holds_token(tree.exports_path(KEY), tree)
     assert mode(tree.exports_path(KEY)) == 0o400
     assert holds_token(tree.urls_path(KEY), tree)
@@ -85,7 +85,7 @@ def test_with_paths_by_default_the_addresses_lie_beside_them(tree):
 
 def test_only_a_job_that_is_told_addresses_is_told_to_ask_them_without_a_proxy(tree):
     for form in ("local", "both", "http"):
-        write_exports(tree, KEY, ME, -1, Access(URL, form))
+        write_exports(tree, KEY, ME, -1, FeatureAccess(URL, form))
         assert ("no_proxy" in variables(tree.exports_path(KEY))) == (form != "local")
 
 
@@ -115,13 +115,13 @@ def test_hosts_that_are_parted_by_blanks_are_words_of_no_shell():
 
 
 def test_addresses_by_default_are_the_job_s_alone(tree):
-    write_exports(tree, KEY, ME, -1, Access(URL, "http"))
+    write_exports(tree, KEY, ME, -1, FeatureAccess(URL, "http"))
     assert mode(tree.exports_path(KEY)) == 0o400
     assert variables(tree.exports_path(KEY)) == variables(tree.urls_path(KEY))
 
 
 def test_both_forms_have_names_of_their_own(tree):
-    write_exports(tree, KEY, ME, -1, Access(URL, "both"))
+    write_exports(tree, KEY, ME, -1, FeatureAccess(URL, "both"))
     assert mode(tree.exports_path(KEY)) == 0o400
     found = variables(tree.exports_path(KEY))
     assert found["JOBFEATURES"] == tree.job_path(KEY)
@@ -130,17 +130,17 @@ def test_both_forms_have_names_of_their_own(tree):
 
 
 def test_a_change_of_form_changes_the_mode_and_nothing_else_is_written_twice(tree):
-    write_exports(tree, KEY, ME, -1, Access(URL, "http"))
+    write_exports(tree, KEY, ME, -1, FeatureAccess(URL, "http"))
     first = os.stat(tree.exports_path(KEY)).st_ino
-    write_exports(tree, KEY, ME, -1, Access(URL, "http"))
+    write_exports(tree, KEY, ME, -1, FeatureAccess(URL, "http"))
     assert os.stat(tree.exports_path(KEY)).st_ino == first
-    write_exports(tree, KEY, ME, -1, Access(URL, "local"))
+    write_exports(tree, KEY, ME, -1, FeatureAccess(URL, "local"))
     assert mode(tree.exports_path(KEY)) == 0o400
     assert not holds_token(tree.exports_path(KEY), tree)
 
 
 def test_a_job_whose_user_is_not_known_gets_paths(tree):
-    write_exports(tree, KEY, None, -1, Access(URL, "http"))
+    write_exports(tree, KEY, None, -1, FeatureAccess(URL, "http"))
     assert variables(tree.exports_path(KEY))["JOBFEATURES"] == tree.job_path(KEY)
     assert not os.path.exists(tree.urls_path(KEY))
 
@@ -149,14 +149,14 @@ def test_who_cannot_give_files_away_writes_paths_for_others(tree, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 4711)
     monkeypatch.setattr(FeatureTree, "make_token", lambda *_: pytest.fail("made for somebody else"))
     monkeypatch.setattr("jobfeatures.publish.folders.must_be_ours", lambda *_: None)
-    write_exports(tree, KEY, 6001, -1, Access(URL, "http"))
+    write_exports(tree, KEY, 6001, -1, FeatureAccess(URL, "http"))
     monkeypatch.undo()
     assert variables(tree.exports_path(KEY))["JOBFEATURES"] == tree.job_path(KEY)
 
 
 def test_no_file_that_others_may_read_holds_a_token(tree):
     for form in ("local", "both", "http"):
-        write_exports(tree, KEY, ME, -1, Access(URL, form))
+        write_exports(tree, KEY, ME, -1, FeatureAccess(URL, form))
         token = tree.make_token(KEY)
         for folder, _, names in os.walk(tree.root):
             for name in names:
@@ -169,7 +169,7 @@ def test_no_file_that_others_may_read_holds_a_token(tree):
 
 @ROOT_ONLY
 def test_the_job_s_user_reads_his_addresses_and_nobody_else_does(tree, tmp_path):
-    write_exports(tree, KEY, 6001, 6001, Access(URL, "http"))
+    write_exports(tree, KEY, 6001, 6001, FeatureAccess(URL, "http"))
 
     def read_as(uid, path):
         for folder in (tmp_path, *tmp_path.parents):  # another pytest that starts closes root's again
@@ -194,9 +194,9 @@ def test_the_form_may_differ_by_partition(tmp_path):
         tmp_path,
         "[features]\nlisten_address = '127.0.0.1:9820'\nform = 'http'\n[partition.atlas]\nform = 'local'\n",
     )
-    assert site.access("dirac") == Access(URL, "http")
-    assert site.access("atlas") == Access(URL, "local")
-    assert site.access(None) == Access(URL, "http")
+    assert site.access("dirac") == FeatureAccess(URL, "http")
+    assert site.access("atlas") == FeatureAccess(URL, "local")
+    assert site.access(None) == FeatureAccess(URL, "http")
 
 
 @pytest.mark.parametrize(

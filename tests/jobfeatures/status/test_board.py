@@ -23,7 +23,7 @@ from jobfeatures.status.board import (
     StatusView,
 )
 from jobfeatures.status.directory import StatusFiles, UnreadableError
-from jobfeatures.status.jobstatus import QUIET_SECS, STATUS_KEYS, JobStatus, Reason, is_unwritten
+from jobfeatures.status.jobstatus import QUIET_SECS, STATUS_KEYS, JobStatus, StatusReason, is_unwritten
 from tests.running import HandClock
 
 NOW = 1_700_000_000
@@ -135,7 +135,7 @@ def test_every_reason_is_counted_under_its_own_name(
         monkeypatch.setattr(module, "read_status", fail)
         view = refresh(board, directory)
     assert view.problem.endswith("Too many open files")
-    expected = {str(Reason.NOT_AN_INTEGER): 1, UNSAFE: 1, LOCK_TIMEOUT: 1, UNREADABLE: 2}
+    expected = {str(StatusReason.NOT_AN_INTEGER): 1, UNSAFE: 1, LOCK_TIMEOUT: 1, UNREADABLE: 2}
     assert view.problems == expected
     assert counted(board) == expected
 

@@ -12,7 +12,7 @@ from jobfeatures.status.jobstatus import (
     MAX_INTEGER,
     STATUS_KEYS,
     JobStatus,
-    Reason,
+    StatusReason,
     StatusViolation,
     is_unwritten,
     parse_job_status,
@@ -31,7 +31,7 @@ FULL = {
 }
 
 
-def reason_of(values: Mapping[str, bytes], allocated_cpus: int | None = 8) -> Reason:
+def reason_of(values: Mapping[str, bytes], allocated_cpus: int | None = 8) -> StatusReason:
     with pytest.raises(StatusViolation) as raised:
         parse_job_status(values, allocated_cpus=allocated_cpus)
     return raised.value.reason_code
@@ -92,7 +92,7 @@ def test_a_number_is_one_word_on_one_line(content: bytes) -> None:
     ],
 )
 def test_what_is_not_an_integer_is_refused(content: bytes) -> None:
-    assert reason_of({"used_CPU": content}) is Reason.NOT_AN_INTEGER
+    assert reason_of({"used_CPU": content}) is StatusReason.NOT_AN_INTEGER
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_what_is_not_an_integer_is_refused(content: bytes) -> None:
     ],
 )
 def test_numbers_out_of_range_are_refused(name: str, content: bytes) -> None:
-    assert reason_of({"used_CPU": b"1", name: content}) is Reason.OUT_OF_RANGE
+    assert reason_of({"used_CPU": b"1", name: content}) is StatusReason.OUT_OF_RANGE
 
 
 @pytest.mark.parametrize(
@@ -128,27 +128,27 @@ def test_numbers_at_the_edges_are_taken(name: str, content: bytes) -> None:
 
 @pytest.mark.parametrize("content", [b"true", b"TRUE", b"1", b"0", b"yes", b"", b"True False", b"False\n\n"])
 def test_only_true_and_false_spelt_as_in_the_draft_are_booleans(content: bytes) -> None:
-    assert reason_of({"used_CPU": b"1", "can_postpone_last_job": content}) is Reason.NOT_A_BOOLEAN
+    assert reason_of({"used_CPU": b"1", "can_postpone_last_job": content}) is StatusReason.NOT_A_BOOLEAN
 
 
 def test_one_bad_value_costs_the_whole_set() -> None:
-    assert reason_of({**FULL, "priority_factor": b"high"}) is Reason.NOT_AN_INTEGER
+    assert reason_of({**FULL, "priority_factor": b"high"}) is StatusReason.NOT_AN_INTEGER
 
 
 def test_a_set_without_used_cpu_is_refused() -> None:
-    assert reason_of({"last_job_start": b"1"}) is Reason.MISSING_USED_CPU
+    assert reason_of({"last_job_start": b"1"}) is StatusReason.MISSING_USED_CPU
 
 
 def test_more_cpus_than_allocated_are_refused_where_the_allocation_is_known() -> None:
     values = {"used_CPU": b"9"}
-    assert reason_of(values, allocated_cpus=8) is Reason.USED_EXCEEDS_ALLOCATED
+    assert reason_of(values, allocated_cpus=8) is StatusReason.USED_EXCEEDS_ALLOCATED
     assert parse_job_status(values, allocated_cpus=9).used_cpu == 9
     assert parse_job_status(values, allocated_cpus=None).used_cpu == 9
 
 
 def test_the_first_expected_end_is_not_after_the_last() -> None:
     values = {"used_CPU": b"1", "first_exp_job_end": b"200", "last_exp_job_end": b"100"}
-    assert reason_of(values) is Reason.ENDS_OUT_OF_ORDER
+    assert reason_of(values) is StatusReason.ENDS_OUT_OF_ORDER
     assert parse_job_status({**values, "last_exp_job_end": b"200"}, allocated_cpus=1).last_exp_job_end == 200
 
 
@@ -186,7 +186,7 @@ def test_any_bytes_give_a_record_or_a_violation(values: dict[str, bytes], alloca
     except StatusViolation as error:
         violation = error
     if violation is not None:
-        assert violation.reason_code in Reason
+        assert violation.reason_code in StatusReason
         assert str(violation).isprintable()
         return
     assert status.used_cpu >= 0

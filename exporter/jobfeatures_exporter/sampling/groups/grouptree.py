@@ -18,7 +18,7 @@ from itertools import chain, islice
 from typing import NamedTuple
 
 from jobfeatures.system import inotify
-from jobfeatures.system.inotify import Inotify, Notice
+from jobfeatures.system.inotify import Inotify, InotifyEvent
 from jobfeatures_exporter.sampling.descriptors import VANISHED, read_file
 
 EVENTS_FILE = "cgroup.events"
@@ -47,7 +47,7 @@ class Change(Enum):
     LOST = auto()  # notifications: anything may have happened
 
 
-class Place(NamedTuple):
+class WatchedPlace(NamedTuple):
     """A directory, or the file of a job's directory that tells whether it has processes."""
 
     path: str
@@ -87,12 +87,12 @@ class GroupTree:
         self._slow, self._is_apart = slow, is_apart
         self._on_candidates = on_candidates
         self._tops: tuple[str, ...] = ()
-        self._places: dict[int, Place] = {}  # by watch; those of `slow` are inverted
+        self._places: dict[int, WatchedPlace] = {}  # by watch; those of `slow` are inverted
         self._watches: dict[str, int] = {}  # by path
         self._marked: dict[str, tuple[str, set[str]]] = {}  # by path: from the root, and names of children
         self._candidates: frozenset[str] = frozenset()
         self._most = MAX_WATCHES
-        self.unwatched: dict[str, Place] = {}  # by path: what has to be listed again
+        self.unwatched: dict[str, WatchedPlace] = {}  # by path: what has to be listed again
         self.problem = ""  # why not all is watched
 
     def candidates(self) -> frozenset[str]:
@@ -138,12 +138,12 @@ class GroupTree:
         known, self._places = self._places, {}
         self._watches, self._marked, self.unwatched = {}, {}, {}
         for top in self._tops:
-            self._walk(Place(top, top))
+            self._walk(WatchedPlace(top, top))
         for watch in known.keys() - self._places.keys():
             self._drop(watch)
         self._publish()
 
-    def _take(self, place: Place, notice: Notice) -> Iterator[tuple[Change, str]]:
+    def _take(self, place: WatchedPlace, notice: InotifyEvent) -> Iterator[tuple[Change, str]]:
         path = f"{place.path}/{notice.name}"
         if place.is_file:
             if is_empty(place.path):
@@ -168,7 +168,7 @@ class GroupTree:
             if has_jobs:
                 yield Change.BEGAN, path
 
-    def _walk(self, start: Place) -> bool:
+    def _walk(self, start: WatchedPlace) -> bool:
         """Watch a directory and what is below it, the highest first; return whether there are jobs."""
         has_jobs = False
         queue, room = deque([(start, True)]), MAX_LISTED
@@ -202,7 +202,7 @@ class GroupTree:
             room -= min(len(new), room)
         return has_jobs
 
-    def _list_below(self, place: Place) -> list[str]:
+    def _list_below(self, place: WatchedPlace) -> list[str]:
         try:
             return list_subdirectories(place.path)
         except OSError as error:
@@ -210,14 +210,14 @@ class GroupTree:
                 self._refuse(place, os.strerror(error.errno or 0))
             return []
 
-    def _refuse(self, place: Place, problem: str) -> None:
+    def _refuse(self, place: WatchedPlace, problem: str) -> None:
         self.unwatched[place.path] = place
         self.problem = problem
 
-    def _marks_at(self, place: Place) -> Shapes:
+    def _marks_at(self, place: WatchedPlace) -> Shapes:
         return self._shapes_at(place.path[len(place.top) :])
 
-    def _below(self, place: Place, name: str, marks: Shapes) -> Place | None:
+    def _below(self, place: WatchedPlace, name: str, marks: Shapes) -> WatchedPlace | None:
         """Return a subdirectory of what is no job's, None if it is of no interest."""
         path = f"{place.path}/{name}"
         marked = compute_shapes_below(marks, name)
@@ -225,9 +225,9 @@ class GroupTree:
         if () not in shapes and self._skips(path[len(place.top) :]):
             return None
         is_apart = place.is_apart or self._is_apart(path[len(place.top) :])
-        return Place(path, place.top, shapes, is_mark=bool(marked), is_apart=is_apart)
+        return WatchedPlace(path, place.top, shapes, is_mark=bool(marked), is_apart=is_apart)
 
-    def _watch(self, place: Place) -> bool:
+    def _watch(self, place: WatchedPlace) -> bool:
         """Return whether a place is watched from now on. Raises OSError if it has vanished."""
         if self._notifier is None:
             return False

@@ -25,7 +25,7 @@ from jobfeatures.analysis.schedule.live.outlook import (
     most_runtime,
     whole,
 )
-from jobfeatures.analysis.schedule.live.userhistory import Asked
+from jobfeatures.analysis.schedule.live.userhistory import JobsOfUser
 from jobfeatures.analysis.schedule.shares import CPU, Shares, plain
 from jobfeatures.errors import JobfeaturesError, shown
 from jobfeatures.joblogs.loggedjob import Number
@@ -56,7 +56,7 @@ class Expectation:
     only make it later, so that there is no upper bound and nothing is certainly late.
     """
 
-    asked: Asked
+    asked: JobsOfUser
     state: str
     now_secs: int
     mode: Mode
@@ -115,7 +115,7 @@ class Expectation:
 
 
 def compute_expectation(
-    asked: Asked, shares: Shares, now_secs: float, *, mode: Mode = Mode.LITERAL, is_partial: bool = False
+    asked: JobsOfUser, shares: Shares, now_secs: float, *, mode: Mode = Mode.LITERAL, is_partial: bool = False
 ) -> Expectation:
     """Return what to expect of a job; `is_partial`: earlier ones may be missing. Raises NotExpectedError."""
     facts = asked.jobs[asked.place]

@@ -41,7 +41,7 @@ class ReportedJob(NamedTuple):
     is_held: bool = False  # until somebody releases it, whatever the reason says
 
 
-class Asked(NamedTuple):
+class JobsOfUser(NamedTuple):
     """The jobs of one user in order, and the index of the one that was asked about."""
 
     jobs: tuple[JobFacts, ...]
@@ -186,7 +186,7 @@ def count_until(tasks: str, task: int) -> tuple[int, bool]:
     return count, is_there
 
 
-def choose_jobs(reported: Iterable[ReportedJob], asked: str) -> Asked:
+def choose_jobs(reported: Iterable[ReportedJob], asked: str) -> JobsOfUser:
     """Return, in order, all jobs that count of the asked job's user. Raises NoSuchJobError."""
     known = merge(reported)
     found = find_job(known, asked)
@@ -199,7 +199,7 @@ def choose_jobs(reported: Iterable[ReportedJob], asked: str) -> Asked:
     jobs = tuple(sorted(mine, key=order_of))
     het = {name.partition("+")[0] for name in found.names if "+" in name}
     components = sum(any(name.partition("+")[0] in het for name in each.names) for each in known.values())
-    return Asked(
+    return JobsOfUser(
         jobs,
         next(place for place, facts in enumerate(jobs) if facts.job_id == job_id),
         found,

@@ -10,7 +10,7 @@ from typing import Final
 
 from jobfeatures.analysis.schedule.live.facts import why_not
 from jobfeatures.analysis.schedule.live.userhistory import (
-    Asked,
+    JobsOfUser,
     NoSuchJobError,
     ReportedJob,
     choose_jobs,
@@ -29,7 +29,7 @@ from jobfeatures.system.clock import Clock
 EARLY: Final = "bounds may be too early"
 HIDDEN: Final = "jobs of others may be hidden from you (in Slurm: PrivateData)"
 
-Found = tuple[Asked, Shares, float, tuple[str, ...]]  # the job, shares, now, notes on unknowns
+Found = tuple[JobsOfUser, Shares, float, tuple[str, ...]]  # the job, shares, now, notes on unknowns
 
 
 class UserJobs:

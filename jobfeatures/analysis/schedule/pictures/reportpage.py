@@ -14,7 +14,7 @@ from jobfeatures.analysis.schedule.eligibility import REASONS
 from jobfeatures.analysis.schedule.pictures.draw import Picture, render
 from jobfeatures.analysis.schedule.pictures.drawn import View, share_words, short_names
 from jobfeatures.analysis.schedule.pictures.style import COLOURS, FAINT, GRID, INK
-from jobfeatures.analysis.schedule.tables import Table, comparison_table, make_tables
+from jobfeatures.analysis.schedule.tables import TextTable, comparison_table, make_tables
 from jobfeatures.errors import shown_name
 from jobfeatures.records.quantities import counted
 
@@ -134,7 +134,7 @@ def _themed(tag: str, prefix: str) -> str:
     return tag.replace("xlink:href", "href")
 
 
-def _table(table: Table, title: str) -> str:
+def _table(table: TextTable, title: str) -> str:
     head, *rows = table.rows
     first = "".join(f"<th scope='col'>{_escaped(cell or 'Figure')}</th>" for cell in head)
     body = "".join(

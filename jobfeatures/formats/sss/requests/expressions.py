@@ -46,22 +46,22 @@ _COMPARE: Final[Mapping[str, Callable[[Fraction, Fraction], bool]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ExpressionPart:
     """A property or a group, and how it is joined to the part before it."""
 
     conj: str
-    what: Property | Group
+    what: Property | Parenthesis
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class Parenthesis:
     """The parts in one pair of parentheses."""
 
-    parts: tuple[Part, ...] = ()
+    parts: tuple[ExpressionPart, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CandidateVerdict:
     """Whether a candidate satisfies an expression (None: unknown), and how well.
 
     `by` are the satisfied properties, outside negations.
@@ -78,12 +78,12 @@ class Verdict:
         return tuple(each for each in found if isinstance(each, Decimal))
 
 
-_Weighed = tuple[int, Verdict]
+_Weighed = tuple[int, CandidateVerdict]
 
 
-def parse_expression(requests: Sequence[Property]) -> Group:
+def parse_expression(requests: Sequence[Property]) -> Parenthesis:
     """Return requested properties as a tree. Raises ParseError for unbalanced groups."""
-    stack: list[tuple[str, list[Part], Property | None]] = [("And", [], None)]
+    stack: list[tuple[str, list[ExpressionPart], Property | None]] = [("And", [], None)]
     for each in requests:
         conj, group = each.text("conj", "And"), each.number("group")
         if len(stack) + group > MAX_DEPTH:
@@ -91,39 +91,43 @@ def parse_expression(requests: Sequence[Property]) -> Group:
         for _ in range(group):
             stack.append((conj, [], each))
             conj = "And"
-        stack[-1][1].append(Part(conj, each))
+        stack[-1][1].append(ExpressionPart(conj, each))
         if -group >= len(stack):
             raise each.error("closes a group that is not open", str(group))
         for _ in range(-group):
             joined, parts, _ = stack.pop()
-            stack[-1][1].append(Part(joined, Group(tuple(parts))))
+            stack[-1][1].append(ExpressionPart(joined, Parenthesis(tuple(parts))))
     opened = stack[-1][2]
     if opened is not None:
         raise opened.error("opens a group that is not closed")
-    return Group(tuple(stack[0][1]))
+    return Parenthesis(tuple(stack[0][1]))
 
 
-def evaluate(expression: Group, candidate: Candidate, about: Container[str] | None = None) -> Verdict:
+def evaluate(
+    expression: Parenthesis, candidate: Candidate, about: Container[str] | None = None
+) -> CandidateVerdict:
     """Return the verdict of an expression on a candidate.
 
     With `about`, only properties with these names are evaluated, such as those of nodes. Raises ParseError
     for an invalid pattern or comparison.
     """
-    return _evaluate(expression, candidate, about) or Verdict(is_satisfied=True)
+    return _evaluate(expression, candidate, about) or CandidateVerdict(is_satisfied=True)
 
 
 def rank(
-    expression: Group, candidates: Iterable[Candidate], about: Container[str] | None = None
-) -> list[tuple[int, Verdict]]:
+    expression: Parenthesis, candidates: Iterable[Candidate], about: Container[str] | None = None
+) -> list[tuple[int, CandidateVerdict]]:
     """Return the candidates that satisfy an expression, by their position, the preferred ones first."""
     verdicts = ((place, evaluate(expression, each, about)) for place, each in enumerate(candidates))
     found = [(place, verdict) for place, verdict in verdicts if verdict.is_satisfied]
     return sorted(found, key=lambda each: -each[1].score)
 
 
-def _evaluate(group: Group, candidate: Candidate, about: Container[str] | None) -> Verdict | None:
+def _evaluate(
+    group: Parenthesis, candidate: Candidate, about: Container[str] | None
+) -> CandidateVerdict | None:
     """Return the verdict of a group, None if nothing in it is evaluated."""
-    required: list[tuple[str, Verdict]] = []
+    required: list[tuple[str, CandidateVerdict]] = []
     choices: list[_Weighed] = []
     wishes: list[_Weighed] = []
     place_of_choices = 0
@@ -144,23 +148,25 @@ def _evaluate(group: Group, candidate: Candidate, about: Container[str] | None) 
     if choices:
         conj, _ = required[place_of_choices]
         truth = _any(each.is_satisfied for _, each in choices)
-        required[place_of_choices] = (conj, Verdict(truth, *_weigh(choices)))
+        required[place_of_choices] = (conj, CandidateVerdict(truth, *_weigh(choices)))
     elif not required and not wishes:
         return None
     truth, score, by = _join(required)
     if not truth:
-        return Verdict(truth)
+        return CandidateVerdict(truth)
     extra, wished = _weigh(wishes)
-    return Verdict(truth, score + extra, by + wished)
+    return CandidateVerdict(truth, score + extra, by + wished)
 
 
-def _judge(what: Property | Group, candidate: Candidate, about: Container[str] | None) -> Verdict | None:
-    if isinstance(what, Group):
+def _judge(
+    what: Property | Parenthesis, candidate: Candidate, about: Container[str] | None
+) -> CandidateVerdict | None:
+    if isinstance(what, Parenthesis):
         return _evaluate(what, candidate, about)
     if about is not None and what.name not in about:
         return None
     holds = _holds(what, candidate)
-    return Verdict(holds, Fraction(0), (what,) if holds else ())
+    return CandidateVerdict(holds, Fraction(0), (what,) if holds else ())
 
 
 def _weigh(weighed: list[_Weighed]) -> tuple[Fraction, tuple[Property, ...]]:
@@ -171,7 +177,7 @@ def _weigh(weighed: list[_Weighed]) -> tuple[Fraction, tuple[Property, ...]]:
     return Fraction(sum(weight for weight, _ in met), total or 1), by
 
 
-def _join(judged: list[tuple[str, Verdict]]) -> tuple[bool | None, Fraction, tuple[Property, ...]]:
+def _join(judged: list[tuple[str, CandidateVerdict]]) -> tuple[bool | None, Fraction, tuple[Property, ...]]:
     """Join verdicts from left to right; no verdicts give true."""
     truth: bool | None = True
     score, by = Fraction(0), list[Property]()

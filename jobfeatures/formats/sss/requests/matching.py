@@ -23,7 +23,13 @@ from typing import Any, Final
 
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.sss.objects import DELIVERED, Property, Scope, SssJob, SssTaskGroup
-from jobfeatures.formats.sss.requests.expressions import Candidate, Verdict, evaluate, parse_expression, rank
+from jobfeatures.formats.sss.requests.expressions import (
+    Candidate,
+    CandidateVerdict,
+    evaluate,
+    parse_expression,
+    rank,
+)
 from jobfeatures.formats.sss.said import Said
 from jobfeatures.formats.sss.vocabulary import CONSUMABLES
 
@@ -38,7 +44,7 @@ class Match:
     """The names of nodes that satisfy a job or task group, and of those that lack the data to tell."""
 
     of: str  # the job's id, with the task group if any
-    nodes: tuple[tuple[str, Verdict], ...]
+    nodes: tuple[tuple[str, CandidateVerdict], ...]
     unclear: tuple[str, ...] = ()
     wanted: int = 1  # number of nodes required
 

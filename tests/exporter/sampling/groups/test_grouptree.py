@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.system import inotify
-from jobfeatures.system.inotify import Inotify, Notice
+from jobfeatures.system.inotify import Inotify, InotifyEvent
 from jobfeatures_exporter.sampling.groups import grouptree
 from jobfeatures_exporter.sampling.groups.grouptree import (
     Change,
@@ -96,7 +96,7 @@ class Kernel(Inotify):
                 self.watched.pop(each.watch, None)
         if self.loses and pending:
             self.loses = False
-            pending = [*pending[: len(pending) // 2], Notice(-1, inotify.OVERFLOW, "")]
+            pending = [*pending[: len(pending) // 2], InotifyEvent(-1, inotify.OVERFLOW, "")]
         return iter(pending)
 
 

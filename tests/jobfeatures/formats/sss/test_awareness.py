@@ -6,11 +6,11 @@ import pytest
 
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.sss.job import parse_document
-from jobfeatures.formats.sss.vocabulary import TABLE, Place, Type
+from jobfeatures.formats.sss.vocabulary import TABLE, ElementPlace, Type
 from tests.jobfeatures.formats.sss.documents import parse_jobs
 from tests.together import together
 
-CATEGORIZED = [term for term in TABLE if Place.JOB in term.places and term.type is not Type.CONTAINER]
+CATEGORIZED = [term for term in TABLE if ElementPlace.JOB in term.places and term.type is not Type.CONTAINER]
 
 
 def unknown(data: str) -> list[str]:
@@ -20,7 +20,7 @@ def unknown(data: str) -> list[str]:
 @together((term,) for term in CATEGORIZED)
 def test_a_property_may_stand_in_a_job_and_in_its_categories_only(term):
     assert unknown(f"<Job><Id>1</Id><{term.name}/></Job>") == []
-    for category, place in (("Requested", Place.REQUESTED), ("Delivered", Place.DELIVERED)):
+    for category, place in (("Requested", ElementPlace.REQUESTED), ("Delivered", ElementPlace.DELIVERED)):
         data = f"<Job><Id>1</Id><{category}><{term.name}/></{category}></Job>"
         assert unknown(data) == ([] if place in term.places else [term.name])
 

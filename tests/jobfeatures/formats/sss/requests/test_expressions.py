@@ -12,12 +12,18 @@ from hypothesis import strategies as st
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.sss.objects import Property
 from jobfeatures.formats.sss.reader import parse_object
-from jobfeatures.formats.sss.requests.expressions import MAX_DEPTH, Group, evaluate, parse_expression, rank
+from jobfeatures.formats.sss.requests.expressions import (
+    MAX_DEPTH,
+    Parenthesis,
+    evaluate,
+    parse_expression,
+    rank,
+)
 
 MIB = 2**20
 
 
-def request(content: str) -> Group:
+def request(content: str) -> Parenthesis:
     data = f"<Job><Id>1</Id><Requested>{content}</Requested></Job>"
     return parse_expression(parse_object(data.encode()).root.requested)
 
