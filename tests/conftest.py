@@ -39,7 +39,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # so it is under nohup
 
 # How long anything takes is a fact of the machine, not of what is tested; fixtures hold no state of an example.
-for name, examples in {"quick": 5, "ci": 20, "thorough": 100, "fuzzing": 1000}.items():
+for name, examples in {"quick": 5, "ci": 20, "thorough": 100, "fuzzing": 300}.items():
     settings.register_profile(
         name,
         max_examples=examples,

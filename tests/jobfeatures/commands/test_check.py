@@ -212,10 +212,10 @@ def test_a_server_that_never_ends_is_left(serve, capsys):
 
     address = serve(get)
     try:
-        assert main(["check", "--timeout", "0.3", "--as", "job", address]) == 2
+        while not asked.is_set():  # in this time a busy machine may not even ask
+            assert main(["check", "--timeout", "0.3", "--as", "job", address]) == 2
     finally:
         ended.set()
-    assert asked.is_set()
     assert "no end after 0.3 s" in capsys.readouterr().out
 
 
