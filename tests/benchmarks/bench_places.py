@@ -6,10 +6,10 @@ without          no other groups than the machine has
 at rest          2,000 groups as a kubelet makes them by systemd, without processes, in each hierarchy that counts
 coming, going    the same, of which 10 pods a second are removed and others made
 
-CPU time of the whole program for a scrape, as in `bench_scrape.py`; what it takes while nobody scrapes, and how often
-its threads wake then (voluntary switches), without the regular samples. A ratio is the mean over turns of the medians of
-both ways in one turn, which follow each other in turn forwards and backwards, with its standard error: what else the machine
-does weighs upon both.
+CPU time of the whole program for a scrape, as in `bench_scrape.py`, less what it takes in as much time while nobody scrapes;
+the latter, and how often its threads wake then (voluntary switches), without the regular samples. A ratio is the mean over
+turns of the medians of both ways in one turn, which follow each other forwards and backwards, with its standard error: what
+else the machine does weighs upon both.
 
 Usage, as root: python tests/benchmarks/bench_places.py [--named] [--turns 6] [--rounds 12] [--root /sys/fs/cgroup]
 """
@@ -107,8 +107,8 @@ def replaced(pods: Pods) -> Iterator[None]:
 class Way(NamedTuple):
     """What was measured with some other groups on the node."""
 
-    scrapes: list[float]  # CPU ms
-    turns: list[float]  # CPU ms a scrape, the median of each turn
+    scrapes: list[float]  # CPU ms, without what runs beside
+    turns: list[float]  # the medians of `scrapes` of each turn
     quiet: list[float]  # CPU ms a second without scrapes
     wakes: list[float]  # a second, then
 
@@ -131,16 +131,22 @@ def measure(exporter: Exporter, way: Way, rounds: int) -> None:
     for _ in range(2):  # what has changed is read anew
         time.sleep(BETWEEN_SECS)
         exporter.scrape()
+    lasted_secs = []
     for _ in range(rounds):
         time.sleep(BETWEEN_SECS)
+        began = time.perf_counter()
         exporter.measure()
-    way.scrapes.extend(secs * 1e3 for secs in exporter.cpu_secs)
-    way.turns.append(statistics.median(way.scrapes[-rounds:]))
+        lasted_secs.append(time.perf_counter() - began)
     ms, waits = read_use(exporter.pid)
+    began = time.perf_counter()
     time.sleep(QUIET_SECS)
     after_ms, after_waits = read_use(exporter.pid)
-    way.quiet.append((after_ms - ms) / QUIET_SECS)
-    way.wakes.append((after_waits - waits) / QUIET_SECS)
+    secs = time.perf_counter() - began
+    way.quiet.append((after_ms - ms) / secs)
+    way.wakes.append((after_waits - waits) / secs)
+    measured = zip(exporter.cpu_secs, lasted_secs, strict=True)
+    way.scrapes.extend(cpu * 1e3 - way.quiet[-1] * lasted for cpu, lasted in measured)
+    way.turns.append(statistics.median(way.scrapes[-rounds:]))
 
 
 def compare(turns: list[float], base: list[float]) -> tuple[float, float]:
