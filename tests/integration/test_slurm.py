@@ -378,7 +378,7 @@ def last_shown(exporter, job_id: str) -> dict[str, str]:
     """Return the figures of a job on the last page that has it, by their names; none if there is no such page."""
     figure = re.compile(rf'batch_job_(\w+){{batch_system="slurm",job_id="{job_id}"}} (\S+)')
     told: dict[str, str] = {}
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         now = dict(figure.findall(exporter.get()))
         if told and not now:

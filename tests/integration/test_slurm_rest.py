@@ -222,7 +222,7 @@ def test_the_daemon_shows_and_forgets_a_job_by_slurmrestd(slurm, rest, start_exp
         "--slurm.ask", "rest", "--slurm.rest-url", rest["socket"].slurm_rest_url,
         "--slurm.scontrol", "/nowhere/scontrol", environ=slurm.environ,
     )  # fmt: skip
-    job_id = slurm.submit("sleep 6", "-n2", "-t", "7", "--mem=120", "-J", HOSTILE)
+    job_id = slurm.submit("sleep 300", "-n2", "-t", "7", "--mem=120", "-J", HOSTILE)
     slurm.wait(job_id, "RUNNING")
     info = until(lambda: exporter.info(job_id).get("name") and exporter.info(job_id))
     assert info["user"] == "alice"
@@ -231,6 +231,7 @@ def test_the_daemon_shows_and_forgets_a_job_by_slurmrestd(slurm, rest, start_exp
     folder = slurm.features / "jobfeatures" / f"slurm-{job_id}"
     until((folder / "wall_limit_secs").exists)  # what is sampled may be shown before it is published
     assert (folder / "wall_limit_secs").read_text().strip() == "420"
+    slurm.run("scancel", job_id)
     until(lambda: not exporter.info(job_id), 60)
     until(lambda: not folder.exists(), 60)
 
