@@ -127,6 +127,9 @@ class Site:
 def site(tmp_path, caplog, monkeypatch):
     caplog.set_level(logging.INFO)
     monkeypatch.setattr(keeper, "MIN_INTERVAL_SECS", 0.02)
+    monkeypatch.setattr(
+        keeper, "WATCHED_SECS", 0.1
+    )  # a lock that is held changes nothing of which the kernel tells
     made = Site(tmp_path)
     look = keeper.StatusKeeper.look
 
