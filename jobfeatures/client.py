@@ -695,6 +695,7 @@ _FRESH_SECS = 2.0  # between readings shortly before a notice
 _PATIENCE_SECS = 5.0  # so long before it these begin: a directory on a dead server never answers
 _SHORT_SECS = 0.5  # a reading under way then may still take, if the last one is no older than that
 _SET_UP_SECS = 1.0  # a program has for its handlers of signals
+_MAX_SET_UP_SECS = 30.0  # for that of a signal that would end it by mistake
 _LEAST_HOOK_SECS = 10.0
 _LOOK_SECS, _MAX_LOOK_SECS = 0.05, 0.4  # between looks at what is left of a group: soon, then less often
 
@@ -831,6 +832,8 @@ class _End:
 # Not passed on: ended and stopped children, our own errors, and what only a terminal's background gets.
 _OWN_SIGNALS = ("CHLD", "ILL", "TRAP", "BUS", "FPE", "SEGV", "PIPE", "TTIN", "TTOU", "XFSZ", "SYS")
 
+_ENDING_SIGNALS = ("HUP", "INT", "QUIT", "KILL", "TERM", "STOP")  # who does not catch them is to end, or stop
+
 
 def plan_notice(until, age, waited, every_secs, unready_secs):
     """Return whether a reading begins, whether the notice is given, and how long there is nothing to do then.
@@ -867,7 +870,7 @@ class _Run:
         self._own = ()  # numbers of signals
         self._terminal = None
         self._pid = 0
-        self._ready_at = 0.0  # by the monotonic clock
+        self._began = 0.0  # by the monotonic clock
         self._status = None
         self._hooks = {}  # by process: its program, and until when it may run by the monotonic clock
 
@@ -935,7 +938,7 @@ class _Run:
                 return NOT_FOUND if number in (errno.ENOENT, errno.ENOTDIR) else NOT_EXECUTABLE
             made.returncode = 0  # it is waited for here
             self._pid = made.pid
-            self._ready_at = time.monotonic() + _SET_UP_SECS
+            self._began = time.monotonic()
             break
         return None
 
@@ -1011,7 +1014,7 @@ class _Run:
             left = None if self._end.at_secs is None else self._end.at_secs - time.time()
             until = float("inf") if left is None else left - self._notices[0].secs
             begins, gives, wait_secs = plan_notice(
-                until, age, waited, self._end.every_secs, self._ready_at - now
+                until, age, waited, self._end.every_secs, self._unready_secs(left)
             )
             if begins:
                 self._end.begin()
@@ -1020,6 +1023,27 @@ class _Run:
                 return 0.0
             next_secs.append(wait_secs)
         return max(0.0, min(next_secs))
+
+    def _unready_secs(self, left):
+        """Return for how long the program cannot take the next notice.
+
+        One that is still setting up does not catch a signal such as USR1 yet, which would end it. Nobody
+        waits for that past the following notice, or once less is left than has passed since the start.
+        """
+        import signal
+
+        ran_secs = time.monotonic() - self._began
+        number = self._notices[0].signal
+        if (
+            ran_secs < _SET_UP_SECS
+            or left is None
+            or ran_secs >= min(_MAX_SET_UP_SECS, left)
+            or any(left <= each.secs for each in self._notices[1:])
+            or number in {None, *(getattr(signal, "SIG" + name) for name in _ENDING_SIGNALS)}
+            or _catches(self._pid, number)
+        ):
+            return _SET_UP_SECS - ran_secs
+        return _MAX_LOOK_SECS
 
     def _give(self, notice, left):
         import signal
@@ -1116,6 +1140,16 @@ def _which(program):
     paths = [os.path.join(folder or ".", program) for folder in os.get_exec_path() if program]
     files = [path for path in paths if os.path.isfile(path)]
     return next((path for path in files if os.access(path, os.X_OK)), files[0] if files else None)
+
+
+def _catches(pid, number):
+    """Return whether a process has a handler for a signal, also if that cannot be known."""
+    try:
+        with open(f"{_PROC}/{pid}/status", "rb") as file:
+            caught = next(line for line in file if line.startswith(b"SigCgt:"))
+        return bool(int(caught.split()[1], 16) >> (number - 1) & 1)
+    except (OSError, ValueError, IndexError, StopIteration):
+        return True
 
 
 def _killpg(group, number):
