@@ -42,6 +42,9 @@ def test_what_two_thousand_nodes_ask():
         in told
     )
     assert f"{2000 * (rpcs / 300 + near):.0f} if a quarter of the jobs are that near their end" in told
+    assert f"(16 ÷ 60 s + 4 ÷ 300 s) = {2000 * (16 / 60 + 4 / 300):.0f}, if `run` waits in all" in told
+    assert f"4.3 ms for 16 jobs](#the-controller-role) {2000 / 60 * 0.0043:.2f} cores" in told
+    assert "in which `run` waits | 16 | 4.3 ms" in told
     assert f"(16 + 4) ÷ 3600 × 2,000 = {2000 * rpcs / 3600:.0f} a second" in told
 
 

@@ -13,7 +13,7 @@ import sysconfig
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -362,7 +362,8 @@ def slurm_exporter(slurm, start_exporter):
 def prometheus(tmp_path, until):
     """Return a function that starts Prometheus on some targets and returns one that queries it.
 
-    `discovery` is the address of a list of more targets, `client` settings of the scrapes of the first ones.
+    `discovery` is the address of a list of more targets, `client` settings of the scrapes of the first ones,
+    `rules` are files of rules.
     """
     program = shutil.which("prometheus")
     if program is None:
@@ -381,9 +382,15 @@ def prometheus(tmp_path, until):
     port = free_port()  # other streams of .ci/run have a Prometheus of their own
     query.address = f"http://127.0.0.1:{port}"
 
-    def start(*targets: str, discovery: str | None = None, client: dict[str, object] | None = None):
+    def start(
+        *targets: str,
+        discovery: str | None = None,
+        client: dict[str, object] | None = None,
+        rules: Collection[Path] = (),
+    ):
         config = {
-            "global": {"scrape_interval": "1s"},
+            "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+            "rule_files": [str(file) for file in rules],
             "scrape_configs": [
                 {"job_name": "batch_nodes", "static_configs": [{"targets": list(targets)}], **(client or {})},
             ],

@@ -1,7 +1,10 @@
 """Queries of public dashboards give numbers over the names of other exporters, in a real Prometheus.
 
-`JOBFEATURES_DATA` may hold ``dashboards/PROFILE/*.json``, which are not ours to distribute; tried with Jobstats'
-grafana/Single_Job_Stats.json (dfc9aa0, 2026-06-13) and CEEMS' slurm-single-job-metrics.json (14be007, 2025-08-07).
+`JOBFEATURES_DATA` may hold ``dashboards/PROFILE``, which is not ours to distribute: dashboards (``*.json``), queries
+filled in by hand, one a line (``*.promql``), and recording rules (``*.yml``). Tried with Jobstats'
+grafana/Single_Job_Stats.json (dfc9aa0, 2026-06-13), CEEMS' slurm-single-job-metrics.json (14be007, 2025-08-07), and
+96 queries and 17 rules of TrailblazingTurtle (8f24fd6, 2026-04-28): 79 ask for names that are told, `cluster` is a label
+of the scrape there, and one is for programs outside /cvmfs, which the page has none of.
 Which names each panel asks for stands in docs/dashboards.py.
 """
 
@@ -9,6 +12,7 @@ import json
 import os
 import re
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -21,6 +25,7 @@ pytestmark = pytest.mark.integration
 GOLDEN = Path(__file__).parents[1] / "fixtures/golden/profiles"
 FOLDER = Path(os.environ.get("JOBFEATURES_DATA", "/none")) / "dashboards"
 JOB = "1234"  # of the golden pages: on control groups v2, with one GPU and a MIG instance of another
+CLUSTER = {"target_label": "cluster", "replacement": "c"}
 VALUES = {"JobID": JOB, "jobid": JOB, "host": ".*", "gpu": ".*", "interval": "1m", "__rate_interval": "1m"}
 
 
@@ -44,16 +49,23 @@ def filled(expression: str) -> str:
 
 @pytest.fixture
 def serve():
-    """Return a function that serves a page as an exporter and returns the address."""
+    """Return a function that serves a page as an exporter, its counters growing, and returns the address."""
     started = []
 
-    def start(page: bytes) -> str:
+    def start(page: str) -> str:
+        began = time.monotonic()
+
+        def grown(line: str) -> str:
+            name, _, value = line.rpartition(" ")
+            secs = time.monotonic() - began
+            return f"{name} {float(value) + secs}" if re.match(r"(?!#)\w+_total\b", line) else line
+
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 self.send_response(200)
                 self.send_header("Content-Type", "text/plain; version=0.0.4")
                 self.end_headers()
-                self.wfile.write(page)
+                self.wfile.write("".join(f"{grown(line)}\n" for line in page.splitlines()).encode())
 
             def log_message(self, *_words: object) -> None:
                 pass
@@ -69,19 +81,25 @@ def serve():
         each.server_close()
 
 
-@pytest.mark.parametrize("profile", ["jobstats", "ceems"])
+@pytest.mark.parametrize("profile", ["jobstats", "ceems", "slurm-job-exporter"])
 def test_queries_for_names_that_are_told_give_numbers(profile, serve, prometheus, until):
-    files = sorted((FOLDER / profile).glob("*.json"))
-    if not files:
-        pytest.skip(f"JOBFEATURES_DATA has no dashboards/{profile}")
-    told = {metric.sample_name for metric in PROFILES[profile].metrics}
-    ask = prometheus(serve((GOLDEN / f"{profile}.txt").read_bytes()))
-    until(lambda: ask("count_over_time(up[1m]) > 3"))
-    known = [
-        query
-        for file in files
+    folder = FOLDER / profile
+    asked = [
+        filled(query)
+        for file in sorted(folder.glob("*.json"))
         for query in queries(json.loads(file.read_text()))
-        if told.issuperset(names := re.findall(r"[\w:]+(?=\{)", query)) and names
     ]
+    asked += [line for file in sorted(folder.glob("*.promql")) for line in file.read_text().splitlines()]
+    if not asked:
+        pytest.skip(f"JOBFEATURES_DATA has no dashboards/{profile}")
+    rules = sorted(folder.glob("*.yml"))
+    recorded = {name for file in rules for name in re.findall(r"record\W+([\w:]+)", file.read_text())}
+    told = {metric.sample_name for metric in PROFILES[profile].metrics} | recorded
+    ask = prometheus(
+        serve((GOLDEN / f"{profile}.txt").read_text()), client={"relabel_configs": [CLUSTER]}, rules=rules
+    )
+    until(lambda: ask("count_over_time(up[1m]) > 8"))
+    known = [each for each in asked if told.issuperset(names := re.findall(r"[\w:]+(?=\{)", each)) and names]
     assert len(known) > 5
-    assert [query for query in known if not ask(filled(query))] == []
+    assert [query for query in known if not ask(query)] == []
+    assert [name for name in recorded if not ask(name)] == []

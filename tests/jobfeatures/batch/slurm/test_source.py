@@ -127,6 +127,25 @@ def test_what_is_worth_a_question(
     assert questions == (("1",) if is_asked else ())
 
 
+@pytest.mark.parametrize("waiting", [0, 5, 16])
+def test_a_minute_costs_one_command_and_a_question_for_each_job_in_which_run_waits(
+    controller: Controller, clock: HandClock, waiting: int
+) -> None:
+    ids = [str(100 + each) for each in range(16)]
+    for each in ids:
+        controller.put(each)
+    source = SlurmSource(
+        clock, controller.scontrol.ask, node_name="n1", refresh_secs=7200.0, waited_for=set(ids[:waiting])
+    )
+    source.poll_jobs(keys(*ids))
+    assert (controller.starts(), len(controller.asked())) == (1, 16)
+    for _ in range(10):
+        clock.secs += 60
+        source.poll_jobs(keys(*ids))
+    assert controller.starts() == 1 + (10 if waiting else 0)
+    assert sorted(controller.asked()) == sorted(10 * ids[:waiting])
+
+
 def test_a_job_near_its_end_is_asked_about_each_minute_and_for_its_details_every_refresh(
     controller: Controller, clock: HandClock, source: SlurmSource
 ) -> None:
