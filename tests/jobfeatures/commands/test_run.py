@@ -208,10 +208,10 @@ def kill(pid, number):
     raise PermissionError(1, "Operation not permitted")
 os.kill = kill
 """
-    command = [quick[0], "-c", refusing + quick[2], "run", "--signal", "USR1@600", "--"]
+    command = [quick[0], "-c", refusing + quick[2], "run", "--signal", "TERM@600", "--"]
     with begun([*command, "sh", "-c", EXITS_WITH.format(4)], job) as running:
-        assert "SIGUSR1 is sent" in running.stderr.readline()
-        assert "does not get signal 10: Operation not permitted" in running.stderr.readline()
+        assert "SIGTERM is sent" in running.stderr.readline()
+        assert "does not get signal 15: Operation not permitted" in running.stderr.readline()
         assert ended(running) == ("", 4)
 
 
@@ -268,8 +268,59 @@ def test_if_less_is_left_the_signal_comes_at_once_but_not_before_the_program_can
     limit(job, 500)
     quick = quick_client(tmp_path, set_up=1.0)
     began = time.monotonic()
-    assert run([*quick, "--signal", "USR1@3000", "--", "sleep", "1000"], job).returncode == 138
+    assert run([*quick, "--signal", "TERM@3000", "--", "sleep", "1000"], job).returncode == 143
     assert time.monotonic() - began >= 1.0
+
+
+SLOW_PROGRAMS = {
+    "python": program("""
+        time.sleep(2)
+        signal.signal(signal.SIGUSR1, lambda *_: sys.exit(3))
+        time.sleep(1000)
+    """),
+    "a shell": ["sh", "-c", "sleep 2; trap 'exit 3' USR1; sleep 1000 & wait"],
+    "exec": ["sh", "-c", "sleep 1; exec sh -c \"sleep 1; trap 'exit 3' USR1; sleep 1000 & wait\""],
+}
+
+
+@pytest.mark.parametrize("command", SLOW_PROGRAMS.values(), ids=SLOW_PROGRAMS)
+def test_a_program_that_takes_longer_to_begin_gets_the_signal_once_it_catches_it(
+    quick: list[str], job: Path, command: list[str]
+) -> None:
+    limit(job, 2000)
+    assert run([*quick, "--signal", "USR1@3000", "--", *command], job).returncode == 3
+
+
+@pytest.mark.parametrize(
+    ("left", "options"),
+    [
+        (2, ["--signal", "USR1@3000"]),  # soon less is left than has passed
+        (2000, ["--signal", "USR1@3000", "--signal", "USR2@2500"]),  # another is due, too
+    ],
+)
+def test_nobody_waits_for_a_program_to_catch_it_where_that_would_be_too_late(
+    quick: list[str], job: Path, left: int, options: list[str]
+) -> None:
+    limit(job, left)
+    assert run([*quick, *options, "--", "sleep", "1000"], job).returncode == 138
+
+
+def test_what_never_catches_it_gets_it_all_the_same(tmp_path: Path, quick: list[str], job: Path) -> None:
+    limit(job, 2000)
+    with begun([*quick, "--signal", "USR1@3000", "--", "sh", "-c", EXITS_WITH.format(4)], job) as running:
+        looked(tmp_path)
+        assert running.poll() is None
+        (tmp_path / "passed").write_text("30")
+        assert running.wait() == 138
+
+
+def test_where_it_cannot_be_known_what_is_caught_nobody_waits(
+    tmp_path: Path, quick: list[str], job: Path
+) -> None:
+    limit(job, 2000)
+    quick[2] = quick[2].replace("import client\n", f"import client\nclient._PROC = {str(tmp_path)!r}\n", 1)
+    late = ["sh", "-c", "sleep 25 & wait; trap 'exit 3' USR1; sleep 1000 & wait"]
+    assert run([*quick, "--signal", "USR1@3000", "--", *late], job).returncode == 138
 
 
 def test_an_end_that_moves_back_sends_nothing_twice(tmp_path: Path, quick: list[str], job: Path) -> None:
