@@ -21,6 +21,7 @@ from jobfeatures.batch.slurm.sacct.values import (
     Kept,
     KeptNodes,
     Times,
+    are_job_ids,
     parse_duration,
     parse_durations,
     parse_energy,
@@ -244,14 +245,14 @@ class RecordConverter:
             split = map(split_step, heads) if "[" in written else map(str.partition, heads, repeat("."))
             heads, _, texts = zip(*split, strict=True)
             steps = [text or None for text in texts]
-        together = "".join(heads)
-        if not (together.isdigit() and together.isascii() and all(heads)):
+        are_numbers = are_job_ids(heads)
+        if not are_numbers:
             for head in heads:
                 try:
                     parse_job_id(head)
                 except ParseError as error:
                     raise error.at(field=self._id_name) from error
-        known = [heads, steps, self._identities(heads, columns)]
+        known = [heads, steps, self._identities(heads, columns, are_numbers=are_numbers)]
         if not self._folds_steps:
             return list(self._batch(known, columns))
         if not any(steps):
@@ -363,13 +364,13 @@ class RecordConverter:
         settled = [settle(row[:4], row[4], row[5], self._notes.doubtful) for row in rows]
         values.update(zip(_IN_ORDER, zip(*settled, strict=True), strict=True))
 
-    def _identities(self, heads: Sequence[str], columns: Sequence[Sequence[str]]) -> list[Identity]:
+    def _identities(
+        self, heads: Sequence[str], columns: Sequence[Sequence[str]], *, are_numbers: bool
+    ) -> list[Identity]:
         if self._id is None:
             return [_PLAIN] * len(heads)
-        texts, together = columns[self._id], "".join(heads)
-        ids = {*heads}
-        is_plain = together.isdigit() and together.isascii() and max(map(len, ids)) <= 10
-        if is_plain and texts == columns[self._id_place] and min(ids)[:1] > "0":
+        texts = columns[self._id]
+        if are_numbers and texts == columns[self._id_place]:
             return [_PLAIN] * len(heads)
         known = Kept(parse_job_id)  # a job's steps follow one another
         return [_PLAIN if text.isdigit() else known[split_step(text)[0]] for text in texts]

@@ -94,6 +94,13 @@ def parse_job_id(text: str) -> Identity:
     return Identity(text)
 
 
+def are_job_ids(texts: Sequence[str]) -> bool:
+    """Return whether all texts are plain numbers of jobs, as nearly all are; else `parse_job_id` decides."""
+    together = "".join(texts)
+    are_numbers = together.isdigit() and together.isascii() and all(texts)
+    return are_numbers and min(texts)[0] > "0" and max(map(len, texts)) <= 10
+
+
 def split_step(text: str) -> tuple[str, str, str]:
     """Split ``12.batch`` into a job's id, the dot, and its step's, but not a cut list, ``12_[1,3...]``."""
     return (text, "", "") if text.endswith("]") else text.partition(".")

@@ -280,3 +280,12 @@ def test_a_text_that_is_no_time_is_told_so():
 def test_a_row_without_times_stands_beside_one_of_that_night():
     found = records(NIGHT, "7|COMPLETED|2025-10-26T02:10:00||||2", "8|COMPLETED|||||2", zone=BERLIN)
     assert [each.submit_secs for each in found] == [1761437400, None]
+
+
+@pytest.mark.parametrize("text", ["0", "007", "12345678901"])
+@pytest.mark.parametrize("beside", ["8", "8_1", "8.batch"])
+def test_what_is_no_job_id_is_refused_whatever_stands_beside_it(text, beside):
+    rest = JOB.partition("|")[2]
+    bad, good = read(COLUMNS, f"{text}|{rest}", f"{beside}|{rest}")
+    assert (bad.reason, bad.field) == ("not a job id", "JobID")
+    assert good.job_id == beside.partition(".")[0]
