@@ -195,6 +195,12 @@ def completion(shell, name):
     return TEXTS[f"/usr/share/{COMPLETIONS[shell].format(name)}"]
 
 
+def test_what_completions_know_changes_no_parser(capsys):
+    """TEXTS has been written in this process: argparse would refuse a value that it is told not to know."""
+    assert jobfeatures_exporter.cli.main(["check-config", "--role", "controler"]) == 2
+    assert "did you mean controller?" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("shell", COMPLETIONS)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda each: each.name)
 def test_completions_name_each_command_and_flag(shell, program):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable, Iterator
+from copy import deepcopy
 
 from makepackages.grammar import PATHS, words_in
 
@@ -27,10 +28,10 @@ def write_completion(
     """Return the script of a shell for a program whose parser is complete for one command at a time."""
     import shtab  # only where packages are built and tested
 
-    parser = build(None)
+    parser = deepcopy(build(None))  # what shtab is to know is no concern of the parsers that others have
     commands = _commands(parser)
     for name in names:
-        commands[name] = _commands(build(name))[name]
+        commands[name] = deepcopy(_commands(build(name))[name])
     for action in _actions(parser):
         action.choices = action.choices or words_in(action.metavar) or None
         if action.metavar in PATHS:
