@@ -11,12 +11,12 @@ SCRIPT = """
 set -eu
 exec 2>&1
 systemd-run -q --unit=busy sh -c 'while :; do :; done'
-systemd-run -q --slice=site-fast.slice --unit=inner sleep 60
-systemd-run -q --unit=docker-{hex}.scope --scope --slice=system.slice sleep 60 &
-systemd-run -q --scope --slice=user-6001.slice --unit=session-3 sh -c 'sleep 60 & sleep 60' &
-systemd-run -q --slice=user-6001.slice --unit=of-the-user sleep 60
+systemd-run -q --slice=site-fast.slice --unit=inner sleep 6000
+systemd-run -q --unit=docker-{hex}.scope --scope --slice=system.slice sleep 6000 &
+systemd-run -q --scope --slice=user-6001.slice --unit=session-3 sh -c 'sleep 6000 & sleep 6000' &
+systemd-run -q --slice=user-6001.slice --unit=of-the-user sleep 6000
 mkdir -p /sys/fs/cgroup/user.slice/user-6001.slice/torque/987009.server
-sleep 60 &
+sleep 6000 &
 echo $! >/sys/fs/cgroup/user.slice/user-6001.slice/torque/987009.server/cgroup.procs
 /mnt/bin/jobfeatures-exporter serve --web.listen-address 127.0.0.1:9819 --batch.sources '' \\
   --sample.interval 1s --jobs.kinds batch,container,service,session,group &
