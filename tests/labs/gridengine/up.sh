@@ -88,8 +88,8 @@ fi
 clean=(env -i PATH="$PATH" SGE_ROOT="$SGE_ROOT" SGE_CELL="$SGE_CELL"
   SGE_QMASTER_PORT="$SGE_QMASTER_PORT" SGE_EXECD_PORT="$SGE_EXECD_PORT")
 "${clean[@]}" SGE_QMASTER_PIDFILE="$L/run/qmaster.pid" sge_qmaster
-wait_for 30 test -s "$L/run/qmaster.pid"
-wait_for 30 qconf -sh
+wait_for 120 test -s "$L/run/qmaster.pid"
+wait_for 120 qconf -sh
 alive "$L/run/qmaster.pid" || die "qmaster has ended; is there another one on port $SGE_QMASTER_PORT?"
 export EDITOR=true
 tmp=$(mktemp -d)
@@ -126,7 +126,7 @@ PE
 # ---------------------------------------------------------------- execd and its queue
 # Hooks find their settings by a variable of execd, which no job can set.
 "${clean[@]}" JOBFEATURES_SETTINGS="$L/hook-settings" SGE_EXECD_PIDFILE="$L/run/execd.pid" sge_execd
-wait_for 30 sh -c "qconf -sel | grep -q ."
+wait_for 120 sh -c "qconf -sel | grep -q ."
 if ! qconf -sq all.q >/dev/null 2>&1; then
   cat >"$tmp/q" <<Q
 qname all.q
@@ -182,7 +182,7 @@ h_vmem INFINITY
 Q
   qconf -Aq "$tmp/q" >>"$L/qconf.log" 2>&1
 fi
-wait_for 40 sh -c "qstat -f -q all.q | awk '/^all.q/{exit !(\$4!=\"-NA-\" && NF<6)}'"
+wait_for 120 sh -c "qstat -f -q all.q | awk '/^all.q/{exit !(\$4!=\"-NA-\" && NF<6)}'"
 cat >"$L/env.sh" <<ENV
 # client settings of the lab
 export SGE_ROOT=$SGE_ROOT SGE_CELL=$SGE_CELL SGE_LAB=$L

@@ -118,7 +118,7 @@ rm -f "$L/db/postmaster.pid"
 setsid env -i PATH="$PATH" LC_ALL=C.UTF-8 runuser -u postgres -- "$postgres/postgres" -D "$L/db" -p $((P + 8)) \
   -c listen_addresses= -c unix_socket_directories="$L/run" -c fsync=off -c shared_buffers=32MB \
   >"$L/log/pg.log" 2>&1 </dev/null &
-wait_for 30 psql -h "$L/run" -p $((P + 8)) -U postgres -c "select 1" postgres
+wait_for 120 psql -h "$L/run" -p $((P + 8)) -U postgres -c "select 1" postgres
 head -n 1 "$L/db/postmaster.pid" >"$L/run/postgres.pid"
 oar-database --check >/dev/null 2>&1 ||
   oar-database --create --db-admin-user postgres --db-admin-pass x >"$L/log/oar-database.log" 2>&1 ||
@@ -145,12 +145,12 @@ for each in cpus mems; do cat /sys/fs/cgroup/cpuset/cpuset.$each >/sys/fs/cgroup
 inside="set -e; hostname oar2; mount --bind $L/node/oar2/lib /var/lib/oar; $bind $(serve 127.0.0.62)"
 setsid "${clean[@]}" sh -c "set -e; $move exec unshare -u -m -C sh -c '$inside'" >"$L/log/sshd2.log" 2>&1 </dev/null &
 echo $! >"$L/run/sshd.oar2.pid"
-for n in 1 2; do wait_for 20 bash -c "listens 127.0.0.$((60 + n)) $((P + 7))"; done
+for n in 1 2; do wait_for 120 bash -c "listens 127.0.0.$((60 + n)) $((P + 7))"; done
 
 # --- the server; not by oar-server, which writes into /var/run
 setsid "${clean[@]}" /usr/sbin/Almighty >"$L/log/almighty.log" 2>&1 </dev/null &
 echo $! >"$L/run/almighty.pid"
-wait_for 30 bash -c "listens 127.0.0.1 $((P + 6))"
+wait_for 120 bash -c "listens 127.0.0.1 $((P + 6))"
 if [ "$(psql -qAt -h "$L/run" -p $((P + 8)) -U oar oar -c 'select count(*) from resources')" = 0 ]; then
   {
     oarproperty -c -a host
@@ -166,6 +166,6 @@ if [ "$(psql -qAt -h "$L/run" -p $((P + 8)) -U oar oar -c 'select count(*) from 
 else
   for n in 1 2; do oarnodesetting -s Alive -h "oar$n"; done >"$L/log/resources.log" 2>&1
 fi
-wait_for 30 sh -c "[ \$(oarnodes -s | grep -c Alive) -ge $((2 * CORES)) ]"
+wait_for 120 sh -c "[ \$(oarnodes -s | grep -c Alive) -ge $((2 * CORES)) ]"
 echo "export OAR_LAB=$L" >"$L/env.sh"
 echo "up: . $L/env.sh"

@@ -30,7 +30,7 @@ make_layer() { # what the node has of its own, in $L/upper
     local u=$L/upper version
     [ ! -e "$L/complete" ] || return 0
     mkdir -p "$L"/{work,root} "$u"/opt/jobfeatures-exporter/{bin,slurm} "$u"/opt/lab/{slurm,systemd}
-    chmod 755 "$(dirname "$L")" "$L" "$u" "$u"/opt "$u"/opt/*
+    chmod a+rx "$(dirname "$L")" "$L" "$u" "$u"/opt "$u"/opt/*
     version=$(basename "$(readlink "$folder/usr/bin/python3")")
     "$here/../suites/install.sh" "$u/opt/jobfeatures-exporter" slurm "${version#python}"
     cp "$here"/{up.sh,down.sh,*.py} "$u/opt/lab/slurm/"

@@ -74,13 +74,13 @@ start_rest() {
   setsid runuser -u "$ruser" -- sh -c 'unset SLURM_JWT; echo $$ >"$1"; shift; exec "$@"' sh \
     "$L/run/slurmrestd.socket.pid" slurmrestd -s "$plugins" -a rest_auth/local "unix:$L/run/slurmrestd.sock" \
     >"$L/log/slurmrestd.socket.log" 2>&1 </dev/null &
-  wait_for 20 test -S "$L/run/slurmrestd.sock"
+  wait_for 120 test -S "$L/run/slurmrestd.sock"
   if [ -z "$tokens" ]; then return 0; fi
   # shellcheck disable=SC2016
   SLURM_JWT=daemon setsid runuser -u "$ruser" -- sh -c 'echo $$ >"$1"; shift; exec "$@"' sh \
     "$L/run/slurmrestd.tcp.pid" slurmrestd -s "$plugins" -a rest_auth/jwt "127.0.0.1:$((P + 20))" \
     >"$L/log/slurmrestd.tcp.log" 2>&1 </dev/null &
-  wait_for 20 bash -c "exec 3<>/dev/tcp/127.0.0.1/$((P + 20))"
+  wait_for 120 bash -c "exec 3<>/dev/tcp/127.0.0.1/$((P + 20))"
 }
 
 if [ -s "$SLURM_CONF" ] && alive "$L/run/slurmctld.pid" && scontrol ping 2>/dev/null | grep -q ' is UP'; then
@@ -117,7 +117,7 @@ if ! alive "$L/munge/munged.pid"; then
   runuser -u munge -- munged --key-file="$L/munge/munge.key" --socket="$SOCK" --num-threads=4 \
     --pid-file="$L/munge/munged.pid" --log-file="$L/munge/munged.log" --seed-file="$L/munge/munged.seed"
 fi
-wait_for 10 sh -c "munge -S $SOCK -n | unmunge -S $SOCK"
+wait_for 120 sh -c "munge -S $SOCK -n | unmunge -S $SOCK"
 
 # ---------------------------------------------------------------- control groups
 v1ok() { grep -Eqs '^[^ ]+ /sys/fs/cgroup/[^ ]*freezer[^ ]* cgroup ' /proc/mounts; }
@@ -271,7 +271,7 @@ if [ "$SLURM_LAB_DB" = 1 ]; then
       --innodb-lock-wait-timeout=900 --innodb-flush-log-at-trx-commit=0 --innodb-flush-method=nosync \
       --performance-schema=OFF >"$L/log/mariadb.log" 2>&1 </dev/null &
   fi
-  wait_for 30 mariadb --no-defaults -S "$DBSOCK" -e 'select 1'
+  wait_for 120 mariadb --no-defaults -S "$DBSOCK" -e 'select 1'
   mariadb --no-defaults -S "$DBSOCK" -e "create database if not exists slurm_acct_db;
     create user if not exists slurm@'127.0.0.1' identified by 'slurmdb';
     grant all on slurm_acct_db.* to slurm@'127.0.0.1';"
@@ -297,31 +297,36 @@ CONF
   chown slurm:slurm "$L/etc/slurmdbd.conf"
   chmod 600 "$L/etc/slurmdbd.conf"
   alive "$L/run/slurmdbd.pid" || slurmdbd
-  wait_for 30 sacctmgr -nP show cluster
+  wait_for 120 sacctmgr -nP show cluster
   # the cluster, its accounts and users must exist before slurmctld starts
-  {
-    sacctmgr -nP show cluster format=cluster | grep -qx "$SLURM_LAB_CLUSTER" || sacctmgr -i add cluster "$SLURM_LAB_CLUSTER"
+  accounts() {
+    sacctmgr -nP show cluster format=cluster | grep -x "$SLURM_LAB_CLUSTER" || sacctmgr -i add cluster "$SLURM_LAB_CLUSTER" || return
     parent=root
     for u in $SLURM_LAB_USERS; do
       IFS=: read -r name _ account <<<"$u"
-      sacctmgr -nP show account format=account | grep -qx "$account" ||
-        sacctmgr -i add account "$account" Cluster="$SLURM_LAB_CLUSTER" Parent="$parent" Description="$account" Organization=lab
+      sacctmgr -nP show account format=account | grep -x "$account" ||
+        sacctmgr -i add account "$account" Cluster="$SLURM_LAB_CLUSTER" Parent="$parent" Description="$account" Organization=lab || return
       parent=$account # accounts nest
-      sacctmgr -nP show user format=user | grep -qx "$name" || sacctmgr -i add user "$name" Account="$account"
+      sacctmgr -nP show user format=user | grep -x "$name" || sacctmgr -i add user "$name" Account="$account" || return
     done
-  } >"$L/log/sacctmgr.log" 2>&1
+  }
+  for try in 1 2 3 4 5; do # slurmdbd may not answer in time on a busy machine
+    if accounts >"$L/log/sacctmgr.log" 2>&1; then break; fi
+    [ "$try" -lt 5 ] || { cat "$L/log/sacctmgr.log" >&2; die "gave up making accounts"; }
+    sleep 2
+  done
 fi
 
 # ---------------------------------------------------------------- slurmctld, slurmd
 alive "$L/run/slurmctld.pid" || slurmctld
-wait_for 30 sh -c 'scontrol ping | grep -q " is UP"'
+wait_for 120 sh -c 'scontrol ping | grep -q " is UP"'
 for n in $(seq "$SLURM_LAB_NODES"); do
   mkdir -p "$L/spool/$N$n"
   alive "$L/run/slurmd.$N$n.pid" || slurmd -N "$N$n"
 done
 # a kept state may say down or drained
 scontrol update nodename="${N}[1-$SLURM_LAB_NODES]" state=resume >/dev/null 2>&1 || true
-wait_for 40 sh -c "[ \$(sinfo -h -N -p batch -o '%N %T' | grep -c ' idle\$') -ge $SLURM_LAB_NODES ]"
+wait_for 120 sh -c "[ \$(sinfo -h -N -p batch -o '%N %T' | grep -c ' idle\$') -ge $SLURM_LAB_NODES ]"
 start_rest
 cat >"$L/env.sh" <<ENV
 # client settings of the lab
