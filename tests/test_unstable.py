@@ -36,13 +36,13 @@ def test_passes():
 """
 
 
-def run(folder, **environ):
+def run(folder, workers=2, **environ):
     (folder / "test_it.py").write_text(TESTS)
     inherited = {name: value for name, value in os.environ.items() if name != "JOBFEATURES_RETRY"}
     words = [
         "-p",
         "xdist",
-        "-n2",
+        f"-n{workers}",
         "-p",
         "tests.unstable",
         "-p",
@@ -68,14 +68,17 @@ def run(folder, **environ):
 
 
 @pytest.mark.program
-def test_what_fails_once_and_passes_behind_all_others_is_named_with_its_first_failure(tmp_path):
-    done = run(tmp_path, JOBFEATURES_RETRY="1", UNSTABLE=str(unstable.LIMIT))
+@pytest.mark.parametrize("workers", [0, 2])
+def test_what_fails_once_and_passes_behind_all_others_is_named_with_its_first_failure(tmp_path, workers):
+    done = run(tmp_path, workers, JOBFEATURES_RETRY="1", UNSTABLE=str(unstable.LIMIT))
     assert done.returncode == 0, done.stdout
     assert done.stdout.count("UNSTABLE, passed when it was run again") == unstable.LIMIT
     assert "first time 2" in done.stdout
     assert "5 passed" in done.stdout
     order = (tmp_path / "order").read_text().split()
-    assert sorted(order[-unstable.LIMIT :]) == sorted(order[: unstable.LIMIT + 1])[:-1] == ["0", "1", "2"]
+    assert sorted(order) == [*"001122", "last"]
+    if workers == 0:  # each worker runs its own again behind its own others
+        assert order == [*"012", "last", *"012"]
 
 
 @pytest.mark.program

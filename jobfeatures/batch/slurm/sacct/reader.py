@@ -329,7 +329,7 @@ class RecordConverter:
         if memory is None:
             memory = list(values.get("used_memory_bytes", ()))
             if memory and self._adds_memory:
-                memory, _ = with_steps(heads, steps, heads, memory)
+                memory, _ = with_steps(heads, steps, values.get("cluster", [None] * len(heads)), memory)
         if self._times.are_odd:
             self._settle(values, len(heads))
         values |= derive_columns(values, len(heads))

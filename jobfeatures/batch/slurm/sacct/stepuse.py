@@ -26,10 +26,10 @@ def with_steps(
     for place, (step, used) in enumerate(zip(steps, memory_bytes, strict=True)):
         if step is None:
             job = place
-        elif job >= 0 and heads[place] != heads[job]:
+        elif job >= 0 and (heads[place], clusters[place]) != (heads[job], clusters[job]):
             job = -1
         elif job >= 0:
-            is_shown[place] = clusters[place] != clusters[job]
+            is_shown[place] = False
             if used is not None:
                 most[job] = max(used, most[job] or 0)
     return most, is_shown
@@ -47,10 +47,8 @@ def steps_of_last(last: list[Entry], found: Sequence[Any], notes: Notes) -> int:
         return 0
     is_batch = isinstance(job, JobBatch)
     job_id = job.column("job_id")[-1] if is_batch else job.job_id
-    steps = [*takewhile(lambda each: is_step(each) and each.job_id == job_id, found)]
-    if is_batch:
-        cluster = job.column("cluster")[-1]
-        steps = [*takewhile(lambda step: step.cluster == cluster, steps)]
+    of_job = (job_id, job.column("cluster")[-1] if is_batch else job.cluster)
+    steps = [*takewhile(lambda each: is_step(each) and (each.job_id, each.cluster) == of_job, found)]
     used = [step.used_memory_bytes for step in steps if step.used_memory_bytes is not None]
     if is_batch:
         job.use_at_least(max(used, default=0))

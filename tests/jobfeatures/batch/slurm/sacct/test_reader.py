@@ -110,6 +110,23 @@ def test_any_log_has_the_same_jobs_and_rejected_lines_whether_steps_are_only_fol
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("folds_steps", [False, True])
+@pytest.mark.parametrize("at_once", [1, 9])
+def test_the_memory_of_another_cluster_s_step_is_not_the_job_s(monkeypatch, folds_steps, at_once):
+    """sacct --allclusters tells jobs of one number of several clusters one behind the other."""
+    monkeypatch.setattr("jobfeatures.batch.slurm.sacct.lines.BATCH", at_once)
+    lines = [
+        "JobID|State|MaxRSS|Cluster\n",
+        "7|COMPLETED||a\n",
+        "7.0|COMPLETED|5K|a\n",
+        "7.1|COMPLETED|9K|b\n",
+    ]
+    notes = Notes()
+    records = read_records(lines, source="x", notes=notes, folds_steps=folds_steps)
+    jobs = [*fold_jobs(notes.accepted_with_passages(records), notes.fold)]
+    assert {each.cluster: each.used_memory_bytes for each in jobs}["a"] == 5 * 1024
+
+
 @pytest.mark.parametrize(
     ("tasks", "known"),
     [
