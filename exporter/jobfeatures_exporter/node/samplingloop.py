@@ -166,7 +166,7 @@ class SamplingLoop:
         self.looks.stop()
 
     def is_late(self) -> bool:
-        """Return whether the sampling thread takes too long; to be asked every few seconds."""
+        """Return whether the sampling thread takes too long; to be asked as often as `Progress` says."""
         return self._progress.missing_secs() > self.config.sample_interval_secs + LOOK_SECS
 
     def reconfigure(self, config: DaemonConfig) -> None:

@@ -30,7 +30,7 @@ class Progress:
     """How long something has not been done, in the time in which this process could have done it.
 
     A time in which the process was stopped (SIGSTOP, a frozen group, a suspended machine) does not count.
-    One thread calls `made`, another `missing_secs` every few seconds.
+    One thread calls `made`, another `missing_secs` at least every MOST_SECS.
     """
 
     def __init__(self, clock: Clock) -> None:
