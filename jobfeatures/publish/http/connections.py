@@ -154,6 +154,7 @@ class Connection(asyncio.Protocol):
         self.answered_at = self._loop.time()
         self.head_since: float | None = None
         self._is_silent = True  # nothing has been received yet
+        self._is_half_closed = False  # nothing more will be received
         self._has_body: Callable[[], bool] | None = None  # all of the body of the request being answered
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -207,6 +208,7 @@ class Connection(asyncio.Protocol):
         """Return whether to keep the connection, half closed, for answers to requests that came whole."""
         if self._listener.tls is not None or not self.is_owed:
             return False
+        self._is_half_closed = True
         self._end_once_answered(0)
         return not self.transport.is_closing()
 
@@ -219,6 +221,8 @@ class Connection(asyncio.Protocol):
         """Note that a request is being answered; `has_body` tells whether all of its body has come."""
         self.head_since = None
         self._has_body = has_body
+        if self._is_half_closed and not has_body():
+            self.transport.close()  # at once: what waits for its body holds the job's place
 
     def end_answer(self) -> None:
         """Note that the answer has been sent."""
