@@ -41,7 +41,7 @@ PORTS = {"treydock": 19306, "plazonic": 19307}
 PROFILES = {"treydock": "treydock", "plazonic": "jobstats"}
 
 
-def until(check, secs=60):
+def until(check, secs=240):
     deadline = time.monotonic() + secs
     while not (found := check()):
         if time.monotonic() > deadline:
@@ -114,7 +114,7 @@ def theirs(stack: ExitStack, program: Path, name: str) -> dict[tuple[str, str], 
     def page() -> str | None:
         assert process.poll() is None
         try:
-            with urllib.request.urlopen(f"http://{address}/metrics", timeout=60) as answer:
+            with urllib.request.urlopen(f"http://{address}/metrics", timeout=240) as answer:
                 return answer.read().decode()
         except OSError:
             return None

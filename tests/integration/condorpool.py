@@ -47,7 +47,7 @@ class Pool:
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=60 + PATIENCE_SECS,
+            timeout=240 + PATIENCE_SECS,
             check=False,
         )
         assert done.returncode == status, f"{command}: {done.stdout}{done.stderr}"
@@ -69,7 +69,7 @@ class Pool:
     def _submit(self, text: str, user: str, schedd: str) -> str:
         start = [self.lab / "as", user, "sh", "-c", f"cat >sub && condor_submit -terse -name {schedd} sub"]
         done = subprocess.run(
-            start, input=text, capture_output=True, text=True, timeout=60 + PATIENCE_SECS, check=False
+            start, input=text, capture_output=True, text=True, timeout=240 + PATIENCE_SECS, check=False
         )
         assert not done.returncode or "ERROR: Can't find address" in done.stderr, done.stdout + done.stderr
         return "" if done.returncode else done.stdout
@@ -90,13 +90,13 @@ class Pool:
     def startd(self) -> str:
         """Return what the node's startd tells of its slots, nothing where there is none."""
         start = [self.lab / "in", "condor_status", "-direct", "wn1.lab", "-af", "Name"]
-        return subprocess.run(start, capture_output=True, text=True, timeout=60, check=False).stdout
+        return subprocess.run(start, capture_output=True, text=True, timeout=240, check=False).stdout
 
     def is_done(self) -> bool:
         """Return whether every schedd tells that it has no job: a busy one cannot be asked, -global leaves it out."""
         start = [self.lab / "in", "condor_q", "-allusers", "-af", "ClusterId", "-name"]
         asked = [
-            subprocess.run([*start, schedd], capture_output=True, timeout=60 + PATIENCE_SECS, check=False)
+            subprocess.run([*start, schedd], capture_output=True, timeout=240 + PATIENCE_SECS, check=False)
             for schedd in SCHEDDS.values()
         ]
         return all(done.returncode == 0 and not done.stdout.strip() for done in asked)
@@ -145,7 +145,7 @@ class Pool:
             subprocess.run(
                 [self.lab / "in", "condor_rm", "-name", schedd, "-all"],
                 capture_output=True,
-                timeout=60 + PATIENCE_SECS,
+                timeout=240 + PATIENCE_SECS,
                 check=False,
             )
         until(lambda: not self.scratch())

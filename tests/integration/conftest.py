@@ -37,12 +37,16 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.timeout(1600))
 
 
+PATIENCE = 4  # times what a quiet machine may take: thirty processes may wait for each CPU
+PATIENT_SECS = 60.0 * PATIENCE  # what a command of a batch system may take
+
+
 def until(condition: Callable[[], object], timeout_secs: float = 60.0, every_secs: float = 0.1):
-    """Return the first true result of `condition`; fail with its last result after the timeout."""
-    deadline = time.monotonic() + timeout_secs
+    """Return the first true result of `condition`; fail with its last result after PATIENCE times the timeout."""
+    deadline = time.monotonic() + timeout_secs * PATIENCE
     while not (result := condition()):
         if time.monotonic() > deadline:
-            pytest.fail(f"not within {timeout_secs:g} s: {condition}: {result!r}")
+            pytest.fail(f"not within {timeout_secs * PATIENCE:g} s: {condition}: {result!r}")
         time.sleep(every_secs)
     return result
 
@@ -57,7 +61,7 @@ class Exporter:
 
     def get(self, path: str = "/metrics", accept: str = "") -> str:
         request = urllib.request.Request(f"http://{self.address}{path}", headers={"Accept": accept})
-        with urllib.request.urlopen(request, timeout=60) as response:
+        with urllib.request.urlopen(request, timeout=PATIENT_SECS) as response:
             return response.read().decode()
 
     def series(self, name: str, **labels: str) -> dict[tuple[tuple[str, str], ...], float]:
@@ -246,7 +250,7 @@ class Slurm:
             environ = {"HOME": f"/home/{user}", "USER": user, "PATH": "/usr/bin:/bin", **self.environ}
             argv = [shutil.which("runuser", path=SYSTEM_PATH), "-u", user, "--", *argv]
         done = subprocess.run(
-            argv, env=environ, capture_output=True, text=True, timeout=60, cwd="/", input=stdin
+            argv, env=environ, capture_output=True, text=True, timeout=PATIENT_SECS, cwd="/", input=stdin
         )
         assert done.returncode == 0, f"{command}: {done.stderr}"
         return done.stdout
@@ -297,12 +301,14 @@ def slurm_lab():
         "SLURM_LAB_GPUS": "3",
         "SLURM_LAB_REST": rest,
     }
-    up = subprocess.run([labs / "up.sh"], env=environ, capture_output=True, text=True, timeout=180)
+    up = subprocess.run([labs / "up.sh"], env=environ, capture_output=True, text=True, timeout=PATIENT_SECS)
     assert up.returncode == 0, up.stdout + up.stderr
     lab = Path(re.search(r"\. (\S+)/env\.sh", up.stdout)[1])
     yield lab
     if "already up" not in up.stdout:
-        subprocess.run([labs / "down.sh"], env=environ, capture_output=True, timeout=120, check=False)
+        subprocess.run(
+            [labs / "down.sh"], env=environ, capture_output=True, timeout=PATIENT_SECS, check=False
+        )
 
 
 @pytest.fixture
@@ -372,7 +378,7 @@ def prometheus(tmp_path, until):
 
     def query(expression: str) -> dict[str, float]:
         url = f"{query.address}/api/v1/query?" + urllib.parse.urlencode({"query": expression})
-        with urllib.request.urlopen(url, timeout=60) as response:
+        with urllib.request.urlopen(url, timeout=PATIENT_SECS) as response:
             answer = json.load(response)
         return {
             json.dumps(each["metric"], sort_keys=True): float(each["value"][1])

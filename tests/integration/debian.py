@@ -221,13 +221,13 @@ def read_metrics(daemon: subprocess.Popen, awaited: str) -> str:
             break
     else:
         pytest.fail(f"the daemon has ended: {daemon.wait()}")
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     page = ""
     while awaited not in page:
         if time.monotonic() > deadline:
             os.killpg(daemon.pid, signal.SIGKILL)
             pytest.fail(f"no {awaited} on the page:\n{page}")
-        with urllib.request.urlopen(f"http://{found[1]}/metrics", timeout=60) as response:
+        with urllib.request.urlopen(f"http://{found[1]}/metrics", timeout=240) as response:
             page = response.read().decode()
         time.sleep(0.1)
     return page

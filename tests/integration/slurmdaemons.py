@@ -55,7 +55,7 @@ class Daemons:
         if self._pid(name) is None:
             program, _, node = name.partition(".")
             command = [shutil.which(program, path=SYSTEM_PATH), *(["-N", node] if node else [])]
-            subprocess.run(command, env={**os.environ, **self.slurm.environ}, check=True, timeout=60)
+            subprocess.run(command, env={**os.environ, **self.slurm.environ}, check=True, timeout=240)
         until(lambda: self._pid(name) is not None, 60)
         if name == CONTROLLER:
             until(lambda: " is UP" in self.try_run("scontrol", "ping"), 60)
@@ -63,7 +63,7 @@ class Daemons:
     def try_run(self, *command: str) -> str:
         """Return what a command printed, whatever becomes of it."""
         done = subprocess.run(
-            command, env={**os.environ, **self.slurm.environ}, capture_output=True, text=True, timeout=60
+            command, env={**os.environ, **self.slurm.environ}, capture_output=True, text=True, timeout=240
         )
         return done.stdout
 

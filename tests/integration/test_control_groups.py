@@ -144,7 +144,7 @@ def test_a_job_is_told_in_sonars_format_by_its_number_or_else_by_its_process_gro
         "--sonar.batch-only",
     ]
     done = subprocess.run(
-        [*argv, "--no-sonar.exclude-system-jobs"], capture_output=True, text=True, check=True, timeout=60
+        [*argv, "--no-sonar.exclude-system-jobs"], capture_output=True, text=True, check=True, timeout=240
     )
     jobs = json.loads(done.stdout)["data"]["attributes"]["jobs"]
     [job] = [each for each in jobs if process.pid in {found.get("pid") for found in each["processes"]}]

@@ -32,7 +32,7 @@ def drain(slurm):
         extra = [word for name, value in flags.items() for word in (f"--{name.replace('_', '.')}", value)]
         done = subprocess.run(
             [COMMAND, "drain", *arguments, "--features.root", str(slurm.features), *extra],
-            capture_output=True, text=True, timeout=100,
+            capture_output=True, text=True, timeout=240,
         )  # fmt: skip
         assert done.returncode == status, done.stdout + done.stderr
         return done.stdout + done.stderr
@@ -251,7 +251,7 @@ def test_the_plan_and_the_victims_of_a_running_node(slurm, slurm_exporter, until
 
     def call(*arguments):
         return subprocess.run(
-            [COMMAND, *arguments, "--metrics", url], capture_output=True, text=True, timeout=100
+            [COMMAND, *arguments, "--metrics", url], capture_output=True, text=True, timeout=240
         )
 
     done = call("drain", "plan", "--format", "json")

@@ -27,7 +27,7 @@ def expect(slurm):
             text=True,
             check=False,
             env={**os.environ, **slurm.environ},
-            timeout=60,
+            timeout=240,
         )
         assert done.returncode == status, done.stderr
         return done.stdout or done.stderr
@@ -94,7 +94,7 @@ def test_arrays_and_heterogeneous_jobs(slurm, expect):
 def test_a_job_that_slurm_does_not_know(slurm, job_id):
     done = subprocess.run(
         [BIN / "jobfeatures", "expect", "--batch", "slurm", "--share", "2", "--", job_id],
-        capture_output=True, text=True, check=False, env={**os.environ, **slurm.environ}, timeout=60,
+        capture_output=True, text=True, check=False, env={**os.environ, **slurm.environ}, timeout=240,
     )  # fmt: skip
     assert done.returncode == 1, done.stderr
     assert "has no job" in done.stderr

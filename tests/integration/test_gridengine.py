@@ -39,7 +39,7 @@ class GridEngine:
         environ = {"HOME": f"/home/{user}", "USER": user, "PATH": "/usr/bin:/bin", **self.environ}
         argv = [shutil.which("runuser", path=SYSTEM_PATH), "-u", user, "--", *command]
         done = subprocess.run(
-            argv, env=environ, capture_output=True, text=True, timeout=60, cwd="/", input=stdin
+            argv, env=environ, capture_output=True, text=True, timeout=240, cwd="/", input=stdin
         )
         assert done.returncode == 0, f"{command}: {done.stderr}"
         return done.stdout
@@ -75,12 +75,12 @@ def lab():
         pytest.skip("a private Grid Engine needs root: execd starts jobs as other users")
     if not Path("/usr/lib/gridengine/sge_execd").exists():
         pytest.skip("Grid Engine is not installed: tests/labs/gridengine/install.sh")
-    up = subprocess.run([LABS / "up.sh"], capture_output=True, text=True, timeout=180)
+    up = subprocess.run([LABS / "up.sh"], capture_output=True, text=True, timeout=240)
     assert up.returncode == 0, up.stdout + up.stderr
     environ = dict(re.findall(r"(SGE_\w+)=(\S+)", Path(re.search(r"\. (\S+)$", up.stdout)[1]).read_text()))
     yield environ
     if "already up" not in up.stdout:
-        subprocess.run([LABS / "down.sh"], capture_output=True, timeout=120, check=False)
+        subprocess.run([LABS / "down.sh"], capture_output=True, timeout=240, check=False)
 
 
 @pytest.fixture
@@ -177,7 +177,7 @@ def test_what_the_user_runs_beside_the_job_is_not_the_jobs(gridengine, exporter,
 def manage(gridengine, *command: str) -> str:
     """Run a command as root, who manages the cell."""
     environ = {**os.environ, **gridengine.environ}
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
     return done.stdout
 
@@ -199,7 +199,7 @@ def hooked(gridengine):
         manage(gridengine, "qconf", "-mattr", "queue", hook, f"root@{HOOKS}/{hook}.sh", "all.q")
     yield features
     gridengine.delete_all()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while any(lab.glob("spool/execd/*/active_jobs/*")) and time.monotonic() < deadline:
         time.sleep(0.1)
     for hook in ("prolog", "epilog"):

@@ -55,7 +55,7 @@ class Daemons:
     def start(self, name: str) -> None:
         if self._pid(name) is None:
             pid_file = {f"SGE_{name.upper()}_PIDFILE": f"{self.lab}/run/{name}.pid"}
-            subprocess.run([f"sge_{name}"], env={**self._environ, **pid_file}, check=True, timeout=60)
+            subprocess.run([f"sge_{name}"], env={**self._environ, **pid_file}, check=True, timeout=240)
         until(lambda: self._pid(name) is not None, 60)
         until(
             lambda: subprocess.run(["qconf", "-sh"], env=self._environ, capture_output=True).returncode == 0,

@@ -30,7 +30,7 @@ def test_jobs_on_control_groups_v2(tmp_path):
             env=environ, capture_output=True, text=True, timeout=TIMEOUT_SECS + 200,
         )  # fmt: skip
     finally:
-        subprocess.run([LABS / "down.sh"], env=environ, timeout=120, check=False)
+        subprocess.run([LABS / "down.sh"], env=environ, timeout=240, check=False)
     print(done.stdout)
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr
     [passed] = re.findall(r"(\d+) passed", done.stdout)

@@ -28,7 +28,7 @@ def expand_by_slurm(slurm_lab):
             env=environ,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=240,
         )
         found = [[]]
         for line in done.stdout.splitlines():

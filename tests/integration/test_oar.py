@@ -40,7 +40,7 @@ class Oar:
         environ |= {"LANG": "C.UTF-8", "PATH": "/usr/bin:/bin", "PWD": f"/home/{user}"}  # where it submits
         argv = [shutil.which("runuser", path="/usr/sbin:/sbin"), "-u", user, "--", *command]
         done = subprocess.run(
-            argv, env=environ, capture_output=True, text=True, timeout=60, cwd=f"/home/{user}"
+            argv, env=environ, capture_output=True, text=True, timeout=240, cwd=f"/home/{user}"
         )
         assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
         return done.stdout
@@ -55,11 +55,11 @@ class Oar:
     def told(self, *ids: str) -> dict[str, dict]:
         """Return what oarstat says of jobs, also of ended ones."""
         argv = ["oarstat", "-J", "-f", *(word for each in ids for word in ("-j", each))]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True)
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=240, check=True)
         return json.loads(done.stdout)
 
     def wait(self, job_id: str, *states: str) -> dict:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 240
         while (found := self.told(job_id)[job_id])["state"] not in states:
             assert time.monotonic() < deadline, found
             time.sleep(0.2)
@@ -73,11 +73,11 @@ def lab():
         pytest.skip("a private OAR needs root: its nodes start jobs as other users")
     if not Path("/usr/sbin/Almighty").exists():
         pytest.skip("OAR is not installed: tests/labs/oar/install.sh")
-    up = subprocess.run([LABS / "up.sh"], capture_output=True, text=True, timeout=180)
+    up = subprocess.run([LABS / "up.sh"], capture_output=True, text=True, timeout=240)
     assert up.returncode == 0, up.stdout + up.stderr
     yield Path(re.search(r"\. (\S+)/env\.sh$", up.stdout)[1])
     if "already up" not in up.stdout:
-        subprocess.run([LABS / "down.sh", "--purge"], capture_output=True, timeout=120, check=False)
+        subprocess.run([LABS / "down.sh", "--purge"], capture_output=True, timeout=240, check=False)
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def oar(lab):
     found = Oar(lab)
     yield found
     if found.submitted:
-        subprocess.run(["oardel", *found.submitted], capture_output=True, timeout=60, check=False)
+        subprocess.run(["oardel", *found.submitted], capture_output=True, timeout=240, check=False)
 
 
 def test_a_running_job_is_seen_by_its_control_group_with_what_its_files_tell(
@@ -254,9 +254,9 @@ def test_a_payload_is_told_by_the_walltime_that_counts_in_the_end(
     oar.run("oarwalltime", job, "+0:30:0")
     until(lambda: limit() == 1980, 60)
     assert "told" not in said()
-    subprocess.run(["oarhold", "-r", job], check=True, capture_output=True, timeout=60)
+    subprocess.run(["oarhold", "-r", job], check=True, capture_output=True, timeout=240)
     oar.wait(job, "Suspended")
-    subprocess.run(["oarresume", job], check=True, capture_output=True, timeout=60)
+    subprocess.run(["oarresume", job], check=True, capture_output=True, timeout=240)
     oar.wait(job, "Running")
     until(
         lambda: time.monotonic() - began > 70, 90
@@ -271,7 +271,7 @@ def test_a_payload_is_told_by_the_walltime_that_counts_in_the_end(
 
 
 def alive_resources() -> int:
-    done = subprocess.run(["oarnodes", "-s"], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(["oarnodes", "-s"], capture_output=True, text=True, check=True, timeout=240)
     return done.stdout.count("Alive")
 
 
@@ -325,13 +325,16 @@ def test_ended_jobs_are_a_log_and_an_array_s_first_job_is_one_of_its_jobs(oar, t
     assert states.keys() >= {plain, failing, *array, held}
     assert states[held] is JobState.CANCELLED  # before it ran: OAR gives it no end
     answer = subprocess.run(
-        ["oarstat", "-J", "-f", "--sql", f"stop_time >= {began}"], capture_output=True, check=True, timeout=60
+        ["oarstat", "-J", "-f", "--sql", f"stop_time >= {began}"],
+        capture_output=True,
+        check=True,
+        timeout=240,
     )
     log = tmp_path / "jobs.json"
     log.write_bytes(answer.stdout)
     for to in ("jobs.swf", "jobs.jsonl"):
         done = subprocess.run(
-            [BIN / "jobfeatures", "convert", log, tmp_path / to], capture_output=True, text=True, timeout=60
+            [BIN / "jobfeatures", "convert", log, tmp_path / to], capture_output=True, text=True, timeout=240
         )
         assert done.returncode == 0, done.stderr
     lines = [

@@ -408,7 +408,7 @@ def test_the_page_of_the_demonstration_shows_its_jobs(open_page):
         until(lambda: re.search(r"1 of 1|0\.9[0-9]? of 1", read(address)), timeout_secs=60)  # burns one CPU
     finally:
         process.terminate()
-        process.communicate(timeout=60)
+        process.communicate(timeout=240)
 
 
 def test_real_exporters_of_a_cluster_show_their_nodes_and_the_schedule(open_page, tmp_path):
@@ -435,6 +435,6 @@ def test_real_exporters_of_a_cluster_show_their_nodes_and_the_schedule(open_page
 def read(address: str) -> str:
     import urllib.request
 
-    with urllib.request.urlopen(address, timeout=60) as response:
+    with urllib.request.urlopen(address, timeout=240) as response:
         text = response.read().decode()
     return re.sub(r"<[^>]*>", "", text)

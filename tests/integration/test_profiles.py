@@ -46,7 +46,7 @@ def process_exporter(tmp_path, until):
         def page():
             assert process.poll() is None
             try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{PORT}/metrics", timeout=60) as response:
+                with urllib.request.urlopen(f"http://127.0.0.1:{PORT}/metrics", timeout=240) as response:
                     return response.read().decode()
             except OSError:
                 return None

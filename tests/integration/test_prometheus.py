@@ -146,7 +146,7 @@ def test_node_exporter_shows_what_is_written_to_its_folder_beside_its_own(tmp_pa
         f"<Processors>1</Processors><TaskGroup><Task><Process>{os.getpid()}</Process></Task></TaskGroup></Job>"
     )
     settings = ["--batch.sources=spool", f"--spool.directory={tmp_path}"]
-    subprocess.run([BIN / "jobfeatures-exporter", "textfile", folder, *settings], check=True, timeout=60)
+    subprocess.run([BIN / "jobfeatures-exporter", "textfile", folder, *settings], check=True, timeout=240)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -19,7 +19,7 @@ MIB = 2**20
 
 # What the prolog could not learn at once comes with the daemon's next poll.
 READ_FEATURES = """
-for _ in $(seq 100); do [ -e $JOBFEATURES/wall_limit_secs ] && break; sleep 0.2; done
+for _ in $(seq 1200); do [ -e $JOBFEATURES/wall_limit_secs ] && break; sleep 0.2; done
 for key in total_cpu; do echo $key=$(cat $MACHINEFEATURES/$key); done
 for key in allocated_cpu job_id jobstart_secs wall_limit_secs cpu_limit_secs max_rss_bytes; do
   echo $key=$(cat $JOBFEATURES/$key)
@@ -333,7 +333,7 @@ def test_a_job_reads_its_features_from_an_address_where_its_site_says_so(slurm, 
         "print('form=' + os.environ['JOBFEATURES'].split(':')[0])"
     )
     # The limit has to be asked for, and comes with the daemon's answer.
-    script = f'for i in $(seq 60); do /usr/bin/python3 -c "{read}" && break; sleep 0.5; done\necho done=1\nsleep 10'
+    script = f'for i in $(seq 240); do /usr/bin/python3 -c "{read}" && break; sleep 0.5; done\necho done=1\nsleep 10'
     job_id = slurm.submit(script, "-t", "7", "--mem=100", output=output)
     slurm.wait(job_id, "RUNNING")
     told = until(lambda: output.exists() and "done=1" in output.read_text() and values_of(output))
@@ -378,7 +378,7 @@ def last_shown(exporter, job_id: str) -> dict[str, str]:
     """Return the figures of a job on the last page that has it, by their names; none if there is no such page."""
     figure = re.compile(rf'batch_job_(\w+){{batch_system="slurm",job_id="{job_id}"}} (\S+)')
     told: dict[str, str] = {}
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         now = dict(figure.findall(exporter.get()))
         if told and not now:
@@ -410,13 +410,13 @@ def start_other_cluster(slurm):
             (lab / f"scripts/{hook}.d").mkdir()
         put_hooks(lab, features)
         subprocess.run(
-            [up], env={**environ, "SLURM_LAB_EXTRA": f"FirstJobId={job_id}"}, check=True, timeout=180
+            [up], env={**environ, "SLURM_LAB_EXTRA": f"FirstJobId={job_id}"}, check=True, timeout=240
         )
         started.append(Slurm({"SLURM_CONF": f"{lab}/etc/slurm.conf"}, features, lab, "other1"))
         return started[-1]
 
     yield start
-    subprocess.run([up.with_name("down.sh"), "--purge"], env=environ, check=True, timeout=120)
+    subprocess.run([up.with_name("down.sh"), "--purge"], env=environ, check=True, timeout=240)
 
 
 def two_jobs_of_one_number(

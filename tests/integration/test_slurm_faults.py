@@ -166,7 +166,7 @@ def other_cluster():
             env={**environ, "SLURM_LAB_EXTRA": f"FirstJobId={job_id}"},
             capture_output=True,
             text=True,
-            timeout=180,
+            timeout=240,
         )
         assert up.returncode == 0, up.stdout + up.stderr
         there = {**os.environ, "SLURM_CONF": str(conf)}
@@ -187,7 +187,7 @@ def other_cluster():
         return conf
 
     yield start
-    subprocess.run([labs / "down.sh", "--purge"], env=environ, capture_output=True, timeout=120, check=False)
+    subprocess.run([labs / "down.sh", "--purge"], env=environ, capture_output=True, timeout=240, check=False)
 
 
 def test_another_cluster_s_answers_take_no_live_job_its_directories(

@@ -56,7 +56,7 @@ def test_a_job_without_a_step_is_known_by_the_cpus_that_it_has(slurm, source, wi
     assert not source.poll_jobs(()).jobs
     command = ["runuser", "-u", "alice", "--", "salloc", "-n1", "-w", slurm.node, "--no-shell", "-D", "/tmp"]
     said = subprocess.run(
-        command, env={**os.environ, **slurm.environ}, capture_output=True, text=True, timeout=60
+        command, env={**os.environ, **slurm.environ}, capture_output=True, text=True, timeout=240
     )
     [job_id] = [word for word in said.stderr.split("\n")[0].split() if word.isdigit()]
     slurm.submitted.append(job_id)

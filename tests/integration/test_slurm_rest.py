@@ -238,7 +238,7 @@ def test_the_daemon_shows_and_forgets_a_job_by_slurmrestd(slurm, rest, start_exp
 
 def test_the_ports_server_wants_a_token(rest):
     with pytest.raises(urllib.error.HTTPError) as found:
-        urllib.request.urlopen(f"{rest['port'].slurm_rest_url}/slurm/v0.0.38/ping", timeout=60)
+        urllib.request.urlopen(f"{rest['port'].slurm_rest_url}/slurm/v0.0.38/ping", timeout=240)
     found.value.close()
     assert found.value.code == 401
 

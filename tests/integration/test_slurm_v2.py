@@ -35,13 +35,13 @@ while [ ! -e /home/alice/stop ]; do i=0; while [ $i -lt 99999 ]; do i=$((i+1)); 
 id=$(runuser -u alice -- env -i HOME=/home/alice USER=alice PATH=/usr/bin:/bin SLURM_CONF=$SLURM_CONF \\
   sbatch --parsable -D /home/alice -o /dev/null -n2 -t 5 --mem=64 -J v2 --wrap "$job")
 echo "JOB $id"
-for i in $(seq 100); do [ -s /home/alice/told ] && break; sleep 0.2; done
+for i in $(seq 1200); do [ -s /home/alice/told ] && break; sleep 0.2; done
 sleep 4
 page first
 sleep 3
 page second
 touch /home/alice/stop
-for i in $(seq 100); do [ -z "$(squeue -h)" ] && break; sleep 0.2; done
+for i in $(seq 1200); do [ -z "$(squeue -h)" ] && break; sleep 0.2; done
 sleep 3
 page ended  # the last values of an ended job are shown once at least
 sleep 2
@@ -52,7 +52,7 @@ hog='/usr/bin/python3 -c "import time; time.sleep(1); kept = [bytearray(2**20) f
 id=$(runuser -u alice -- env -i HOME=/home/alice USER=alice PATH=/usr/bin:/bin SLURM_CONF=$SLURM_CONF \\
   sbatch --parsable -D /home/alice -o /dev/null -n1 -t 5 --mem=64 -J hog --wrap "$hog")
 echo "HOG $id"
-for i in $(seq 60); do
+for i in $(seq 400); do
   page hog >/run/hog
   if grep -q "^batch_job_oom_kills_total.*job_id=.$id.. [1-9]" /run/hog; then break; fi
   sleep 0.3

@@ -33,7 +33,7 @@ BETWEEN = {  # what happens on the node before each task
     "waste": """
 sbatch -D /tmp -o /dev/null -t 20 -c 1 -J busy --wrap 'while :; do i=0; while [ $i -lt 99999 ]; do i=$((i+1)); done; sleep 1; done'
 printf "=== lazy\n$(sbatch --parsable -D /tmp -o /dev/null -t 30 -c 3 --wrap 'sleep 1800')\n=== end lazy 0 0\n"
-for i in $(seq 60); do [ "$(squeue -h -t R | wc -l)" = 2 ] && break; sleep 1; done
+for i in $(seq 600); do [ "$(squeue -h -t R | wc -l)" = 2 ] && break; sleep 1; done
 sleep 20
 """,
     "source": "kill $(cat $SLURM_LAB/run/slurmctld.pid); sleep 5",

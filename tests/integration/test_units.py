@@ -21,7 +21,7 @@ echo $! >/sys/fs/cgroup/user.slice/user-6001.slice/torque/987009.server/cgroup.p
 /mnt/bin/jobfeatures-exporter serve --web.listen-address 127.0.0.1:9819 --batch.sources '' \\
   --sample.interval 1s --jobs.kinds batch,container,service,session,group &
 exporter=$!
-for i in $(seq 100); do
+for i in $(seq 1200); do
   {python} -c '
 import urllib.request
 print(urllib.request.urlopen("http://127.0.0.1:9819/metrics").read().decode())' >/tmp/page 2>/dev/null || continue

@@ -179,7 +179,7 @@ def test_a_hangup_reads_the_file_again_and_a_broken_one_leaves_the_old(start_pro
     until(lambda: "client_auth_type: must be one of" in log.read_text())
     request = urllib.request.Request(f"https://{address}/-/healthy")
     with pytest.raises(urllib.error.HTTPError, match="401"):
-        urllib.request.urlopen(request, context=client_of(web_config.parent), timeout=60)
+        urllib.request.urlopen(request, context=client_of(web_config.parent), timeout=240)
     web_config.write_text(good)
     process.send_signal(signal.SIGHUP)
     until(lambda: "web configuration read again" in log.read_text())
@@ -202,7 +202,7 @@ def test_a_file_of_no_use_is_one_line_and_status_2(web_config, tmp_path, command
     done = subprocess.run(
         [BIN / "jobfeatures-exporter", command, "--web.config.file", web_config, "--batch.sources", "",
          "--features.root", tmp_path / "features", "--web.listen-address", "127.0.0.1:0"],
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True, timeout=240,
     )  # fmt: skip
     assert done.returncode == 2
     assert done.stderr.startswith(f"jobfeatures-exporter: web.config_file: {web_config}:")
@@ -228,7 +228,7 @@ def test_systemds_sockets_are_taken_by_the_real_program(tmp_path, until):
 
     def answer():
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/-/healthy", timeout=60) as response:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/-/healthy", timeout=240) as response:
                 return response.read()
         except OSError:
             assert process.poll() is None, log.read_text()
@@ -245,7 +245,7 @@ def test_without_sockets_the_program_says_so(tmp_path):
     done = subprocess.run(
         [BIN / "jobfeatures-exporter", "serve", "--web.systemd-socket", "--batch.sources", "",
          "--features.root", tmp_path / "features"],
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True, timeout=240,
     )  # fmt: skip
     assert done.returncode == 2
     assert done.stderr.startswith("jobfeatures-exporter: web.systemd_socket: no socket was passed")

@@ -34,7 +34,7 @@ if __name__ == "__main__":
     )
     with parsl.load(Config(executors=[executor], run_dir="runs")):
         assert parsl.python_app(lambda: 1)().result() == 1
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 240
         while any(not each["draining"] for each in executor.connected_managers()) and time.monotonic() < deadline:
             time.sleep(0.5)
         print("drains" if time.monotonic() < deadline else "goes on")
@@ -85,7 +85,7 @@ def run(environ, tmp_path: Path):
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=240,
             check=False,
         )
 

@@ -22,7 +22,7 @@ def pool():
     assert up.returncode == 0, up.stdout + up.stderr
     yield Pool(Path(up.stdout.split()[-1]))
     if "already up" not in up.stdout:
-        subprocess.run([LABS / "down.sh"], capture_output=True, timeout=120, check=False)
+        subprocess.run([LABS / "down.sh"], capture_output=True, timeout=240, check=False)
 
 
 @pytest.fixture(scope="session")

@@ -35,6 +35,7 @@ HERE = Path(__file__).parent
 BIN = Path(sys.executable).parent
 CLUSTER = "lab"
 CONTROLLER = "controller"
+PATIENCE = 4  # times what a quiet machine may take
 GRACE = ("--machine.grace-secs", "60s", "--job.grace-secs", "60s")
 PILOTS, LIAR = {1001: "c1", 1003: "g1"}, 1005  # jobs that write JOBSTATUS: as they should, and nonsense
 
@@ -292,7 +293,8 @@ class Lab:
 
 
 def wait(condition, timeout_secs: float, what: str):
-    """Return the first true result of a condition; TimeoutError after a while."""
+    """Return the first true result of a condition; TimeoutError after PATIENCE times the timeout."""
+    timeout_secs *= PATIENCE
     deadline = time.monotonic() + timeout_secs
     while not (result := condition()):
         if time.monotonic() > deadline:

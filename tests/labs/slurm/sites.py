@@ -76,7 +76,7 @@ JOB = f"""#!/bin/bash
 python3 -S {PLAY} 30 batch &
 srun -n1 --overlap --mem=60 python3 -S {PLAY} 5 step &
 until [ -e $HOME/$SLURM_JOB_ID.ready.batch ] && [ -e $HOME/$SLURM_JOB_ID.ready.step ]; do sleep 0.5; done
-for i in {{1..100}}; do
+for i in {{1..300}}; do
     set -- /run/jobfeatures-$SLURMD_NODENAME*/jobfeatures/slurm-$SLURM_JOB_ID/cpu_limit_secs
     [ ! -e "$1" ] || break
     sleep 2

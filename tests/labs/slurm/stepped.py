@@ -23,7 +23,7 @@ find /sys/fs/cgroup -path '*/job_*' -name cgroup.procs -print -exec cat {} ';'""
 WEB = "127.0.0.1:9819"
 
 
-def until(condition: Callable[[], object], timeout_secs: float = 45) -> bool:
+def until(condition: Callable[[], object], timeout_secs: float = 180) -> bool:
     end = time.monotonic() + timeout_secs
     while not condition():
         if time.monotonic() > end:
