@@ -217,8 +217,10 @@ def _chance_jobs(now: int, chance: random.Random) -> Iterable[Job]:
 
 
 def save(path: Path, jobs: list[Job], **more: object) -> None:
-    """Write the plan for those who play it."""
-    path.write_text(json.dumps({"jobs": [asdict(job) for job in jobs], **more}))
+    """Write the plan for those who play it, who may be reading the one before."""
+    new = path.with_suffix(".new")
+    new.write_text(json.dumps({"jobs": [asdict(job) for job in jobs], **more}))
+    new.replace(path)
 
 
 def load(path: Path) -> tuple[list[Job], dict]:
