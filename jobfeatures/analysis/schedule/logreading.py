@@ -157,18 +157,20 @@ class Pieces:
                             zero = min(zero, record.submit_secs)
                         yield record
 
+        def start() -> int:  # once all have been read: of records that are folded into others, too
+            return 0 if zero == math.inf else math.floor(zero)
+
         def reads(jobs: Iterator[JobRecord]) -> Iterator[Read]:
             told: Notes | None = notes
             while some := list(islice(jobs, self.most)):
-                start = 0 if zero == math.inf else math.floor(zero)
-                yield Read(from_records(some, name, zero=start, notes=told), records=some)
+                yield Read(from_records(some, name, zero=start(), notes=told), records=some)
                 told = None
 
         with DiskSorter() as sort:
             jobs = fold_jobs(records(), notes.fold, sort=sort)
             some = list(islice(jobs, self.most))  # by now all records were read
             if not (more := list(islice(jobs, 1))):
-                log = from_records(some, name, notes=notes)
+                log = from_records(some, name, zero=start(), notes=notes)
                 whole = [Read(log, records=some)]
                 yield from self._linked(lambda: whole) if is_linked else whole
                 return

@@ -181,6 +181,17 @@ def test_records_tell_what_they_tell_in_memory_their_steps_and_runs_too(write, m
         | {"submit_secs": 1001, "start_secs": 1010, "end_secs": 1030},
     ]
 )
+@example(  # the earliest submission is of a step
+    [
+        {"batch_system": "slurm", "job_id": "1"},
+        {"batch_system": "slurm", "job_id": "3", "user": "ann", "array_job_id": "1"},
+        {"batch_system": "slurm", "job_id": "5", "user": "ann", "array_job_id": "1", "total_cpus": 0}
+        | {"submit_secs": 1001, "start_secs": 1010, "end_secs": 1030},
+        {"batch_system": "slurm", "job_id": "1", "step": "0", "user": "ann", "array_job_id": "1"}
+        | {"submit_secs": 1000, "start_secs": 1028, "end_secs": 1030},
+        {"batch_system": "slurm", "job_id": "2"},
+    ]
+)
 @given(RECORDS)
 def test_joined_jobs_are_joined_though_they_are_of_different_pieces(write, made):
     name = write("".join(json.dumps(each) + "\n" for each in made), "log.jsonl")
