@@ -222,7 +222,7 @@ class Connection(asyncio.Protocol):
         self.head_since = None
         self._has_body = has_body
         if self._is_half_closed and not has_body():
-            self.transport.close()  # at once: what waits for its body holds the job's place
+            self.close()  # at once: what waits for its body holds the job's place
 
     def end_answer(self) -> None:
         """Note that the answer has been sent."""
@@ -236,6 +236,11 @@ class Connection(asyncio.Protocol):
             self._listener.table.answers[400] += 1
             fields = {"Content-Type": "text/plain", "Server": "jobfeatures"}
             self.transport.write(format_answer(400, fields, b"", is_last=True))
+            self.close()
+
+    def close(self) -> None:
+        """Close once all is sent; once only: Python 3.11.2 cannot abort what TLS has closed twice."""
+        if not self.transport.is_closing():
             self.transport.close()
 
     def _work(self, work: Coroutine[Any, Any, None]) -> None:
@@ -252,7 +257,7 @@ class Connection(asyncio.Protocol):
             return
         self.transport.write(data)
         if is_last:
-            self.transport.close()
+            self.close()
         elif not self._is_full:  # else once the client has read this answer
             self.transport.resume_reading()
 
@@ -289,7 +294,7 @@ class Connection(asyncio.Protocol):
             looks = 0 if is_busy else idle_looks + 1
             self._loop.call_later(END_LOOK_SECS, self._end_once_answered, looks)
         else:
-            self.transport.close()
+            self.close()
 
     async def _shake_hands(self, transport: asyncio.Transport, tls: Tls) -> None:
         # Only the handshake may read. Up to Python 3.11.2 the event loop starts reading after
@@ -339,6 +344,9 @@ class _Outlet:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.connection.transport, name)
+
+    def close(self) -> None:
+        self.connection.close()
 
     def write(self, data: bytes) -> None:
         self.connection.send((data,))

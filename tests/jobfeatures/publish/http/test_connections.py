@@ -4,11 +4,12 @@ import asyncio
 import contextlib
 import gc
 import socket
+from types import SimpleNamespace
 
 import pytest
 from aiohttp import web
 
-from jobfeatures.publish.http import connectiontable, opening, webserver
+from jobfeatures.publish.http import connections, connectiontable, opening, webserver
 from jobfeatures.publish.http.connections import Connections
 from jobfeatures.publish.http.opening import accepting
 
@@ -91,6 +92,18 @@ async def test_a_client_that_hangs_up_amid_its_body_costs_nothing(serve):
             writer.transport.abort()
         assert (await site.ask("PUT", f"{site.status}/used_CPU", b"1")).status == 204
         assert site.server.counts[500] == 0
+
+
+async def test_a_connection_is_closed_once_whoever_asks_for_it():
+    """Python 3.11.2 cannot abort what TLS has closed twice: a listener that ended did not end its connections."""
+    closes = []
+    transport = SimpleNamespace(is_closing=lambda: bool(closes), close=lambda: closes.append(1))
+    connection = connections.Connection(None)
+    connection.transport = transport
+    connections._Outlet(connection).close()
+    connections._Outlet(connection).close()
+    connection.close()
+    assert len(closes) == 1
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
