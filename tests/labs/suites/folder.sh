@@ -16,12 +16,21 @@ folder=$cache/$suite-$(printf '%s\n' 1 "${basics[@]}" "$@" | sha256sum | head -c
 mkdir -p "$cache"
 exec 9>"$folder.lock"
 flock 9 # others may want it at the same time
+if [ $# -gt 0 ] && ! [ -d "$folder" ]; then
+    plain=$("$0" "$suite" 9>&-) # what all lists of packages of a suite begin with is made once
+fi
 if ! [ -d "$folder" ]; then
     partial=$folder.partial
     rm -rf --one-file-system "$partial"
     make() { # each step, or none after it: `set -e` means nothing where a failure is asked for
-        debootstrap --keyring=/usr/share/keyrings/debian-archive-keyring.gpg --variant=minbase \
-            --include="$(IFS=,; echo "${basics[*]}")" "$suite" "$partial" || return
+        if [ $# -gt 0 ]; then
+            cp -a --reflink=auto "$plain" "$partial" && fill "$@"
+        else
+            debootstrap --keyring=/usr/share/keyrings/debian-archive-keyring.gpg --variant=minbase \
+                --include="$(IFS=,; echo "${basics[*]}")" "$suite" "$partial"
+        fi
+    }
+    fill() {
         printf '#!/bin/sh\nexit 101\n' >"$partial/usr/sbin/policy-rc.d" # nothing is started while it is made
         chmod 755 "$partial/usr/sbin/policy-rc.d"
         echo force-unsafe-io >"$partial/etc/dpkg/dpkg.cfg.d/unsafe-io"
