@@ -36,6 +36,7 @@ from grafana.panels import (
     timeseries,
 )
 from grafana.tables import Column, Label, table
+from jobfeatures_exporter.view.thresholds import IDLE_GPU
 
 RATE = "$__rate_interval"
 G = f'{OF_NODE},uuid=~"$gpu"'
@@ -86,11 +87,11 @@ def by_card(expression: str) -> Json:
 
 
 def _now() -> list[Placed]:
-    idle = f"sum({GPU_PARTS} * on ({GPU_KEY}) group_left () ({BUSY} < bool 0.05))"
+    idle = f"sum({GPU_PARTS} * on ({GPU_KEY}) group_left () ({BUSY} < bool {IDLE_GPU}))"
     return line(
         stat("Cards", "Cards that drivers know, and parts of cards.", f"count(batch_gpu_info{{{G}}})", empty=NONE),
         stat("Allocated", "Cards that jobs have.", ALLOCATED, empty="none"),
-        stat("Held idle", "Cards that jobs have and that computed for less than a twentieth of the time.", idle,
+        stat("Held idle", f"Cards that jobs have and that computed for less than {IDLE_GPU:.0%} of the time.", idle,
              thresholds=ANY_IS_WORTH_A_LOOK, empty="none"),
         stat("Use", "Share of time in which cards computed, all cards alike.", f"avg({BUSY})", "percentunit",
              thresholds=USEFULNESS, empty=NONE, decimals=0),

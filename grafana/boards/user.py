@@ -37,6 +37,7 @@ from grafana.panels import (
     timeseries,
 )
 from grafana.tables import Column, Label, table
+from jobfeatures_exporter.view.thresholds import IDLE_GPU
 
 RATE = "$__rate_interval"
 MINE = f'{OF_CLUSTER},user=~"$user"'
@@ -155,7 +156,7 @@ def _waste() -> list[Placed]:
         f" sum by ({JOB_KEY}) (rate(batch_job_cpu_seconds_total{{{OF_CLUSTER}}}[{RATE}])), 0)"
     )
     unused = f"clamp_min({ALLOCATED_MEMORY} - on ({JOB_KEY}) batch_job_memory_peak_bytes{{{OF_CLUSTER}}}, 0)"
-    gpus = f"{GPU_PARTS} * on ({GPU_KEY}) group_left () ({gpu_busy(OF_CLUSTER)} < bool 0.05)"
+    gpus = f"{GPU_PARTS} * on ({GPU_KEY}) group_left () ({gpu_busy(OF_CLUSTER)} < bool {IDLE_GPU})"
     by_job = links_of(dict([job_link(OF_SERIES)]))
     return [
         *line(
@@ -170,7 +171,7 @@ def _waste() -> list[Placed]:
                        "bytes", stacked=True, links=by_job, empty=NOBODY, many=True),
         ),
         *line(
-            timeseries("GPUs held idle", "Cards that jobs have and that computed for less than a twentieth of the time.",
+            timeseries("GPUs held idle", f"Cards that jobs have and that computed for less than {IDLE_GPU:.0%} of the time.",
                        [query(f"sum by (job_id) (({gpus}) * on ({JOB_KEY}) group_left () {INFO}) > 0", "job {{job_id}}")],
                        "none", stacked=True, empty="none"),
             timeseries("Lost if killed now", "CPU time that would be lost if the jobs were killed, and idle if they drained.",

@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from jobfeatures_exporter.jobreport.advice import RULES
 from jobfeatures_exporter.scrape.collectors import COLLECTORS
+from jobfeatures_exporter.view.judge import RULES
 
 PAGE = (Path(__file__).parents[2] / "docs/report.md").read_text(encoding="utf-8")
 

@@ -18,6 +18,7 @@ from jobfeatures_exporter.view.thresholds import (
     LOW_MEMORY,
     MANY_CPUS,
     MEMORY_FULL,
+    SERIAL_CPUS,
 )
 from tests.together import together
 
@@ -125,9 +126,16 @@ def test_the_files_are_what_the_code_makes():
 def test_alerts_compare_with_the_numbers_by_which_the_page_and_reports_judge():
     assert THRESHOLDS.read_text(encoding="utf-8") == thresholds(), "run: python -m grafana.generate"
     written = dict(re.findall(r"site:(\w+):threshold  #.*\n +expr: vector\((.+)\)", thresholds()))
-    judged = (IDLE_CPU, LOW_CPU, MANY_CPUS, IDLE_GPU, LOW_GPU, MEMORY_FULL, LOW_MEMORY)
+    judged = (IDLE_CPU, LOW_CPU, MANY_CPUS, SERIAL_CPUS, IDLE_GPU, LOW_GPU, MEMORY_FULL, LOW_MEMORY)
     names = (
-        *("idle_cpu_ratio", "low_cpu_ratio", "serial_cpus", "idle_gpu_ratio", "low_gpu_ratio"),
+        *(
+            "idle_cpu_ratio",
+            "low_cpu_ratio",
+            "serial_cpus",
+            "serial_busy_cpus",
+            "idle_gpu_ratio",
+            "low_gpu_ratio",
+        ),
         *("memory_full_ratio", "low_memory_ratio"),
     )
     assert tuple(float(written[name]) for name in names) == judged

@@ -10,15 +10,15 @@ from dataclasses import replace
 import pytest
 
 from jobfeatures.batch.slurm.comments import JobComments
-from jobfeatures_exporter.jobreport.figures import JobReport, NodeUse, Place
 from jobfeatures_exporter.jobreport.jobstats import decode_summary, encode_summary
 from jobfeatures_exporter.jobreport.summaries import NOTE, CommentsSpoiltError, SummaryWriter, ask_accounting
+from jobfeatures_exporter.view.use import JobUse, NodeUse, Place
 
 from ..running import until
 
 pytestmark = pytest.mark.usefixtures("without_hooks")
 JOBS = 100
-REPORT = JobReport(
+REPORT = JobUse(
     batch_system="slurm",
     job_id="1",
     nodes=tuple(

@@ -56,10 +56,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Write the missing summaries, once or periodically."""
     from jobfeatures.batch.slurm.comments import CommentedJob, JobComments
     from jobfeatures_exporter.jobreport.asking import Question, ask_all
-    from jobfeatures_exporter.jobreport.figures import JobReport
     from jobfeatures_exporter.jobreport.prometheus import Prometheus
     from jobfeatures_exporter.jobreport.selecting import NoSuchJobError
     from jobfeatures_exporter.jobreport.summaries import CommentsSpoiltError, SummaryWriter
+    from jobfeatures_exporter.view.use import JobUse
 
     access = access_of(arguments, "--prometheus", arguments.prometheus)
     delay_secs = parse_duration_flag("--delay", arguments.delay)
@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     configure_logging("info", "logfmt")
     server = Prometheus(access)
 
-    def ask(job: CommentedJob) -> JobReport | None:
+    def ask(job: CommentedJob) -> JobUse | None:
         question = Question(
             job=job.job_id,
             at_secs=float((job.end_secs or job.start_secs) + delay_secs),

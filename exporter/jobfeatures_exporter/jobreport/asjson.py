@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from jobfeatures_exporter.jobreport.advice import find_hints
-from jobfeatures_exporter.jobreport.figures import JobReport, NodeUse
 from jobfeatures_exporter.jobreport.gathering import INFO_SHOWN
+from jobfeatures_exporter.view.judge import judge
+from jobfeatures_exporter.view.use import JobUse, NodeUse
 
 # Members of the document named like our own attributes.
 _OF_RUN = ("is_running", "start_secs", "end_secs", "seen_until_secs", "elapsed_secs")
@@ -19,12 +19,12 @@ _OF_NODE = (
 VERSION = 1  # of the document's format: increased when a member is renamed or removed
 
 
-def make_document(reports: Sequence[JobReport], *, notes: Sequence[str] = ()) -> dict[str, Any]:
+def make_document(reports: Sequence[JobUse], *, notes: Sequence[str] = ()) -> dict[str, Any]:
     """Return the document of some jobs. Unknown values are null; numbers are always finite."""
     return {"version": VERSION, "notes": list(notes), "jobs": [_rounded(_job(report)) for report in reports]}
 
 
-def _job(report: JobReport) -> dict[str, Any]:
+def _job(report: JobUse) -> dict[str, Any]:
     limit = report.wall_limit_secs
     is_unlimited = limit is not None and math.isinf(limit)
     return {
@@ -59,7 +59,7 @@ def _job(report: JobReport) -> dict[str, Any]:
         },
         "energy": {"cpu_joules": report.cpu_joules, "gpu_joules": report.gpu_joules},
         "nodes": [_node(node) for node in report.nodes],
-        "hints": [{"name": hint.name, "text": _plain(hint.text)} for hint in find_hints(report)],
+        "hints": [{"name": hint.name, "text": _plain(hint.text)} for hint in judge(report)],
         "notes": [_plain(note) for note in report.notes],
     }
 

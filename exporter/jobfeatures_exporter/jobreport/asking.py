@@ -14,11 +14,11 @@ from jobfeatures.records.metrics import JOB_END, JOB_SAYS_CPUS, JOB_START, Metri
 from jobfeatures.records.model import JobState
 from jobfeatures.records.series import InstantAnswer, Series
 from jobfeatures_exporter.jobreport import queries
-from jobfeatures_exporter.jobreport.figures import JobReport
 from jobfeatures_exporter.jobreport.gathering import Answers, Run, gather_report
 from jobfeatures_exporter.jobreport.selecting import Found, choose_jobs
 from jobfeatures_exporter.scrape.collectors import allocation, jobs
 from jobfeatures_exporter.view.units import format_span, format_time
+from jobfeatures_exporter.view.use import JobUse
 
 # (question, at which time) → answer
 Ask = Callable[[str, float], InstantAnswer]
@@ -55,7 +55,7 @@ class Question:
 class JobReports:
     """The reports, and notes that apply to all of them."""
 
-    reports: tuple[JobReport, ...]
+    reports: tuple[JobUse, ...]
     notes: tuple[str, ...] = ()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jobfeatures.errors import SourceError
-from jobfeatures.records.metrics import JOB_END, JOB_INFO, JOB_START
+from jobfeatures.records.metrics import JOB_END, JOB_INFO, JOB_SAYS_CPUS, JOB_START
 from jobfeatures.records.series import Series, parse_lines
 from jobfeatures.system.httpget import Server
 from jobfeatures_exporter.jobreport import queries
@@ -50,6 +50,9 @@ def report_page(text: str, job: str, *, node: str, now_secs: float) -> JobReport
                     last=own,
                     highest={
                         peak: tuple(each for each in own if each.name == peak.sample_name) for peak in PEAKS
+                    },
+                    average={
+                        JOB_SAYS_CPUS: tuple(each for each in own if each.name == JOB_SAYS_CPUS.sample_name)
                     },
                     cards=tuple(each for each in own if "job_id" not in each.labels),
                 ),

@@ -10,11 +10,11 @@ from jobfeatures.records.metrics import JOB_CPUS, JOB_INFO, JOB_SAYS_CPUS, Metri
 from jobfeatures.records.model import JobKey, JobState
 from jobfeatures.records.series import Series
 from jobfeatures_exporter.jobreport import queries
-from jobfeatures_exporter.jobreport.figures import GpuUse, JobReport, NodeUse, Place, without_missed_peaks
 from jobfeatures_exporter.jobreport.selecting import Found
 from jobfeatures_exporter.scrape.collectors import allocation, energy, gpus, jobs
-from jobfeatures_exporter.view.job import find_cpu_secs, find_memory_limit
+from jobfeatures_exporter.view.job import find_cpu_secs, find_memory_limit, find_stalled_secs
 from jobfeatures_exporter.view.numbers import Numbers
+from jobfeatures_exporter.view.use import GpuUse, JobUse, NodeUse, Place, without_missed_peaks
 
 INFO_SHOWN = (
     "user",
@@ -63,9 +63,9 @@ def place_of(labels: Mapping[str, str]) -> Place:
     return Place(labels.get("node") or instance, instance)
 
 
-def gather_report(found: Found, job_id: str, run: Run, answers: Answers) -> JobReport:
+def gather_report(found: Found, job_id: str, run: Run, answers: Answers) -> JobUse:
     """Return the report of one job. `answers` may include other jobs."""
-    report = JobReport(
+    report = JobUse(
         batch_system=found.batch_system,
         job_id=job_id,
         cluster=found.cluster,
@@ -149,7 +149,7 @@ class _Job:
     def node(self, place: Place, numbers: Numbers, elapsed_secs: float | None) -> NodeUse:
         """Return what it was allocated and used on a node."""
         key = self._key
-        stalled, joules = numbers.of_job(jobs.PRESSURE, key), numbers.of_job(energy.JOB_ENERGY, key)
+        joules = numbers.of_job(energy.JOB_ENERGY, key)
         used, charged = (self._highest.get(each, {}).get(place, []) for each in (jobs.USED, jobs.CHARGED))
         average = {metric: found[place][0].value for metric, found in self._average.items() if place in found}
         suspended_steps = sum(each.value for each in self._suspended.get(place, [])[:1])
@@ -169,10 +169,8 @@ class _Job:
             gpus=self._gpus(place, numbers),
             cpu_joules=joules.get(("cpu",)),
             gpu_joules=joules.get(("gpu",)),
-            stalled_secs={resource: secs for (resource, share), secs in stalled.items() if share == "some"},
-            all_stalled_secs={
-                resource: secs for (resource, share), secs in stalled.items() if share == "full"
-            },
+            stalled_secs=find_stalled_secs(numbers, key, "some"),
+            all_stalled_secs=find_stalled_secs(numbers, key, "full"),
             throttled_secs=numbers.one(jobs.THROTTLED, *key),
             suspended_secs=self._step_secs * suspended_steps,
             claimed_cpus=average.get(JOB_SAYS_CPUS),

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobfeatures.errors import ParseError
-from jobfeatures_exporter.jobreport.figures import GpuUse, JobReport, NodeUse, Place
+from jobfeatures_exporter.view.use import GpuUse, JobUse, NodeUse, Place
 
 MARK = "JS1:"
 SHORT, NONE = f"{MARK}Short", f"{MARK}None"  # too short for figures; no figures
@@ -38,7 +38,7 @@ class Summary:
     nodes: tuple[NodeUse, ...] = ()
 
 
-def encode_summary(report: JobReport | None, elapsed_secs: int) -> str:
+def encode_summary(report: JobUse | None, elapsed_secs: int) -> str:
     """Return the comment of a job that ran for `elapsed_secs`; `report` is None if nothing is known of it."""
     nodes = {} if report is None else {each.place.name: _node(each, elapsed_secs) for each in report.nodes}
     nodes = {name: values for name, values in nodes.items() if values}

@@ -15,9 +15,9 @@ from jobfeatures.batch.slurm.basics import NAME
 from jobfeatures.batch.slurm.comments import CommentedJob, JobComments
 from jobfeatures.errors import JobfeaturesError, ParseError, SourceError
 from jobfeatures_exporter.jobreport.asking import JobReports
-from jobfeatures_exporter.jobreport.figures import JobReport
 from jobfeatures_exporter.jobreport.jobstats import MARK, NONE, SHORT, decode_summary, encode_summary
 from jobfeatures_exporter.jobreport.selecting import MAX_JOBS
+from jobfeatures_exporter.view.use import JobUse
 
 MAX_FAILURES = 3  # in one round
 NOTE = "from the summary in accounting: Prometheus has no samples of it"
@@ -54,7 +54,7 @@ class SummaryWriter:
     """
 
     comments: JobComments
-    ask: Callable[[CommentedJob], JobReport | None]
+    ask: Callable[[CommentedJob], JobUse | None]
     delay_secs: float  # after a job's end, until its last values have been scraped
     window_secs: float  # how long after its end a job is still looked for
     per_second: float
@@ -117,7 +117,7 @@ def ask_accounting(job: str, sacct: str = "sacct") -> JobReports | None:
     return JobReports(reports) if reports else None
 
 
-def make_report(job: CommentedJob) -> JobReport | None:
+def make_report(job: CommentedJob) -> JobUse | None:
     """Return the report of one job, None if its comment holds no figures."""
     try:
         summary = decode_summary(job.comment)
@@ -126,7 +126,7 @@ def make_report(job: CommentedJob) -> JobReport | None:
     if not summary.nodes:
         return None
     reported = {"user": job.user, "account": job.account, "partition": job.partition}
-    return JobReport(
+    return JobUse(
         batch_system=NAME,
         job_id=job.job_id,
         info={name: text for name, text in reported.items() if text},

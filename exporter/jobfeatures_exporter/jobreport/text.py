@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from jobfeatures.records.cells import UNKNOWN, align, clean, fit, or_unknown, pad, width_of
 from jobfeatures.records.combining import grouped, sum_known
 from jobfeatures.records.quantities import counted
-from jobfeatures_exporter.jobreport.advice import find_hints
-from jobfeatures_exporter.jobreport.figures import JobReport, NodeUse, compute_ratio
+from jobfeatures_exporter.view.judge import judge
+from jobfeatures_exporter.view.thresholds import LOW_CPU, LOW_GPU, LOW_MEMORY
 from jobfeatures_exporter.view.units import (
     format_bytes,
     format_core_time,
@@ -20,11 +20,12 @@ from jobfeatures_exporter.view.units import (
     format_span,
     format_time,
 )
+from jobfeatures_exporter.view.use import JobUse, NodeUse, compute_ratio
 
 BAR_COLUMNS = 20
 MAX_NODES = 40  # rows; sums cover all nodes
 MAX_TASKS = 40
-_GOOD, _MIDDLING, _POOR, _BOLD, _PLAIN = "\x1b[32m", "\x1b[33m", "\x1b[31m", "\x1b[1m", "\x1b[0m"
+_GOOD, _POOR, _BOLD, _PLAIN = "\x1b[32m", "\x1b[31m", "\x1b[1m", "\x1b[0m"
 J_PER_KWH = 3_600_000.0
 
 
@@ -33,11 +34,11 @@ class _Row:
     label: str
     text: str
     share: float | None = None
-    is_use: bool = True  # and more of it is better
+    low: float | None = None  # a smaller share is poor; None: neither is better
 
 
 def format_reports(
-    reports: Sequence[JobReport],
+    reports: Sequence[JobUse],
     *,
     notes: Sequence[str] = (),
     is_terminal: bool = False,
@@ -48,7 +49,7 @@ def format_reports(
     return "\n".join(lines).replace("\u202f", " ") + "\n"
 
 
-def _one(report: JobReport, is_terminal: bool) -> list[str]:
+def _one(report: JobUse, is_terminal: bool) -> list[str]:
     rows = [row for row in _rows(report) if row.text]
     wide = max(len(row.label) for row in rows)
     barred = max((width_of(row.text) for row in rows if row.share is not None), default=0)
@@ -61,7 +62,7 @@ def _one(report: JobReport, is_terminal: bool) -> list[str]:
     cards = _card_lines(report)
     if cards:
         lines += ["", *cards]
-    lines += _listed("Hints", [hint.text for hint in find_hints(report)], is_terminal)
+    lines += _listed("Hints", [hint.text for hint in judge(report)], is_terminal)
     return lines + _listed("Notes", report.notes, is_terminal)
 
 
@@ -69,7 +70,7 @@ def _listed(title: str, texts: Sequence[str], is_terminal: bool = False) -> list
     return ["", _bold(title, is_terminal), *(f"  - {clean(text)}" for text in texts)] if texts else []
 
 
-def _rows(report: JobReport) -> list[_Row]:
+def _rows(report: JobUse) -> list[_Row]:
     info = {name: fit(text, 60) for name, text in report.info.items()}
     job = f"{report.batch_system} {fit(report.job_id, 60)}"
     if "array_job_id" in info:
@@ -90,17 +91,17 @@ def _rows(report: JobReport) -> list[_Row]:
         _Row("State", _state(report) + (", figures so far" if report.is_running else "")),
         _Row("Start", "" if report.start_secs is None else format_time(report.start_secs)),
         _Row("End", "" if report.end_secs is None else format_time(report.end_secs)),
-        _Row("Time", _time(report), report.time_share, is_use=False),
-        _Row("CPUs", _cpus(report), report.cpu_share),
-        _Row("Memory", _memory(report), report.memory_share),
-        _Row("GPUs", _gpus(report), report.gpu_share),
+        _Row("Time", _time(report), report.time_share),
+        _Row("CPUs", _cpus(report), report.cpu_share, LOW_CPU),
+        _Row("Memory", _memory(report), report.memory_share, LOW_MEMORY),
+        _Row("GPUs", _gpus(report), report.gpu_share, LOW_GPU),
         _Row("Energy", _energy(report)),
         _Row("Storage", _storage(report)),
         _Row("Wasted", _wasted(report)),
     ]
 
 
-def _state(report: JobReport) -> str:
+def _state(report: JobUse) -> str:
     return report.state.lower().replace("_", " ") or ("running" if report.is_running else "ended")
 
 
@@ -108,7 +109,7 @@ def _next(restarts: str) -> str:
     return str(int(restarts) + 1) if re.fullmatch("[0-9]{1,9}", restarts) else UNKNOWN
 
 
-def _time(report: JobReport) -> str:
+def _time(report: JobUse) -> str:
     if report.elapsed_secs is None:
         return ""
     text = format_span(report.elapsed_secs)
@@ -118,7 +119,7 @@ def _time(report: JobReport) -> str:
     return text + _part(report.time_share)
 
 
-def _cpus(report: JobReport) -> str:
+def _cpus(report: JobUse) -> str:
     if report.allocated_cpus is None and report.cpu_secs is None:
         return ""
     used = or_unknown(report.cpus_used, format_figure)
@@ -126,7 +127,7 @@ def _cpus(report: JobReport) -> str:
     return f"{used} of {given} in use on average{_part(report.cpu_share)}"
 
 
-def _memory(report: JobReport) -> str:
+def _memory(report: JobUse) -> str:
     if report.memory_peak is None and report.allocated_memory is None:
         return ""
     used = or_unknown(report.memory_peak, format_bytes)
@@ -136,14 +137,14 @@ def _memory(report: JobReport) -> str:
     return f"{used} of {given} at the highest{_part(report.memory_share)}"
 
 
-def _gpus(report: JobReport) -> str:
+def _gpus(report: JobUse) -> str:
     if report.gpu_count is None:
         return ""
     used = or_unknown(compute_ratio(report.gpu_secs, report.elapsed_secs), format_figure)
     return f"{used} of {format_figure(report.gpu_count)} in use on average{_part(report.gpu_share)}"
 
 
-def _energy(report: JobReport) -> str:
+def _energy(report: JobUse) -> str:
     found = {"CPUs": report.cpu_joules, "GPUs": report.gpu_joules}
     return ", ".join(f"{name} {_kwh(joules)}" for name, joules in found.items() if joules is not None)
 
@@ -152,7 +153,7 @@ def _kwh(joules: float) -> str:
     return f"{format_figure(joules / J_PER_KWH)} kWh" if joules >= 36_000 else f"{format_figure(joules)} J"
 
 
-def _storage(report: JobReport) -> str:
+def _storage(report: JobUse) -> str:
     sums = {
         "read": sum_known(node.storage_read_bytes for node in report.nodes),
         "written": sum_known(node.storage_written_bytes for node in report.nodes),
@@ -160,7 +161,7 @@ def _storage(report: JobReport) -> str:
     return ", ".join(f"{format_bytes(size)} {what}" for what, size in sums.items() if size is not None)
 
 
-def _wasted(report: JobReport) -> str:
+def _wasted(report: JobUse) -> str:
     parts = []
     if report.idle_cpu_secs is not None:
         parts.append(f"{format_core_time(report.idle_cpu_secs)} of CPU")
@@ -180,7 +181,7 @@ def _with_bar(row: _Row, wide: int, is_terminal: bool) -> str:
     if row.share is None or not is_terminal:
         return row.text
     full = min(BAR_COLUMNS, max(0, round(row.share * BAR_COLUMNS)))
-    colour = "" if not row.is_use else _GOOD if row.share >= 0.7 else _MIDDLING if row.share >= 0.3 else _POOR
+    colour = "" if row.low is None else _GOOD if row.share >= row.low else _POOR
     bar = f"{colour}{'█' * full}{'░' * (BAR_COLUMNS - full)}{_PLAIN if colour else ''}"
     return f"{pad(row.text, wide, is_left=True)}  {bar}"
 
@@ -189,7 +190,7 @@ def _bold(text: str, is_terminal: bool) -> str:
     return f"{_BOLD}{text}{_PLAIN}" if is_terminal else text
 
 
-def _node_table(report: JobReport) -> list[str]:
+def _node_table(report: JobUse) -> list[str]:
     rows = [["Node", "CPUs used", "of", "", "Memory", "of", "", "GPUs used", "of"]]
     rows += [_row(fit(node.place.name, 40), node) for node in report.nodes[:MAX_NODES]]
     rows.append(_row(counted(len(report.nodes), "node"), report))
@@ -201,12 +202,12 @@ def _node_table(report: JobReport) -> list[str]:
     return lines
 
 
-def _row(head: str, of: NodeUse | JobReport) -> list[str]:
+def _row(head: str, of: NodeUse | JobUse) -> list[str]:
     gpus = or_unknown(compute_ratio(of.gpu_secs, of.elapsed_secs), format_figure)
     return [head, *_used(of), gpus, or_unknown(of.gpu_count, format_figure)]
 
 
-def _used(of: NodeUse | JobReport) -> list[str]:
+def _used(of: NodeUse | JobUse) -> list[str]:
     """Return the CPUs and memory used, out of how much, and the share."""
     return [
         or_unknown(compute_ratio(of.cpu_secs, of.elapsed_secs), format_figure),
@@ -218,7 +219,7 @@ def _used(of: NodeUse | JobReport) -> list[str]:
     ]
 
 
-def _card_lines(report: JobReport) -> list[str]:
+def _card_lines(report: JobUse) -> list[str]:
     rows = [["GPU", "Node", "Model", "Busy", "Memory", "of"]]
     rows += [
         [
@@ -235,7 +236,7 @@ def _card_lines(report: JobReport) -> list[str]:
     return align(rows[: MAX_NODES + 1], (0, 1, 2)) if len(rows) > 1 else []
 
 
-def _array(reports: Sequence[JobReport], is_terminal: bool) -> list[str]:
+def _array(reports: Sequence[JobUse], is_terminal: bool) -> list[str]:
     first = reports[0]
     name = fit(first.info.get("array_job_id", first.job_id), 40)
     who = fit(first.info.get("user", UNKNOWN), 30)
@@ -257,7 +258,7 @@ def _array(reports: Sequence[JobReport], is_terminal: bool) -> list[str]:
     used = sum_known(report.cpu_secs for report in reports) or 0.0
     idle = sum_known(report.idle_cpu_secs for report in reports) or 0.0
     lines += ["", f"CPU time  {format_core_time(used)} used, {format_core_time(idle)} idle"]
-    hints = grouped((hint.name, (report, hint.text)) for report in reports for hint in find_hints(report))
+    hints = grouped((hint.name, (report, hint.text)) for report in reports for hint in judge(report))
     texts = []
     for those in hints.values():
         task, text = those[0]

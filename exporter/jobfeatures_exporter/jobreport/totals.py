@@ -11,11 +11,11 @@ from jobfeatures.records.metrics import JOB_CPUS, JOB_END, JOB_INFO, JOB_START, 
 from jobfeatures.records.series import Series
 from jobfeatures_exporter.jobreport import queries
 from jobfeatures_exporter.jobreport.asking import Ask, Question
-from jobfeatures_exporter.jobreport.figures import DOUBTFUL_CPU_TIME, JobReport
 from jobfeatures_exporter.jobreport.gathering import Answers, Run, gather_report
 from jobfeatures_exporter.jobreport.selecting import Found
 from jobfeatures_exporter.scrape.collectors import allocation, gpus, jobs
 from jobfeatures_exporter.view.units import format_share
+from jobfeatures_exporter.view.use import DOUBTFUL_CPU_TIME, JobUse
 
 LAST = (
     *(JOB_INFO, JOB_START, JOB_END, JOB_CPUS, allocation.ALLOCATED_GPUS, allocation.MEMORY),
@@ -47,7 +47,7 @@ class Total:
         """Return the core hours that were allocated but not used."""
         return max(0.0, self.core_hours - self.used_core_hours)
 
-    def add(self, job: JobReport) -> None:
+    def add(self, job: JobUse) -> None:
         """Count a job."""
         self.jobs += 1
         self.jobs_of_doubtful_cpu += job.has_impossible_cpu_time

@@ -9,6 +9,7 @@ from typing import Any
 
 from jobfeatures.records.cells import UNKNOWN, fit, or_unknown, pad, width_of
 from jobfeatures.records.quantities import counted
+from jobfeatures_exporter.view.hints import find_hints
 from jobfeatures_exporter.view.job import JobView
 from jobfeatures_exporter.view.node import NodeView, WasteSum
 from jobfeatures_exporter.view.processes import LiveProcess
@@ -283,9 +284,8 @@ def join_cells(chosen: Sequence[tuple[TopColumn, int]], texts: Sequence[str]) ->
 
 
 def style_of(job: JobView) -> Style:
-    """Return a job's style: a warning if it is near its end or memory limit, or has left processes."""
-    is_at_its_end = job.ends_soon or job.is_late
-    return Style.WARNING if job.processes_remain or job.is_near_its_memory or is_at_its_end else Style.PLAIN
+    """Return a job's style: a warning if the page has a hint on it that warns."""
+    return Style.WARNING if any(each.kind for each in find_hints(job)) else Style.PLAIN
 
 
 def _fill(text: str, column: TopColumn, width: int) -> str:

@@ -1,4 +1,4 @@
-"""Hints: what may be wrong with a job, with the figures behind each. Pure."""
+"""Hints on a node's jobs: what the judge finds of them, and what their time and memory are now. Pure."""
 
 from __future__ import annotations
 
@@ -6,8 +6,20 @@ from typing import NamedTuple
 
 from jobfeatures.records.model import JobState
 from jobfeatures_exporter.view.job import JobView
-from jobfeatures_exporter.view.thresholds import IDLE_CPU, IDLE_GPU, IO_STALLED, MEMORY_FULL, SETTLED_SECS
-from jobfeatures_exporter.view.units import format_bytes, format_cpus, format_share, format_span, format_when
+from jobfeatures_exporter.view.judge import RULES, WAITS, Advice, judge
+from jobfeatures_exporter.view.thresholds import MEMORY_FULL
+from jobfeatures_exporter.view.units import format_bytes, format_share, format_when
+from jobfeatures_exporter.view.use import GpuUse, JobUse, NodeUse, Place, times
+
+# The words of those rules that say something is wrong now; the others are for the next job, see `report`.
+BADGES = {
+    "memory_wait": "waits for memory",
+    "cpu_idle": "CPUs idle",
+    "pilot_idle": "few payloads",
+    "io_wait": "waits for storage",
+    "gpu_idle": "GPU idle",
+}
+_JUDGED = [rule for rule in RULES if rule.name in BADGES.keys() | WAITS]  # waits explain little use
 
 
 class Hint(NamedTuple):
@@ -23,7 +35,7 @@ def find_hints(job: JobView) -> list[Hint]:
     if not job.is_running:
         remains = Hint("bad", "processes remain", "it has ended, but some of its processes are still here")
         return [remains] if job.processes_remain else []
-    found = _on_idleness(job) if (job.elapsed_secs or 0.0) >= SETTLED_SECS else []
+    found = [Hint("warn", BADGES[each.name], each.text) for each in judge_now(job) if each.name in BADGES]
     if job.is_near_its_memory:
         used, limit = format_bytes(job.memory or 0), format_bytes(job.memory_limit or 0)
         said = f"it uses {used} of {limit}, {format_share(MEMORY_FULL)} or more"
@@ -40,27 +52,32 @@ def find_hints(job: JobView) -> list[Hint]:
     return found
 
 
-def _on_idleness(job: JobView) -> list[Hint]:
-    """Return the hints on a job that hardly uses its CPUs or GPUs."""
-    found = []
-    after = f"{format_span(SETTLED_SECS)} or more after its start"
-    given, now, mean = job.allocated_cpus, job.cpus_used, job.cpus_mean
-    is_idle = given and now is not None and mean is not None and max(mean, now) < IDLE_CPU * given
-    if is_idle and job.identity.state != JobState.SUSPENDED.value:
-        used = f"{format_cpus(now or 0)} of {format_cpus(given or 0)} CPUs now and {format_cpus(mean or 0)}"
-        said = f"it uses {used} on average: less than {format_share(IDLE_CPU)}, {after}"
-        stalled_secs, claimed = job.io_stalled_secs or 0.0, job.claimed_cpus
-        if claimed is not None and claimed < IDLE_CPU * (given or 0):
-            found.append(Hint("warn", "no payload", f"{said}; its JOBSTATUS says {format_cpus(claimed)}"))
-        elif stalled_secs >= IO_STALLED * (job.elapsed_secs or 0.0):
-            waited = f"{format_span(stalled_secs)}, {format_share(IO_STALLED)} of its time or more"
-            said += f"; some task waited for storage for {waited}"
-            found.append(Hint("warn", "waits for storage", said))
-        else:
-            found.append(Hint("warn", "CPUs idle", said))
-    if job.idle_gpus:
-        words = f"{job.idle_gpus} of {len(job.gpus)} GPUs idle" if len(job.gpus) > 1 else "GPU idle"
-        share = format_share(IDLE_GPU)
-        said = f"its own work, and all work now, keeps them less than {share} busy, {after}"
-        found.append(Hint("warn", words, said))
-    return found
+def judge_now(job: JobView) -> list[Advice]:
+    """Return what holds of its time so far, and would if all had been as now; nothing while suspended."""
+    if job.elapsed_secs is None or job.identity.state == JobState.SUSPENDED.value:
+        return []
+    secs, cards = job.elapsed_secs, job.gpus
+    found = judge(_use(job, secs, job.cpus_mean, [card.busy_secs for card in cards]), _JUDGED)
+    as_now = _use(job, secs, job.cpus_used, [times(card.busy_share, secs) for card in cards])
+    now = {each.name for each in judge(as_now, _JUDGED)} if found else ()
+    return [each for each in found if each.name in now]
+
+
+def _use(job: JobView, secs: float, cpus: float | None, busy_secs: list[float | None]) -> JobUse:
+    """Return its use of this node, were so many CPUs busy all the time, and its cards for so long."""
+    cards = [
+        GpuUse(uuid=card.uuid, is_allocated=card.is_allocated, busy_secs=busy)
+        for card, busy in zip(job.gpus, busy_secs, strict=True)
+    ]
+    node = NodeUse(
+        place=Place(""),
+        elapsed_secs=secs,
+        allocated_cpus=job.allocated_cpus,
+        cpu_secs=times(cpus, secs),
+        allocated_gpus=job.given_gpus,
+        gpus=tuple(cards),
+        stalled_secs=job.stalled_secs,
+        all_stalled_secs=job.all_stalled_secs,
+        claimed_cpus=job.claimed_cpus,
+    )
+    return JobUse(batch_system="", job_id="", start_secs=0.0, seen_until_secs=secs, nodes=(node,))

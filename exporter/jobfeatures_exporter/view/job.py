@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from jobfeatures.records.metrics import (
     JOB_CPUS,
@@ -26,7 +27,7 @@ from jobfeatures_exporter.families.exposition import Number, Values
 from jobfeatures_exporter.scrape.collectors import allocation, gpus, jobs, remaining, status, waste
 from jobfeatures_exporter.state.cpurates import compute_rate
 from jobfeatures_exporter.view.numbers import Numbers
-from jobfeatures_exporter.view.thresholds import ENDS_SOON_SECS, IDLE_GPU, MEMORY_FULL
+from jobfeatures_exporter.view.thresholds import ENDS_SOON_SECS, MEMORY_FULL
 from jobfeatures_exporter.view.waste import NO_WASTE, UNKNOWN_WASTE, WasteNow, compute_unused
 
 # The metrics that the view of a job is built from.
@@ -58,7 +59,7 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class GpuUse:
+class GpuView:
     """What a job uses of one GPU."""
 
     uuid: str
@@ -66,6 +67,8 @@ class GpuUse:
     share: Number | None = None  # of the GPU's time, busy with the job's work
     memory_bytes: Number | None = None
     part: float = 1.0  # of the GPU: jobs that share one have equal parts
+    busy_secs: Number | None = None  # with the job's work, since its start
+    busy_share: Number | None = None  # of the GPU's time, with anybody's work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +87,7 @@ class JobView:
     page_cache: Number | None = None
     memory_limit: Number | None = None
     limit_metric: Metric = jobs.LIMIT  # where `memory_limit` comes from
-    gpus: tuple[GpuUse, ...] = ()
-    idle_gpus: int = 0
+    gpus: tuple[GpuView, ...] = ()
     allocated_gpus: Number | None = None
     elapsed_secs: float | None = None
     wall_secs: Number | None = None  # +Inf: known to be unlimited
@@ -101,7 +103,8 @@ class JobView:
     kill: Number | None = None
     kill_basis: Basis | None = None
     claimed_cpus: Number | None = None  # in use, as its JOBSTATUS reports
-    io_stalled_secs: Number | None = None  # time with some task waiting for storage
+    stalled_secs: Mapping[str, Number] = field(default_factory=dict)  # by resource: some task waited for it
+    all_stalled_secs: Mapping[str, Number] = field(default_factory=dict)  # all non-idle tasks did
     waste_now: WasteNow = UNKNOWN_WASTE  # relative to its node, see `view_node`
 
     @property
@@ -201,7 +204,6 @@ def view_job(
     kill, kill_basis = by_basis(numbers, JOB_KILL_WASTE, *key)
     left, left_basis = _left(numbers, key)
     limit, limit_metric = find_memory_limit(numbers, key)
-    used = _gpus(numbers, key)
     memory = numbers.one(jobs.USED, *key)
     parts = [numbers.one(jobs.MEMORY, *key, each) or 0 for each in jobs.HELD]
     return JobView(
@@ -217,8 +219,7 @@ def view_job(
         page_cache=numbers.one(jobs.MEMORY, *key, "file"),
         memory_limit=limit,
         limit_metric=limit_metric,
-        gpus=used,
-        idle_gpus=_count_idle(numbers, key, used, elapsed),
+        gpus=_gpus(numbers, key),
         allocated_gpus=numbers.one(allocation.ALLOCATED_GPUS, *key),
         elapsed_secs=elapsed,
         wall_secs=numbers.one(allocation.WALL, *key),
@@ -234,7 +235,8 @@ def view_job(
         kill=kill,
         kill_basis=kill_basis,
         claimed_cpus=numbers.one(JOB_SAYS_CPUS, *key),
-        io_stalled_secs=numbers.of_job(jobs.PRESSURE, key).get(("io", "some")),
+        stalled_secs=find_stalled_secs(numbers, key, "some"),
+        all_stalled_secs=find_stalled_secs(numbers, key, "full"),
     )
 
 
@@ -264,6 +266,12 @@ def find_cpu_secs(numbers: Numbers, key: JobKey) -> float | None:
     return None if user is None or system is None else float(user + system)
 
 
+def find_stalled_secs(numbers: Numbers, key: JobKey, kind: str) -> dict[str, Number]:
+    """Return by resource how long some of a job's tasks waited for it, or all (`kind`: "some", "full")."""
+    found = numbers.of_job(jobs.PRESSURE, key)
+    return {resource: secs for (resource, its_kind), secs in found.items() if its_kind == kind}
+
+
 def find_memory_limit(numbers: Numbers, key: JobKey) -> tuple[Number | None, Metric]:
     """Return a job's memory limit: the kernel's, else the batch system's allocation."""
     metric = jobs.LIMIT if key in numbers.all(jobs.LIMIT) else allocation.MEMORY
@@ -280,15 +288,24 @@ def compute_cpus_now(now: Numbers, before: Numbers, elapsed_secs: float, cpus: f
     return found
 
 
-def _gpus(numbers: Numbers, key: JobKey) -> tuple[GpuUse, ...]:
+def _gpus(numbers: Numbers, key: JobKey) -> tuple[GpuView, ...]:
     given, busy = numbers.of_job(gpus.JOB_ALLOCATED, key), numbers.of_job(gpus.JOB_UTILIZATION, key)
     held, worked = numbers.of_job(gpus.JOB_MEMORY, key), numbers.of_job(gpus.JOB_BUSY, key)
     ended = numbers.all(JOB_END)
     sharing = Counter(
         card for *job, card in numbers.all(gpus.JOB_ALLOCATED) if (card,) in given and tuple(job) not in ended
     )
+    shares = numbers.all(gpus.UTILIZATION)
     return tuple(
-        GpuUse(card[0], card in given, busy.get(card), held.get(card), 1 / max(1, sharing[card[0]]))
+        GpuView(
+            uuid=card[0],
+            is_allocated=card in given,
+            share=busy.get(card),
+            memory_bytes=held.get(card),
+            part=1 / max(1, sharing[card[0]]),
+            busy_secs=worked.get(card, 0.0 if card in shares else None),
+            busy_share=shares.get(card),
+        )
         for card in dict.fromkeys((*given, *busy, *held, *worked))
     )
 
@@ -313,18 +330,3 @@ def _left(numbers: Numbers, key: JobKey) -> tuple[Number | None, RemainingBasis 
 def _enforced(numbers: Numbers, key: JobKey) -> list[Number]:
     bases = {(each,) for each in RemainingBasis if each is not RemainingBasis.EXPECTED_END}
     return [value for basis, value in numbers.of_job(JOB_REMAINING, key).items() if basis in bases]
-
-
-def _count_idle(numbers: Numbers, key: JobKey, used: tuple[GpuUse, ...], elapsed_secs: float | None) -> int:
-    """Return how many of its GPUs a job hardly uses, neither over its lifetime nor now.
-
-    A GPU without a utilization figure does not count as idle.
-    """
-    worked = numbers.of_job(gpus.JOB_BUSY, key)
-    count = 0
-    for use in used:
-        busy_now = numbers.one(gpus.UTILIZATION, use.uuid)
-        if not use.is_allocated or not elapsed_secs or busy_now is None:
-            continue
-        count += busy_now < IDLE_GPU and worked.get((use.uuid,), 0) < IDLE_GPU * elapsed_secs
-    return count

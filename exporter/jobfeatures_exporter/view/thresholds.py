@@ -1,6 +1,8 @@
 """The thresholds by which a job is judged, on the page, in `top`, in reports and by alerts.
 
-A ratio is a share from 0 to 1. ``python -m grafana.generate`` writes those in `SERIES` to
+A ratio is a share from 0 to 1. For those who ask of their job, jobstats calls CPUs below 65 % and GPUs below
+15 % low, and jobs of less than ten samples too short (PrincetonUniversity/jobstats, config.py). Nobody asks
+for alerts: CPUs are low later here. ``python -m grafana.generate`` writes those in `SERIES` to
 ``grafana/rules/thresholds.yml``, where a site may change what its alerts compare with.
 """
 
@@ -64,7 +66,8 @@ SERIES: Final[dict[str, tuple[AlertSeries, ...]]] = {
     "waste": (
         _number("idle_cpu_ratio", IDLE_CPU, "allocated CPUs are idle below this use"),
         _number("low_cpu_ratio", LOW_CPU, "… and little used below this one"),
-        _number("serial_cpus", MANY_CPUS, "so many CPUs are many for serial work"),
+        _number("serial_cpus", MANY_CPUS, "so many CPUs are many for serial work …"),
+        _number("serial_busy_cpus", SERIAL_CPUS, "… which keeps no more busy"),
         _number("idle_gpu_ratio", IDLE_GPU, "allocated GPUs are idle below this use"),
         _number("low_gpu_ratio", LOW_GPU, "… and little used below this one"),
         AlertSeries("unused_memory_bytes", "vector(16 * 2^30)", "memory asked for in vain worth a word …"),

@@ -23,12 +23,12 @@ from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.families.exposition import render
 from jobfeatures_exporter.jobreport import queries
 from jobfeatures_exporter.jobreport.asking import Question, ask_all
-from jobfeatures_exporter.jobreport.figures import JobReport
 from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.model.snapshot import GpuCard, GpuSample, JobGpu
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 from jobfeatures_exporter.scrape.collectors import COLLECTORS, allocation, collect
+from jobfeatures_exporter.view.use import JobUse
 from tests.exporter.jobreport.server import FakePrometheus
 from tests.labs import blockingfile
 from tests.running import until
@@ -179,9 +179,9 @@ def _end(process: subprocess.Popen) -> None:
     process.communicate()
 
 
-def stage(acts: list[Mapping[str, Staged]], secs: float) -> dict[str, JobReport]:
+def stage(acts: list[Mapping[str, Staged]], secs: float) -> dict[str, JobUse]:
     """Run the jobs, those of an act together, and return the report of each by its name."""
-    reports: dict[str, JobReport] = {}
+    reports: dict[str, JobUse] = {}
     with ahead_of_others():
         for named in acts:
             reports |= _play(named, secs)
@@ -199,7 +199,7 @@ def ahead_of_others() -> Iterator[None]:
         os.setpriority(os.PRIO_PROCESS, thread, 0)
 
 
-def _play(named: Mapping[str, Staged], secs: float) -> dict[str, JobReport]:
+def _play(named: Mapping[str, Staged], secs: float) -> dict[str, JobUse]:
     act = {str(number): each for number, each in enumerate(named.values(), 1)}
     nodes = [Node(name, act) for name in sorted({name for each in act.values() for name in each.nodes})]
     with contextlib.ExitStack() as stack:
@@ -219,7 +219,7 @@ def _play(named: Mapping[str, Staged], secs: float) -> dict[str, JobReport]:
     return {name: _report(job_id, nodes, ended) for name, job_id in zip(named, act, strict=True)}
 
 
-def _report(job_id: str, nodes: list[Node], now: float) -> JobReport:
+def _report(job_id: str, nodes: list[Node], now: float) -> JobUse:
     seen = [each for node in nodes for _, page in node.pages for each in page]
     highest, lasts = {}, {}
     for each in seen:

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError
-from jobfeatures_exporter.jobreport.figures import GpuUse, JobReport, NodeUse, Place
 from jobfeatures_exporter.jobreport.jobstats import (
     MAX_CHARACTERS,
     MAX_JSON_BYTES,
@@ -22,6 +21,7 @@ from jobfeatures_exporter.jobreport.jobstats import (
     decode_summary,
     encode_summary,
 )
+from jobfeatures_exporter.view.use import GpuUse, JobUse, NodeUse, Place
 
 CARD = GpuUse(uuid="GPU-1", minor="1", is_allocated=True, busy_secs=50.0, memory_peak=2.0**30, memory=2.0**33)
 NODE = NodeUse(
@@ -34,7 +34,7 @@ NODE = NodeUse(
     gpus=(CARD,),
     cpu_joules=1500.5,
 )
-REPORT = JobReport(batch_system="slurm", job_id="12", nodes=(NODE,))
+REPORT = JobUse(batch_system="slurm", job_id="12", nodes=(NODE,))
 
 
 def packed(document) -> str:

@@ -14,11 +14,11 @@ from jobfeatures_exporter.jobreport import queries
 from jobfeatures_exporter.jobreport import selecting as finding
 from jobfeatures_exporter.jobreport.asjson import make_document
 from jobfeatures_exporter.jobreport.asking import Question, ask_all
-from jobfeatures_exporter.jobreport.figures import DOUBTFUL_CPU_TIME
 from jobfeatures_exporter.jobreport.fromnode import report_page
 from jobfeatures_exporter.jobreport.gathering import choose_state, grown
 from jobfeatures_exporter.jobreport.selecting import AmbiguousJobError, NoSuchJobError
 from jobfeatures_exporter.jobreport.text import format_reports
+from jobfeatures_exporter.view.use import DOUBTFUL_CPU_TIME
 from tests.exporter.jobreport.server import NOW, FakePrometheus, job_series
 
 pytestmark = pytest.mark.usefixtures("in_utc")

@@ -9,8 +9,8 @@ import time
 import pytest
 
 from jobfeatures.status.jobstatus import USED_CPU
-from jobfeatures_exporter.jobreport import advice as hints
-from jobfeatures_exporter.jobreport.advice import find_hints
+from jobfeatures_exporter.view import thresholds
+from jobfeatures_exporter.view.judge import judge
 from tests.exporter.jobreport.staging import Staged, stage, why_not
 from tests.labs.blockingfile import SlowFile
 
@@ -53,11 +53,11 @@ def acts(slow, large, working, status):
         {
             "all-used": Staged((COMPUTE,)),
             "too-many-processes": Staged((COMPUTE,) * 6, on_cpu=1, hints={"cpu_crowded"}),
-            "asleep": Staged((SLEEP,), cpus=4, hints={"cpu_low"}),
+            "asleep": Staged((SLEEP,), cpus=4, hints={"cpu_idle"}),
             "pilot": Staged((SLEEP,), cpus=4, status=status, hints={"pilot_idle"}),
             "slow-files": Staged((READ.format(slow=slow, first=0),), cpus=4, hints={"io_wait"}),
             "on-cards": Staged((SLEEP,), cpus=4, gpu_busy=0.9),
-            "card-unused": Staged((SLEEP,), cpus=4, gpu_busy=0.0, hints={"gpu_idle", "cpu_low"}),
+            "card-unused": Staged((SLEEP,), cpus=4, gpu_busy=0.0, hints={"gpu_idle", "cpu_idle"}),
         },
         {
             "many-idle-threads": Staged((IDLE_THREADS + COMPUTE,)),
@@ -95,7 +95,7 @@ def test_twenty_staged_jobs_get_their_hint_and_no_wrong_one(tmp_path, monkeypatc
     act_secs = max(
         ACT_SECS, 12 * secs_to_read(tmp_path / "probe", 200 * MIB)
     )  # one job has to read 1,200 MiB
-    monkeypatch.setattr(hints, "SETTLED_SECS", act_secs / 3)
+    monkeypatch.setattr(thresholds, "SETTLED_SECS", act_secs / 3)
     slow, large, working = (tmp_path / name for name in ("slow", "large", "working"))
     slow.touch()
     with large.open("wb") as file:
@@ -114,8 +114,8 @@ def test_twenty_staged_jobs_get_their_hint_and_no_wrong_one(tmp_path, monkeypatc
     finally:
         file.close()
     expected = {name: set(each.hints) for act in staged for name, each in act.items()}
-    found = {name: {hint.name for hint in find_hints(report)} for name, report in reports.items()}
-    told = {name: [hint.text for hint in find_hints(report)] for name, report in reports.items()}
+    found = {name: {hint.name for hint in judge(report)} for name, report in reports.items()}
+    told = {name: [hint.text for hint in judge(report)] for name, report in reports.items()}
     assert found == expected, told
 
 

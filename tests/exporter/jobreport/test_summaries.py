@@ -9,7 +9,6 @@ import pytest
 from jobfeatures.batch.slurm.comments import CommentedJob, JobComments
 from jobfeatures.errors import SourceError
 from jobfeatures_exporter.cli import main
-from jobfeatures_exporter.jobreport.figures import DOUBTFUL_CPU_TIME, JobReport, NodeUse, Place
 from jobfeatures_exporter.jobreport.jobstats import NONE, SHORT, encode_summary
 from jobfeatures_exporter.jobreport.summaries import (
     NOTE,
@@ -18,6 +17,7 @@ from jobfeatures_exporter.jobreport.summaries import (
     ask_accounting,
     needs_summary,
 )
+from jobfeatures_exporter.view.use import DOUBTFUL_CPU_TIME, JobUse, NodeUse, Place
 from tests.exporter.jobreport.test_report_command import StandIn
 
 NOW = 1_800_000_000.0
@@ -32,7 +32,7 @@ JOB = CommentedJob(
     elapsed_secs=600,
     comment="",
 )
-REPORT = JobReport(
+REPORT = JobUse(
     batch_system="slurm", job_id="12", nodes=(NodeUse(place=Place("n1"), cpu_secs=5.0, allocated_cpus=1.0),)
 )
 

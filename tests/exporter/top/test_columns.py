@@ -6,7 +6,7 @@ import pytest
 
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.top.table import COLUMNS, GAP, choose_columns, filter_jobs, jobs_of, sort_jobs
-from jobfeatures_exporter.view.job import GpuUse, Identity, JobView, waste_now
+from jobfeatures_exporter.view.job import GpuView, Identity, JobView, waste_now
 from jobfeatures_exporter.view.node import NodeView
 
 GIB = 2**30
@@ -17,7 +17,7 @@ FULL = JobView(
     allocated_cpus=8,
     memory=2 * GIB,
     memory_limit=4 * GIB,
-    gpus=(GpuUse("a", True, 0.5),),
+    gpus=(GpuView("a", True, 0.5),),
     left_secs=100,
     draining=5,
     kill=50,
@@ -28,7 +28,7 @@ OTHER = replace(
     identity=Identity("Alice", "analyse", "running"),
     cpus_now=4.0,
     memory=3 * GIB,
-    gpus=(GpuUse("b", True, 1.0),),
+    gpus=(GpuView("b", True, 1.0),),
     left_secs=200,
     draining=6,
     kill=60,

@@ -25,7 +25,7 @@ from jobfeatures_exporter.top.table import (
     make_lines,
     make_process_cells,
 )
-from jobfeatures_exporter.view.job import GpuUse, Identity, JobView, waste_now
+from jobfeatures_exporter.view.job import GpuView, Identity, JobView, waste_now
 from jobfeatures_exporter.view.node import METRICS, NAMES, NodeView, WasteSum, view_page
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.processes import LiveProcess
@@ -42,7 +42,7 @@ ROWS = (
         allocated_cpus=4,
         memory=7.7 * 2**30,
         memory_limit=8 * 2**30,
-        gpus=(GpuUse("a", True, 0.5), GpuUse("b", True)),
+        gpus=(GpuView("a", True, 0.5), GpuView("b", True)),
         left_secs=7300,
         draining=0,
         kill=86_400,
@@ -221,7 +221,7 @@ rows = st.builds(
     cpus_now=st.none() | st.floats(0, 1e9),
     memory=st.none() | st.floats(0, 1e18),
     left_secs=st.none() | st.floats(allow_nan=False),
-    gpus=st.just(()) | st.builds(lambda share: (GpuUse("a", True, share),), st.floats(0, 9)),
+    gpus=st.just(()) | st.builds(lambda share: (GpuView("a", True, share),), st.floats(0, 9)),
     kill=st.none() | st.floats(0, 1e15),
 )
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from jobfeatures.records.model import JobKey
-from jobfeatures_exporter.view.job import GpuUse, Identity, JobView, waste_now
+from jobfeatures_exporter.view.job import GpuView, Identity, JobView, waste_now
 from jobfeatures_exporter.view.node import NodeView
 from jobfeatures_exporter.view.waste import NO_WASTE, UNKNOWN_WASTE
 
@@ -33,7 +33,7 @@ def test_huge_pages_that_are_not_charged_are_not_wasted():
 
 
 def test_the_share_is_that_of_what_it_holds_most_of():
-    idle_card = (GpuUse("a", True, 0.0), GpuUse("b", False, 0.0))
+    idle_card = (GpuView("a", True, 0.0), GpuView("b", False, 0.0))
     waste = waste_now(make(cpus_now=4.0, allocated_cpus=4, gpus=idle_card), **NODE)
     assert waste.share == 0.25
     assert waste.words == ("1 GPU idle",)
@@ -76,7 +76,7 @@ def test_the_most_wasteful_job_is_the_one_with_the_largest_share_and_nobody_wher
         return replace(job, waste_now=waste_now(job, **NODE))
 
     busy, idle = on_node("1", cpus_now=4.0), on_node("2", cpus_now=0.5)
-    card = on_node("3", cpus_now=4.0, gpus=(GpuUse("a", True, 0.0),))
+    card = on_node("3", cpus_now=4.0, gpus=(GpuView("a", True, 0.0),))
     unknown = JobView(key=JobKey("slurm", "4"))
     assert NodeView(jobs=(busy, idle, unknown)).most_wasteful == idle
     assert NodeView(jobs=(busy, idle, card)).most_wasteful == card
@@ -84,7 +84,11 @@ def test_the_most_wasteful_job_is_the_one_with_the_largest_share_and_nobody_wher
 
 
 def test_of_a_gpu_that_jobs_share_each_leaves_at_most_its_part_idle():
-    uses = (GpuUse("a", True, 0.25, part=0.25), GpuUse("b", True, 0.125, part=0.25), GpuUse("c", True, 0.5))
+    uses = (
+        GpuView("a", True, 0.25, part=0.25),
+        GpuView("b", True, 0.125, part=0.25),
+        GpuView("c", True, 0.5),
+    )
     assert waste_now(make(cpus_now=4.0, allocated_cpus=4, gpus=uses), **NODE).idle_gpus == 0.625
 
 

@@ -11,7 +11,7 @@ from jobfeatures.status.board import StatusView
 from jobfeatures.status.jobstatus import JobStatus
 from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.model.missing import DaemonGroups, Missing, Reason
-from jobfeatures_exporter.view.job import GpuUse, JobView
+from jobfeatures_exporter.view.job import GpuView, JobView
 from jobfeatures_exporter.view.node import NodeView
 from jobfeatures_exporter.web.asked import DENSE, FULL, Asked
 from jobfeatures_exporter.web.pages import node
@@ -90,7 +90,7 @@ def test_hints_point_at_what_is_idle_full_or_ends():
     }
 
 
-def test_a_job_whose_cpus_are_idle_is_said_to_wait_or_to_have_no_payload_or_to_be_suspended():
+def test_a_job_whose_cpus_are_idle_is_said_to_wait_or_to_have_few_payloads_and_is_suspended_by_right():
     key = JobKey("slurm", "48310")
     context = showcase.make_busy_node()
 
@@ -103,9 +103,12 @@ def test_a_job_whose_cpus_are_idle_is_said_to_wait_or_to_have_no_payload_or_to_b
     snapshot = replace(context.snapshot, jobs={**context.snapshot.jobs, key: waiting})
     assert hints(replace(context, snapshot=snapshot)) == ["waits for storage", "GPU idle"]
     between = StatusView(status=JobStatus(used_cpu=0))
-    assert hints(replace(context, statuses={**context.statuses, key: between})) == ["no payload", "GPU idle"]
+    assert hints(replace(context, statuses={**context.statuses, key: between})) == [
+        "few payloads",
+        "GPU idle",
+    ]
     suspended = replace(context.jobs[key], state=JobState.SUSPENDED)
-    assert hints(replace(context, jobs={**context.jobs, key: suspended})) == ["GPU idle"]
+    assert hints(replace(context, jobs={**context.jobs, key: suspended})) == []
 
 
 def test_a_job_past_its_end_says_so_and_its_bar_is_full():
@@ -246,7 +249,7 @@ def test_the_worst_hints_sort_first():
     assert {True, False} == set(ordered)
 
 
-@pytest.mark.parametrize("known", [{"gpus": (GpuUse("GPU-1", is_allocated=True),)}, {"allocated_gpus": 4}])
+@pytest.mark.parametrize("known", [{"gpus": (GpuView("GPU-1", is_allocated=True),)}, {"allocated_gpus": 4}])
 def test_unknown_use_sorts_last(known):
     shown = NodeView(jobs=(JobView(key=JobKey("slurm", "1"), allocated_cpus=4, **known),), count=1)
     table = read_page(jobs_table(shown, PageData(Context(now_secs=0.0), ()), {}, has_gpus=True))

@@ -1,4 +1,4 @@
-"""The figures of one job on each of its nodes, with sums and shares. Pure.
+"""What is known of a job's use over a time, on each of its nodes, with sums and shares. Pure.
 
 Sizes are in bytes, durations in seconds, times in seconds since the epoch. None is unknown. A share
 or a sum covers the nodes for which all of its terms are known.
@@ -68,7 +68,7 @@ class NodeUse:
     @property
     def cpu_share(self) -> float | None:
         """Return the used share of the allocated CPU time."""
-        return compute_ratio(self.cpu_secs, _times(self.allocated_cpus, self.elapsed_secs))
+        return compute_ratio(self.cpu_secs, times(self.allocated_cpus, self.elapsed_secs))
 
     @property
     def memory_share(self) -> float | None:
@@ -94,12 +94,12 @@ class _Sum:
     def __init__(self, value_of: Callable[[NodeUse], float | None]) -> None:
         self._value_of = value_of
 
-    def __get__(self, report: JobReport, owner: type[JobReport]) -> float | None:
+    def __get__(self, report: JobUse, owner: type[JobUse]) -> float | None:
         return sum_known(map(self._value_of, report.nodes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobReport:
+class JobUse:
     """One run of one job."""
 
     batch_system: str
@@ -128,8 +128,8 @@ class JobReport:
     throttled_secs = _Sum(lambda node: node.throttled_secs)  # by its quota, summed over CPUs
     threads = _Sum(lambda node: node.threads)  # on average
     # Allocated but not used.
-    idle_cpu_secs = _Sum(lambda node: _minus(_times(node.allocated_cpus, node.elapsed_secs), node.cpu_secs))
-    idle_gpu_secs = _Sum(lambda node: _minus(_times(node.gpu_count, node.elapsed_secs), node.gpu_secs))
+    idle_cpu_secs = _Sum(lambda node: _minus(times(node.allocated_cpus, node.elapsed_secs), node.cpu_secs))
+    idle_gpu_secs = _Sum(lambda node: _minus(times(node.gpu_count, node.elapsed_secs), node.gpu_secs))
     unused_memory = _Sum(lambda node: _minus(node.allocated_memory, node.memory_peak))
 
     @property
@@ -139,7 +139,7 @@ class JobReport:
             is_too_much_cpu_time(node.cpu_secs, node.allocated_cpus, node.elapsed_secs) for node in self.nodes
         )
 
-    def with_doubts(self) -> JobReport:
+    def with_doubts(self) -> JobUse:
         """Return the report, with a note if its CPU time cannot be right."""
         doubts = (DOUBTFUL_CPU_TIME,) if self.has_impossible_cpu_time else ()
         return replace(self, notes=self.notes + doubts)
@@ -162,7 +162,7 @@ class JobReport:
     def cpu_share(self) -> float | None:
         """Return the used share of its CPU time."""
         return self._share(
-            lambda node: node.cpu_secs, lambda node: _times(node.allocated_cpus, node.elapsed_secs)
+            lambda node: node.cpu_secs, lambda node: times(node.allocated_cpus, node.elapsed_secs)
         )
 
     @property
@@ -178,12 +178,18 @@ class JobReport:
     @property
     def gpu_share(self) -> float | None:
         """Return the used share of its cards' time."""
-        return self._share(lambda node: node.gpu_secs, lambda node: _times(node.gpu_count, node.elapsed_secs))
+        return self._share(lambda node: node.gpu_secs, lambda node: times(node.gpu_count, node.elapsed_secs))
 
     @property
     def suspended_secs(self) -> float:
         """Return for how long it was suspended."""
         return max((node.suspended_secs for node in self.nodes), default=0.0)
+
+    @property
+    def active_secs(self) -> float | None:
+        """Return for how long it ran without being suspended."""
+        elapsed = self.elapsed_secs
+        return None if elapsed is None else max(0.0, elapsed - self.suspended_secs)
 
     @property
     def ran_out_of_memory(self) -> bool:
@@ -208,7 +214,7 @@ class JobReport:
         return parts / wholes if wholes > 0 else None
 
 
-def without_missed_peaks(report: JobReport) -> JobReport:
+def without_missed_peaks(report: JobUse) -> JobUse:
     """Return the report of a job that ran out of memory, without peaks that contradict this.
 
     Samples miss what a process allocates just before it is killed. The kernel's own peak includes it;
@@ -235,7 +241,8 @@ def compute_ratio(part: float | None, whole: float | None) -> float | None:
     return None if part is None or not whole else part / whole
 
 
-def _times(one: float | None, other: float | None) -> float | None:
+def times(one: float | None, other: float | None) -> float | None:
+    """Return the product, None if one is unknown."""
     return None if one is None or other is None else one * other
 
 

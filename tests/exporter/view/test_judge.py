@@ -5,9 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from jobfeatures_exporter.jobreport.advice import RULES, find_hints
-from jobfeatures_exporter.jobreport.figures import GpuUse, JobReport, NodeUse, Place, without_missed_peaks
-from jobfeatures_exporter.jobreport.text import format_reports
+from jobfeatures_exporter.view.judge import RULES, judge
+from jobfeatures_exporter.view.use import GpuUse, JobUse, NodeUse, Place
 
 GIB = 2**30
 
@@ -27,7 +26,7 @@ def node(name="n1", **changes):
 
 
 def job(*nodes, **changes):
-    return JobReport(
+    return JobUse(
         **{
             "batch_system": "slurm",
             "job_id": "1",
@@ -46,7 +45,7 @@ def card(busy, number=1):
 
 
 def names(report):
-    return [hint.name for hint in find_hints(report)]
+    return [hint.name for hint in judge(report)]
 
 
 def test_a_good_job_has_no_hints():
@@ -63,7 +62,7 @@ def test_a_good_job_has_no_hints():
         ("memory_unused", job(node(memory_peak=0)), job(node(memory_peak=0, allocated_memory=GIB / 2))),
         ("cpu_serial", job(node(cpu_secs=3600)), job(node(cpu_secs=3600, allocated_cpus=3))),
         ("cpu_low", job(node(cpu_secs=3600 * 3)), job(node(cpu_secs=3600 * 4))),
-        ("cpu_low", job(node(cpu_secs=0)), job(node(cpu_secs=None))),
+        ("cpu_idle", job(node(cpu_secs=0)), job(node(cpu_secs=None))),
         ("nodes_idle", job(node(), node("n2", cpu_secs=100)), job(node(), node("n2", cpu_secs=3000))),
         ("gpu_idle", job(node(gpus=(card(0.0),))), job(node(gpus=(card(None),)))),
         ("gpu_idle", job(node(gpus=(card(3000), card(71, 2)))), job(node(gpus=(card(3000), card(72, 2))))),
@@ -78,12 +77,12 @@ def test_a_good_job_has_no_hints():
         ("memory_cache", job(node(memory_peak=GIB, charged_peak=8 * GIB)), job(node(memory_peak=GIB, charged_peak=8 * GIB, stalled_secs={"memory": 360}))),
         ("memory_unused", job(node(memory_peak=GIB, charged_peak=7 * GIB)), job(node(memory_peak=GIB, charged_peak=7.3 * GIB))),
         ("memory_unused", job(node(memory_peak=GIB)), job(node(memory_peak=GIB, stalled_secs={"memory": 360}))),
-        ("cpu_low", job(node(cpu_secs=0, suspended_secs=3000)), job(node(cpu_secs=0, suspended_secs=3001))),
+        ("cpu_idle", job(node(cpu_secs=0, suspended_secs=3000)), job(node(cpu_secs=0, suspended_secs=3001))),
         ("cpu_low", job(node(cpu_secs=5700, suspended_secs=1800)), job(node(cpu_secs=5760, suspended_secs=1800))),
-        ("cpu_low", job(node(cpu_secs=0, gpus=(card(1700),))), job(node(cpu_secs=0, gpus=(card(1800),)))),
-        ("cpu_low", job(node(cpu_secs=0, stalled_secs={"io": 1799})), job(node(cpu_secs=0, stalled_secs={"io": 1800}))),
+        ("cpu_idle", job(node(cpu_secs=0, gpus=(card(1700),))), job(node(cpu_secs=0, gpus=(card(1800),)))),
+        ("cpu_idle", job(node(cpu_secs=0, stalled_secs={"io": 1799})), job(node(cpu_secs=0, stalled_secs={"io": 1800}))),
         ("cpu_low", job(node(cpu_secs=3600 * 2.3, stalled_secs={"io": 900})), job(node(cpu_secs=3600 * 2.5, stalled_secs={"io": 900}))),
-        ("cpu_low", job(node(cpu_secs=0, claimed_cpus=3.2)), job(node(cpu_secs=0, claimed_cpus=3.1))),
+        ("cpu_idle", job(node(cpu_secs=0, claimed_cpus=3.2)), job(node(cpu_secs=0, claimed_cpus=3.1))),
         ("cpu_low", job(node(), node("n2", cpu_secs=1500), node("n3", cpu_secs=1500)), job(node(), node("n2", cpu_secs=100))),
         ("cpu_serial", job(node(cpu_secs=3600)), job(node(cpu_secs=3600, stalled_secs={"io": 1800}))),
         ("cpu_serial", job(node(cpu_secs=3600)), job(node(cpu_secs=3600, throttled_secs=3600))),
@@ -108,7 +107,7 @@ def test_a_rule_applies_up_to_its_bound(name, bad, good):
 
 def test_what_is_said_of_idle_cards_depends_on_the_cpus():
     def said(cpu_secs):
-        return find_hints(job(node(cpu_secs=cpu_secs, gpus=(card(500),))))[-1].text
+        return judge(job(node(cpu_secs=cpu_secs, gpus=(card(500),))))[-1].text
 
     assert "ask for more of them" in said(8 * 3600)
     assert "do they wait for data?" in said(3600)
@@ -125,30 +124,4 @@ def test_a_short_job_is_judged_by_what_ended_it_alone():
 
 
 def test_nothing_known_gives_no_hint():
-    assert names(JobReport(batch_system="pbs", job_id="1", nodes=(NodeUse(place=Place("n")),))) == []
-
-
-def peaks(report):
-    return [node.memory_peak for node in without_missed_peaks(report).nodes]
-
-
-def test_a_peak_that_samples_missed_does_not_stand_beside_a_kill_for_want_of_memory():
-    low = 8 * GIB * 0.005
-    killed = job(node(memory_peak=low, oom_kills=1))
-    assert peaks(killed) == [None]
-    assert without_missed_peaks(killed).memory_share is None
-    assert names(without_missed_peaks(killed)) == ["memory_killed"]
-    assert peaks(job(node(memory_peak=low), state="OUT_OF_MEMORY")) == [None]
-    told = job(node(memory_peak=low, charged_peak=8 * GIB, oom_kills=1))
-    assert peaks(told) == [8 * GIB]
-    elsewhere = job(node(memory_peak=low), node(memory_peak=low, oom_kills=1))
-    assert peaks(elsewhere) == [low, None]
-    assert peaks(job(node(memory_peak=low))) == [low]
-    assert peaks(job(node(memory_peak=None, allocated_memory=None, oom_kills=1))) == [None]
-
-
-def test_the_report_says_that_the_peak_is_not_known():
-    report = without_missed_peaks(job(node(memory_peak=1.0, oom_kills=1)))
-    text = format_reports([report])
-    assert "8 GiB ran out; the highest use is not known" in text
-    assert "one of its processes was killed when memory ran out" in text
+    assert names(JobUse(batch_system="pbs", job_id="1", nodes=(NodeUse(place=Place("n")),))) == []
