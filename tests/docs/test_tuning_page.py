@@ -20,7 +20,7 @@ def test_what_a_node_spends():
     kernel, proc = measured(r"\| b \| ([\d.]+) \([^|]* \| ([\d.]+) \(")
     every = CONFIG.sample_interval_secs
     assert f"{kernel} ÷ 15 + {kernel} ÷ {every:.0f} = {kernel / 15 + kernel / every:.1f} ms a second" in PAGE
-    assert f"kernel, {proc / 15 + proc / every:.1f} ms from `/proc` alone" in PAGE
+    assert f"eBPF, {proc / 15 + proc / every:.1f} ms from `/proc` alone" in PAGE
 
 
 def test_when_jobs_reach_the_budget():

@@ -72,7 +72,7 @@ def build(work: Path, out: Path, kinds: list[str], revision: str, maintainer: st
     wheel, archive = build_distributions(source, distributions, epoch)
     if not has_sums(wheel):
         why = "clang has failed" if shutil.which("clang") else "clang is not installed (Debian: clang, llvm)"
-        print(f"NO SUMS IN THE KERNEL in these packages: {why}. {WITHOUT_SUMS}", file=sys.stderr)
+        print(f"NO SUMS IN THE KERNEL (eBPF) in these packages: {why}. {WITHOUT_SUMS}", file=sys.stderr)
     made = [put(each, out) for each in (wheel, archive)] if "wheel" in kinds else []
     if kinds == ["wheel"]:
         return made

@@ -17,7 +17,7 @@ class ReaderConfig(WorkConfig):
     sampling_processes: str = option(
         choice(AUTO, BPF, PROCFS),
         AUTO,
-        "how processes are measured: bpf (sums in the kernel) or procfs; auto: bpf if available",
+        "how processes are measured: bpf (eBPF: sums in the kernel) or procfs; auto: bpf if available",
     )
     jobs_network: bool = option(
         BOOLEAN, False, "count IP bytes and packets of jobs; needs cgroup v2, bpf and CAP_NET_ADMIN"

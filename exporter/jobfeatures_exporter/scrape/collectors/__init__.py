@@ -70,7 +70,7 @@ COLLECTORS: dict[str, Collector] = {
         Collector("steps", "what each step of a job uses, with jobs.steps"),
         Collector("processes", "the processes of each job by command", enabled=False, is_live=False),
         Collector("cores", "what each job uses of each core", enabled=False),
-        Collector("kernel", "how processes are read; series of jobs need sums in the kernel"),
+        Collector("kernel", "how processes are read; series of jobs need eBPF (sums in the kernel)"),
         Collector("allocation", "properties and allocation of each job"),
         Collector("energy", "energy of the node and of each job"),
         Collector("work", "work that jobs do, with work.events"),

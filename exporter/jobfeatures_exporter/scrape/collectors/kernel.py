@@ -42,7 +42,7 @@ NETWORK = gauge(
 )
 READER = gauge(
     "batch_exporter_process_reader",
-    "Always 1; how processes are read, bpf (sums in the kernel) or procfs, and why not bpf.",
+    "Always 1; how processes are read, bpf (eBPF: sums in the kernel) or procfs, and why not bpf.",
     ("reader", "reason"),
 )
 LOST = counter("batch_exporter_kernel_sums_incomplete", "Events missing from the kernel's sums.")
