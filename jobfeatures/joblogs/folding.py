@@ -266,7 +266,7 @@ def _in_order(
                 some.append(due[1])
             yield JobBatch.of(some)
         if again.isdisjoint(hashes):
-            yield batch
+            yield batch.unpack()
             continue
         left = map(operator.not_, map(again.__contains__, hashes))
         here: list[Pair] = list(compress(enumerate(batch, place), left))

@@ -29,20 +29,19 @@ record no longer agrees with its text.
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import islice
 from operator import attrgetter, itemgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from jobfeatures.errors import Rejected, shown, shown_name
+from jobfeatures.records.columns import pack, unpack
 from jobfeatures.records.model import Job, JobKey, JobState, Limit
 from jobfeatures.records.quickrecord import made_of_columns, quickly_made
 
 Number = int | float
-
 
 MOST: Final = 400_000  # records held in memory: some 500 MB of jobs
 AT_ONCE: Final = 256  # records in a batch, small enough to stay in the processor's cache
@@ -160,12 +159,13 @@ _DEFAULTS: Final[dict[str, Any]] = {each.name: each.default for each in fields(J
 class JobBatch:
     """Records of jobs, not of steps, each told whole. A column has a field's values, one for each job."""
 
-    __slots__ = ("_columns", "_count", "_records")
+    __slots__ = ("_columns", "_count", "_packed", "_records")
 
     def __init__(self, count: int, columns: Mapping[str, Sequence[Any]]) -> None:
         """Fields without a column have their default in all jobs; names of no fields are passed over."""
         self._count = count
         self._columns = {name: column for name, column in columns.items() if name in _DEFAULTS and column}
+        self._packed = b""
         self._records: list[JobRecord] | None = None
 
     @classmethod
@@ -181,23 +181,27 @@ class JobBatch:
     def __iter__(self) -> Iterator[JobRecord]:
         if self._records is not None:
             return iter(self._records)
-        return iter(made_of_columns(JobRecord, self._count, self._columns))
+        return iter(made_of_columns(JobRecord, self._count, self._unpacked()))
 
     def column(self, name: str) -> Sequence[Any]:
         """Return the values of a field."""
         if self._records is not None:
             return list(map(attrgetter(name), self._records))
-        return self._columns.get(name) or [_DEFAULTS[name]] * self._count
+        return self._unpacked().get(name) or [_DEFAULTS[name]] * self._count
 
     def pack(self) -> JobBatch:
-        """Keep columns of whole numbers in less memory."""
-        for name, column in self._columns.items():
-            if type(column[0]) is int:
-                try:
-                    self._columns[name] = array("q", column)
-                except (TypeError, OverflowError):  # others are unknown, fractions or larger
-                    continue
+        """Keep the columns as bytes, a third of what their objects take."""
+        if self._columns:
+            self._packed = pack(self._columns)
+            self._columns = {}
         return self
+
+    def unpack(self) -> JobBatch:
+        """Return the jobs with their columns at hand; a batch that was packed stays so."""
+        return JobBatch(self._count, self._unpacked()) if self._packed else self
+
+    def _unpacked(self) -> Mapping[str, Sequence[Any]]:
+        return unpack(self._packed, self._count) if self._packed else self._columns
 
     def use_at_least(self, memory_bytes: int) -> None:
         """Let the last job have used so much memory, unless it used more."""
@@ -261,13 +265,13 @@ class Notes:
             Rejected(source, f"unreadable {name}: unknown in {count}") for name, count in self.unread.items()
         ]
 
-    def lose(self, name: str) -> None:
-        """Count a value (or job) that the written log cannot hold."""
-        self.lost[name] += 1
+    def lose(self, name: str, count: int = 1) -> None:
+        """Count values (or jobs) that the written log cannot hold."""
+        self.lost[name] += count
 
-    def fold(self, name: str) -> None:
-        """Count a record that was merged into another."""
-        self.folded[name] += 1
+    def fold(self, name: str, count: int = 1) -> None:
+        """Count records that were merged into others."""
+        self.folded[name] += count
 
     def accepted(self, found: Iterable[Found | Rejected]) -> Iterator[JobRecord]:
         """Return the records, and count them and the rejected ones."""
@@ -393,7 +397,13 @@ def some_at_once(records: Iterable[JobRecord]) -> Iterator[list[JobRecord]]:
         yield some
 
 
-Lost = Callable[[str], None]
+class Lost(Protocol):
+    """Counts values, or jobs, by what is said of them."""
+
+    def __call__(self, name: str, count: int = 1, /) -> None:
+        """Count some under one name."""
+
+
 Pair = tuple[Any, Any]  # the key to sort by, and a value
 Sorter = Callable[[Iterable[Pair]], Iterable[Pair]]
 

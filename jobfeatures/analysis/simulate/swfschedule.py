@@ -110,7 +110,7 @@ def swf_lines(
             ends = part.starts + table["run_secs"][part.position]
             last = max(last, ends.max().item())
         numbers = table["number"][part.position].tolist()
-        are_numbers = are_numbers and all(number > 0 and different.add(number) for number in numbers)
+        are_numbers = are_numbers and min(numbers, default=1) > 0 and different.add(numbers)
     yield from format_header(_make_header(headers[0], len(workload.position), last, about))
     blocks = _blocks(pieces(), workload, outcome)
     if not workload.jobs.preceding:

@@ -18,7 +18,7 @@ from jobfeatures.formats.sss.extensions import state_word
 from jobfeatures.formats.sss.stream import GROUP_ID
 from jobfeatures.formats.sss.values import BLANKS, MAX_LONG_CHARACTERS, MAX_NUMBER, checked_id, checked_text
 from jobfeatures.formats.sss.xml import DECLARATION, GROUP, NOT_XML
-from jobfeatures.joblogs.loggedjob import JobRecord, LastLine, Lost, Passage, record_of, some_at_once
+from jobfeatures.joblogs.loggedjob import JobRecord, LastLine, Lost, Notes, Passage, record_of, some_at_once
 from jobfeatures.records.model import UNLIMITED, Job, JobState
 
 _SIGNED: Final = frozenset({"priority", "exit_status", "exit_signal"})
@@ -268,7 +268,7 @@ def format_job(job: Job) -> str:
 
     Raises ParseError, naming the field, for a text that readers reject or a value the format cannot hold.
     """
-    lost: list[str] = []
+    notes = Notes()
     texts = {name: getattr(job, name) for name in ("name", "user", "account", "partition")}
     record = record_of(
         job,
@@ -277,9 +277,9 @@ def format_job(job: Job) -> str:
         cpu_limit_secs=job.limits.cpu_secs,
         requested_memory_bytes=job.limits.memory_bytes,
     )
-    lines = [f"{line}\n" for line in write_records([record], lost.append)]
-    if lost:
-        raise ParseError("has no place in a document", field=lost[0])
+    lines = [f"{line}\n" for line in write_records([record], notes.lose)]
+    for name in notes.lost:
+        raise ParseError("has no place in a document", field=name)
     tasks = [f"<Task><Process>{each}</Process></Task>" for each in sorted(job.processes)]
     processes = f"    <TaskGroup>{''.join(tasks)}</TaskGroup>\n" if tasks else ""
     return "".join(lines).replace("  </Job>\n", f"{processes}  </Job>\n")

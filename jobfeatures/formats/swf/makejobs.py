@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, repeat
+from itertools import chain
+from operator import sub, truediv
 from typing import Any, Final
 
 from jobfeatures.formats.swf.fields import CANCELLED, COMPLETED, FAILED, UNKNOWN, Number
 from jobfeatures.formats.swf.records import INTERACTIVE, KIB, STATES
 from jobfeatures.formats.swf.survey import Numbering, Numbers, SwfRow
 from jobfeatures.joblogs.loggedjob import Lost, compute_run_secs
+from jobfeatures.records.columns import are_same
 from jobfeatures.records.model import JobState
 
 _STATUSES: Final = {
@@ -27,7 +28,6 @@ _SAID: Final = frozenset({*STATES.values(), JobState.UNKNOWN})
 
 
 def make_jobs(
-    rows: Sequence[Any],
     jobs: SwfRow,
     names: Iterable[int],
     numbers: Mapping[str, int],
@@ -35,50 +35,99 @@ def make_jobs(
     numbering: Numbering,
     lost: Lost,
     is_cpu: bool,
-) -> Iterator[Any]:
-    """Return the values of `SwfJob` of each job; `jobs` are the columns of `rows`, `names` their numbers."""
+) -> list[Sequence[Any]]:
+    """Return the columns of `SwfJob`; `jobs` are columns, `names` their numbers."""
     cpus, asked = jobs.total_cpus, jobs.requested_cpus
     requested = [one or other for one, other in zip(asked, cpus, strict=True)]
-    memory = [_limit(each, "requested_memory_bytes", lost) for each in jobs.requested_memory_bytes]
-    submits = jobs.submit_secs
-    spans = zip(
-        rows, submits, jobs.start_secs, jobs.end_secs, jobs.run_secs, jobs.suspended_secs, strict=True
-    )
-    are_whole = {*map(type, chain(submits, jobs.start_secs, jobs.end_secs))} == {int}
-    waited, ran = zip(
-        *[
-            (start - submit, end - start)
-            if are_whole and submit <= start <= end and run == end - start and not out and row.state in _ENDED
-            else _waited_and_ran(row, submit, lost)
-            for row, submit, start, end, run, out in spans
-        ],
-        strict=True,
-    )
-    deque(map(lost, repeat("state", sum(state not in _SAID for state in jobs.state))), 0)
+    memory = jobs.requested_memory_bytes
+    if not _are_whole(memory):
+        memory = [_limit(each, "requested_memory_bytes", lost) for each in memory]
+    waited, ran = _spans(jobs, lost)
+    if unsaid := sum(state not in _SAID for state in jobs.state):
+        lost("state", unsaid)
     has_queues = {*jobs.queue, *jobs.is_interactive} != {None}
-    links = [_link(*each, numbers, lost) for each in zip(jobs.preceding_job_id, jobs.think_secs, strict=True)]
-    preceding, think = zip(*links, strict=True)
-    return zip(
-        names,
-        [UNKNOWN if submit is None else submit - start_secs for submit in submits],
+    unknown = [UNKNOWN] * len(cpus)
+    preceding: Sequence[int] = unknown
+    think: Sequence[Number] = unknown
+    if {*jobs.preceding_job_id, *jobs.think_secs} != {None}:
+        links = zip(jobs.preceding_job_id, jobs.think_secs, strict=True)
+        preceding, think = zip(*(_link(*each, numbers, lost) for each in links), strict=True)
+    return [
+        [*names],
+        [UNKNOWN if submit is None else submit - start_secs for submit in jobs.submit_secs],
         waited,
         ran,
         [UNKNOWN if each is None else each for each in cpus],
-        map(_share, jobs.used_cpu_secs, cpus, repeat(1), repeat("used_cpu_secs"), repeat(lost)),
-        map(_kib, jobs.used_memory_bytes, cpus, repeat("used_memory_bytes"), repeat(lost)),
+        _shares(jobs.used_cpu_secs, cpus, 1, "used_cpu_secs", lost),
+        _kibs(jobs.used_memory_bytes, cpus, "used_memory_bytes", lost),
         [UNKNOWN if each is None else each for each in asked],
-        [_requested_secs(row, count, lost, is_cpu) for row, count in zip(rows, requested, strict=True)],
-        map(_kib, memory, requested, repeat("requested_memory_bytes"), repeat(lost)),
+        _requested(jobs, requested, lost, is_cpu),
+        _kibs(memory, requested, "requested_memory_bytes", lost),
         [_STATUSES.get(state, UNKNOWN) for state in jobs.state],
         numbering["user"].column(jobs.user),
         numbering["group"].column(jobs.group),
         numbering["executable"].column(jobs.executable),
-        [_queue(row, numbering["queue"], lost) for row in rows] if has_queues else repeat(UNKNOWN),
+        [_queue(row, numbering["queue"], lost) for row in _rows(jobs)] if has_queues else unknown,
         numbering["partition"].column(jobs.partition),
         preceding,
         think,
-        strict=False,
-    )
+    ]
+
+
+def format_jobs(columns: Sequence[Sequence[Any]]) -> Iterator[str]:
+    """Return the lines of jobs, without newlines: whole numbers as such, others with what they need."""
+    shown = [str(column[0]) if are_same(column) else "%s" for column in columns]
+    rows = zip(*(column for column, text in zip(columns, shown, strict=True) if text == "%s"), strict=True)
+    line = " ".join(shown)
+    return (line % row for row in rows) if "%s" in shown else iter([line] * len(columns[0]))
+
+
+def _rows(jobs: SwfRow) -> Iterator[SwfRow]:
+    return map(SwfRow._make, zip(*jobs, strict=True))
+
+
+def _are_whole(*columns: Sequence[Any]) -> bool:
+    """Return whether all values are whole numbers, as nearly all are."""
+    return {*map(type, chain(*columns))} == {int}
+
+
+def _spans(jobs: SwfRow, lost: Lost) -> tuple[Sequence[Number], Sequence[Number]]:
+    """Return how long each job waited and ran."""
+    submits, starts, ends = jobs.submit_secs, jobs.start_secs, jobs.end_secs
+    if _are_whole(submits, starts, ends) and _ENDED.issuperset(jobs.state) and not any(jobs.suspended_secs):
+        waited, ran = list(map(sub, starts, submits)), list(map(sub, ends, starts))
+        if min(waited) >= 0 and min(ran) >= 0 and ran == list(jobs.run_secs):
+            return waited, ran
+    spans = [_waited_and_ran(row, row.submit_secs, lost) for row in _rows(jobs)]
+    return [waited for waited, _ in spans], [ran for _, ran in spans]
+
+
+def _requested(jobs: SwfRow, requested: Sequence[int | None], lost: Lost, is_cpu: bool) -> Sequence[Number]:
+    """Return the time that each job requested."""
+    if not is_cpu and _are_whole(jobs.wall_limit_secs) and {*jobs.cpu_limit_secs} == {None}:
+        return jobs.wall_limit_secs  # type: ignore[no-any-return]
+    rows = zip(_rows(jobs), requested, strict=True)
+    return [_requested_secs(row, count, lost, is_cpu) for row, count in rows]
+
+
+def _shares(
+    values: Sequence[Number | None], counts: Sequence[int | None], unit: int, name: str, lost: Lost
+) -> list[Number]:
+    """Return what falls to one processor of each job."""
+    if None not in values and UNKNOWN not in values and all(counts):
+        found = map(truediv, values, counts if unit == 1 else [(count or 0) * unit for count in counts])
+        return [int(each) if each.is_integer() else round(each, 6) for each in found]
+    return [_share(value, count, unit, name, lost) for value, count in zip(values, counts, strict=True)]
+
+
+def _kibs(
+    sizes_bytes: Sequence[Number | None], counts: Sequence[int | None], name: str, lost: Lost
+) -> Sequence[int]:
+    """Return the memory that falls to one processor of each job, in whole KiB: 0 only of nothing."""
+    shares = _shares(sizes_bytes, counts, KIB, name, lost)
+    if count := sum(type(share) is not int for share in shares):
+        lost(f"{name}: rounded to KiB", count)
+    return [share if type(share) is int else round(share) or 1 for share in shares]
 
 
 def _link(
@@ -97,8 +146,6 @@ def _link(
 
 def _requested_secs(record: Any, requested: int | None, lost: Lost, is_cpu: bool) -> Number:
     """Return the wall limit, or the CPU time that falls to one processor."""
-    if not is_cpu and record.cpu_limit_secs is None and isinstance(record.wall_limit_secs, int):
-        return record.wall_limit_secs  # most of them
     wall, cpu = ("wall_limit_secs", record.wall_limit_secs), ("cpu_limit_secs", record.cpu_limit_secs)
     (name, said), (other, unsaid) = (cpu, wall) if is_cpu else (wall, cpu)
     if unsaid is not None:
@@ -131,10 +178,6 @@ def _waited_and_ran(record: Any, submit: Number | None, lost: Lost) -> tuple[Num
     """
     started, ended, swapped = record.start_secs, record.end_secs, record.suspended_secs or 0
     ran = record.run_secs
-    if (
-        type(submit) is type(started) is type(ended) is int and submit <= started <= ended and not swapped
-    ) and (ran is None or (ran == ended - started and record.state.is_finished)):  # nearly all of them
-        return started - submit, ended - started
     if submit is None:
         for name, value in (("start_secs", started), ("end_secs", ended)):
             if value is not None:
@@ -186,15 +229,6 @@ def _limit(value: object, name: str, lost: Lost) -> int:
     if value is not None:
         lost(name)
     return UNKNOWN
-
-
-def _kib(size_bytes: Number | None, count: int | None, name: str, lost: Lost) -> int:
-    """Return the memory that falls to one processor, in whole KiB: 0 only of nothing."""
-    share = _share(size_bytes, count, KIB, name, lost)
-    if type(share) is int:
-        return share
-    lost(f"{name}: rounded to KiB")
-    return round(share) or 1
 
 
 def _share(value: Number | None, count: int | None, unit: int, name: str, lost: Lost) -> Number:

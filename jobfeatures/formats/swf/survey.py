@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime, tzinfo
 from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo
@@ -60,6 +60,18 @@ def columns_of(batch: JobBatch) -> SwfRow:
     return SwfRow(*map(batch.column, SwfRow._fields))
 
 
+class _Known(dict[str | None, int]):
+    """The numbers of names, asked for once."""
+
+    def __init__(self, of: Callable[[str | None], int]) -> None:
+        super().__init__()
+        self._of = of
+
+    def __missing__(self, name: str | None) -> int:
+        number = self[name] = self._of(name)
+        return number
+
+
 class Numbers:
     """Numbers for names of one kind, from 1 in order of first use; names in `known` keep their numbers."""
 
@@ -69,6 +81,7 @@ class Numbers:
         self.added: dict[str, int] = {}
         self._are_numbers = are_numbers
         self._most = max([0, *self.names.values()])
+        self._known = _Known(self.of)
 
     def of(self, name: str | None) -> int:
         """Return the number of a name."""
@@ -86,8 +99,7 @@ class Numbers:
 
     def column(self, names: Iterable[str | None]) -> list[int]:
         """Return the numbers of names."""
-        found = {name: self.of(name) for name in dict.fromkeys(names)}
-        return [found[name] for name in names]
+        return list(map(self._known.__getitem__, names))
 
     def name_interactive(self, names: Iterator[str]) -> None:
         """Call queue 0 as the first of the queues that only interactive jobs are in, unless it has a name."""
@@ -113,18 +125,21 @@ class Different:
         self._small = bytearray()
         self._large: set[int] = set()
 
-    def add(self, number: int) -> bool:
-        """Add a number; return whether it is new."""
-        if number >= SMALL:
-            is_new = number not in self._large
-            self._large.add(number)
-            return is_new
-        place, bit = number >> 3, 1 << (number & 7)
-        if place >= len(self._small):
-            self._small.extend(bytes(max(place + 1, len(self._small) * 2) - len(self._small)))
-        is_new = not self._small[place] & bit
-        self._small[place] |= bit
-        return is_new
+    def add(self, numbers: Iterable[int]) -> bool:
+        """Add numbers; return whether all are new."""
+        small, large = self._small, self._large
+        are_new = True
+        for number in numbers:
+            if number >= SMALL:
+                are_new = are_new and number not in large
+                large.add(number)
+                continue
+            place, bit = number >> 3, 1 << (number & 7)
+            if place >= len(small):
+                small.extend(bytes(max(place + 1, len(small) * 2) - len(small)))
+            are_new = are_new and not small[place] & bit
+            small[place] |= bit
+        return are_new
 
 
 class Survey:
@@ -152,11 +167,15 @@ class Survey:
 
     def add(self, jobs: SwfRow) -> None:
         """Take the columns of the next jobs."""
-        self.first_secs = min(
-            (each for each in (self.first_secs, *jobs.submit_secs) if each is not None), default=None
+        submits, ends = (
+            [each for each in times if each is not None] for times in (jobs.submit_secs, jobs.end_secs)
         )
-        known = (each for each in (self.end_secs, *jobs.end_secs) if each is not None and each <= LATEST_SECS)
-        self.end_secs = max(known, default=None)
+        self.first_secs = min(
+            submits if self.first_secs is None else [self.first_secs, *submits], default=None
+        )
+        if ends and max(ends) > LATEST_SECS:
+            ends = [each for each in ends if each <= LATEST_SECS]
+        self.end_secs = max(ends if self.end_secs is None else [self.end_secs, *ends], default=None)
         if not self.is_measured:
             told = set(zip(jobs.start_secs, jobs.end_secs, jobs.state, strict=True))
             self.is_measured = {(None, None, JobState.UNKNOWN)} != told
@@ -164,8 +183,8 @@ class Survey:
             together = "".join(jobs.job_id)
             are_numbers = together.isdecimal() and together.isascii() and all(jobs.job_id)
             are_numbers = are_numbers and max(map(len, jobs.job_id)) < 20
-            numbers = map(int, jobs.job_id) if are_numbers else [0]
-            self.keeps_ids = all(0 < number <= LARGEST and self._ids.add(number) for number in numbers)
+            numbers = [*map(int, jobs.job_id)] if are_numbers else [0]
+            self.keeps_ids = min(numbers) > 0 and max(numbers) <= LARGEST and self._ids.add(numbers)
         for place, job_id in enumerate(jobs.job_id, self.jobs + 1) if self._wanted else ():
             if job_id in self._wanted:
                 self.places[job_id] = 0 if job_id in self.places else place

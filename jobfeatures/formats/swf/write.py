@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from datetime import tzinfo
-from functools import partial
-from itertools import chain, repeat
-from operator import itemgetter
+from itertools import chain
 from typing import Any, Final
 
 from jobfeatures.formats.swf.bursts import join_bursts
-from jobfeatures.formats.swf.fields import UNKNOWN, Meaning, Number
+from jobfeatures.formats.swf.fields import UNKNOWN, Meaning
 from jobfeatures.formats.swf.header import Header, format_header, parse_comment
-from jobfeatures.formats.swf.lines import BOM, SwfReader, format_job
-from jobfeatures.formats.swf.makejobs import make_jobs
+from jobfeatures.formats.swf.inorder import in_order, without
+from jobfeatures.formats.swf.lines import BOM, SwfReader
+from jobfeatures.formats.swf.makejobs import format_jobs, make_jobs
 from jobfeatures.formats.swf.records import BATCH_SYSTEM, KINDS, Names, make_record
 from jobfeatures.formats.swf.survey import (
     NUMBER,
@@ -32,11 +31,9 @@ from jobfeatures.joblogs.loggedjob import (
     JobBatch,
     JobRecord,
     Lost,
-    Pair,
     Passage,
     Sorter,
     lines_of,
-    some_at_once,
     sort_in_memory,
 )
 
@@ -47,7 +44,6 @@ _HOMELESS: Final = (
     *("requested_gpus", "cluster", "state_word", "qos", "user_cpu_secs", "system_cpu_secs"),
     *("energy_joules", "array_job_id", "array_task_id", "het_job_id", "het_offset", "workflow_id"),
 )
-_make_row: Final = partial(tuple.__new__, SwfRow)
 _LINE: Final = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")  # splitlines() also splits at \f and U+2028
 
 
@@ -112,17 +108,12 @@ def _write_anew(
 ) -> Iterator[str]:
     """Return the lines of jobs sorted by submit time, under a header; `old` is that of their log."""
     followed: set[str] = set()
-    kept = sort(_with_keys(batches, followed, lost))
-    dropped = _without_time(kept, followed, lost) if followed else set()
-
-    def parts() -> Iterator[tuple[Sequence[Any], SwfRow]]:
-        rows = (row for place, (_, row) in enumerate(kept) if place not in dropped)
-        for some in some_at_once(rows if dropped else map(itemgetter(1), kept)):
-            yield some, SwfRow(*zip(*some, strict=True))
-
+    parts = in_order(_with_places(batches, followed, lost), sort)
+    if followed:
+        parts = without(_without_time(parts(), followed, lost), parts)
     numbering = numbering_of(None if old is None or renumber else Names(old))
     survey = Survey(numbering, followed)
-    for _, jobs in parts():
+    for jobs in parts():
         survey.add(jobs)
     survey.number_queues()
     start_secs = int(survey.first_secs or 0)
@@ -130,42 +121,38 @@ def _write_anew(
         start_secs = old.readable(Header.start_secs) or 0
     keeps = survey.keeps_ids and not (old is not None and renumber)
     if not survey.keeps_ids and not (old is not None and renumber):
-        for _ in range(survey.jobs):
-            lost("job_id")
+        lost("job_id", survey.jobs)
     numbers = {name: int(name) if keeps else place for name, place in survey.places.items() if place}
     yield from format_header(make_header(survey, start_secs, numbering, old, zone))
     position = 1
-    for some, jobs in parts():
-        names: Iterable[int] = map(int, jobs.job_id) if keeps else range(position, position + len(some))
-        position += len(some)
-        made = make_jobs(some, jobs, names, numbers, start_secs, numbering, lost, survey.is_cpu)
-        yield from map(format_job, made)
+    for jobs in parts():
+        count = len(jobs.job_id)
+        names: Iterable[int] = map(int, jobs.job_id) if keeps else range(position, position + count)
+        position += count
+        made = make_jobs(jobs, names, numbers, start_secs, numbering, lost, survey.is_cpu)
+        yield from format_jobs(made)
 
 
 def _count_homeless(batch: JobBatch, lost: Lost) -> None:
     """Count the values that SWF cannot hold."""
     for name in _HOMELESS:
         values = batch.column(name)
-        count = len(values) - values.count(None) - (values.count(()) if name == "nodes" else 0)
-        deque(map(lost, repeat(name, count)), 0)
-    for more in filter(None, batch.column("more")):
-        for name, _ in more:
-            lost(name)
+        if count := len(values) - values.count(None) - (values.count(()) if name == "nodes" else 0):
+            lost(name, count)
+    names = Counter(name for more in filter(None, batch.column("more")) for name, _ in more)
+    for name, count in names.items():
+        lost(name, count)
 
 
-def _with_keys(batches: Iterable[JobBatch], followed: set[str], lost: Lost) -> Iterator[Pair]:
-    """Yield jobs keyed by submit time; a dependent job without one gets the key of the job before it."""
-    key: Number = 0
+def _with_places(batches: Iterable[JobBatch], followed: set[str], lost: Lost) -> Iterator[JobBatch]:
+    """Yield the jobs that have a place in a log; add the ids of those that others follow."""
     for each in batches:
         batch = each
         if any(batch.column("step")) or None in batch.column("submit_secs"):
             batch = JobBatch.of([record for record in batch if _is_kept(record, lost)])
         followed.update(filter(None, batch.column("preceding_job_id")))
         _count_homeless(batch, lost)
-        rows = map(_make_row, zip(*columns_of(batch), strict=True))
-        for submit, row in zip(batch.column("submit_secs"), rows, strict=True):
-            key = key if submit is None else submit
-            yield key, row
+        yield batch
 
 
 def _is_kept(record: JobRecord, lost: Lost) -> bool:
@@ -179,15 +166,18 @@ def _is_kept(record: JobRecord, lost: Lost) -> bool:
     return False
 
 
-def _without_time(jobs: Iterable[Pair], followed: set[str], lost: Lost) -> set[int]:
-    """Return the positions of jobs without a submit time whose preceding job is dropped or ambiguous."""
+def _without_time(parts: Iterable[SwfRow], followed: set[str], lost: Lost) -> set[int]:
+    """Return the positions, from 1, of jobs without a time whose preceding job is dropped or ambiguous."""
     there: Counter[str] = Counter()
     timeless = []
-    for place, (_, row) in enumerate(jobs):
-        if row.job_id in followed:
-            there[row.job_id] += 1
-        if row.submit_secs is None:
-            timeless.append((place, row.job_id, row.preceding_job_id))
+    last = 0
+    for jobs in parts:
+        there.update(filter(followed.__contains__, jobs.job_id))
+        told = zip(jobs.job_id, jobs.submit_secs, jobs.preceding_job_id, strict=True)
+        for place, (job_id, submit, before) in enumerate(told, last + 1):
+            if submit is None:
+                timeless.append((place, job_id, before))
+        last += len(jobs.job_id)
     dropped: set[int] = set()
     while gone := [each for each in timeless if each[0] not in dropped and there[each[2]] != 1]:
         for place, job_id, _ in gone:
@@ -235,10 +225,10 @@ def _write_as_it_was(records: Iterable[JobRecord | Passage], lost: Lost) -> Iter
         numbers = {} if before == UNKNOWN else {str(each.preceding_job_id): before}
         batch = JobBatch.of([each])
         _count_homeless(batch, lost)
-        [job] = make_jobs([each], columns_of(batch), [number], numbers, start_secs, numbering, lost, is_cpu)
+        made = make_jobs(columns_of(batch), [number], numbers, start_secs, numbering, lost, is_cpu)
         for kind, label in KINDS.items():
             for name, code in numbering[kind].added.items():
                 note = f"Note: {kind} {code} is {one_line(name)}"
                 yield f"; {label}: {code} {one_word(name)}" if label else f"; {note}"
             numbering[kind].added.clear()
-        yield format_job(job)
+        yield from format_jobs(made)

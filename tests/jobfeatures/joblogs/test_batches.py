@@ -109,6 +109,14 @@ def test_a_batch_that_is_packed_and_stored_has_the_same_jobs():
     assert before[0].is_interactive is True
 
 
+def test_a_batch_that_is_packed_stays_so_and_tells_what_it_did():
+    batch = JobBatch(2, {"batch_system": ["x"] * 2, "job_id": ["1", "2"], "end_secs": [3, 3.0]}).pack()
+    for again in (batch, batch.unpack(), batch.unpack().unpack(), batch.pack()):
+        assert list(map(repr, again.column("end_secs"))) == ["3", "3.0"]
+        assert [each.job_id for each in again] == again.column("job_id") == ["1", "2"]
+        assert again.column("user") == [None, None]
+
+
 def test_records_go_into_batches_in_their_order():
     jobs = [JobRecord(batch_system="x", job_id=str(number)) for number in range(5)]
     entries = [*jobs[:2], JobBatch.of(jobs[2:4]), jobs[4]]

@@ -69,7 +69,11 @@ def test_a_public_log_survives_conversion(name):
     assert all(isinstance(each, JobRecord) for each in records)
     lost = Counter()
     again = list(
-        read_records(write_records(records, lambda field: lost.update([field])), source=name, notes=Notes())
+        read_records(
+            write_records(records, lambda field, count=1: lost.update({field: count})),
+            source=name,
+            notes=Notes(),
+        )
     )
     assert set(lost) <= {"job_id", "wall_limit_secs"}
     assert len(again) == len(records)

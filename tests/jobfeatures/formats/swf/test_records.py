@@ -70,7 +70,7 @@ def test_a_header_that_cannot_be_read_is_rejected_once_and_the_jobs_live():
 
 def written(*records):
     lost = {}
-    lines = list(write_records(records, lambda name: lost.update({name: lost.get(name, 0) + 1})))
+    lines = list(write_records(records, lambda name, count=1: lost.update({name: lost.get(name, 0) + count})))
     return lines, lost
 
 
