@@ -284,8 +284,13 @@ class Keeper(Generic[AnswerT]):
                 self._wake.clear()
                 self._haste.clear()
                 self.poll_once()
-                if self._stopping.wait(min(HASTE_SECS, self._min_interval_secs)):
-                    return
-                self._haste.wait(max(0.0, self._min_interval_secs - HASTE_SECS))
-                spread = 1 - random.uniform(0, JITTER)  # noqa: S311  # not a secret
-                self._wake.wait(max(0.0, self._interval_secs * spread - self._min_interval_secs))
+                self._wait_for_next()
+
+    def _wait_for_next(self) -> None:
+        """Wait until the next poll: one wakeup where nobody asks for it."""
+        polled_secs = self._clock.monotonic_secs()
+        spread = 1 - random.uniform(0, JITTER)  # noqa: S311  # not a secret
+        if self._wake.wait(max(self._interval_secs * spread, self._min_interval_secs)):
+            least_secs = min(HASTE_SECS, self._min_interval_secs)
+            for event, secs in ((self._stopping, least_secs), (self._haste, self._min_interval_secs)):
+                event.wait(max(0.0, polled_secs + secs - self._clock.monotonic_secs()))

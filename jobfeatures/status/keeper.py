@@ -140,8 +140,10 @@ class StatusKeeper:
         self._is_local = False  # others may change remote files without this kernel's knowledge
 
     def refresh(self) -> None:
-        """Start a round soon, to find new jobs."""
-        self._watch.wake()
+        """Start a round soon if there are other jobs than in the last one, or directories not watched yet."""
+        targets, watched = self._targets(), self._watch.watched
+        if targets != self._known or any(each.path not in watched for each in targets.values()):
+            self._watch.wake()
 
     def stop(self) -> None:
         """Make `run` return."""

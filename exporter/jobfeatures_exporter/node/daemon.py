@@ -284,6 +284,7 @@ class Daemon:
 
     def _tables_changed(self) -> None:
         self._judge()
+        self.sampling.notice()
         if self.publishing is not None:
             self.publishing.wanted.set()
         else:

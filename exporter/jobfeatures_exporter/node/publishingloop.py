@@ -20,7 +20,7 @@ from jobfeatures_exporter.state.knowledge import Knowledge, find_swap_limits
 
 log = logging.getLogger(__name__)
 
-PUBLISH_INTERVAL_SECS = 30.0  # repairs what others have removed
+PUBLISH_INTERVAL_SECS = 60.0  # repairs what others have removed
 PUBLISH_RETRY_SECS = 2.0  # no space, or read-only: nothing says when that is over
 
 

@@ -33,6 +33,7 @@ from jobfeatures_exporter.state.knowledge import Knowledge
 from jobfeatures_exporter.state.retention import Retention
 
 PLACES_SECS = 60.0  # between two looks of commands for further places
+REST_SECS = 55.0  # between two samples without any job: the page's history has a point a minute
 LOOK_SECS = 30.0  # beyond the interval, after which the sampling thread counts as hung
 
 
@@ -135,6 +136,7 @@ class SamplingLoop:
         self._retention = Retention(config.jobs_retain_secs)
         self.ended: Mapping[JobKey, EndedJob] = {}
         self.shown: Mapping[JobKey, EndedJob] = {}  # in the latest scrape
+        self._pause_secs = config.sample_interval_secs
         self._progress = Progress(clock)
         self.sysinfo: SysinfoSample | None = None
         self.threads = [
@@ -167,7 +169,12 @@ class SamplingLoop:
 
     def is_late(self) -> bool:
         """Return whether the sampling thread takes too long; to be asked as often as `Progress` says."""
-        return self._progress.missing_secs() > self.config.sample_interval_secs + LOOK_SECS
+        return self._progress.missing_secs() > self._pause_secs + LOOK_SECS
+
+    def notice(self) -> None:
+        """End a rest if a job is known to be here that no control group has shown. Any thread."""
+        if self._pause_secs > self.config.sample_interval_secs and self._knowledge.on_node():
+            self.looks.wanted.set()
 
     def reconfigure(self, config: DaemonConfig) -> None:
         """Apply new settings."""
@@ -198,10 +205,26 @@ class SamplingLoop:
             self.looks.wanted.clear()
             supervised("sampling", self.sample)
             self._progress.made()
+            self._pause_secs = self.pause_secs()
+            self.notice()  # of what was told while the pause was shorter
             if not self._stopping:  # else the event may have been set before it was cleared
-                self.looks.wanted.wait(self.config.sample_interval_secs)
+                self.looks.wanted.wait(self._pause_secs)
         self.sampler.close()
         self._work.stop()
+
+    def pause_secs(self) -> float:
+        """Return the time to the next sample: longer while the kernel reports each job that begins."""
+        interval_secs, snapshot = self.config.sample_interval_secs, self.looks.snapshot
+        rests = (
+            snapshot is not None
+            and not snapshot.claims
+            and self.sampler.is_at_rest
+            and not self._power.readers
+            and not self._wishes().all_processes
+            and not self._arrivals.tree.unwatched
+            and not self._knowledge.on_node()
+        )
+        return max(interval_secs, REST_SECS) if rests else interval_secs
 
     def _list_candidates(self) -> Collection[str]:
         return self._arrivals.tree.candidates()

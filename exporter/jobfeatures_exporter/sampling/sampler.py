@@ -187,6 +187,14 @@ class Sampler:
         )
         return snapshot if self._gpus is None else self._gpus.fill(snapshot, jobs)
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Return whether the last sample had no job, and none can begin without a control group."""
+        needs_processes = self._attributor.needs_all or self._counting.needs_all
+        has_gpus = self._gpus is not None and bool(self._gpus.readers)
+        has_jobs = any(isinstance(key, JobKey) for key in self._last.jobs)
+        return not (has_jobs or needs_processes or has_gpus)
+
     def _read_thread_states(
         self, read: ProcessesRead, found: Attributed, kinds: Collection[Kind]
     ) -> dict[int, Mapping[str, int]]:

@@ -16,6 +16,7 @@ from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.model.snapshot import Accounting, JobSample
 from jobfeatures_exporter.node import daemon as daemon_module
+from jobfeatures_exporter.node import samplingloop
 from jobfeatures_exporter.node.daemon import Daemon
 from jobfeatures_exporter.node.samplingloop import SamplingLoop
 from jobfeatures_exporter.state import missinggroups
@@ -137,6 +138,32 @@ def test_a_short_job_below_a_prefix_that_a_setting_names_is_seen_at_once(make_da
         until(lambda number=number: seen(number))
         shutil.rmtree(group.parents[3])
         until(lambda number=number: not seen(number))
+
+
+@pytest.mark.parametrize(
+    ("settings", "secs"),
+    [
+        ({}, samplingloop.REST_SECS),
+        ({"sample__interval": "2m"}, 120.0),
+        ({"jobs__kinds": "batch,session"}, 10.0),
+        ({"collector__processes": "true"}, 10.0),
+        ({"batch__sources": "gridengine"}, samplingloop.REST_SECS),
+    ],
+)
+def test_without_jobs_a_sample_a_minute_does_unless_one_would_be_missed(make_daemon, settings, secs):
+    daemon = make_daemon(**{"sample__interval": "10s", **settings})
+    assert daemon.sampling.pause_secs() == (120.0 if secs == 120.0 else 10.0)  # nothing is known yet
+    daemon.sampling.sample()
+    assert daemon.sampling.pause_secs() == secs
+
+
+def test_a_job_that_its_batch_system_alone_tells_ends_a_rest(make_daemon, spool, monkeypatch):
+    monkeypatch.setattr(samplingloop, "REST_SECS", 3600.0)
+    daemon = make_daemon(sample__interval="10s")
+    daemon.start()
+    until(lambda: daemon.is_ready and daemon.sampling.pause_secs() == 3600.0)
+    spool(document())
+    until(lambda: KEY in daemon.sampling.looks.snapshot.jobs)
 
 
 def test_a_job_has_one_more_look_when_its_end_is_told(make_daemon, spool):

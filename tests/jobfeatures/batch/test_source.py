@@ -1,6 +1,8 @@
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
 
+from jobfeatures.batch import source as module
 from jobfeatures.batch.source import Keeper, PolledSource
 from jobfeatures.errors import Rejected, SourceError
 
@@ -151,6 +153,27 @@ def test_a_refresh_asks_soon_where_the_least_interval_is_short(clock, make_table
     source.was_asked.clear()
     keeper.refresh()
     assert source.was_asked.wait(60)
+    keeper.stop()
+
+
+def test_a_quiet_source_wakes_its_thread_once_a_poll(make_table, monkeypatch):
+    """At rest each wakeup is noise for the jobs."""
+    waits, enough = [], threading.Event()
+
+    class Counted(threading.Event):
+        def wait(self, timeout=None):
+            waits.append(timeout)
+            if len(waits) < 3:
+                return self.is_set()  # as if the time had passed
+            enough.set()
+            return super().wait(timeout)
+
+    monkeypatch.setattr(module, "threading", SimpleNamespace(Event=Counted, Thread=threading.Thread))
+    asked = StandIn(make_table())
+    keeper = keep(asked)
+    keeper.start()
+    assert enough.wait(60)
+    assert (waits, len(asked.asked)) == ([60, 60, 60], 3)
     keeper.stop()
 
 

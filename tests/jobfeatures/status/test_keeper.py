@@ -119,18 +119,30 @@ def test_only_what_has_changed_is_read(run, board, jobs, tmp_path, monkeypatch, 
 
     real = module.StatusBoard.refresh.__globals__["read_status"]
     monkeypatch.setitem(module.StatusBoard.refresh.__globals__, "read_status", note)
-    keeper = run(clock=clock)
-    keeper.refresh()
-    until(lambda: board.rounds == 2)
+    run(clock=clock)
     assert read == [jobs[ONE].path, jobs[TWO].path]
     (tmp_path / "new").write_text("1\n")
     os.rename(tmp_path / "new", tmp_path / "2/used_CPU")  # one change
     until(lambda: used(board, TWO) == 1)
     assert read == [jobs[ONE].path, jobs[TWO].path, jobs[TWO].path]
     clock.advance(HOUR)
-    keeper.refresh()
+    (tmp_path / "2/used_CPU").write_text("2\n")
     until(lambda: len(read) == 5)
-    assert used(board, TWO) == 1
+    until(lambda: used(board, TWO) == 2)
+
+
+def test_a_word_without_news_wakes_nobody(board, jobs, monkeypatch):
+    woken = []
+    monkeypatch.setattr(module.DirectoryWatch, "wake", lambda _: woken.append(1))
+    keeper = StatusKeeper(board, lambda: dict(jobs), SystemClock(), interval_secs=HOUR)
+    keeper.refresh()
+    assert woken == [1]  # no round has been
+    keeper.look()
+    keeper.refresh()
+    assert woken == [1]
+    del jobs[ONE]
+    keeper.refresh()
+    assert woken == [1, 1]
 
 
 @pytest.mark.parametrize(("where", "is_read"), [("here", False), ("no watches", True), ("remote", True)])

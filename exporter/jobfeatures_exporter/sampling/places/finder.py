@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from types import MappingProxyType
@@ -100,9 +101,11 @@ class PlaceFinder:
         return self._places
 
     def wait(self) -> None:
-        """Wait a moment, and until a look is wanted or due."""
-        self._ended.wait(PAUSE_SECS)
-        if not self._wanted.wait(LOOK_SECS):
+        """Wait until a look is wanted or due, and a moment since the last one."""
+        began_secs = time.monotonic()
+        if self._wanted.wait(LOOK_SECS):
+            self._ended.wait(max(0.0, began_secs + PAUSE_SECS - time.monotonic()))
+        else:
             self._unlisted += 1
         self._wanted.clear()
 
