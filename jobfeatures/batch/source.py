@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import logging
 import random
-import threading
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, runtime_checkable
 from jobfeatures.errors import Rejected, SourceError
 from jobfeatures.records.model import Cluster, JobKey, JobTable
 from jobfeatures.system.clock import Clock, SystemClock
+from jobfeatures.system.rounds import Round, Rounds
 
 if TYPE_CHECKING:  # only cluster sources need these
     from jobfeatures.joblogs.loggedjob import Accounting
@@ -181,8 +181,12 @@ class Keeper(Generic[AnswerT]):
         on_change: Callable[[], None] = lambda: None,
         clock: Clock | None = None,
         before_first: Callable[[], None] = lambda: None,
+        rounds: Rounds | None = None,
     ) -> None:
-        """`before_first` is called in the keeper's thread before the first poll, and may block."""
+        """`before_first` is called in the keeper's thread before the first poll, and may block.
+
+        `rounds`, if given, do the polls together with other work; else the keeper has a thread of its own.
+        """
         self._clock = clock or SystemClock()
         self._before_first = before_first
         self._ask = ask
@@ -190,36 +194,37 @@ class Keeper(Generic[AnswerT]):
         self._min_interval_secs = min_interval_secs
         self._watch = watch
         self._on_change = on_change
-        self._wake = threading.Event()
-        self._haste = threading.Event()
-        self._stopping = threading.Event()
         self._skipped: dict[Rejected, float] = {}  # when last (monotonic)
-        self._thread = threading.Thread(target=self._run, name=f"source-{name}", daemon=True)
+        self._watching: ExitStack | None = None
+        hasty_secs = min(HASTE_SECS, min_interval_secs)
+        self._round = Round(
+            self._poll, least_secs=min_interval_secs, hasty_secs=hasty_secs, close=self._unwatch
+        )
+        self._is_alone = rounds is None
+        self._rounds = rounds or Rounds(f"source-{name}")
         self.status: KeeperStatus[AnswerT] = KeeperStatus(name)
 
     def start(self) -> None:
         """Start polling."""
-        self._thread.start()
+        self._rounds.add(self._round)
+        if self._is_alone:
+            self._rounds.start()
 
     def stop(self, timeout_secs: float = 5.0) -> None:
         """Stop polling; after `timeout_secs`, abandon a poll that hangs."""
-        self._stopping.set()
-        self._wake.set()
-        self._haste.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout_secs)
+        if self._is_alone:
+            self._rounds.stop(timeout_secs)
+        else:
+            self._rounds.remove(self._round, timeout_secs)
 
     @property
     def has_died(self) -> bool:
         """Return whether the thread has ended without `stop`; one that waits for an answer is alive."""
-        was_started = self._thread.ident is not None
-        return was_started and not self._stopping.is_set() and not self._thread.is_alive()
+        return self._rounds.has_died
 
     def refresh(self, *, in_haste: bool = False) -> None:
         """Poll again as soon as the limits allow."""
-        self._wake.set()
-        if in_haste:
-            self._haste.set()
+        self._round.want(in_haste=in_haste)
 
     def poll_once(self) -> None:
         """Poll now, in the calling thread, and store the answer or the failure."""
@@ -273,24 +278,18 @@ class Keeper(Generic[AnswerT]):
             failing_since_secs=self._clock.now_secs() if since is None else since,
         )
 
-    def _run(self) -> None:
-        with ExitStack() as stack:
+    def _poll(self) -> float:
+        """Poll, and return the seconds to the next time."""
+        if self._watching is None:
+            self._watching = ExitStack()
             try:
-                stack.enter_context(self._watch(self._wake.set))
+                self._watching.enter_context(self._watch(self._round.want))
             except Exception:  # supervised: without a watch there are still polls
                 log.exception("cannot watch for changes", extra={"source": self.status.name})
             self._before_first()
-            while not self._stopping.is_set():
-                self._wake.clear()
-                self._haste.clear()
-                self.poll_once()
-                self._wait_for_next()
+        self.poll_once()
+        return self._interval_secs * (1 - random.uniform(0, JITTER))  # noqa: S311  # not a secret
 
-    def _wait_for_next(self) -> None:
-        """Wait until the next poll: one wakeup where nobody asks for it."""
-        polled_secs = self._clock.monotonic_secs()
-        spread = 1 - random.uniform(0, JITTER)  # noqa: S311  # not a secret
-        if self._wake.wait(max(self._interval_secs * spread, self._min_interval_secs)):
-            least_secs = min(HASTE_SECS, self._min_interval_secs)
-            for event, secs in ((self._stopping, least_secs), (self._haste, self._min_interval_secs)):
-                event.wait(max(0.0, polled_secs + secs - self._clock.monotonic_secs()))
+    def _unwatch(self) -> None:
+        if self._watching is not None:
+            self._watching.close()

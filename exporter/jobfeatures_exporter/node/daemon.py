@@ -20,6 +20,7 @@ from jobfeatures.status.board import StatusBoard
 from jobfeatures.status.directory import has_entry
 from jobfeatures.status.keeper import StatusKeeper
 from jobfeatures.system.clock import Clock, SystemClock
+from jobfeatures.system.rounds import Rounds
 from jobfeatures_exporter.config import DaemonConfig
 from jobfeatures_exporter.families.exposition import Family
 from jobfeatures_exporter.model.context import Context
@@ -76,6 +77,7 @@ class Daemon:
             clock,
             interval_secs=config.sample_interval_secs,
         )
+        self._rounds = Rounds("rounds")  # of work on this node alone
         self._sources = NodeSources(
             config,
             clock,
@@ -84,6 +86,7 @@ class Daemon:
             seen=lambda: self._knowledge.seen(self.sampling.looks.snapshot),
             on_change=self._tables_changed,
             first_look=lambda: self.sampling.looks.wait_for_any(FIRST_LOOK_SECS),
+            rounds=self._rounds,
         )
         self.hooks = HookServer(self._tree, config, self._sources.refresh_in_haste)
         self.feature_answers: Mapping[int, int] = {}  # HTTP responses, by status
@@ -104,6 +107,7 @@ class Daemon:
             whole_node_jobs=lambda: self.all_known().whole_node_jobs,
             gives_up_counters=self._gives_up_counters,
             on_sample=self._sampled,
+            rounds=self._rounds,
         )
         look = self.sampling.listing
         self._people = NodePages(config, self._privacy, self.known, self._pages.collected, look)
@@ -112,7 +116,7 @@ class Daemon:
         self._sender = self._make_sender()
         loops = [("status", self._statuses.run)]
         if self.publishing is not None:
-            loops += [("publishing", self.publishing.run), ("hooks", self.hooks.run)]
+            loops.append(("hooks", self.hooks.run))
         threads = [threading.Thread(target=loop, name=name, daemon=True) for name, loop in loops]
         self._threads = [*self.sampling.threads, *threads]
 
@@ -146,6 +150,9 @@ class Daemon:
             self.publishing.prepare()
         self._sources.start()
         self.sampling.start()
+        if self.publishing is not None:
+            self._rounds.add(self.publishing.round)
+        self._rounds.start()
         for thread in self._threads:
             if not thread.is_alive():
                 thread.start()
@@ -155,15 +162,15 @@ class Daemon:
     def stop(self) -> None:
         """Stop all threads; one that hangs in the kernel is left behind."""
         self._stopping.set()
-        if self.publishing is not None:
-            self.publishing.stop()
         self.hooks.stop()
         self._statuses.stop()
         self.sampling.stop()
         if self._sender is not None:
             self._sender.stop()
+        self._rounds.stop(0.0)
         self._sources.stop()
         deadline = self._clock.monotonic_secs() + STOP_SECS
+        self._rounds.stop(STOP_SECS)
         for thread in self._threads:
             if thread.is_alive():
                 thread.join(max(0.0, deadline - self._clock.monotonic_secs()))
@@ -191,7 +198,8 @@ class Daemon:
 
     def dead(self) -> list[str]:
         """Return the threads that have died."""
-        return [thread.name for thread in self._threads if not thread.is_alive()] + self._sources.dead()
+        dead = [thread.name for thread in self._threads if not thread.is_alive()]
+        return dead + self._sources.dead() + ["rounds"] * self._rounds.has_died
 
     def summary(self) -> str:
         """Return a one-line status without names."""
@@ -280,13 +288,13 @@ class Daemon:
         if has_ended:
             looks.wanted.set()
         if is_to_publish and self.publishing is not None:
-            self.publishing.wanted.set()
+            self.publishing.round.want()
 
     def _tables_changed(self) -> None:
         self._judge()
         self.sampling.notice()
         if self.publishing is not None:
-            self.publishing.wanted.set()
+            self.publishing.round.want()
         else:
             with self._drains_lock:
                 self._drains.refresh(self._sources.tables(), self._sources.names)

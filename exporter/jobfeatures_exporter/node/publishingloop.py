@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Collection, Mapping
+from contextlib import ExitStack
 
 from jobfeatures.drains.drain import machine_shutdown
 from jobfeatures.errors import JobfeaturesError
@@ -13,6 +13,7 @@ from jobfeatures.publish.publisher import Publisher
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.records.model import JobKey, JobTable
 from jobfeatures.system.clock import Clock
+from jobfeatures.system.rounds import Round
 from jobfeatures.system.watch import watch_directory
 from jobfeatures_exporter.model.snapshot import Snapshot
 from jobfeatures_exporter.node.supervised import supervised
@@ -25,7 +26,7 @@ PUBLISH_RETRY_SECS = 2.0  # no space, or read-only: nothing says when that is ov
 
 
 class PublishingLoop:
-    """Brings the directories up to date when `wanted` is set, and now and then. Any thread may set it.
+    """Brings the directories up to date when somebody wants it, and now and then: in its `round`.
 
     `judge` is told which directories there are, by job. `on_withdrawn` is called if epilogs were noticed,
     `on_published` after each round.
@@ -48,7 +49,8 @@ class PublishingLoop:
     ) -> None:
         self.publisher = publisher
         self._drains = drains
-        self.wanted = threading.Event()
+        self.round = Round(self._do, close=self._unwatch)
+        self._watching: ExitStack | None = None
         self._tree = tree
         self._clock = clock
         self._knowledge = knowledge
@@ -58,7 +60,6 @@ class PublishingLoop:
         self._judge = judge
         self._on_withdrawn = on_withdrawn
         self._on_published = on_published
-        self._stopping = False
 
     def prepare(self) -> None:
         """Make the directories, and learn what an earlier daemon published."""
@@ -69,19 +70,16 @@ class PublishingLoop:
         else:
             self._knowledge.remember(self.publisher.remembered())
 
-    def stop(self) -> None:
-        """Make `run` return."""
-        self._stopping = True
-        self.wanted.set()
+    def _do(self) -> float:
+        if self._watching is None:
+            self._watching = ExitStack()
+            self._watching.enter_context(watch_directory(self._tree.drains_path, self.round.want))
+        self.publish()
+        return self.wait_secs()
 
-    def run(self) -> None:
-        """Publish until `stop`."""
-        with watch_directory(self._tree.drains_path, self.wanted.set):
-            while not self._stopping:
-                self.wanted.clear()
-                self.publish()
-                if not self._stopping:  # else the event may have been set before it was cleared
-                    self.wanted.wait(self.wait_secs())
+    def _unwatch(self) -> None:
+        if self._watching is not None:
+            self._watching.close()
 
     def wait_secs(self) -> float:
         """Return the time to the next round, cut at the machine's shutdown, which one profile withdraws."""

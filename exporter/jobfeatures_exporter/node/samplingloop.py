@@ -9,6 +9,7 @@ from typing import Any
 
 from jobfeatures.records.model import JobKey
 from jobfeatures.system.clock import Clock
+from jobfeatures.system.rounds import EARLY, Round, Rounds
 from jobfeatures_exporter.config import DaemonConfig
 from jobfeatures_exporter.model.ended import EndedJob
 from jobfeatures_exporter.model.snapshot import Kind, Snapshot, SysinfoSample
@@ -23,6 +24,7 @@ from jobfeatures_exporter.sampling.groups.lastwords import LastWords
 from jobfeatures_exporter.sampling.host.sysinfo import read_sysinfo
 from jobfeatures_exporter.sampling.layout.hierarchies import Places
 from jobfeatures_exporter.sampling.performance.monitor import WorkMonitor
+from jobfeatures_exporter.sampling.places.finder import LOOK_SECS as LOOK_FOR_PLACES_SECS
 from jobfeatures_exporter.sampling.places.finder import PlaceFinder
 from jobfeatures_exporter.sampling.power.monitor import PowerMonitor
 from jobfeatures_exporter.sampling.sampler import Sampler
@@ -33,6 +35,7 @@ from jobfeatures_exporter.state.knowledge import Knowledge
 from jobfeatures_exporter.state.retention import Retention
 
 PLACES_SECS = 60.0  # between two looks of commands for further places
+PAUSE_SECS = 0.5  # of the daemon, which looks when there are others
 REST_SECS = 55.0  # between two samples without any job: the page's history has a point a minute
 LOOK_SECS = 30.0  # beyond the interval, after which the sampling thread counts as hung
 
@@ -76,6 +79,7 @@ class SamplingLoop:
         whole_node_jobs: Callable[[], Mapping[JobKey, bool]],
         gives_up_counters: Callable[[JobKey], bool],
         on_sample: Callable[[Snapshot], None],
+        rounds: Rounds,
     ) -> None:
         self.config = config
         self._clock = clock
@@ -105,6 +109,11 @@ class SamplingLoop:
             on_change=self.looks.wanted.set,
             on_shapes=self._list_anew,
         )
+        self._place_looks = Round(self._find_places, least_secs=PAUSE_SECS)
+        self._places_due_secs = float("-inf")  # monotonic
+        self._read_secs = float("-inf")
+        self._reading: threading.Thread | None = None  # of batch systems' configuration
+        self._rounds = rounds
         self.sampler = Sampler(
             replace(
                 config.of_sampler(),
@@ -127,7 +136,7 @@ class SamplingLoop:
             self.looks.wanted.set,
             interval_secs=config.sample_interval_secs,
             on_ending=self._last_words.note,
-            on_candidates=self.places.look_again,
+            on_candidates=self._place_looks.want,
             shapes_at=self.places.shapes_at,
             skips=self.places.skips,
         )
@@ -145,7 +154,6 @@ class SamplingLoop:
                 ("sampling", self._run),
                 ("arrivals", self._arrivals.run),
                 ("last words", self._last_words.run),
-                ("places", self._find_places),
             )
         ]
 
@@ -158,12 +166,13 @@ class SamplingLoop:
         self._progress.made()
         for thread in self.threads:
             thread.start()
+        self._rounds.add(self._place_looks)
 
     def stop(self) -> None:
         """Have all threads end; who waits for a sample gets the latest."""
         self._stopping = True
         self.looks.wanted.set()
-        for each in (self._arrivals, self._last_words, self.places, self._gpus, self._power):
+        for each in (self._arrivals, self._last_words, self._gpus, self._power):
             each.stop()
         self.looks.stop()
 
@@ -181,6 +190,7 @@ class SamplingLoop:
         self.config = config
         self._retention.retain_secs = config.jobs_retain_secs
         self.places.reconfigure(config)
+        self._place_looks.want()
 
     def listing(self, fresh_secs: float = 0.0) -> Snapshot | None:
         """Return a snapshot of all processes, at most `fresh_secs` old; None if it takes too long."""
@@ -232,15 +242,23 @@ class SamplingLoop:
     def _list_anew(self) -> None:
         self._arrivals.look_anew()
 
-    def _find_places(self) -> None:
-        read_secs = float("-inf")
-        while not self._stopping:
-            now_secs = self._clock.monotonic_secs()
-            if now_secs - read_secs >= self.config.batch_refresh_secs:
-                read_secs = now_secs
-                supervised("reading where control groups are", self.places.read_configuration)
-            supervised("looking for control groups", self.places.look)
-            self.places.wait()
+    def _find_places(self) -> float:
+        now_secs = self._clock.monotonic_secs()
+        is_read = self._reading is None or not self._reading.is_alive()
+        if is_read and now_secs - self._read_secs >= self.config.batch_refresh_secs:
+            self._read_secs = now_secs
+            self._reading = threading.Thread(target=self._read_places, name="places", daemon=True)
+            self._reading.start()
+        is_due = now_secs >= self._places_due_secs
+        if is_due:
+            self._places_due_secs = now_secs + LOOK_FOR_PLACES_SECS * (1 - EARLY)
+        supervised("looking for control groups", lambda: self.places.look(is_due=is_due))
+        return LOOK_FOR_PLACES_SECS
+
+    def _read_places(self) -> None:
+        """Read what batch systems' own configuration names: it may run their commands, which may hang."""
+        supervised("reading where control groups are", self.places.read_configuration)
+        self._place_looks.want()
 
     def sample(self) -> None:
         """Take one sample. Only the sampling thread calls it, or a test without that thread."""

@@ -17,6 +17,7 @@ from jobfeatures.publish.site import Site, read_cores, read_cpu_model
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.records.model import Job, JobKey, JobTable
 from jobfeatures.system.clock import Clock
+from jobfeatures.system.rounds import Rounds
 from jobfeatures_exporter.config import AUTO, DaemonConfig
 from jobfeatures_exporter.service.supervision import describe_problems
 
@@ -39,11 +40,13 @@ class NodeSources:
         seen: Callable[[], tuple[Collection[JobKey], Collection[JobKey]]],
         on_change: Callable[[], None],
         first_look: Callable[[], None] = lambda: None,
+        rounds: Rounds | None = None,
     ) -> None:
         """Raise ConfigurationError if a source cannot be queried as the settings say.
 
         `seen` returns the jobs that run here, and those with an empty control group. `first_look` waits for
-        the first sample: a source that is queried job by job cannot be queried earlier.
+        the first sample: a source that is queried job by job cannot be queried earlier. `rounds`, if given,
+        poll what hooks have left; each other source, which may hang, has a thread of its own.
         """
         self._clock = clock
         self._node_name = node_name
@@ -51,6 +54,7 @@ class NodeSources:
         self._seen = seen
         self._on_change = on_change
         self._first_look = first_look
+        self._rounds = rounds
         self._published: Collection[JobKey] = frozenset()
         self._config = config
         self._expected: frozenset[str] = frozenset()  # not found at the start, but with jobs here
@@ -181,6 +185,7 @@ class NodeSources:
             on_change=self._on_change,
             clock=self._clock,
             before_first=(lambda: None) if source.is_local else self._first_look,
+            rounds=self._rounds if isinstance(source, HookSource) else None,
         )
 
     def _poll(self, source: BatchSource) -> JobTable:

@@ -426,7 +426,7 @@ def test_a_features_tree_that_cannot_be_read_costs_no_job_its_metrics(make_daemo
     until(lambda: "batch_features_write_failures_total 0\n" not in text_of(daemon))
     assert not [record for record in caplog.records if record.exc_info]
     jobs.unlink()
-    daemon.publishing.wanted.set()
+    daemon.publishing.round.want()
     until((jobs / "spool-j.1").is_dir)
 
 

@@ -1,6 +1,5 @@
 """One round of publishing, its failures and the time to the next; the parts are stand-ins."""
 
-import threading
 from types import SimpleNamespace
 
 import pytest
@@ -8,11 +7,13 @@ import pytest
 from jobfeatures.jobs.roster import EMPTY
 from jobfeatures.publish.drainbook import DrainBook
 from jobfeatures.records.model import JobKey
+from jobfeatures.system.rounds import Rounds
 from jobfeatures_exporter.node.publishingloop import (
     PUBLISH_INTERVAL_SECS,
     PUBLISH_RETRY_SECS,
     PublishingLoop,
 )
+from tests.running import PATIENCE_SECS, until
 
 KEY = JobKey("slurm", "7")
 
@@ -85,18 +86,13 @@ def test_what_could_not_be_published_is_tried_again_soon(clock, is_complete, sec
     assert parts.loop(clock).wait_secs() == secs
 
 
-def test_a_stop_at_any_moment_is_not_slept_over(clock, tmp_path):
+def test_an_announcement_is_published_at_once(clock, tmp_path):
     parts = Parts()
     parts.folder = str(tmp_path)
-    loop = parts.loop(clock)
-
-    def clear():  # the moment between the look at the flag and that at the event
-        loop.stop()
-        cleared()
-
-    cleared, loop.wanted.clear = loop.wanted.clear, clear
-    thread = threading.Thread(target=loop.run, daemon=True)
-    thread.start()
-    thread.join(PUBLISH_INTERVAL_SECS / 2)
-    assert not thread.is_alive()
-    assert parts.calls == WHOLE
+    loop, rounds = parts.loop(clock), Rounds("rounds")
+    rounds.add(loop.round)
+    rounds.start()
+    until(lambda: parts.calls == WHOLE)
+    (tmp_path / "drain").touch()
+    until(lambda: parts.calls[len(WHOLE) :][: len(WHOLE)] == WHOLE)
+    rounds.stop(PATIENCE_SECS)

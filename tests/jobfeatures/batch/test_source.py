@@ -1,10 +1,9 @@
 import threading
 from dataclasses import replace
-from types import SimpleNamespace
 
-from jobfeatures.batch import source as module
 from jobfeatures.batch.source import Keeper, PolledSource
 from jobfeatures.errors import Rejected, SourceError
+from jobfeatures.system.rounds import Rounds
 
 
 class StandIn(PolledSource):
@@ -156,25 +155,18 @@ def test_a_refresh_asks_soon_where_the_least_interval_is_short(clock, make_table
     keeper.stop()
 
 
-def test_a_quiet_source_wakes_its_thread_once_a_poll(make_table, monkeypatch):
-    """At rest each wakeup is noise for the jobs."""
-    waits, enough = [], threading.Event()
-
-    class Counted(threading.Event):
-        def wait(self, timeout=None):
-            waits.append(timeout)
-            if len(waits) < 3:
-                return self.is_set()  # as if the time had passed
-            enough.set()
-            return super().wait(timeout)
-
-    monkeypatch.setattr(module, "threading", SimpleNamespace(Event=Counted, Thread=threading.Thread))
-    asked = StandIn(make_table())
-    keeper = keep(asked)
-    keeper.start()
-    assert enough.wait(60)
-    assert (waits, len(asked.asked)) == ([60, 60, 60], 3)
-    keeper.stop()
+def test_sources_that_share_rounds_share_a_thread(make_table):
+    before, rounds = set(threading.enumerate()), Rounds("rounds")
+    sources = [StandIn(make_table()) for _ in range(3)]
+    keepers = [keep(each, rounds=rounds) for each in sources]
+    for each in keepers:
+        each.start()
+    rounds.start()
+    assert all(each.was_asked.wait(60) for each in sources)
+    assert [each.name for each in set(threading.enumerate()) - before] == ["rounds"]
+    for each in keepers:
+        each.stop()
+    rounds.stop(60)
 
 
 def test_a_source_that_cannot_be_watched_is_polled_all_the_same(clock, make_table):

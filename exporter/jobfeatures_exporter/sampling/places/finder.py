@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from types import MappingProxyType
@@ -42,7 +40,6 @@ Answered = TypeVar("Answered")
 
 LOOK_SECS = 60.0  # after which what was refused, and the configuration of batch systems, is looked at again
 MAX_TOLD = 100  # paths in the log: what may make one may make thousands
-PAUSE_SECS = 0.5  # between two looks
 # Of looks that are due: after so many, containers without a name are listed, to tell what is there.
 LIST_LOOKS = 10
 
@@ -92,7 +89,6 @@ class PlaceFinder:
         self._places = ORDINARY
         self._unlisted = 0 if candidates is None else LIST_LOOKS  # looks that were due since all was listed
         self._nameless: Collection[str] = ()  # candidates in containers, of which nothing counts
-        self._wanted, self._ended = threading.Event(), threading.Event()
         self._configured: Sequence[str] = ()
         self._read_entries()
 
@@ -100,28 +96,9 @@ class PlaceFinder:
         """Return the places that count now. Any thread."""
         return self._places
 
-    def wait(self) -> None:
-        """Wait until a look is wanted or due, and a moment since the last one."""
-        began_secs = time.monotonic()
-        if self._wanted.wait(LOOK_SECS):
-            self._ended.wait(max(0.0, began_secs + PAUSE_SECS - time.monotonic()))
-        else:
-            self._unlisted += 1
-        self._wanted.clear()
-
-    def look_again(self) -> None:
-        """End `wait`, for now or when it is next called. Any thread."""
-        self._wanted.set()
-
-    def stop(self) -> None:
-        """Let nobody wait."""
-        self._ended.set()
-        self._wanted.set()
-
     def reconfigure(self, config: BatchSettings) -> None:
-        """Apply new settings from the next look on, which is wanted."""
+        """Apply new settings from the next look on."""
         self._config = config
-        self._wanted.set()
 
     def shapes_at(self, path: str) -> Shapes:
         """Return the shapes of what may be a job's group, and below which, directly below a path."""
@@ -137,8 +114,9 @@ class PlaceFinder:
         is_named = any(all(map(fnmatchcase, names, entry)) for entry in self._entries)  # or may be, below
         return not is_named and is_in_container(path)
 
-    def look(self) -> None:
-        """Decide anew which places count. Never raises."""
+    def look(self, *, is_due: bool = False) -> None:
+        """Decide anew which places count; `is_due`: after LOOK_SECS, not for candidates. Never raises."""
+        self._unlisted += is_due
         try:
             self._tops = list(dict.fromkeys(find_hierarchies(self._root).values()))
         except OSError:

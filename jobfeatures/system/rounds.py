@@ -1,0 +1,138 @@
+"""Work that is done again and again, by one thread: one wakeup does all that is nearly due."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+EARLY: Final = 0.1  # part of its interval by which work may come early, once other work has woken the thread
+_NEVER: Final = float("inf")
+
+
+class Round:
+    """Work that is done at once, and again after the seconds that it returns, or sooner if somebody wants it.
+
+    `least_secs` pass between two times at least, `hasty_secs` if somebody is in haste. `close` is called when
+    it is not done any more.
+    """
+
+    def __init__(
+        self,
+        work: Callable[[], float],
+        *,
+        least_secs: float = 0.0,
+        hasty_secs: float | None = None,
+        close: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.work = work
+        self.close = close
+        self.changed = threading.Condition()  # of those who do it
+        self.is_running = False
+        self._least_secs = least_secs
+        self._hasty_secs = least_secs if hasty_secs is None else hasty_secs
+        self._wanted_after_secs = 0.0  # since the last time: at once, as there was none
+        self._ended_secs = float("-inf")  # monotonic
+        self._regular_secs = self._early_secs = _NEVER
+
+    def want(self, *, in_haste: bool = False) -> None:
+        """Have it done as soon as the limits allow. Any thread."""
+        after_secs = self._hasty_secs if in_haste else self._least_secs
+        with self.changed:
+            if after_secs < self._wanted_after_secs:
+                self._wanted_after_secs = after_secs
+                self.changed.notify_all()
+
+    def due_secs(self, *, is_awake: bool = False) -> float:
+        """Return when it is due (monotonic); `is_awake`: now that other work is done."""
+        regular = self._early_secs if is_awake else self._regular_secs
+        return min(regular, self._ended_secs + self._wanted_after_secs)
+
+    def begin(self) -> None:
+        """Note that it is being done: who wants it from now on wants it once more."""
+        self.is_running = True
+        self._wanted_after_secs = _NEVER
+
+    def end(self, wait_secs: float) -> None:
+        """Note that it has been done, and when it is due again."""
+        self.is_running = False
+        self._ended_secs = time.monotonic()
+        self._regular_secs = self._ended_secs + max(wait_secs, self._least_secs)
+        self._early_secs = self._ended_secs + max(wait_secs * (1 - EARLY), self._least_secs)
+
+
+class Rounds:
+    """Does rounds in one thread. Work that hangs holds up the others: what may hang needs its own."""
+
+    def __init__(self, name: str) -> None:
+        self._changed = threading.Condition()
+        self._rounds: list[Round] = []
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def add(self, one: Round) -> None:
+        """Do it from now on."""
+        with self._changed:
+            one.changed = self._changed
+            self._rounds.append(one)
+            self._changed.notify_all()
+
+    def remove(self, one: Round, timeout_secs: float) -> None:
+        """Do it no more; wait up to `timeout_secs` for its end if it is being done."""
+        with self._changed:
+            if one not in self._rounds:
+                return
+            self._rounds.remove(one)
+            if one.is_running:
+                self._changed.wait_for(lambda: not one.is_running, timeout_secs)
+                return  # the thread closes it
+        one.close()
+
+    def stop(self, timeout_secs: float) -> None:
+        """End; work that hangs is abandoned after `timeout_secs`."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        if self._thread.is_alive():
+            self._thread.join(timeout_secs)
+
+    @property
+    def has_died(self) -> bool:
+        """Return whether the thread has ended without `stop`; one that hangs is alive."""
+        was_started = self._thread.ident is not None
+        return was_started and not self._stopping and not self._thread.is_alive()
+
+    def _run(self) -> None:
+        is_awake = False
+        while (one := self._take(is_awake=is_awake)) is not None:
+            is_awake = True
+            wait_secs = one.work()
+            with self._changed:
+                one.end(wait_secs)
+                is_left = one not in self._rounds
+                if is_left:
+                    self._changed.notify_all()
+            if is_left:
+                one.close()
+        for each in self._rounds:
+            each.close()
+
+    def _take(self, *, is_awake: bool) -> Round | None:
+        """Wait for a round that is due, and begin it; None at the end."""
+        with self._changed:
+            while not self._stopping:
+                now_secs = time.monotonic()
+                dues = [(each.due_secs(is_awake=is_awake), each) for each in self._rounds]
+                due_secs, one = min(dues, key=lambda each: each[0], default=(_NEVER, None))
+                if one is not None and due_secs <= now_secs:
+                    one.begin()
+                    return one
+                is_awake = False
+                due_secs = min((each.due_secs() for each in self._rounds), default=_NEVER)
+                self._changed.wait(min(due_secs - now_secs, threading.TIMEOUT_MAX))
+            return None
