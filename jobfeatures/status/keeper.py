@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 # known within one; a round reads only what has changed.
 MIN_INTERVAL_SECS = 0.9
 WATCHED_SECS = 60.0
+IDLE_SECS = 3600.0  # without jobs: whoever learns of one gives a word
 SETTLE_SECS = 0.05  # a writer changes up to nine files: read them all in one round
 
 
@@ -165,6 +166,8 @@ class StatusKeeper:
                     self._stopping.wait(pause_secs)
 
     def _every_secs(self) -> float:
+        if not self._known:
+            return IDLE_SECS
         are_told = all(target.path in self._watch.watched for target in self._known.values())
         return max(self._interval_secs, WATCHED_SECS) if are_told and self._is_local else self._interval_secs
 

@@ -17,6 +17,7 @@ from jobfeatures.errors import JobfeaturesError
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.system.clock import SystemClock
 from jobfeatures.system.filelimit import LEAST, raise_limit
+from jobfeatures.system.heap import give_back_free_memory, share_one_arena
 from jobfeatures_exporter.config import DaemonConfig, ExporterConfig
 from jobfeatures_exporter.node.daemon import Daemon
 from jobfeatures_exporter.sampling.bpf.choice import PROCFS_ALONE, Choice
@@ -60,6 +61,7 @@ def serve(
     before anything has started.
     """
     notifier = Notifier.from_environment()
+    share_one_arena()
     threading.excepthook = tell_end
     if (limit := raise_limit()) < LEAST:
         raise JobfeaturesError(
@@ -121,7 +123,7 @@ async def _serve(
             on_listening(address)
             reloader.listen(asyncio.get_running_loop())
             notifier.ready(reloader.status())
-            threading.Thread(target=load_all, args=(config.enabled_collectors(),), daemon=True).start()
+            threading.Thread(target=_settle, args=(config,), daemon=True).start()
             gc.freeze()  # objects made so far stay: exempt them from garbage collection
             async with _at_work(keep_telling(notifier, served, reloader.prefix), reloader.follow()):
                 try:
@@ -136,6 +138,12 @@ async def _serve(
                 served.stop()
         kept.close()
     log.info("stopped")
+
+
+def _settle(config: ExporterConfig) -> None:
+    """Load what the first scrape needs; what the start alone needed is given back."""
+    load_all(config.enabled_collectors())
+    give_back_free_memory()
 
 
 def _choose(choose_reader: Callable[[], Choice], notifier: Notifier) -> Choice:
