@@ -271,7 +271,7 @@ def test_every_line_of_a_run_is_a_record(form, tmp_path):
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", record["ts"])
         assert record["level"] in {"debug", "info", "warning", "error"}
         assert record["msg"]
-        assert record["logger"].startswith(("jobfeatures", "asyncio", "aiohttp"))
+        assert record["logger"].startswith(("jobfeatures", "asyncio", "aiohttp", "watchdog"))
     assert any("😀" in record["msg"] or "\\U0001f600" in record["msg"] for record in records)
 
 

@@ -276,7 +276,7 @@ PURE = {
 }
 IMPURE_IMPORTS = {
     "os", "io", "time", "socket", "subprocess", "threading", "pathlib", "shutil", "tempfile", "select", "signal",
-    "fcntl", "pwd", "psutil", "aiohttp", "asyncio", "urllib.request", "random", "secrets",
+    "fcntl", "pwd", "psutil", "watchdog", "aiohttp", "asyncio", "urllib.request", "random", "secrets",
 }  # fmt: skip
 
 ONLY_IN = {
@@ -291,6 +291,7 @@ ONLY_IN = {
         "jobfeatures_exporter.registry",
         "jobfeatures_exporter.commands.textfile",
     },
+    "watchdog": {"jobfeatures.system.watch"},
     "ClusterShell": {"jobfeatures.records.nodelist"},
     "matplotlib": {"jobfeatures.drains.plot", "jobfeatures.analysis.schedule.pictures"},
     "pynvml": set(),  # loaded by name, where its driver is
@@ -579,6 +580,7 @@ def test_a_hook_imports_nothing_heavy():
         "xml",
         "xml.etree",
         "ClusterShell",
+        "watchdog",
         "psutil",
         "aiohttp",
         "prometheus_client",

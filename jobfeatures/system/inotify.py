@@ -1,6 +1,7 @@
 """The kernel's notifications of changes in directories, with one inotify instance for many of them.
 
-The kernel allows a user 128 instances by default. Source: inotify(7), inotify_add_watch(2).
+A library's observer needs two threads and one instance per directory (the kernel allows a user 128 by
+default), and does not let the caller choose the events. Source: inotify(7), inotify_add_watch(2).
 """
 
 from __future__ import annotations
@@ -16,9 +17,7 @@ from typing import NamedTuple
 
 MODIFY, ATTRIB, CLOSE_WRITE = 0x002, 0x004, 0x008
 MOVED_FROM, MOVED_TO, CREATE, DELETE = 0x040, 0x080, 0x100, 0x200
-DELETE_SELF, MOVE_SELF = 0x400, 0x800
-UNMOUNT, OVERFLOW, IGNORED = 0x2000, 0x4000, 0x8000  # unasked; events were lost; a watch has ended
-IS_DIRECTORY = 0x40000000  # of the entry that an event names
+OVERFLOW, IGNORED = 0x4000, 0x8000  # unasked: events were lost; a watch has ended
 ONLY_DIRECTORIES = 0x01000000
 DO_NOT_FOLLOW = 0x02000000
 ONCE = 0x80000000

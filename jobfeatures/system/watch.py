@@ -6,34 +6,19 @@ import contextlib
 import logging
 import os
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
-from jobfeatures.system import inotify
-from jobfeatures.system.inotify import Inotify, InotifyEvent
 from jobfeatures.system.privatefile import opened
 
+if TYPE_CHECKING:
+    from watchdog.events import FileSystemEvent, FileSystemEventHandler
+    from watchdog.observers.api import BaseObserver, ObservedWatch
+
 CHECK_SECS: Final = 5.0
-LOOK_SECS: Final = 60.0
 POLL_SECS: Final = 1.0
 JOIN_SECS: Final = 2.0
-
-# Not opening, reading and closing, which our own reading causes.
-_CHANGES: Final = (
-    inotify.MODIFY
-    | inotify.ATTRIB
-    | inotify.CLOSE_WRITE
-    | inotify.MOVED_FROM
-    | inotify.MOVED_TO
-    | inotify.CREATE
-    | inotify.DELETE
-)
-_COMINGS_AND_GOINGS: Final = inotify.MOVED_FROM | inotify.MOVED_TO | inotify.CREATE | inotify.DELETE
-_ENDS: Final = inotify.DELETE_SELF | inotify.MOVE_SELF
-_HAS_ENDED: Final = _ENDS | inotify.UNMOUNT | inotify.IGNORED
-_UNWATCHED: Final = -1
 
 # File systems that others change without this kernel's knowledge: inotify(7), "Limitations and
 # caveats". Of overlay it is unknown what lies under it.
@@ -59,18 +44,18 @@ def watch_directory(
     is_wanted: Callable[[str], bool] = is_visible_name,
     directories: bool = False,
 ) -> Iterator[None]:
-    """Call `notify`, from another thread, after a file with a wanted name is created, changed or removed.
+    """Call `notify`, from other threads, after a file with a wanted name is created, changed or removed.
 
     With `directories`, also after such a directory is created or removed.
 
     Reading files does not notify. Where inotify does not work, or its limits are exhausted, the folder is
     polled every second. While it cannot be watched at all, because it is missing, `notify` is called every
-    CHECK_SECS. The kernel tells that the folder is renamed or removed, but not that one above it is, or that
-    another is mounted over it: that is detected within LOOK_SECS.
+    CHECK_SECS; the replacement of the folder is detected within that time.
     """
     folder = _Folder(directory, notify, is_wanted, directories)
-    # A server that does not answer stops a thread that is for its folder alone.
-    watcher = _Watcher() if is_remote(file_system_of(directory)) else _shared
+    # A server that does not answer stops threads that are for its folder alone.
+    is_apart = is_remote(file_system_of(directory)) or _shared.has(directory)
+    watcher = _Watcher() if is_apart else _shared
     watcher.add(folder)
     try:
         yield
@@ -80,155 +65,151 @@ def watch_directory(
 
 @dataclass(eq=False)
 class _Folder:
-    """A path, which folder has it, and how that is watched: by inotify, or by comparing what is in it."""
+    """A path, which folder has it, and what watches that."""
 
     path: str
     notify: Callable[[], None]
     is_wanted: Callable[[str], bool]
     directories: bool
     identity: tuple[int, int] | None = None
-    watch: int = _UNWATCHED
-    entries: Mapping[str, tuple[int, ...]] | None = field(default=None, repr=False)  # None: missing
-    due_secs: float = 0.0  # monotonic: the next look at it
+    observed: tuple[BaseObserver, ObservedWatch] | None = None
 
-    def concerns(self, event: InotifyEvent) -> bool:
-        """Return whether an event in the folder is one of a wanted file or directory."""
-        if event.mask & inotify.IS_DIRECTORY and not (self.directories and event.mask & _COMINGS_AND_GOINGS):
+    def is_observed(self) -> bool:
+        if self.observed is None or self.identity != identify(self.path):
             return False
-        return self.is_wanted(event.name)
+        observer, watch = self.observed
+        return observer.is_alive() and any(
+            each.watch == watch and each.is_alive() for each in observer.emitters
+        )
 
-    def list_entries(self) -> Mapping[str, tuple[int, ...]] | None:
-        """Return what tells whether each wanted entry has changed; None if the folder cannot be listed.
-
-        Links are not followed: they may lead anywhere.
-        """
-        found: dict[str, tuple[int, ...]] = {}
-        try:
-            with os.scandir(self.path) as entries:
-                for each in entries:
-                    if not self.is_wanted(each.name):
-                        continue
-                    if each.is_dir(follow_symlinks=False):
-                        if self.directories:
-                            found[each.name] = (each.inode(),)
-                        continue
-                    with contextlib.suppress(FileNotFoundError):
-                        status = each.stat(follow_symlinks=False)
-                        times = status.st_mtime_ns, status.st_ctime_ns
-                        found[each.name] = (status.st_ino, status.st_size, *times)
-        except OSError:
-            return None
-        return found
+    def unobserve(self) -> None:
+        if self.observed is not None:
+            observer, watch = self.observed
+            self.observed = None
+            observer.unschedule(watch)
 
 
 class _Watcher:
-    """Watches all its folders in one thread, which there is while it has any."""
+    """Keeps one observer on all its folders, another on those that are polled, and one thread that checks."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._folders: list[_Folder] = []
-        self._inotify: Inotify | None = None
+        self._observers: dict[Callable[[], BaseObserver], BaseObserver] = {}
+        self._stopping = threading.Event()
+
+    def has(self, directory: str) -> bool:
+        """Return whether a folder has this path: an observer knows each but once."""
+        path = os.path.realpath(directory)
+        return any(os.path.realpath(each.path) == path for each in list(self._folders))
 
     def add(self, folder: _Folder) -> None:
         """Watch a folder; changes from now on are detected."""
         with self._lock:
-            ours = self._inotify or Inotify()
-            self._observe(folder, ours)
-            if self._inotify is None:
-                threading.Thread(target=self._run, args=(ours,), name="watch-folders", daemon=True).start()
-                self._inotify = ours
+            self._observe(folder)
             self._folders.append(folder)
-            ours.wake()
+            if len(self._folders) == 1:
+                self._stopping = threading.Event()
+                arguments = (self._stopping,)
+                threading.Thread(target=self._run, args=arguments, name="watch-folders", daemon=True).start()
 
     def remove(self, folder: _Folder) -> None:
-        """Watch a folder no more; a thread that hangs in a file system is abandoned."""
+        """Watch a folder no more; threads that hang in a file system are abandoned."""
         if not self._lock.acquire(timeout=JOIN_SECS):
             return
         try:
             self._folders.remove(folder)
-            if (ours := self._inotify) is not None:
-                self._unobserve(folder, ours)
-                if not self._folders:
-                    self._inotify = None
-                    ours.wake()
+            folder.unobserve()
+            if not self._folders:
+                self._stopping.set()
+                while self._observers:
+                    _, observer = self._observers.popitem()
+                    observer.stop()
+                    observer.join(JOIN_SECS)
         finally:
             self._lock.release()
 
-    def _run(self, ours: Inotify) -> None:
-        wait_secs = 0.0
-        while True:
-            ours.wait(wait_secs)
-            with self._lock:
-                if self._inotify is not ours:
-                    break
-                changed = [*self._read_events(ours), *self._look(ours)]
-                wait_secs = min(each.due_secs for each in self._folders) - time.monotonic()
-            for each in dict.fromkeys(changed):
-                try:
-                    each.notify()
-                except Exception:  # supervised: the other folders are watched on
-                    log.exception("a change in %s cannot be told", each.path)
-        ours.close()
-
-    def _read_events(self, ours: Inotify) -> Iterator[_Folder]:
-        """Yield the folders in which something has changed; those that have ended are due for a look."""
-        for event in ours.notices():
-            for each in self._folders:
-                if event.mask & inotify.OVERFLOW:
-                    yield each
-                elif each.watch == event.watch:
-                    if event.mask & _HAS_ENDED:
-                        each.due_secs = 0.0
-                        self._unobserve(each, ours)
-                    elif each.concerns(event):
-                        yield each
-
-    def _look(self, ours: Inotify) -> Iterator[_Folder]:
-        """Look at the folders for which it is time; yield those with changes that no event tells."""
-        now_secs = time.monotonic()
-        for each in self._folders:
-            if each.due_secs > now_secs:
-                continue
-            if each.watch != _UNWATCHED and each.identity == identify(each.path):
-                each.due_secs = now_secs + LOOK_SECS
-                continue
-            if each.entries is not None:  # it is polled
-                before, each.entries = each.entries, each.list_entries()
-                each.due_secs = now_secs + POLL_SECS
-                if each.entries != before:
-                    yield each
-                continue
-            self._unobserve(each, ours)
-            self._observe(each, ours)
-            yield each
-
-    def _observe(self, folder: _Folder, ours: Inotify) -> None:
-        """Have a folder watched if it is there, else polled; say when it is to be looked at next."""
-        folder.entries = None
-        file_system = file_system_of(folder.path)
-        if not is_remote(file_system) and ours.open():
+    def _observe(self, folder: _Folder) -> None:
+        folder.identity = identify(folder.path)
+        if folder.identity is None:
+            return
+        makers = (make_inotify_observer, make_polling_observer)
+        for make in makers[1:] if is_remote(file_system_of(folder.path)) else makers:
             try:
-                # By descriptor: the folder that is watched is the one that is known.
-                with opened(folder.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) as descriptor:
-                    status = os.fstat(descriptor)
-                    folder.identity = status.st_dev, status.st_ino
-                    folder.watch = ours.add(f"/proc/self/fd/{descriptor}", _CHANGES | _ENDS)
-            except OSError as error:
+                observer = self._observer_of(make)
+                handler = make_handler(folder.notify, folder.is_wanted)
+                events = wanted_events(folder.directories)
+                watch = observer.schedule(handler, os.path.realpath(folder.path), event_filter=events)
+            except (OSError, RuntimeError) as error:  # kernel limits; no thread available
                 log.info("cannot watch %s: %s", folder.path, error)
-        if folder.watch == _UNWATCHED:
-            folder.entries = folder.list_entries()
-            secs = CHECK_SECS if folder.entries is None else POLL_SECS
-        else:
-            secs = LOOK_SECS
-        folder.due_secs = time.monotonic() + secs
+            else:
+                folder.observed = observer, watch
+                return
 
-    def _unobserve(self, folder: _Folder, ours: Inotify) -> None:
-        watch, folder.watch = folder.watch, _UNWATCHED
-        if watch != _UNWATCHED and all(each.watch != watch for each in self._folders):
-            ours.remove(watch)
+    def _observer_of(self, make: Callable[[], BaseObserver]) -> BaseObserver:
+        observer = self._observers.get(make)
+        if observer is None or not observer.is_alive():
+            observer = make()
+            observer.start()
+            self._observers[make] = observer
+        return observer
+
+    def _run(self, stopping: threading.Event) -> None:
+        while not stopping.wait(CHECK_SECS):
+            with self._lock:
+                lost = [each for each in self._folders if not each.is_observed()]
+                for each in lost:
+                    each.unobserve()
+                    self._observe(each)
+            for each in lost:
+                each.notify()  # changes in between went undetected
 
 
 _shared = _Watcher()
+
+
+def make_handler(notify: Callable[[], None], is_wanted: Callable[[str], bool]) -> FileSystemEventHandler:
+    """Return a handler that notifies of events on wanted names, of those that are observed."""
+    from watchdog.events import FileSystemEventHandler
+
+    class Handler(FileSystemEventHandler):
+        def dispatch(self, event: FileSystemEvent) -> None:
+            paths = (event.src_path, event.dest_path)
+            if any(is_wanted(os.path.basename(os.fsdecode(path))) for path in paths if path):
+                notify()
+
+    return Handler()
+
+
+def wanted_events(directories: bool) -> list[type[FileSystemEvent]]:
+    """Return the events that are observed: without opened and closed_no_write, which our reading causes."""
+    from watchdog import events
+
+    wanted: list[type[FileSystemEvent]] = [events.FileClosedEvent, events.FileCreatedEvent]
+    wanted += [events.FileDeletedEvent, events.FileModifiedEvent, events.FileMovedEvent]
+    if directories:
+        wanted += [events.DirCreatedEvent, events.DirDeletedEvent, events.DirMovedEvent]
+    return wanted
+
+
+def make_inotify_observer() -> BaseObserver:
+    """Return an inotify observer. Raises OSError where the kernel's limits are exhausted."""
+    from watchdog.observers import Observer
+
+    return Observer()
+
+
+def make_polling_observer() -> BaseObserver:
+    """Return an observer that polls every second. It follows no links: they may lead anywhere."""
+    from watchdog.observers.polling import PollingObserverVFS
+
+    return PollingObserverVFS(stat=os.lstat, listdir=list_directory, polling_interval=POLL_SECS)
+
+
+def list_directory(directory: str | None) -> Iterator[os.DirEntry[str]]:
+    """Yield the entries of a directory, and close it."""
+    with os.scandir(directory) as entries:
+        yield from entries
 
 
 def identify(directory: str) -> tuple[int, int] | None:

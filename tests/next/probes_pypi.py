@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import ctypes.util
+import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -123,6 +125,37 @@ def test_aiohttp_refuses_many_and_long_headers():
 def test_aiohttp_refuses_two_ways_to_tell_a_length():
     body = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n%s\r\n1\r\nx\r\n0\r\n\r\n"
     assert statuses(body % b"", body % b"Content-Length: 1\r\n") == [200, 400]
+
+
+def test_watchdog_says_nothing_of_a_renamed_root_and_follows_it(tmp_path: Path):
+    from watchdog.events import FileSystemEventHandler
+    from watchdog.observers import Observer
+
+    class Paths(FileSystemEventHandler):
+        seen: list[str]
+
+        def on_any_event(self, event):
+            self.seen.append(os.fsdecode(event.src_path))
+
+    handler, folder = Paths(), tmp_path / "watched"
+    handler.seen = []
+    folder.mkdir()
+    observer = Observer()
+    observer.schedule(handler, str(folder))
+    observer.start()
+    try:
+        folder.rename(tmp_path / "renamed")
+        folder.mkdir()
+        (folder / "of the new one").touch()
+        (tmp_path / "renamed/of the old one").touch()
+        deadline = time.monotonic() + 60
+        while not handler.seen and time.monotonic() < deadline:
+            time.sleep(0.05)
+    finally:
+        observer.stop()
+        observer.join()
+    assert set(handler.seen) <= {str(folder), str(folder / "of the old one")}
+    assert str(folder / "of the old one") in handler.seen
 
 
 def test_textual_has_a_theme_with_the_terminals_own_colours():
