@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from watchdog.events import FileSystemEvent, FileSystemEventHandler
     from watchdog.observers.api import BaseObserver, ObservedWatch
 
-CHECK_SECS: Final = 5.0
+CHECK_SECS: Final = 5.0  # how often a folder that cannot be watched is looked for
+LOOK_SECS: Final = 30.0  # how often those that are watched are, which may be others by now
 POLL_SECS: Final = 1.0
 JOIN_SECS: Final = 2.0
 
@@ -50,7 +51,7 @@ def watch_directory(
 
     Reading files does not notify. Where inotify does not work, or its limits are exhausted, the folder is
     polled every second. While it cannot be watched at all, because it is missing, `notify` is called every
-    CHECK_SECS; the replacement of the folder is detected within that time.
+    CHECK_SECS; the replacement of the folder is detected within LOOK_SECS.
     """
     folder = _Folder(directory, notify, is_wanted, directories)
     # A server that does not answer stops threads that are for its folder alone.
@@ -96,7 +97,9 @@ class _Watcher:
         self._lock = threading.Lock()
         self._folders: list[_Folder] = []
         self._observers: dict[Callable[[], BaseObserver], BaseObserver] = {}
-        self._stopping = threading.Event()
+        self._changed: threading.Event | None = (
+            None  # its thread's, while there is one: what it waits for may differ
+        )
 
     def has(self, directory: str) -> bool:
         """Return whether a folder has this path: an observer knows each but once."""
@@ -108,10 +111,11 @@ class _Watcher:
         with self._lock:
             self._observe(folder)
             self._folders.append(folder)
-            if len(self._folders) == 1:
-                self._stopping = threading.Event()
-                arguments = (self._stopping,)
+            if self._changed is None:
+                self._changed = threading.Event()
+                arguments = (self._changed,)
                 threading.Thread(target=self._run, args=arguments, name="watch-folders", daemon=True).start()
+            self._changed.set()
 
     def remove(self, folder: _Folder) -> None:
         """Watch a folder no more; threads that hang in a file system are abandoned."""
@@ -120,8 +124,9 @@ class _Watcher:
         try:
             self._folders.remove(folder)
             folder.unobserve()
-            if not self._folders:
-                self._stopping.set()
+            if not self._folders and self._changed is not None:
+                changed, self._changed = self._changed, None
+                changed.set()
                 while self._observers:
                     _, observer = self._observers.popitem()
                     observer.stop()
@@ -154,8 +159,12 @@ class _Watcher:
             self._observers[make] = observer
         return observer
 
-    def _run(self, stopping: threading.Event) -> None:
-        while not stopping.wait(CHECK_SECS):
+    def _run(self, changed: threading.Event) -> None:
+        while self._changed is changed:
+            is_whole = all(each.observed for each in list(self._folders))
+            if changed.wait(LOOK_SECS if is_whole else CHECK_SECS):
+                changed.clear()
+                continue
             with self._lock:
                 lost = [each for each in self._folders if not each.is_observed()]
                 for each in lost:

@@ -54,6 +54,7 @@ def watching(folder, check_secs: float = 60.0):
     notes = Notes()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(watch, "CHECK_SECS", check_secs)
+        patch.setattr(watch, "LOOK_SECS", check_secs)
         with watch_directory(str(folder), notes, is_wanted=lambda name: name.endswith(".xml")):
             yield notes
 
@@ -162,6 +163,14 @@ def test_a_replaced_folder_is_found(tmp_path, how):
         seen = notes.count
         (folder / "a.xml").write_text("1")
         assert notes.wait_for_more_than(seen)
+
+
+def test_a_folder_that_is_missing_is_looked_for_though_others_are_there(tmp_path, monkeypatch):
+    with watching(tmp_path), monkeypatch.context() as patch:
+        patch.setattr(watch, "CHECK_SECS", 0.02)  # those that are there are looked at once a minute
+        notes = Notes()
+        with watch_directory(str(tmp_path / "spool"), notes):
+            assert notes.wait_for_more_than(3)
 
 
 def check_becomes_quiet(notes: Notes) -> None:
