@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
 from typing import Final
 
 EARLY: Final = 0.1  # part of its interval by which work may come early, once other work has woken the thread
+AFTER_FAILURE_SECS: Final = 60.0
 _NEVER: Final = float("inf")
+log = logging.getLogger(__name__)
 
 
 class Round:
@@ -111,7 +114,11 @@ class Rounds:
         is_awake = False
         while (one := self._take(is_awake=is_awake)) is not None:
             is_awake = True
-            wait_secs = one.work()
+            try:
+                wait_secs = one.work()
+            except Exception:  # supervised: other work is done by this thread, too
+                log.exception("work that is done again and again has failed")
+                wait_secs = AFTER_FAILURE_SECS
             with self._changed:
                 one.end(wait_secs)
                 is_left = one not in self._rounds

@@ -136,11 +136,26 @@ def test_what_hangs_is_abandoned_and_closed_once_it_returns():
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_thread_that_has_ended_by_a_fault_is_told():
+    class FaultError(BaseException):
+        pass
+
     def fail():
-        raise MemoryError
+        raise FaultError
 
     rounds = Rounds("rounds")
     assert not rounds.has_died
     rounds.add(Round(fail))
     rounds.start()
     until(lambda: rounds.has_died)
+
+
+def test_work_that_fails_is_told_and_keeps_no_other_from_being_done(time, run, caplog):
+    done = []
+
+    def fail():
+        raise ZeroDivisionError
+
+    run(Round(fail), Round(noting(time, done, "b", 10.0)), waits=2)
+    assert [name for name, _ in done] == ["b"] * len(done)
+    assert len(done) == 3
+    assert "done again and again has failed" in caplog.text
