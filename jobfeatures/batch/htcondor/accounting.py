@@ -128,6 +128,14 @@ def parse_record(
     state = state_of(job)
     by_signal, starts = job.flag("ExitBySignal"), job.count("NumJobStarts")
     ended = state in {JobState.COMPLETED, JobState.FAILED}
+    if ended and not by_signal:
+        told = {
+            "ExitCode": job.whole("ExitCode"),
+            "ExitBySignal": by_signal,
+            "JobSuccessExitCode": job.whole("JobSuccessExitCode"),
+        }
+        if any(value is None and job.is_told(name) for name, value in told.items()):
+            state = JobState.UNKNOWN  # it has ended, but nobody can say whether well
     nodes = slots_of(job)
     user_secs, system_secs = job.seconds("RemoteUserCpu"), job.seconds("RemoteSysCpu")
     # When the last run began; JobStartDate is the start of the first.
@@ -158,7 +166,7 @@ def parse_record(
         end_secs=end_of(job, state),
         suspended_secs=suspended,
         restarts=restarts_of(job, state),
-        exit_status=job.integer("ExitCode") if ended and not by_signal else None,
+        exit_status=job.whole("ExitCode") if ended and not by_signal else None,
         exit_signal=job.integer("ExitSignal") if ended and by_signal else None,
         nodes=host,
         total_nodes=nodes if start is not None else None,

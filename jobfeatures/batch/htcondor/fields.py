@@ -68,6 +68,15 @@ class Fields:
         value = self._value(name, _is_number, "not a number")
         return None if value is None else int(value // 1)
 
+    def whole(self, name: str) -> int | None:
+        """Return a whole number; a real is one only without a fraction."""
+        value = self._value(name, lambda value: _is_number(value) and value % 1 == 0, "not a whole number")
+        return None if value is None else int(value)
+
+    def is_told(self, name: str) -> bool:
+        """Return whether the ad says anything there, readable or not."""
+        return self.ad.value(name) is not Special.UNDEFINED
+
     def count(self, name: str, unit: int = 1) -> int | None:
         """Return a non-negative number, multiplied by `unit`."""
         value = self.integer(name)

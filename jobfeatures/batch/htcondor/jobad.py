@@ -193,7 +193,7 @@ def state_of(job: Fields) -> JobState:
     state = STATES.get(job.integer("JobStatus") or 0, JobState.UNKNOWN)
     if state is not JobState.COMPLETED:
         return state
-    code, success = job.integer("ExitCode"), job.integer("JobSuccessExitCode") or 0
+    code, success = job.whole("ExitCode"), job.whole("JobSuccessExitCode") or 0
     return JobState.FAILED if job.flag("ExitBySignal") or code not in (None, success) else state
 
 

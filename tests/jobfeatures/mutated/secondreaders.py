@@ -496,6 +496,13 @@ def _ad_whole(text: str) -> int:
     return int(_ad_number(text))
 
 
+def _ad_exit(text: str) -> int:
+    """A whole number: "the exit code of the job", no fraction of one."""
+    if not _ad_number(text).is_integer():
+        raise BadError
+    return _ad_whole(text)
+
+
 def _ad_epoch(text: str) -> int | None:
     return epoch(str(_ad_whole(text)))
 
@@ -518,7 +525,12 @@ def _htcondor_state(values: Fields) -> JobState:
     if status != 4:
         named = {1: JobState.PENDING, 2: JobState.RUNNING, 3: JobState.CANCELLED, 5: JobState.PENDING}
         return named.get(status, JobState.UNKNOWN)
-    return JobState.FAILED if of("ExitCode", _ad_whole, _UNDEFINED)(values) else JobState.COMPLETED
+    try:  # what is of another type says nothing of how the job ended
+        by_signal = of("ExitBySignal", {"false": False, "true": True}.__getitem__, _UNDEFINED)(values)
+        code = of("ExitCode", _ad_exit, _UNDEFINED)(values)
+    except (BadError, KeyError):
+        return JobState.UNKNOWN
+    return JobState.FAILED if by_signal or code else JobState.COMPLETED
 
 
 def _htcondor_start(values: Fields) -> int | None:
@@ -586,7 +598,7 @@ HTCONDOR: Told = {
     ),
     "array_job_id": lambda values: _htcondor_array(values) and values["ClusterId"],
     "array_task_id": lambda values: _htcondor_array(values) and values["ProcId"],
-    "exit_status": of("ExitCode", _ad_whole, _UNDEFINED),
+    "exit_status": of("ExitCode", _ad_exit, _UNDEFINED),
     "suspended_secs": _htcondor_away,
     "priority": of(
         "JobPrio", lambda text: -_ad_whole(text[1:]) if text[0] == "-" else _ad_whole(text), _UNDEFINED

@@ -223,6 +223,30 @@ def test_any_text_gives_records_and_faults(text):
         assert isinstance(each, JobRecord | Rejected)
 
 
+@pytest.mark.parametrize(
+    ("told", "state", "status", "unread"),
+    [
+        ("ExitCode = 3.0", JobState.FAILED, 3, ()),
+        ("ExitCode = 3.7", JobState.UNKNOWN, None, ("ExitCode",)),
+        ("ExitCode = 0.5", JobState.UNKNOWN, None, ("ExitCode",)),
+        ('ExitCode = "3"', JobState.UNKNOWN, None, ("ExitCode",)),
+        ("ExitCode = true", JobState.UNKNOWN, None, ("ExitCode",)),
+        ("ExitCode = error", JobState.UNKNOWN, None, ()),
+        ("ExitCode = undefined", JobState.COMPLETED, None, ()),
+        ('ExitCode = 3\nJobSuccessExitCode = "3"', JobState.UNKNOWN, 3, ("JobSuccessExitCode",)),
+        ("ExitCode = 0\nExitBySignal = 1", JobState.UNKNOWN, 0, ("ExitBySignal",)),
+        ('ExitCode = "x"\nExitBySignal = true\nExitSignal = 9', JobState.FAILED, None, ("ExitCode",)),
+    ],
+)
+def test_how_a_job_ended_is_unknown_where_what_tells_it_is_of_another_type(told, state, status, unread):
+    notes = Notes()
+    [record] = read(
+        f"ClusterId = 1\nProcId = 0\nJobStatus = 4\nCompletionDate = 1400\n{told}\n*** x\n", notes=notes
+    )
+    assert (record.state, record.exit_status, record.end_secs) == (state, status, 1400)
+    assert tuple(name.partition(",")[0] for name in notes.unread) == unread
+
+
 @given(st.dictionaries(st.sampled_from(["Owner", "QDate", "ExitCode", "RemoteUserCpu", "MaxHosts", "RequestCpus"]), st.integers() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False) | st.text()))  # fmt: skip
 def test_any_values_give_a_record_or_a_fault(values):
     lowered = {name.lower(): value for name, value in values.items()}
