@@ -119,7 +119,7 @@ class Site:
             looked.set()
 
         self.daemon.publishing.publish = publish
-        self.daemon.publishing.wanted.set()
+        self.daemon.publishing.round.want()
         assert looked.wait(60)
 
 

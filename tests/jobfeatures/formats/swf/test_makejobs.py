@@ -31,7 +31,7 @@ def plain(draw):
     submit, waited, ran = draw(NEAR), draw(NEAR), draw(NEAR)
     return JobRecord(
         batch_system="x", job_id="1", submit_secs=submit, start_secs=submit + waited, end_secs=submit + waited + ran,
-        run_secs=ran, state=draw(st.sampled_from([JobState.COMPLETED, JobState.FAILED])), total_cpus=draw(st.integers(1, 3)),
+        run_secs=draw(st.sampled_from([ran, float(ran), None])), state=draw(st.sampled_from([JobState.COMPLETED, JobState.FAILED])), total_cpus=draw(st.integers(1, 3)),
         used_cpu_secs=draw(NEAR | st.just(0.1)), used_memory_bytes=draw(NEAR) * 1024, wall_limit_secs=draw(NEAR) * 60,
         requested_memory_bytes=draw(NEAR) * 2**20, user=draw(st.sampled_from(["a", "b", None])),
     )  # fmt: skip
