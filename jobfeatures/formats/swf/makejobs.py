@@ -178,9 +178,9 @@ def _waited_and_ran(record: Any, submit: Number | None, lost: Lost) -> tuple[Num
     """
     started, ended, swapped = record.start_secs, record.end_secs, record.suspended_secs or 0
     ran = record.run_secs
-    if (
-        type(submit) is type(started) is type(ended) is int and submit <= started <= ended and not swapped
-    ) and (ran is None or (ran == ended - started and record.state.is_finished)):  # whole, though a run may be told with decimals
+    are_whole = type(submit) is type(started) is type(ended) is int and submit <= started <= ended
+    # Whole they stay, though the run may be told with decimals.
+    if (are_whole and not swapped) and (ran is None or (ran == ended - started and record.state.is_finished)):
         return started - submit, ended - started
     if submit is None:
         for name, value in (("start_secs", started), ("end_secs", ended)):
