@@ -156,6 +156,8 @@ def started(*start: Callable[[], Program]) -> Iterator[list[Program]]:
 
 def scrape_until(found: list[Program], end_secs: float, interval_secs: float) -> None:
     """Scrape all at each interval, or none where it is 0."""
+    for each in found:
+        each.exporter.reconnect()  # both close connections that were idle for long
     while True:
         left = end_secs - time.monotonic()
         if left <= 0:
