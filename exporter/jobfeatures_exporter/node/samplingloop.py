@@ -35,7 +35,7 @@ from jobfeatures_exporter.state.knowledge import Knowledge
 from jobfeatures_exporter.state.retention import Retention
 
 PLACES_SECS = 60.0  # between two looks of commands for further places
-PAUSE_SECS = 0.5  # of the daemon, which looks when there are others
+PAUSE_SECS = 0.5  # at least, between two looks whether control groups are those of jobs
 REST_SECS = 55.0  # between two samples without any job: the page's history has a point a minute
 LOOK_SECS = 30.0  # beyond the interval, after which the sampling thread counts as hung
 

@@ -261,8 +261,8 @@ def _idle_pilot(use: JobUse) -> str | None:
     if claimed is None or not given or claimed >= at.LOW_CPU * given or share is None or share >= at.LOW_CPU:
         return None
     return (
-        f"it is a pilot whose payloads took {format_figure(claimed)} of its {format_figure(given)} CPUs on "
-        "average: more payloads, or an earlier end"
+        f"it is a pilot whose payloads took {format_figure(claimed)} of its {format_figure(given)} CPUs: "
+        "more payloads, or an earlier end"
     )
 
 

@@ -59,7 +59,7 @@ class NodeUse:
     all_stalled_secs: Mapping[str, float] = field(default_factory=dict)  # all non-idle tasks were stalled
     throttled_secs: float | None = None  # by a CPU quota, summed over CPUs
     suspended_secs: float = 0.0
-    claimed_cpus: float | None = None  # that a pilot says its payloads use, on average
+    claimed_cpus: float | None = None  # that a pilot says its payloads use: the mean, or what a page has now
     storage_read_bytes: float | None = None
     storage_written_bytes: float | None = None
     threads: float | None = None  # on average
@@ -124,7 +124,7 @@ class JobUse:
     cpu_joules = _Sum(lambda node: node.cpu_joules)  # of processors and their memory
     gpu_joules = _Sum(lambda node: node.gpu_joules)
     oom_kills = _Sum(lambda node: node.oom_kills)  # processes killed when memory ran out
-    claimed_cpus = _Sum(lambda node: node.claimed_cpus)  # that a pilot says its payloads use, on average
+    claimed_cpus = _Sum(lambda node: node.claimed_cpus)
     throttled_secs = _Sum(lambda node: node.throttled_secs)  # by its quota, summed over CPUs
     threads = _Sum(lambda node: node.threads)  # on average
     # Allocated but not used.
