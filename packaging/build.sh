@@ -1,11 +1,9 @@
 #!/bin/bash
 # Build the packages in dist/ (or in --out FOLDER): wheel, source archive, a bundle of all wheels, .deb and .rpm;
 # with --repository --key KEY also a signed repository of them for apt and dnf. docs/install.md. Needs:
-#   apt-get install --no-install-recommends python3-venv git clang llvm    for wheel, bundle and .deb
+#   apt-get install --no-install-recommends python3-venv git    for wheel, bundle and .deb
 #   apt-get install --no-install-recommends rpm                            for the .rpm
 #   apt-get install --no-install-recommends gpg dpkg-dev createrepo-c      for the repository
-# Without clang the packages' exporter has no sums in the kernel and reads processes from /proc only; llvm makes
-# clang's objects smaller.
 # The packages depend on the Python that builds them: the system's own, or the newest beside it if that is older
 # than 3.11, or PYTHON (/usr/bin/python3.13). pip's configuration determines where libraries come from
 # (PIP_CONSTRAINT pins them).

@@ -309,11 +309,12 @@ def test_wheel_and_source_archive_hold_what_they_should(packages):
     }
     data = {str(each.relative_to(ROOT)) for each in (ROOT / "jobfeatures/formats/sss").glob("*.rng")}
     assert data
-    assert names >= data | {"jobfeatures/py.typed", "jobfeatures_exporter/py.typed"}
+    sums = "jobfeatures_exporter/sampling/bpf/sums.bpf.o"
+    assert names >= data | {"jobfeatures/py.typed", "jobfeatures_exporter/py.typed", sums}
     with tarfile.open(packages.archive) as archive:
         held = {name.partition("/")[2] for name in archive.getnames()}
     assert held >= {
-        "LICENSE", "CHANGELOG.md", "packaging/build.sh", "packaging/slurm/prolog.sh", "packaging/common/hook.sh",
+        "LICENSE", "CHANGELOG.md", "packaging/build.sh", f"exporter/{sums}", "packaging/slurm/prolog.sh", "packaging/common/hook.sh",
         "packaging/slurm/hook.sh", "packaging/pbs/jobfeatures_hook.json", "docs/install.md", "tests/conftest.py",
     }  # fmt: skip
     assert not [name for name in held if "__pycache__" in name]

@@ -56,7 +56,6 @@ def test_a_deb_is_built_installed_started_scraped_and_removed_on(suite, tmp_path
             env={**kept, "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8"},
         )
         assert done.returncode == 0, done.stdout
-        assert "NO SUMS IN THE KERNEL" not in done.stdout
         [deb] = (clone / "dist").glob("*.deb")
         python = (system.root / "usr/bin/python3").readlink().name
         depends = subprocess.run(

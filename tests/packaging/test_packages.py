@@ -3,13 +3,11 @@
 import os
 import subprocess
 import tarfile
-import zipfile
 from pathlib import Path
 
 import pytest
 from makepackages.files import put, settle_archive, write_checksums
 from makepackages.release import maintainer_of
-from makepackages.source import has_sums
 
 ROOT = Path(__file__).parents[2]
 
@@ -125,13 +123,3 @@ def test_packages_for_others_are_not_built_without_their_maintainer(missing):
 def test_packages_for_own_use_say_so():
     assert maintainer_of({}, for_others=False) == "built for own use <root@localhost>"
     assert maintainer_of({"DEBEMAIL": "ann@our.site"}, for_others=False) == "ann@our.site <ann@our.site>"
-
-
-@pytest.mark.parametrize("with_sums", [True, False])
-def test_a_wheel_with_sums_in_the_kernel_is_told_from_one_without(tmp_path, with_sums):
-    wheel = tmp_path / "x.whl"
-    with zipfile.ZipFile(wheel, "w") as archive:
-        archive.writestr("jobfeatures_exporter/sampling/bpf/sums.bpf.c", "")
-        if with_sums:
-            archive.writestr("jobfeatures_exporter/sampling/bpf/sums.bpf.o", "")
-    assert has_sums(wheel) == with_sums

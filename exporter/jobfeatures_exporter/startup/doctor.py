@@ -49,7 +49,7 @@ from jobfeatures_exporter.startup.sitesays import (
 )
 from jobfeatures_exporter.state.daemongroups import GroupReader
 from jobfeatures_exporter.state.missinggroups import find_missing
-from jobfeatures_exporter.view.sources import GET_SUMS, READ_ONE_BY_ONE, SourceView
+from jobfeatures_exporter.view.sources import READ_ONE_BY_ONE, SourceView, advise_ebpf
 from jobfeatures_exporter.view.units import format_span
 from jobfeatures_exporter.web.admission import is_loopback
 from jobfeatures_exporter.web.configfile.reloaded import WebFile
@@ -270,7 +270,7 @@ def _reader(config: DaemonConfig) -> Iterator[Finding]:
     if choice.kernel is not None:
         choice.kernel.close()
     if failure := choice.process_reader.failure:
-        yield note("processes", f"{READ_ONE_BY_ONE[10:]}: {failure}", GET_SUMS)
+        yield note("processes", f"{READ_ONE_BY_ONE[10:]}: {failure}", advise_ebpf(failure))
 
 
 def _tree(config: DaemonConfig, seen: frozenset[JobKey]) -> Iterator[Finding]:

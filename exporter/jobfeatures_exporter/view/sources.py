@@ -40,11 +40,21 @@ ADVICE = (
         "its server answers late or not at all; {timeout} sets how long to wait",
     ),
 )
-READ_ONE_BY_ONE = "Processes are read one by one, which takes up to four times the CPU time"
-GET_SUMS = (
-    "Sums in the kernel (eBPF) need libbpf (Debian: libbpf1), a package built with clang, Linux 5.13, root; "
-    'where they cannot be had, set sampling.processes = "procfs"'
+READ_ONE_BY_ONE = "Processes are read without eBPF, one by one, which takes up to four times the CPU time"
+# Patterns of why the kernel does not sum, and what helps. The last one fits everything.
+_GET_EBPF = (
+    (r"\Ano libbpf|\Alibbpf has no", "Install libbpf, or a newer one (Debian: libbpf1, Red Hat: libbpf)"),
+    (r"load: Operation not permitted", "Start the daemon as root, or with CAP_BPF and CAP_PERFMON"),
+    (r"others may write it", "Take the right to write this file from all but its owner"),
+    (r"not this machine's own /proc", "In a container the node's eBPF cannot be had"),
+    (r"", "eBPF needs Linux 5.13 or newer with BTF (/sys/kernel/btf/vmlinux), and control groups"),
 )
+
+
+def advise_ebpf(reason: str) -> str:
+    """Return what helps a daemon that reads processes one by one for this reason."""
+    helps = next(text for pattern, text in _GET_EBPF if re.search(pattern, reason))
+    return f'{helps}; to go without eBPF, set sampling.processes = "procfs"'
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,8 @@ from makepackages.repository import PROGRAMS as REPOSITORY_PROGRAMS
 from makepackages.repository import build_bundle, build_repository
 from makepackages.rpm import build_rpm
 from makepackages.sbom import write_sbom
-from makepackages.source import build_distributions, collect_wheels, copy_checkout, has_sums, note_revision
+from makepackages.source import build_distributions, collect_wheels, copy_checkout, note_revision
 from makepackages.tree import make_tree
-
-WITHOUT_SUMS = "Their exporter reads processes from /proc only: docs/tuning.md."
 
 
 def main() -> int:
@@ -70,9 +68,6 @@ def build(work: Path, out: Path, kinds: list[str], revision: str, maintainer: st
     if (CHECKOUT / ".git").exists():
         note_revision(CHECKOUT, source)
     wheel, archive = build_distributions(source, distributions, epoch)
-    if not has_sums(wheel):
-        why = "clang has failed" if shutil.which("clang") else "clang is not installed (Debian: clang, llvm)"
-        print(f"NO SUMS IN THE KERNEL (eBPF) in these packages: {why}. {WITHOUT_SUMS}", file=sys.stderr)
     made = [put(each, out) for each in (wheel, archive)] if "wheel" in kinds else []
     if kinds == ["wheel"]:
         return made

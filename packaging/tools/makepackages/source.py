@@ -7,7 +7,6 @@ import platform
 import shutil
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 from makepackages.files import settle_archive
@@ -56,12 +55,6 @@ def build_distributions(checkout: Path, out: Path, epoch: int) -> tuple[Path, Pa
     [archive] = out.glob("*.tar.gz")
     settle_archive(archive, epoch)
     return wheel, archive
-
-
-def has_sums(wheel: Path) -> bool:
-    """Return whether a wheel has what sums in the kernel, which clang compiles."""
-    with zipfile.ZipFile(wheel) as archive:
-        return any(name.endswith(".bpf.o") for name in archive.namelist())
 
 
 def collect_wheels(wheel: Path, extras: str, target: Path) -> list[Path]:

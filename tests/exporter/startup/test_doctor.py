@@ -18,7 +18,7 @@ from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.startup import doctor
 from jobfeatures_exporter.startup.doctor import examine
 from jobfeatures_exporter.startup.findings import Finding, Mark
-from jobfeatures_exporter.view.sources import GET_SUMS
+from jobfeatures_exporter.view.sources import advise_ebpf
 from tests.exporter.sampling.fakenode import FakeNode
 from tests.exporter.web.authority import Authority
 
@@ -258,8 +258,10 @@ def test_what_the_daemon_says_of_itself_is_repeated(config, daemon):
 
 def test_processes_that_are_read_one_by_one_are_noted_unless_that_is_asked_for(config):
     (finding,) = found(config, "processes")
-    assert (finding.mark, finding.remedy) == (Mark.NOTE, GET_SUMS)
-    assert finding.words.endswith(f"{config.path_procfs} is not this machine's own /proc")
+    reason = f"{config.path_procfs} is not this machine's own /proc"
+    assert (finding.mark, finding.remedy) == (Mark.NOTE, advise_ebpf(reason))
+    assert finding.words.startswith("are read without eBPF, one by one")
+    assert finding.words.endswith(f": {reason}")
     assert found(replace(config, sampling_processes="procfs"), "processes") == []
 
 

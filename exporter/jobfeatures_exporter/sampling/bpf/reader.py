@@ -42,7 +42,6 @@ class KernelSums:
         self,
         cgroup: str = "/sys/fs/cgroup",
         *,
-        path: str = OBJECT,
         max_groups: int = MAX_GROUPS,
         kept: Mapping[str, int] | None = None,
         network: bool = False,
@@ -68,12 +67,12 @@ class KernelSums:
         self.no_network: str | None = None
         if network:
             try:
-                self._begin(path, max_groups, kept or {}, _PACKETS)
+                self._begin(max_groups, kept or {}, _PACKETS)
                 self.no_network = ""
             except OSError as error:
                 self.no_network = describe(error)
         if not self.descriptors:
-            self._begin(path, max_groups, kept or {}, ())
+            self._begin(max_groups, kept or {}, ())
         try:
             self._groups = self._table("groups", RECORD.size, max_groups)
             self._ended = self._table("ended", FIGURES.size, MAX_GROUPS)
@@ -86,7 +85,7 @@ class KernelSums:
             self.close()
             raise
 
-    def _begin(self, path: str, max_groups: int, kept: Mapping[str, int], packets: tuple[str, ...]) -> None:
+    def _begin(self, max_groups: int, kept: Mapping[str, int], packets: tuple[str, ...]) -> None:
         if packets and self._controller != UNIFIED:
             raise OSError(errno.EOPNOTSUPP, "jobs are in control groups v1")
         names = {*NAMES, *packets}
@@ -94,10 +93,10 @@ class KernelSums:
         if self.goes_on:
             self.descriptors = {name: kept[name] for name in names}
             return
-        check_owner(path)
+        check_owner(OBJECT)
         self.descriptors = load_object(
             self._bpf,
-            path,
+            OBJECT,
             constants=int(self._controller == UNIFIED).to_bytes(4, "little"),
             hooks=_HOOKS,
             iterator=_ITERATOR,
@@ -200,15 +199,13 @@ def find_lists(directory: JobDirectory, freezer: str) -> list[str]:
     return [any_of_them, beside] if freezer and any_of_them != beside else [any_of_them]
 
 
-def digest_of(path: str = OBJECT) -> str:
+def digest_of() -> str:
     """Return a digest that identifies the version of the object file. Raises OSError."""
-    return hashlib.sha256(read_file(path)).hexdigest()[:16]
+    return hashlib.sha256(read_file(OBJECT)).hexdigest()[:16]
 
 
 def describe(error: OSError) -> str:
     """Return an error as text for a label: what failed, and how."""
-    if isinstance(error, FileNotFoundError) and error.filename == OBJECT:
-        return "built without clang"
     where = error.filename if isinstance(error.filename, str) else ""
     reason = error.strerror or str(error)
     return f"{where}: {reason}" if where else reason

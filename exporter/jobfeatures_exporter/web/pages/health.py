@@ -12,7 +12,7 @@ from jobfeatures_exporter.scrape.budget import DROPPED
 from jobfeatures_exporter.scrape.collectors import DURATION, FAILED, SPENT, SUCCESS, features, node
 from jobfeatures_exporter.scrape.collectors.own import process, sinks, sources
 from jobfeatures_exporter.view.node import NodeView
-from jobfeatures_exporter.view.sources import GET_SUMS, READ_ONE_BY_ONE, SourceView
+from jobfeatures_exporter.view.sources import READ_ONE_BY_ONE, SourceView, advise_ebpf
 from jobfeatures_exporter.view.units import Form, format_bytes, format_count, format_figure, format_span
 from jobfeatures_exporter.web.pages.markup import Child, Html, join, name, shorten, tag
 from jobfeatures_exporter.web.pages.pieces import (
@@ -170,7 +170,8 @@ def _left_out(data: PageData) -> Iterator[Html]:
         yield _said(said, "the lightest jobs are summed there", advice)
     snapshot = data.context.snapshot
     if snapshot is not None and snapshot.reader is not None and snapshot.reader.failure:
-        yield _said(READ_ONE_BY_ONE, name(snapshot.reader.failure, 160), f"{GET_SUMS}.")
+        reason = snapshot.reader.failure
+        yield _said(READ_ONE_BY_ONE, name(reason, 160), f"{advise_ebpf(reason)}.")
 
 
 def _said(sentence: str, words: Child, advice: str) -> Html:

@@ -7,35 +7,19 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from jobfeatures.batch.groups import Membership
-from jobfeatures_exporter.sampling.bpf.reader import OBJECT, KernelSums
+from jobfeatures_exporter.sampling.bpf.reader import KernelSums
 from jobfeatures_exporter.sampling.layout.hierarchy import UNIFIED, JobDirectory, find_hierarchies
 from tests.running import until
 
-ROOT = Path(__file__).parents[4]
 CGROUP = "/sys/fs/cgroup"
 # Beside v1 there may be v2, without controllers: whose tasks are where, the kernel knows all the same.
 HIERARCHIES = [CGROUP, *filter(os.path.exists, [f"{CGROUP}/unified"])]
-
-
-@pytest.fixture(scope="session")
-def bpf_object(tmp_path_factory) -> str:
-    """Return the compiled object: that of the installation, else one made for this run."""
-    if os.path.exists(OBJECT):
-        return OBJECT
-    if shutil.which("clang") is None:
-        pytest.skip("clang is not installed")
-    folder = tmp_path_factory.mktemp("bpf")
-    command = [sys.executable, "setup.py", "-q", "build_bpf", "--build-lib", str(folder)]
-    if subprocess.run(command, cwd=ROOT, capture_output=True).returncode:
-        pytest.skip("setuptools is not installed here, or too old to build the object")
-    return str(folder / "jobfeatures_exporter/sampling/bpf/sums.bpf.o")
 
 
 @pytest.fixture
@@ -45,7 +29,7 @@ def hierarchy() -> str:
 
 
 @pytest.fixture
-def make_sums(bpf_object, hierarchy):
+def make_sums(hierarchy):
     """Return a function that begins to sum, or skips where this kernel, or this user, cannot."""
     with contextlib.ExitStack() as stack:
 
@@ -53,7 +37,7 @@ def make_sums(bpf_object, hierarchy):
             if os.geteuid() != 0:
                 pytest.skip("loading programs into the kernel needs root")
             try:
-                sums = KernelSums(hierarchy, path=bpf_object, **more)
+                sums = KernelSums(hierarchy, **more)
             except OSError as error:
                 pytest.skip(f"the kernel has no sums for us: {error}")
             stack.callback(sums.close)

@@ -12,7 +12,6 @@ from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.model.snapshot import ProcessReader
 from jobfeatures_exporter.sampling.bpf import choice, library
 from jobfeatures_exporter.sampling.bpf.choice import begin_choice, choose_reader
-from jobfeatures_exporter.sampling.bpf.reader import digest_of
 from jobfeatures_exporter.sampling.bpf.rights import CAP_NET_ADMIN, CAP_PERFMON
 
 
@@ -51,13 +50,6 @@ def test_whatever_hinders_the_sums_proc_is_read_and_one_line_says_why(hindrance,
     found = choose_reader(ExporterConfig())
     assert (found.kernel, found.process_reader) == (None, ProcessReader("procfs", reason))
     assert str(found) == f"processes are read by procfs: {reason}"
-
-
-def test_a_copy_built_without_clang_says_so(monkeypatch, tmp_path):
-    missing = str(tmp_path / "sums.bpf.o")
-    monkeypatch.setattr("jobfeatures_exporter.sampling.bpf.reader.OBJECT", missing)
-    monkeypatch.setattr(choice, "digest_of", lambda: digest_of(missing))
-    assert str(choose_reader(ExporterConfig())) == "processes are read by procfs: built without clang"
 
 
 def test_who_insists_on_the_sums_is_told_that_they_cannot_be_had(monkeypatch):

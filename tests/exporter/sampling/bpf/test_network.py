@@ -190,11 +190,11 @@ def test_who_does_not_ask_has_no_program_at_the_control_groups(make_sums, groups
     assert network(sums, job) == (0, 0, 0, 0)
 
 
-def test_on_control_groups_v1_it_is_said_that_there_are_no_packets_by_job(bpf_object):
+def test_on_control_groups_v1_it_is_said_that_there_are_no_packets_by_job():
     if os.geteuid() != 0 or "cpuacct" not in find_hierarchies(CGROUP):
         pytest.skip("this machine has no control groups v1")
     try:
-        sums = KernelSums(CGROUP, path=bpf_object, network=True)
+        sums = KernelSums(CGROUP, network=True)
     except OSError as error:
         pytest.skip(f"the kernel has no sums for us: {error}")
     with contextlib.closing(sums):
@@ -203,12 +203,12 @@ def test_on_control_groups_v1_it_is_said_that_there_are_no_packets_by_job(bpf_ob
         assert sums.processes > 0
 
 
-def test_what_a_former_process_left_goes_on(counting, groups, hierarchy, bpf_object):
+def test_what_a_former_process_left_goes_on(counting, groups, hierarchy):
     job = groups.make(f"/jf_net_{os.getpid()}")
     run_in(groups, job, UDP, "AF_INET", "127.0.0.1", 72, 10)
     kept = {name: os.dup(each) for name, each in counting.descriptors.items()}
     counting.close()
     run_in(groups, job, UDP, "AF_INET", "127.0.0.1", 72, 10)
-    with contextlib.closing(KernelSums(hierarchy, path=bpf_object, kept=kept, network=True)) as after:
+    with contextlib.closing(KernelSums(hierarchy, kept=kept, network=True)) as after:
         assert (after.goes_on, after.no_network) == (True, "")
         assert network(after, job) == (2000, 20, 2000, 20)

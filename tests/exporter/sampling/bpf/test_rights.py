@@ -16,8 +16,8 @@ import sys
 from jobfeatures_exporter.sampling.bpf.reader import KernelSums
 from jobfeatures_exporter.sampling.bpf.rights import CAP_NET_ADMIN, CAP_PERFMON, give_up_rights
 keep = [CAP_PERFMON] if "keep" in sys.argv else []
-network = [each for each in sys.argv[2:] if each != "keep"]
-sums = KernelSums(*network, path=sys.argv[1], network=bool(network))
+network = [each for each in sys.argv[1:] if each != "keep"]
+sums = KernelSums(*network, network=bool(network))
 print("network:", sums.no_network)
 give_up_rights(lambda: sums.look([]), [CAP_NET_ADMIN] if network else [], keep)
 sums.look([])
@@ -25,7 +25,7 @@ assert sums.processes > 0
 assert sums.checks().threads > 0
 print(open("/proc/self/status").read())
 try:
-    KernelSums(path=sys.argv[1])
+    KernelSums()
 except OSError as error:
     print("again:", error.strerror)
 """
@@ -38,36 +38,32 @@ NOBODY += ["--inh-caps=+bpf,+perfmon", "--ambient-caps=+bpf,+perfmon", "--boundi
 
 @pytest.mark.program
 @pytest.mark.parametrize("rights", [SERVICE, NOBODY], ids=["root's service", "a user with both"])
-def test_both_rights_suffice_and_are_given_up_for_good(rights, bpf_object, make_sums):
+def test_both_rights_suffice_and_are_given_up_for_good(rights, make_sums):
     make_sums().close()  # or skips
-    told, held = run_with(rights, bpf_object)
+    told, held = run_with(rights)
     assert held & (1 << 38 | 1 << 39) == 0
     assert "again: Operation not permitted" in told
 
 
 @pytest.mark.program
 @pytest.mark.parametrize("rights", [SERVICE, NOBODY], ids=["root's service", "a user with both"])
-def test_the_right_to_count_is_kept_for_who_goes_on_counting(rights, bpf_object, make_sums):
+def test_the_right_to_count_is_kept_for_who_goes_on_counting(rights, make_sums):
     make_sums().close()  # or skips
-    told, held = run_with(rights, bpf_object, "keep")
+    told, held = run_with(rights, "keep")
     assert held & (1 << 38 | 1 << 39) == 1 << 38
     assert "again: Operation not permitted" in told
 
 
 @pytest.mark.program
 @pytest.mark.parametrize("rights", [SERVICE, NOBODY], ids=["root's service", "a user with all"])
-def test_packets_take_one_right_more_which_is_given_up_too_and_without_it_the_sums_go_on(
-    rights, bpf_object, make_sums
-):
+def test_packets_take_one_right_more_which_is_given_up_too_and_without_it_the_sums_go_on(rights, make_sums):
     make_sums().close()  # or skips
     v2 = next((each for each in HIERARCHIES if "cpuacct" not in find_hierarchies(each)), None)
     if v2 is None:
         pytest.skip("this machine has no control groups v2")
-    told, held = run_with(rights, bpf_object, v2)
+    told, held = run_with(rights, v2)
     assert "network: bpf_program__attach_cgroup: Operation not permitted" in told
-    told, held = run_with(
-        [each.replace(",+perfmon", ",+perfmon,+net_admin") for each in rights], bpf_object, v2
-    )
+    told, held = run_with([each.replace(",+perfmon", ",+perfmon,+net_admin") for each in rights], v2)
     assert "network: \n" in told
     assert held & (1 << 12 | 1 << 38 | 1 << 39) == 0
 

@@ -10,7 +10,7 @@ from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.model.snapshot import ASKED_FOR, ProcessReader
 from jobfeatures_exporter.scrape.budget import DROPPED
 from jobfeatures_exporter.view import units
-from jobfeatures_exporter.view.sources import GET_SUMS, READ_ONE_BY_ONE
+from jobfeatures_exporter.view.sources import READ_ONE_BY_ONE
 from jobfeatures_exporter.web.pages.node import render_node
 from tests.exporter.web.pages import showcase
 from tests.exporter.web.pages.drawn import THIN, node_page, rows_of, tiles_of
@@ -55,7 +55,9 @@ def test_what_is_left_out_stands_at_the_top_with_what_helps():
         "Jobs may be missing here, or lack what cannot be read; see the log."
         "2,843 series are left out of /metrics: the lightest jobs are summed there"
         "Raise metrics.max_series, and Prometheus' sample_limit with it."
-        f"{READ_ONE_BY_ONE}: no libbpf.so.1 or libbpf.so.0{GET_SUMS}."
+        f"{READ_ONE_BY_ONE}: no libbpf.so.1 or libbpf.so.0"
+        "Install libbpf, or a newer one (Debian: libbpf1, Red Hat: libbpf); "
+        'to go without eBPF, set sampling.processes = "procfs".'
     )
     assert page.index("Not all that") < page.index("CPUs busy") < page.index("This exporter")
 
