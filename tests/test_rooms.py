@@ -17,6 +17,7 @@ def test_sampling_names_no_batch_system():
         "openpbs",
         *filter(None, (each.shepherd for each in SYSTEMS.values())),
     }
+    words |= {"sluid", "extern", "step_(?![a-z])", r"(?<!__)(?<!pci_)slots?(?!=)", "startd"}
     own = re.compile(rf"(?<![a-z])(?:{'|'.join(words)})(?![a-z])", re.IGNORECASE)
     folder = PACKAGES["jobfeatures_exporter"] / "sampling"
     found = {

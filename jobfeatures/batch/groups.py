@@ -9,15 +9,16 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from jobfeatures.records.model import Alias
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Membership:
-    """What a control group's path tells. Exactly one of `job_id`, `sluid` and `slot` is known."""
+    """What a control group's path tells. Either `job_id` or `alias` is known."""
 
     batch_system: str
     job_id: str | None = None
-    sluid: str | None = None  # Slurm's own unique id; the job's number is found elsewhere
-    slot: str | None = None  # HTCondor's; the job that runs in it is found elsewhere
+    alias: Alias | None = None
     step: str | None = None
     node: str | None = None  # only where several emulated nodes share the host
     uid: int | None = None  # only in paths of Slurm on cgroup v1 and of OAR on v2
@@ -27,7 +28,17 @@ class Membership:
     @property
     def name(self) -> str:
         """Return the identifier that stands for the job until a better one is known."""
-        return self.job_id or self.sluid or self.slot or ""
+        return self.job_id or (self.alias.name if self.alias else "")
+
+    @property
+    def is_shared(self) -> bool:
+        """Return whether one job after another has this group's name."""
+        return self.alias is not None and self.alias.is_reused
+
+    @property
+    def owner(self) -> Alias | int | None:
+        """Return what tells one run of a job from another: a name of this run alone, else the uid."""
+        return self.uid if self.alias is None or self.is_shared else self.alias
 
 
 class Layout(NamedTuple):
@@ -80,14 +91,17 @@ class BatchHierarchy(NamedTuple):
     """How one batch system names control groups, and who makes them.
 
     `daemons` are the names of its own programs on a node, each with a part of the name of its control group,
-    where the program alone tells nothing. `steps` begins the names of the groups below a job's that are
-    frozen in its place when it is suspended.
+    where the program alone tells nothing. `steps` begins the names of the groups below a job's, one a step,
+    that are frozen in its place when it is suspended; `idle_step` is the one without a program of the job's.
+    `alias`, without its name, is what stands for a job in patterns with a group of that name.
     """
 
     name: str
     layouts: tuple[Layout, ...]
     daemons: Mapping[str, str] = MappingProxyType({})
     steps: str = ""
+    idle_step: str = ""
+    alias: Alias = Alias("")
 
     @property
     def job_directories(self) -> tuple[tuple[str, ...], ...]:
@@ -111,6 +125,8 @@ class BatchHierarchy(NamedTuple):
         values: dict[str, Any] = {name: text and unescape(text) for name, text in found.groupdict().items()}
         if "uid" in values:
             values["uid"] = int(values["uid"])
+        if values.get("alias"):
+            values["alias"] = self.alias._replace(name=values["alias"])
         return Membership(batch_system=self.name, parent=parent, needs_word=is_proven, **values)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from jobfeatures.records.model import Job, JobState, fill_unknown
+from jobfeatures.records.model import Alias, Job, JobState, fill_unknown
 
 HOOKS: Final = "hooks"  # the source whose records prologs create and epilogs remove
 REMEMBERED: Final = "published"  # what was known when the job was last published
@@ -65,10 +65,10 @@ class JobObservation:
 
 
 class Group(NamedTuple):
-    """A control group with processes: its user if one is known that is not root, and its SLUID."""
+    """A control group with processes: its user if known and not root, and what it has for an id."""
 
     uid: int | None = None
-    sluid: str | None = None
+    alias: Alias | None = None
     is_frozen: bool = False  # all its processes are
 
 
@@ -296,8 +296,8 @@ def _takes_over(state: _State, piece: JobObservation, group: Group | None) -> bo
 
 
 def _fits(group: Group, job: Job) -> bool:
-    if group.sluid is not None and job.sluid is not None:
-        return group.sluid == job.sluid
+    if group.alias is not None and not group.alias.is_reused and job.sluid is not None:
+        return group.alias.is_of(job)
     return bool(group.uid) and group.uid == job.uid
 
 

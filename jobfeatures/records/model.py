@@ -204,6 +204,27 @@ class Job:
         return wall_secs
 
 
+class Alias(NamedTuple):
+    """A name in a control group's path that stands for a job, whose id is found elsewhere.
+
+    `field` is that of `Job` with the same name. A name that `is_reused` is that of one job after another;
+    `mending` is what an administrator has to do where two places have one name.
+    """
+
+    field: str
+    name: str = ""
+    is_reused: bool = False
+    mending: str = ""
+
+    def is_of(self, job: Job) -> bool:
+        """Return whether the batch system says that a job has this name."""
+        return bool(getattr(job, self.field) == self.name)
+
+    def stands_for(self, key: object) -> bool:
+        """Return whether a key has this name in place of a job's id, which is not known."""
+        return isinstance(key, JobKey) and key.job_id == self.name
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
     """A partition or queue of a cluster."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from jobfeatures.records.model import (
     UNLIMITED,
+    Alias,
     Job,
     JobKey,
     JobState,
@@ -130,7 +131,7 @@ def make_snapshot() -> Snapshot:
             energy_joules=1500.25,
             board_joules={"dcmi": 4100.5, "pdu": 4428.54},
             work={"instructions": 5e12, "cycles": 4e12, "cache_misses": 3e9, "flops": 2.5e12},
-            sluid="s5K1KKYAYG5D00",
+            alias=Alias("sluid", "s5K1KKYAYG5D00"),
             cpus=4,
             cpu_numbers=frozenset(range(4)),
             cgroup_version=2,

@@ -145,7 +145,7 @@ class Context:
         tables = [
             each.table for each in self.sources if not each.last_error and each.name == key.batch_system
         ]
-        if key.job_id in (sample.sluid, sample.slot):  # not a real id: a known job is listed under its own
+        if sample.alias and sample.alias.stands_for(key):  # a known job is listed under its own id
             return any(isinstance(each, JobTable) and each.complete for each in tables)
         return any(isinstance(each, JobTable) and each.absent_at_secs(key) is not None for each in tables)
 

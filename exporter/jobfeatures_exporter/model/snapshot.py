@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from jobfeatures.records.model import JobKey
+from jobfeatures.records.model import Alias, JobKey
 from jobfeatures.records.quickrecord import quickly_made
 from jobfeatures_exporter.model.measured import BoardSample, MemoryBytes, OpenFiles
 
@@ -192,8 +192,7 @@ class JobSample:
     uid: int | None = None  # of one of its processes, where readable
     node: str | None = None  # the node name in the control group's path, where there is one
     place: str = ""  # the container, else the path, that its control group stands below; "": the ordinary one
-    sluid: str | None = None  # Slurm's own unique id, where the control group is named by it
-    slot: str | None = None  # HTCondor's slot, where the control group is named by it
+    alias: Alias | None = None  # what its control group is named by in place of its id
     oom_kills: int | None = None  # counters: they never decrease either
     memory_limit_hits: int | None = None
     memory_ooms: int | None = None  # times that a limit left no memory to have; v2 only

@@ -130,7 +130,7 @@ def populated_groups(snapshot: Snapshot | None) -> dict[JobKey, Group]:
     if snapshot is None:
         return {}
     return {
-        key: Group(sample.uid, sample.sluid, sample.is_frozen)
+        key: Group(sample.uid, sample.alias, sample.is_frozen)
         for key, sample in snapshot.jobs.items()
         if isinstance(key, JobKey) and sample.in_group and sample.processes and not sample.is_apart
     }

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from jobfeatures.jobs.evidence import find_difference
 from jobfeatures.records.model import Job, JobKey, JobState
 from jobfeatures_exporter.model.ended import EndedJob
-from jobfeatures_exporter.model.snapshot import JobSample, RunKey, Snapshot
+from jobfeatures_exporter.model.snapshot import RunKey, Snapshot
 from jobfeatures_exporter.sampling.groups.endings import emptied
 from jobfeatures_exporter.state.knowledge import Knowledge
 
@@ -99,8 +99,10 @@ class Retention:
         self._bare = {run: since.get(run, snapshot.taken_at_secs) for run in bare}
         if last is not None and gone:
             gone -= _find_renamed(last, snapshot)
-            for key in [key for key in self._living if key in gone and not _is_stand_in(last.jobs[key])]:
+            for key in [key for key in self._living if key in gone]:
                 latest = last.jobs[key]
+                if latest.alias is not None and latest.alias.stands_for(key):
+                    continue  # its id was never known
                 # Without a group its processes are only followed while its source names them.
                 processes = None if latest.processes and not latest.in_group else 0
                 ended = EndedJob(
@@ -126,11 +128,6 @@ class Retention:
         for key in list(self._kept)[: max(0, len(self._kept) - MAX_ENDED)]:
             del self._kept[key]
         return {key: kept.ended for key, kept in self._kept.items()}
-
-
-def _is_stand_in(sample: JobSample) -> bool:
-    """Return whether a SLUID or a slot stands for a job id that was never known."""
-    return isinstance(sample.key, JobKey) and sample.key.job_id in {sample.sluid, sample.slot}
 
 
 def _find_renamed(before: Snapshot, now: Snapshot) -> frozenset[JobKey]:

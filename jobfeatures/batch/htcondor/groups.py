@@ -9,9 +9,10 @@ No path names a job.
 from __future__ import annotations
 
 from jobfeatures.batch.groups import BatchHierarchy, make_layout
+from jobfeatures.records.model import Alias
 
 # The slot is a name as slot1_1 or backfill2 after a "_", up to the end of the path's component.
-_GROUP = r"condor(?:_[^/@]{1,255})?_(?P<slot>[A-Za-z]{1,64}[0-9]{1,9}(?:_[0-9]{1,9})?"
+_GROUP = r"condor(?:_[^/@]{1,255})?_(?P<alias>[A-Za-z]{1,64}[0-9]{1,9}(?:_[0-9]{1,9})?"
 _HOST = r"@[^/]{1,255}"
 _SLOT = make_layout(
     rf"/{_GROUP}(?:{_HOST})?)(?:/|\Z)",
@@ -23,5 +24,12 @@ _SLOT = make_layout(
 )
 
 HIERARCHY = BatchHierarchy(
-    "htcondor", (_SLOT,), daemons=dict.fromkeys(("condor_master", "condor_startd", "condor_starter"), "")
+    "htcondor",
+    (_SLOT,),
+    daemons=dict.fromkeys(("condor_master", "condor_startd", "condor_starter"), ""),
+    alias=Alias(
+        "slot",
+        is_reused=True,
+        mending="give each startd a name of its own (STARTD_NAME, NETWORK_HOSTNAME)",
+    ),
 )

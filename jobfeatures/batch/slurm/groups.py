@@ -12,6 +12,7 @@ import re
 
 from jobfeatures.batch.groups import BatchHierarchy, make_layout
 from jobfeatures.errors import ParseError
+from jobfeatures.records.model import Alias
 
 SLUID = "s[0-9A-HJKMNP-TV-Z]{13}"
 _ID = r"[1-9][0-9]{0,9}"
@@ -25,7 +26,7 @@ _V1 = make_layout(
 )
 _V2 = make_layout(
     r"/(?:(?P<node>[^/]{1,255})_)?slurmstepd\.scope/"
-    rf"(?:job_(?P<job_id>{_ID})|(?P<sluid>{SLUID})){_STEP}",
+    rf"(?:job_(?P<job_id>{_ID})|(?P<alias>{SLUID})){_STEP}",
     ("*slurmstepd.scope", "[js]*"),
     # Only root makes slices at the root; users' own are below user.slice.
     parents=r"/(?!user\.slice/)[^/]{1,255}\.slice",
@@ -34,7 +35,12 @@ _V2 = make_layout(
 )
 
 HIERARCHY = BatchHierarchy(
-    "slurm", (_V1, _V2), daemons=dict.fromkeys(("slurmd", "slurmstepd"), ""), steps="step_"
+    "slurm",
+    (_V1, _V2),
+    daemons=dict.fromkeys(("slurmd", "slurmstepd"), ""),
+    steps="step_",
+    idle_step="extern",
+    alias=Alias("sluid"),
 )
 
 

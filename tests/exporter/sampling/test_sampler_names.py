@@ -1,6 +1,6 @@
 """What a job is called: by its number, its SLUID, its slot or its node."""
 
-from jobfeatures.records.model import Job, JobKey
+from jobfeatures.records.model import Alias, Job, JobKey
 from jobfeatures_exporter.model.snapshot import GroupKey, Kind, UnitKey
 from jobfeatures_exporter.sampling.processes import attributor
 from tests.exporter.sampling.jobs import EPOCH, V2, slurm, v1
@@ -112,7 +112,7 @@ def test_a_job_is_named_by_sluid_until_its_number_is_known(node, make, monkeypat
         jobs = sampler.sample().jobs
     assert jobs.keys() == {slurm("3385")}
     assert (jobs[slurm("3385")].user_cpu_secs, jobs[slurm("3385")].processes) == (1.0, 1)
-    assert jobs[slurm("3385")].sluid == SLUID
+    assert jobs[slurm("3385")].alias == Alias("sluid", SLUID)
 
 
 def test_a_sluid_that_the_batch_system_reports_is_never_a_name(node, make):

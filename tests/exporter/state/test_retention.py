@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from jobfeatures.records.model import Job, JobKey, JobState
+from jobfeatures.records.model import Alias, Job, JobKey, JobState
 from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.model.snapshot import Accounting, JobGpu, JobSample, ProcessSample, Snapshot
 from jobfeatures_exporter.sampling.groups.endings import emptied
@@ -232,7 +232,7 @@ def test_never_are_more_kept_than_allowed():
 @pytest.mark.parametrize("name", ["sluid", "slot"])
 def test_what_ended_before_its_job_id_was_known_is_not_kept_under_a_stand_in(look, name):
     stand_in = JobKey("slurm", "sA79M8D1923R00")
-    nameless = JobSample(key=stand_in, accounting=Accounting.CGROUP, **{name: stand_in.job_id})
+    nameless = JobSample(key=stand_in, accounting=Accounting.CGROUP, alias=Alias(name, stand_in.job_id))
     look(nameless)
     assert look() == {}
 

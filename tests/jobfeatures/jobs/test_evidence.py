@@ -18,7 +18,7 @@ from jobfeatures.jobs.evidence import (
     find_difference,
     judge,
 )
-from jobfeatures.records.model import UNLIMITED, JobState, Limits
+from jobfeatures.records.model import UNLIMITED, Alias, JobState, Limits
 
 sys.path.insert(0, str(Path(__file__).parent))
 from evidencetable import ALICE, BOB, COLUMNS, ROWS, cell, job, read_page, told
@@ -234,7 +234,7 @@ def test_the_control_group_decides_which_user_s_job_is_here():
     by_sluid = [
         replace(each, job=replace(each.job, sluid=name)) for each, name in ((alices, "a"), (bobs, "b"))
     ]
-    assert judged(*by_sluid, group=Group(sluid="b")).job.uid == BOB
+    assert judged(*by_sluid, group=Group(alias=Alias("sluid", "b"))).job.uid == BOB
     assert judged(alices, bobs, group=Group(uid=0)).job.uid == ALICE, "root's processes are in anybody's job"
 
 

@@ -57,11 +57,11 @@ def node_of(gpu_id: int, properties: dict[str, int]) -> KfdNode | None:
 
 def nodes_of(addresses: Collection[str], nodes: Iterable[KfdNode]) -> dict[str, list[KfdNode]]:
     """Return the nodes of each card, by its address: a partition is a function where no card is."""
-    by_slot = {address.rpartition(".")[0]: address for address in sorted(addresses, reverse=True)}
+    by_board = {address.rpartition(".")[0]: address for address in sorted(addresses, reverse=True)}
     return grouped(
-        (node.address if node.address in addresses else by_slot[slot], node)
+        (node.address if node.address in addresses else by_board[board], node)
         for node in nodes
-        if (slot := node.address.rpartition(".")[0]) in by_slot
+        if (board := node.address.rpartition(".")[0]) in by_board
     )
 
 

@@ -27,12 +27,12 @@ class RocmSmi:
         self._library = library
         self._refused: set[tuple[str, int]] = set()
         # Each partition of a card is a device here, whose figures are not the card's: these are the kernel's.
-        slots = grouped(
+        places = grouped(
             (format_address(place).rpartition(".")[0], (format_address(place), number))
             for number in range(max(0, library.smi_get_device_count()))
             if (place := library.smi_get_device_pci_id(number)) >= 0
         )
-        self._numbers: Mapping[str, int] = dict(found[0] for found in slots.values() if len(found) == 1)
+        self._numbers: Mapping[str, int] = dict(found[0] for found in places.values() if len(found) == 1)
 
     def number(self, function: str, address: str) -> float | None:
         """Return a number, None if the library has none."""

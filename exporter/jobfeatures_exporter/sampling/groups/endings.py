@@ -49,8 +49,7 @@ def keep_counts(now: JobSample, last: JobSample) -> JobSample:
         cgroup=last.cgroup,
         cgroup_version=last.cgroup_version,
         node=last.node,
-        sluid=last.sluid,
-        slot=last.slot,
+        alias=last.alias,
         core_nanosecs=last.core_nanosecs,
         **counts,
     )

@@ -12,10 +12,8 @@ import os
 
 from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
 from jobfeatures_exporter.sampling.groups.groupfiles import NO_FILE, GroupFile, GroupFiles
-from jobfeatures_exporter.sampling.layout.hierarchies import STEPS
+from jobfeatures_exporter.sampling.layout.hierarchies import IDLE_STEPS, STEPS
 from jobfeatures_exporter.sampling.layout.hierarchy import FREEZER, UNIFIED, JobDirectory
-
-EXTERN = "extern"  # the step without a program of the job's
 
 
 class Cold(enum.Enum):
@@ -31,7 +29,9 @@ class Freezing:
 
     def __init__(self, directory: JobDirectory, files: GroupFiles, unreadable: Unreadable) -> None:
         # What the names of steps begin with; empty: the job's own group is frozen.
-        self._steps = steps = STEPS.get(directory.membership.batch_system, "")
+        system = directory.membership.batch_system
+        self._steps = steps = STEPS.get(system, "")
+        self._idle = f"{steps}{IDLE_STEPS.get(system)}"
         is_v2 = directory.version == 2
         self._top = directory.groups.get(UNIFIED if is_v2 else FREEZER, "")
         self._file = "cgroup.events" if is_v2 else "freezer.state"
@@ -64,7 +64,7 @@ class Freezing:
         except OSError as error:
             self._unreadable.add("job_steps", error)
             return []
-        names.sort(key=lambda name: (name == f"{self._steps}{EXTERN}", name))
+        names.sort(key=lambda name: (name == self._idle, name))
         return [f"{self._top}/{name}{self._below}" for name in names]
 
     def _read(self, path: str) -> Cold | None:

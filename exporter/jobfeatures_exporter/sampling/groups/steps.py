@@ -1,4 +1,4 @@
-"""The steps of jobs, each in its own control group below the job's: ``step_0``, ``step_batch``."""
+"""The steps of jobs, each in its own control group below the job's, where the batch system makes such."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from jobfeatures_exporter.model.snapshot import StepSample
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
 from jobfeatures_exporter.sampling.groups.cgroup import JobCgroup
 from jobfeatures_exporter.sampling.groups.ledger import CounterLedger
+from jobfeatures_exporter.sampling.layout.hierarchies import STEPS
 from jobfeatures_exporter.sampling.layout.hierarchy import UNIFIED, JobDirectory, find_inode
 from jobfeatures_exporter.sampling.parsers.cgroupfiles import CpuTimes, compute_memory_sum
 
-_STEP = re.compile(r"step_([A-Za-z0-9_.+-]{1,64})\Z")
+_PATTERNS = {
+    system: re.compile(rf"{steps}([A-Za-z0-9_.+-]{{1,64}})\Z") for system, steps in STEPS.items() if steps
+}
 _CONTROLLERS = ("cpuacct", "memory", UNIFIED)
 
 
@@ -65,6 +68,9 @@ class StepBook:
         self._groups.clear()
 
     def _find(self, job: JobDirectory) -> dict[str, JobDirectory]:
+        pattern = _PATTERNS.get(job.membership.batch_system)
+        if pattern is None:
+            return {}
         found: dict[str, dict[str, str]] = {}
         inodes: dict[str, dict[str, int]] = {}
         for controller in _CONTROLLERS:
@@ -73,14 +79,14 @@ class StepBook:
             try:
                 with os.scandir(job.groups[controller]) as entries:
                     for entry in entries:
-                        match = _STEP.match(entry.name)
+                        match = pattern.match(entry.name)
                         if match and entry.is_dir(follow_symlinks=False):
                             found.setdefault(match[1], {})[controller] = entry.path
                             inodes.setdefault(match[1], {})[controller] = entry.inode()
             except OSError as error:
                 self._unreadable.add("job_steps", error)
                 for known in (each.directory for each in self._groups.values()):
-                    match = _STEP.match(known.path.removeprefix(f"{job.path}/"))
+                    match = pattern.match(known.path.removeprefix(f"{job.path}/"))
                     if match and controller in known.groups:
                         path = known.groups[controller]
                         inode = find_inode(path, known.inodes[controller])
@@ -89,7 +95,10 @@ class StepBook:
                             inodes.setdefault(match[1], {})[controller] = inode
         return {
             name: JobDirectory(
-                path=f"{job.path}/step_{name}", membership=job.membership, groups=groups, inodes=inodes[name]
+                path=f"{job.path}/{STEPS[job.membership.batch_system]}{name}",
+                membership=job.membership,
+                groups=groups,
+                inodes=inodes[name],
             )
             for name, groups in found.items()
         }

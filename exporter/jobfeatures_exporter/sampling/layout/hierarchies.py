@@ -18,6 +18,7 @@ BATCH_HIERARCHIES: tuple[BatchHierarchy, ...] = tuple(
 )
 SHAPES = {each.name: each.job_directories for each in BATCH_HIERARCHIES}  # below ordinary parents
 STEPS = {each.name: each.steps for each in BATCH_HIERARCHIES}
+IDLE_STEPS = {each.name: each.idle_step for each in BATCH_HIERARCHIES}
 _DELETED = " (deleted)"  # follows the path of a removed group
 MAX_REMEMBERED = 4096  # cached job paths, and texts of /proc/PID/cgroup, which processes of a job share
 

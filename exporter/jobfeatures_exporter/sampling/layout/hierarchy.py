@@ -37,7 +37,7 @@ class JobDirectory:
 
     `groups` has its directories by controller, `UNIFIED` for v2. `inodes`
     distinguishes them from earlier directories with the same path: a requeued
-    job, or the next job in a slot, gets new directories. `sources` names each of
+    job, or the next job of a name, gets new directories. `sources` names each of
     them once and for all: another, also with the same inode, has another name.
     """
 

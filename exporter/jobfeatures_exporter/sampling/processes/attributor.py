@@ -11,7 +11,7 @@ from typing import NamedTuple
 from jobfeatures.batch import SYSTEMS, BatchSettings
 from jobfeatures.batch.groups import Membership
 from jobfeatures.batch.processes import ActiveJob, GroupNames, JobProcesses, UnnumberedGroups
-from jobfeatures.records.model import Job, JobKey
+from jobfeatures.records.model import Alias, Job, JobKey
 from jobfeatures_exporter.model.snapshot import ProcessSample, UnitKey
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.groups.endings import SHEPHERD_COMMANDS
@@ -150,7 +150,7 @@ class Attributor:
         found = found._replace(strangers={*unborn, *claims}, claims=unconfirmed)
         rivals = _find_strangers(found, groups, living, jobs)
         self._tell_taken(found, claims)
-        self._tell_slots(each for each in memberships if each.slot is not None and _owner(each) in rivals)
+        self._tell_shared(each for each in memberships if each.is_shared and _owner(each) in rivals)
         found = found._replace(strangers={*found.strangers, *rivals})
         keys = found.keys
         if by_group and are_all:
@@ -187,16 +187,15 @@ class Attributor:
                     *(each.parent, each.name),
                 )
 
-    def _tell_slots(self, refused: Iterable[Membership]) -> None:
-        """Say which groups of slots do not count: another place has a slot of that name."""
+    def _tell_shared(self, refused: Iterable[Membership]) -> None:
+        """Say which groups do not count because another place has one of that name, for another job."""
         for each in refused:
-            if _owner(each) not in self._told:
+            if each.alias is not None and _owner(each) not in self._told:
                 self._told.add(_owner(each))
                 self._unreadable.count("job_number_taken")
                 log.warning(
-                    "a group below %s has the slot of another job, %s, and does not count: "
-                    "give each startd a name of its own (STARTD_NAME, NETWORK_HOSTNAME)",
-                    *(each.parent or "the ordinary place", each.name),
+                    "a group below %s has the %s of another job, %s, and does not count: %s",
+                    *(each.parent or "the ordinary place", each.alias.field, each.name, each.alias.mending),
                 )
 
     def _drop_families(
@@ -339,10 +338,11 @@ def _find_strangers(
     for group in groups:
         each = group.membership
         key = found.job_key(each)
-        if key is None or (each.uid is None and each.sluid is None and not further):
+        if key is None or (each.owner is None and not further):
             continue
         job = jobs.get(key)
-        is_known = job is not None and (job.sluid if each.sluid else job.uid) == (each.sluid or each.uid)
+        alias = each.owner
+        is_known = job is not None and (alias.is_of(job) if isinstance(alias, Alias) else alias == job.uid)
         owner = _owner(each)
         rank = not each.parent, owner in living, is_known, max(group.inodes.values(), default=0)
         owners = rivals.setdefault(key, {})

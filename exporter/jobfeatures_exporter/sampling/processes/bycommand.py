@@ -13,7 +13,7 @@ from jobfeatures_exporter.sampling.host.procfs import TICKS_PER_SEC
 from jobfeatures_exporter.sampling.processes.accumulate import CpuAccumulator
 
 OTHER = "other"
-SLOTS = 4  # commands and programs reported by name during a job's lifetime, as a multiple of `top`
+NAMED = 4  # commands and programs reported by name during a job's lifetime, as a multiple of `top`
 
 FindProgram = Callable[[ProcessSample], "str | None"]  # its path
 
@@ -42,7 +42,7 @@ class _Counts:
 
     def update(self, commands: Mapping[str, _Command], top: int) -> None:
         for name in _highest(commands, top):
-            if name not in self.named and (len(self.named) < SLOTS * top or self._make_room(commands)):
+            if name not in self.named and (len(self.named) < NAMED * top or self._make_room(commands)):
                 self.named[name] = 0
         for name, command in commands.items():
             if name in self.named:
@@ -57,7 +57,7 @@ class _Counts:
             path, counted = self._path_of.get(name), command.increase
             if path is None and command.example is not None:
                 path, counted = find(command.example), self.named[name]
-            if path is not None and (path in self.programs or len(self.programs) < SLOTS * top):
+            if path is not None and (path in self.programs or len(self.programs) < NAMED * top):
                 self._path_of[name] = path
                 self.programs[path] = self.programs.get(path, 0) + counted
 

@@ -39,7 +39,7 @@ def tell_apart(
 
     The id is that of the ordinary place, then of one that was found, if its batch system says that the job
     runs here, then of a node that its batch system names, then of the one that had it `before`, then of the
-    oldest group. A job that was told apart stays so. Slots have names.
+    oldest group. A job that was told apart stays so. What has a shared name is not told apart.
     """
     memberships = [*(group.membership for group in groups), *members]
     where = {(each.parent, each.node) for each in memberships}
@@ -54,7 +54,7 @@ def tell_apart(
     names: dict[Place, tuple[JobKey, str]] = {}
     for each in memberships:
         key = named(each)
-        if each.slot is None and not (each.needs_word and key not in jobs):
+        if not each.is_shared and not (each.needs_word and key not in jobs):
             is_told = key in jobs and each.node in jobs[key].nodes
             place, was = _name(each, is_told=is_told), before.get(place_of(key, each))
             names[place_of(key, each)] = key, place

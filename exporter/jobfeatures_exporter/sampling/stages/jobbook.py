@@ -158,8 +158,8 @@ class JobRecorder:
         nodes = {each.node for each in memberships}
         run.place = next((name_place(each.parent) for each in memberships), run.place)
         if memberships:
-            is_slot = any(each.slot is not None for each in memberships)  # whose name may have an @
-            run.own_place = "" if is_slot else key.job_id.partition("@")[2]
+            is_shared = any(each.is_shared for each in memberships)  # such a name may have an @
+            run.own_place = "" if is_shared else key.job_id.partition("@")[2]
         if run.uid is None or (len(cgroups) > 1 and len(path_uids(cgroups)) > 1):
             uid = self._runs.uid(cgroups, processes, facts.sums)
             run.uid = run.uid if uid is None else uid
@@ -173,8 +173,7 @@ class JobRecorder:
             uid=run.uid,
             node=nodes.pop() if len(nodes) == 1 else None,
             place=run.own_place or run.place or "",
-            sluid=next((each.sluid for each in memberships if each.sluid is not None), None),
-            slot=next((each.slot for each in memberships if each.slot is not None), None),
+            alias=next((each.alias for each in memberships if each.alias is not None), None),
             cpus=None if numbers is None else len(numbers),
             cpu_numbers=numbers,
             core_nanosecs=_sum_cores(ledger, cgroups, numbers) if facts.reads_cores and cgroups else {},

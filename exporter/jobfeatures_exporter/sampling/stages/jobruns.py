@@ -6,19 +6,17 @@ import itertools
 from collections.abc import Collection, Mapping, Sequence, Set
 
 from jobfeatures.jobs.evidence import is_another_run
-from jobfeatures.records.model import Job, JobKey, fill_unknown
+from jobfeatures.records.model import Alias, Job, JobKey, fill_unknown
 from jobfeatures_exporter.model.snapshot import JobSample, ProcessIo, ProcessSample
 from jobfeatures_exporter.sampling.bpf.byjob import Sums
 from jobfeatures_exporter.sampling.groups.cgroup import JobCgroup
 from jobfeatures_exporter.sampling.groups.endings import SHEPHERD_COMMANDS
 from jobfeatures_exporter.sampling.groups.ledger import JobLedger
 from jobfeatures_exporter.sampling.groups.steps import StepBook
-from jobfeatures_exporter.sampling.layout.hierarchies import name_place
+from jobfeatures_exporter.sampling.layout.hierarchies import IDLE_STEPS, name_place
 from jobfeatures_exporter.sampling.parsers.cgroupfiles import NO_CPU_TIME
 from jobfeatures_exporter.sampling.processes.members import Members
 from jobfeatures_exporter.sampling.stages.values import LookFacts
-
-EXTERN_STEP = "extern"
 
 
 class JobRun:
@@ -37,7 +35,7 @@ class JobRun:
         self.is_over = False  # it was said to be here, then no longer, while it had no process
         self.has_come = False  # since then it has had some
         self.alive: Set[object] = frozenset()  # its control groups, else its processes, at the last sample
-        self.owner: str | int | None = None  # SLUID or uid in the control group's path
+        self.owner: Alias | int | None = None  # as the control group's path tells
         self.place: str | None = None  # of its control groups; "": an ordinary one
         self.nodes: Set[str] = frozenset()  # in their paths
         self.own_place = ""  # what its id has beside its number
@@ -69,7 +67,7 @@ class JobRuns:
         """Return the present run of a job, which may begin now."""
         named = [each.directory.membership for each in cgroups]
         place = name_place(named[0].parent) if named else None
-        owner = next((found for each in named if (found := each.sluid or each.uid) is not None), None)
+        owner = next((found for each in named if (found := each.owner) is not None), None)
         job = facts.jobs.get(key)
         run = self._runs.get(key)
         if run is None:
@@ -123,7 +121,7 @@ class JobRuns:
             owner = self._members.uid(process.pid)
             if owner:  # not root: any job may run set-user-ID programs
                 return owner
-            if membership is None or membership.step != EXTERN_STEP:
+            if membership is None or membership.step != IDLE_STEPS.get(membership.batch_system):
                 owners.add(owner)
         return 0 if 0 in owners else None
 

@@ -60,7 +60,7 @@ class ProcessReading:
         suffices = all(
             each.counts_memory
             and each.directory.cpu_source in sums
-            and each.directory.membership.slot is None
+            and not each.directory.membership.is_shared
             for each in listed.groups.groups
         )
         named = {key for key, job in jobs.items() if job.processes or job.sessions}
@@ -89,5 +89,5 @@ def _is_settled(directory: JobDirectory, last: LastLook) -> bool:
     if key is None or sample is None:
         is_stranger = directory.cpu_source in last.key_of and key is None
         return is_stranger and membership.job_id is not None  # else it gets a job's id with its processes
-    has_number = membership.sluid is None or key.job_id != membership.name
+    has_number = membership.job_id is not None or key.job_id != membership.name
     return has_number and (sample.uid is not None or not sample.processes)

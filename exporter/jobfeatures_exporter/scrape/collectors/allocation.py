@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Any
 
 from jobfeatures.records.metrics import JOB, JOB_CPUS, JOB_END, JOB_INFO, JOB_START, Metric, gauge
-from jobfeatures.records.model import UNLIMITED, Job
+from jobfeatures.records.model import UNLIMITED, Alias, Job
 from jobfeatures_exporter.families.exposition import Family, Number, Sample, Values
 from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.model.snapshot import Accounting
@@ -44,8 +44,8 @@ _VALUES: dict[Metric, Callable[[Job], Number | None]] = {
     MEMORY: lambda job: job.limits.memory_bytes if isinstance(job.limits.memory_bytes, int) else None,
 }
 
-_SEEN = attrgetter("uid", "sluid", "slot", "place", "accounting")
-_UNSEEN = (None,) * 5
+_SEEN = attrgetter("uid", "alias", "place", "accounting")
+_UNSEEN = (None,) * 4
 
 
 def families(context: Context) -> Iterator[Family]:
@@ -74,8 +74,7 @@ def _info(
     key: Values,
     job: Job,
     uid: int | None,
-    sluid: str | None,
-    slot: str | None,
+    alias: Alias | None,
     place: str | None,
     accounting: Accounting | None,
 ) -> Values:
@@ -88,8 +87,8 @@ def _info(
         job.array_job_id,
         job.array_task_id,
         job.het_job_id,
-        job.sluid if sluid is None else sluid,
-        slot if job.slot is None else job.slot,
+        alias.name if alias is not None and alias.field == "sluid" else job.sluid,
+        alias.name if alias is not None and alias.field == "slot" and job.slot is None else job.slot,
         job.schedd,
         place,
         None if accounting is None else accounting.value,

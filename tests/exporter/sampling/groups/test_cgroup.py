@@ -84,7 +84,7 @@ def test_jobs_of_v2_are_read_by_number_and_by_sluid(fixtures, budget, unreadable
         cpu=CpuTimes(2.0, 1.0),
         memory=MemoryBytes(anon=1000, file=200, shmem=100, kernel=100, sock=7, charged=1500, reclaimable=200),
     )
-    assert directories["s5K1KKYAYG5D00"].membership.sluid == "s5K1KKYAYG5D00"
+    assert directories["s5K1KKYAYG5D00"].membership.name == "s5K1KKYAYG5D00"
     assert unreadable.counts == {}  # a file that a kernel does not have is no failure
     job.close()
     old.close()

@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from jobfeatures.records.model import JobKey
+from jobfeatures.records.model import Alias, JobKey
 from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.model.snapshot import (
     Accounting,
@@ -68,8 +68,8 @@ def test_what_has_outlived_its_groups_keeps_their_counts_and_its_own_memory():
     now = JobSample(
         key=KEY, accounting=Accounting.PROCESSES, memory=MemoryBytes(anon=1), processes=1, user_cpu_secs=0.1
     )
-    kept = keep_counts(now, replace(LAST, slot="slot1_1@h", sluid="s"))
-    assert (kept.slot, kept.sluid) == ("slot1_1@h", "s")  # labels, which do not change at the end
+    kept = keep_counts(now, replace(LAST, alias=Alias("slot", "slot1_1@h")))
+    assert kept.alias == Alias("slot", "slot1_1@h")  # a label, which does not change at the end
     assert (kept.processes, kept.user_cpu_secs, kept.oom_kills, kept.cpus) == (1, 5.0, 0, None)
     assert kept.memory == MemoryBytes(anon=1, peak=9), "no limit holds any more"
     assert (kept.accounting, kept.cgroup, kept.cgroup_version) == (Accounting.CGROUP, "/x", 1)

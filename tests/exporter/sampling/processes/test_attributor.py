@@ -122,7 +122,7 @@ def test_a_slot_of_htcondor_is_shown_as_its_job(node, make, execute):
     jobs = make(htcondor_execute_directory=str(execute)).sample().jobs
     assert jobs.keys() == {key("htcondor:12.3"), UnitKey(Kind.SERVICE, "condor.service")}
     assert (jobs[key("htcondor:12.3")].user_cpu_secs, jobs[key("htcondor:12.3")].processes) == (1.0, 1)
-    assert jobs[key("htcondor:12.3")].slot == "slot1_1@h"
+    assert jobs[key("htcondor:12.3")].alias.name == "slot1_1@h"
 
 
 def test_what_starts_a_job_is_none_of_its_processes_where_these_have_a_group(node, make, execute):
@@ -254,7 +254,7 @@ def test_a_job_whose_slot_stays_has_ended_in_whatever_order_its_parts_go(node, m
             assert look() != (False, None)
     look()
     for _ in range(3):
-        assert look()[1].sample.slot == "slot1_1@h"
+        assert look()[1].sample.alias.name == "slot1_1@h"
 
 
 def test_the_next_job_in_a_slot_does_not_inherit(node, make, execute):

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.model.snapshot import CommandSample, ProcessSample
-from jobfeatures_exporter.sampling.processes.bycommand import OTHER, SLOTS, CommandBook
+from jobfeatures_exporter.sampling.processes.bycommand import NAMED, OTHER, CommandBook
 
 JOB = JobKey("slurm", "1")
 
@@ -65,10 +65,10 @@ def test_a_process_that_takes_another_name_is_not_counted_twice(book):
 
 
 def test_a_name_is_kept_while_there_is_room_and_given_up_when_it_has_no_process(book):
-    for number in range(SLOTS * 2):
+    for number in range(NAMED * 2):
         look(book, process(number + 1, f"c{number}", ticks=100 + number))
     told = look(book, process(99, "new", ticks=1000))
-    assert len(told) == SLOTS * 2 + 1
+    assert len(told) == NAMED * 2 + 1
     assert "c0" not in told  # of least time
     assert told[OTHER] == CommandSample(command=OTHER, cpu_secs=1.0, resident_bytes=0, processes=0)
     assert told["new"].cpu_secs == 10.0
@@ -114,7 +114,7 @@ def test_nothing_falls_while_it_is_told_and_nothing_is_lost_or_made_up(steps, to
         assert sum(each.resident_bytes for each in told.values()) == sum(
             each.resident_bytes for each in processes
         )
-        assert len(told) <= SLOTS * top + 1
+        assert len(told) <= NAMED * top + 1
         last = told
 
 
@@ -145,4 +145,4 @@ def test_a_program_that_is_known_late_has_all_the_time_of_its_command_and_keeps_
     for number in range(2, 40):  # other commands take its place
         last = programs_of(book, process(number, f"c{number}", ticks=1), paths={number: f"/c{number}"})
         assert last["/a"] == 1.7
-    assert len(last) == SLOTS * 2  # bounded, as processes choose them
+    assert len(last) == NAMED * 2  # bounded, as processes choose them

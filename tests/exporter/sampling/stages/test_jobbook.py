@@ -111,7 +111,7 @@ def test_nothing_of_an_earlier_run_whose_empty_group_has_another_sluid_is_the_ne
     node.job_v2(own, user_usec=1_000_000, memory=1)
     node.process(11, cgroup=f"{V2}/{own}/step_0\n", environ=b"SLURM_JOB_ID=5\0")
     job = sampler.sample().jobs[slurm("5")]
-    assert (job.user_cpu_secs, job.memory.anon, job.sluid, job.processes) == (1, 1, own, 1)
+    assert (job.user_cpu_secs, job.memory.anon, job.alias.name, job.processes) == (1, 1, own, 1)
 
 
 @pytest.mark.parametrize("max_open", [0, None], ids=["no descriptors kept", "kept"])

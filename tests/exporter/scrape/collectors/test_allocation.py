@@ -6,7 +6,7 @@ import pytest
 
 from jobfeatures.batch.source import KeeperStatus
 from jobfeatures.features.machine import Machine
-from jobfeatures.records.model import Job, JobKey, JobState, JobTable, NodeNotice
+from jobfeatures.records.model import Alias, Job, JobKey, JobState, JobTable, NodeNotice
 from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.model.ended import EndedJob
 from jobfeatures_exporter.model.snapshot import Accounting, JobSample, Snapshot
@@ -116,7 +116,7 @@ def test_an_empty_control_group_may_be_a_job_s_while_the_batch_system_does_not_s
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("s000000000000A", {"sluid": "s000000000000A"}), ("slot1_1@n1", {"slot": "slot1_1@n1"})],
+    [("s000000000000A", "sluid"), ("slot1_1@n1", "slot")],
 )
 def test_an_empty_control_group_that_names_no_job_is_none_beside_those_that_are_told(
     node_that_shows, name, kind
@@ -126,7 +126,7 @@ def test_an_empty_control_group_that_names_no_job_is_none_beside_those_that_are_
     table = replace(TABLE, jobs={key: told})
 
     def node(table, **more):
-        found = node_that_shows(key, job(), told, of_sample=kind, **more)
+        found = node_that_shows(key, job(), told, alias=Alias(kind, name), **more)
         return replace(found, sources=(replace(found.sources[0], table=table),))
 
     empty = node(table, processes=0)
@@ -151,9 +151,9 @@ def test_nobody_is_said_to_be_alone_before_all_batch_systems_have_answered():
 
 @pytest.fixture
 def node_that_shows(context):
-    def made(seen, *jobs, processes=1, of_sample=None, **more):
+    def made(seen, *jobs, processes=1, alias=None, **more):
         sample = JobSample(
-            key=seen, accounting=Accounting.CGROUP, processes=processes, in_group=True, **(of_sample or {})
+            key=seen, accounting=Accounting.CGROUP, processes=processes, in_group=True, alias=alias
         )
         found = replace(context.snapshot, jobs={seen: sample}, job_gpus=())
         return node_with(*jobs, snapshot=found, **more)
@@ -163,7 +163,9 @@ def node_that_shows(context):
 
 @pytest.mark.parametrize("told", [None, "slot1_1", "slot1_1@h"])
 def test_the_slot_that_the_batch_system_names_stands_from_the_first_look_to_the_last(told):
-    seen = JobSample(key=ONE, accounting=Accounting.PROCESSES, processes=1, slot=told)
+    seen = JobSample(
+        key=ONE, accounting=Accounting.PROCESSES, processes=1, alias=told and Alias("slot", told)
+    )
     node = Context(
         now_secs=0,
         snapshot=Snapshot(taken_at_secs=0, duration_secs=0, node=None, jobs={ONE: seen}),
@@ -175,7 +177,11 @@ def test_the_slot_that_the_batch_system_names_stands_from_the_first_look_to_the_
 @pytest.mark.parametrize("ended", [True, False])
 def test_whoever_has_figures_has_a_name_also_when_only_an_empty_control_group_is_left(ended):
     last = JobSample(
-        key=ONE, accounting=Accounting.CGROUP, user_cpu_secs=5.0, in_group=True, slot="slot1_1@h"
+        key=ONE,
+        accounting=Accounting.CGROUP,
+        user_cpu_secs=5.0,
+        in_group=True,
+        alias=Alias("slot", "slot1_1@h"),
     )
     known = Job(key=ONE, state=JobState.UNKNOWN, user="alice")
     node = Context(

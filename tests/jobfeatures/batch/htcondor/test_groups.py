@@ -3,11 +3,12 @@
 import pytest
 
 from jobfeatures.batch.groups import Membership
+from jobfeatures.batch.htcondor.groups import HIERARCHY
 from jobfeatures_exporter.sampling.layout.hierarchies import match_path
 
 
 def slot(name: str) -> Membership:
-    return Membership(batch_system="htcondor", slot=name)
+    return Membership(batch_system="htcondor", alias=HIERARCHY.alias._replace(name=name))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import pytest
 
 from jobfeatures.batch.groups import Membership
+from jobfeatures.records.model import Alias
 from jobfeatures_exporter.sampling.layout.hierarchies import match_path
 
 V2 = "/system.slice/slurmstepd.scope"
@@ -27,8 +28,8 @@ def slurm(job_id: str | None = None, **more) -> Membership:
         (f"{V2}/job_4/step_0+1/user", slurm("4", step="0+1")),
         ("/system.slice/n1_slurmstepd.scope/job_4/step_0", slurm("4", step="0", node="n1")),
         ("/slurm.slice/n1_slurmstepd.scope/job_4", slurm("4", node="n1")),  # CgroupSlice, 26.05
-        ("/slurm.slice/slurmstepd.scope/s5K1KKYAYG5D00", slurm(sluid="s5K1KKYAYG5D00")),
-        (f"{V2}/s5K1KKYAYG5D00/step_0/user/task_0", slurm(sluid="s5K1KKYAYG5D00", step="0")),
+        ("/slurm.slice/slurmstepd.scope/s5K1KKYAYG5D00", slurm(alias=Alias("sluid", "s5K1KKYAYG5D00"))),
+        (f"{V2}/s5K1KKYAYG5D00/step_0/user/task_0", slurm(alias=Alias("sluid", "s5K1KKYAYG5D00"), step="0")),
         (f"{V2}/job_4/step_0/user/task_0 (deleted)", slurm("4", step="0")),
         ("/slurm/uid_1/job_2 (deleted)", slurm("2", uid=1)),
     ],
