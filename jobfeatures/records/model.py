@@ -170,6 +170,11 @@ class Job:
     sessions: frozenset[int] = frozenset()
 
     @property
+    def has_ended(self) -> bool:
+        """Return whether it has ended, be it in a way that nobody can say."""
+        return self.state.is_finished or self.end_secs is not None
+
+    @property
     def end_limit_secs(self) -> int | None:
         """Return the time at which the wall limit ends this job; None where it is unknown or unlimited."""
         wall_secs = self.limits.wall_secs

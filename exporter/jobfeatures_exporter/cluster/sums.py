@@ -86,7 +86,7 @@ def compute_queue_sums(table: JobTable) -> QueueSums:
     }
     waiting: dict[str, Waiting] = {}
     for job in table.jobs.values():
-        if job.state.is_finished:
+        if job.has_ended:
             continue
         cause = cause_of(job.reason, is_held=job.is_held)
         since = None if cause else _waits_since(job, table.taken_at_secs)

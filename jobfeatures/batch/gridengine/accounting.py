@@ -188,7 +188,8 @@ def compute_state(
     """Return how a run ended, according to its codes.
 
     Code 100 says only that the job was killed: if its wall limit had passed, that
-    is taken as the reason. Only Univa's file records that somebody deleted a job.
+    is taken as the reason. Without an exit status nobody knows whether the job failed. Only
+    Univa's file records that somebody deleted a job.
     """
     if failed in RESCHEDULED:
         return JobState.PREEMPTED
@@ -198,7 +199,9 @@ def compute_state(
         return JobState.CANCELLED
     if failed in KILLED and isinstance(wall, int) and elapsed is not None and elapsed >= wall:
         return JobState.TIMEOUT
-    return JobState.COMPLETED if failed == 0 and status == 0 else JobState.FAILED
+    if failed or status:
+        return JobState.FAILED
+    return JobState.UNKNOWN if status is None else JobState.COMPLETED
 
 
 def parse_requests(category: str) -> dict[str, str]:

@@ -16,6 +16,7 @@ from jobfeatures.batch.basics import Note
 from jobfeatures.batch.htcondor.evaluate import find_evaluator
 from jobfeatures.batch.htcondor.fields import KIB, MIB, NAME, Evaluate, Fields, required_job_id
 from jobfeatures.batch.htcondor.jobad import (
+    ENDED,
     SITE_LIMITS,
     common_fields,
     end_of,
@@ -127,15 +128,7 @@ def parse_record(
     job = Fields(ad, source=source, note=note, evaluate=evaluate)
     state = state_of(job)
     by_signal, starts = job.flag("ExitBySignal"), job.count("NumJobStarts")
-    ended = state in {JobState.COMPLETED, JobState.FAILED}
-    if ended and not by_signal:
-        told = {
-            "ExitCode": job.whole("ExitCode"),
-            "ExitBySignal": by_signal,
-            "JobSuccessExitCode": job.whole("JobSuccessExitCode"),
-        }
-        if any(value is None and job.is_told(name) for name, value in told.items()):
-            state = JobState.UNKNOWN  # it has ended, but nobody can say whether well
+    ended = job.whole("JobStatus") == ENDED
     nodes = slots_of(job)
     user_secs, system_secs = job.seconds("RemoteUserCpu"), job.seconds("RemoteSysCpu")
     # When the last run began; JobStartDate is the start of the first.

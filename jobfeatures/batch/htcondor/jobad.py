@@ -35,6 +35,7 @@ STATES: Final = MappingProxyType(
     }
 )
 IDLE: Final = 1
+ENDED: Final = 4
 HELD: Final = 5
 PARALLEL_UNIVERSE: Final = 11
 # Scheduler (such as DAGMan) and local universe: the schedd runs the job. Grid: another system does.
@@ -189,12 +190,24 @@ def common_fields(job: Fields) -> dict[str, Any]:
 
 
 def state_of(job: Fields) -> JobState:
-    """Return the state; FAILED for a completed job with a signal or an exit code that is not its success."""
-    state = STATES.get(job.integer("JobStatus") or 0, JobState.UNKNOWN)
+    """Return the state; FAILED for a completed job with a signal or an exit code that is not its success.
+
+    It is UNKNOWN where an attribute that tells how it ended is of another type: an exit code ``"3"`` or 3.7.
+    """
+    state = STATES.get(job.whole("JobStatus") or 0, JobState.UNKNOWN)
     if state is not JobState.COMPLETED:
         return state
-    code, success = job.whole("ExitCode"), job.whole("JobSuccessExitCode") or 0
-    return JobState.FAILED if job.flag("ExitBySignal") or code not in (None, success) else state
+    by_signal, code, success = (
+        job.flag("ExitBySignal"),
+        job.whole("ExitCode"),
+        job.whole("JobSuccessExitCode"),
+    )
+    if by_signal:
+        return JobState.FAILED
+    told = {"ExitBySignal": by_signal, "ExitCode": code, "JobSuccessExitCode": success}
+    if any(value is None and job.is_told(name) for name, value in told.items()):
+        return JobState.UNKNOWN
+    return state if code in {None, success or 0} else JobState.FAILED
 
 
 def end_of(job: Fields, state: JobState) -> int | None:
@@ -203,7 +216,7 @@ def end_of(job: Fields, state: JobState) -> int | None:
     CompletionDate is 0 for a removed one. A job that was held or evicted before (LastJobStatus) had left its
     machine then: its run ended after the time that it had the machine, where that is known.
     """
-    if not state.is_finished:
+    if not state.is_finished and job.whole("JobStatus") != ENDED:
         return job.epoch("CompletionDate") if state is JobState.UNKNOWN else None
     start = job.epoch("JobCurrentStartDate")
     if state is JobState.CANCELLED and start is not None and job.integer("LastJobStatus") in {IDLE, HELD}:
@@ -295,7 +308,7 @@ def parse_queued_job(
         schedd=schedd_of(job_id),
         state=state,
         # An idle job entered this state by its submission, its release or its eviction.
-        eligible_secs=job.epoch("EnteredCurrentStatus") if job.integer("JobStatus") == IDLE else None,
+        eligible_secs=job.epoch("EnteredCurrentStatus") if job.whole("JobStatus") == IDLE else None,
         start_secs=job.epoch("JobCurrentStartDate") if state is not JobState.PENDING else None,
         end_secs=end_of(job, state),
         nodes=host_of(job.text("RemoteHost") if state.is_on_node else None),
@@ -309,5 +322,5 @@ def parse_queued_job(
             scratch_bytes=amount("Disk", "RequestDisk", KIB),
         ),
         restarts=restarts_of(job, state),
-        reason="Held" if job.integer("JobStatus") == HELD else None,
+        reason="Held" if job.whole("JobStatus") == HELD else None,
     )

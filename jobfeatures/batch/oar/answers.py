@@ -160,7 +160,10 @@ def state_of(job: Values) -> tuple[JobState, str | None]:
     if word in STATES:
         return STATES[word], None
     if word == "Terminated":
-        return (JobState.FAILED if job.count("exit_code") else JobState.COMPLETED), None
+        code = job.number("exit_code", 2**16, "not a wait status")
+        if code is None and job.text("jobType") != "INTERACTIVE":
+            return JobState.UNKNOWN, word
+        return (JobState.FAILED if code else JobState.COMPLETED), None
     if word not in {"Error", "toError"}:
         return JobState.UNKNOWN, word
     if _OVERTIME.search(str(events.get("WALLTIME"))):
@@ -213,7 +216,7 @@ def make_job(values: Any, arrays: Collection[str] = ()) -> tuple[Job, tuple[str,
         start_secs=start_secs,
         planned_secs=job.epoch("scheduledStart") if state is JobState.PENDING else None,
         reason=reason_of(job) if state is JobState.PENDING else None,
-        end_secs=job.epoch("stopTime") if state.is_finished else None,
+        end_secs=job.epoch("stopTime") if state.is_finished or job.text("state") == "Terminated" else None,
         nodes=job.names("assigned_network_address"),
         total_cpus=total_cpus,
         total_nodes=len(job.names("assigned_network_address")) or None,

@@ -50,6 +50,7 @@ _EXITS = {
     "torque": {-10: JobState.OUT_OF_MEMORY, -11: JobState.TIMEOUT, -12: JobState.TIMEOUT},
 }
 _REASONS = {"H": "JobHeld", "W": "BeginTime", "T": "Transit"}  # comments are free text, and not used
+_EXIT_STATUS = ("Exit_status", "exit_status")
 # Reference Guide, "Job Substates": 91 terminated by request, 93 failed, 94 moved to another server.
 SUBSTATES = {"91": JobState.CANCELLED, "93": JobState.FAILED, "94": JobState.CANCELLED}
 
@@ -85,10 +86,13 @@ def make_job(
     if letter is None:
         raise ParseError(f"field is missing (job {job_id})", source=source, field="job_state")
     state = states.get(letter, JobState.UNKNOWN)
-    if state is None:
-        exit_status = fields.read(parse_whole, "Exit_status", "exit_status")
-        state = state_of_exit(batch_system, exit_status, fields.text("substate"))
-    started = state.is_on_node or state.is_finished
+    if has_ended := state is None:
+        exit_status, substate = fields.read(parse_whole, *_EXIT_STATUS), fields.text("substate")
+        state = state_of_exit(batch_system, exit_status, substate)
+        if exit_status is None and substate not in SUBSTATES and fields.text(*_EXIT_STATUS) is not None:
+            state = JobState.UNKNOWN  # it is told, and cannot be read
+    has_ended |= state.is_finished
+    started = state.is_on_node or has_ended
     requested = requested_cpus(fields)
     shares = read_shares(fields, "exec_host", "exec_vnode", requested) if started else {}
     cpus = compute_total(share.cpus for share in shares.values())
@@ -108,7 +112,7 @@ def make_job(
         partition=fields.text("queue"),
         submit_secs=fields.read(parse_time, "qtime", "ctime"),
         start_secs=fields.read(parse_time, "stime", "start_time") if started else None,
-        end_secs=fields.read(parse_time, "obittime", "comp_time") if state.is_finished else None,
+        end_secs=fields.read(parse_time, "obittime", "comp_time") if has_ended else None,
         nodes=tuple(shares),
         total_cpus=total_cpus,
         allocated_cpus=mine.cpus or None,

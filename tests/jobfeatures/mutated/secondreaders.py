@@ -87,11 +87,17 @@ _NONE = ("", "NONE", "none", None)
 
 
 def _grid_engine_state(values: Fields) -> JobState | None:
-    failed, status = (whole(values[name]) if values[name] else None for name in ("failed", "exit_status"))
+    failed = whole(values["failed"]) if values["failed"] else None
+    try:
+        status = whole(values["exit_status"])
+    except BadError:  # an unreadable one says no more than none
+        status = None
     if failed in {24, 25}:
         return JobState.PREEMPTED
     if failed in {19, 21}:
         return JobState.NODE_FAIL
+    if not failed and status is None:
+        return JobState.UNKNOWN
     return JobState.COMPLETED if not failed and status == 0 else JobState.FAILED
 
 
@@ -626,7 +632,12 @@ def _oar_epoch(value: Any) -> int | None:
 def _oar_state(values: Fields) -> JobState:
     if values.get("state") != "Terminated":
         return JobState.UNKNOWN
-    code = of("exit_code", _oar_numeral)(values)
+    try:
+        code = of("exit_code", _oar_numeral)(values)
+    except BadError:
+        return JobState.UNKNOWN
+    if code is None and values.get("jobType") != "INTERACTIVE":
+        return JobState.UNKNOWN
     return JobState.FAILED if code else JobState.COMPLETED
 
 

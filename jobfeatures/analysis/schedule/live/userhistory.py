@@ -73,10 +73,10 @@ def compute_begin(now_secs: float, history_secs: float) -> int:
 
 def reported_by_queue(job: Job) -> ReportedJob | None:
     """Return a queue's record of a job, even one that has just ended: accounting reports it later."""
-    facts = from_queue(replace(job, state=JobState.RUNNING) if job.state.is_finished else job)
-    if facts is None or (job.state.is_finished and job.end_secs is None):
+    facts = from_queue(replace(job, state=JobState.RUNNING) if job.has_ended else job)
+    if facts is None or (job.has_ended and job.end_secs is None):
         return None
-    if job.state.is_finished:
+    if job.has_ended:
         facts = facts._replace(end_secs=job.end_secs, is_cancelled=job.state is JobState.CANCELLED)
     is_waiting = facts.start_secs is None and facts.end_secs is None
     return ReportedJob(

@@ -85,7 +85,8 @@ def test_a_job_that_was_deleted_and_one_that_never_started():
         (24, 0, 5, None, JobState.PREEMPTED),
         (19, 0, 5, None, JobState.NODE_FAIL),
         (28, 0, None, None, JobState.FAILED),
-        (0, None, 5, None, JobState.FAILED),
+        (0, None, 5, None, JobState.UNKNOWN),
+        (37, None, 5, None, JobState.FAILED),
     ],
 )
 def test_how_a_run_ended(failed, status, elapsed, wall, state):

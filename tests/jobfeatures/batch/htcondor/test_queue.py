@@ -119,6 +119,32 @@ def test_held_failed_and_parallel_jobs():
     assert (parallel.total_nodes, parallel.total_cpus, parallel.limits.cpu_secs) == (3, 12, 1200)
 
 
+@pytest.mark.parametrize(
+    ("told", "state", "named"),
+    [
+        ('"ExitCode": 0', JobState.COMPLETED, []),
+        ('"ExitCode": "0"', JobState.UNKNOWN, ["ExitCode"]),
+        ('"ExitCode": 3.7', JobState.UNKNOWN, ["ExitCode"]),
+        ('"ExitCode": 0, "ExitBySignal": 1', JobState.UNKNOWN, ["ExitBySignal"]),
+        ('"ExitCode": 3, "JobSuccessExitCode": "3"', JobState.UNKNOWN, ["JobSuccessExitCode"]),
+        ('"ExitCode": "9", "ExitBySignal": true', JobState.FAILED, ["ExitCode"]),
+    ],
+)
+def test_a_job_of_the_queue_that_ended_in_an_unreadable_way_has_ended_nobody_knows_how(told, state, named):
+    table = queue_of(
+        f'[{{"ClusterId": 1, "ProcId": 0, "JobStatus": 4, "EnteredCurrentStatus": 900, {told}}}]'
+    )
+    job = by_id(table)["1.0"]
+    assert (job.state, job.end_secs, job.has_ended) == (state, 900, True)
+    assert [each.field for each in table.rejected] == named
+    assert compute_queue_sums(table).jobs == {}
+
+
+def test_a_status_that_is_no_whole_number_is_no_state():
+    table = queue_of('[{"ClusterId": 1, "ProcId": 0, "JobStatus": 4.5, "EnteredCurrentStatus": 900}]')
+    assert (by_id(table)["1.0"].state, by_id(table)["1.0"].end_secs) == (JobState.UNKNOWN, None)
+
+
 @pytest.mark.parametrize(("status", "restarts"), [(1, 2), (2, 1), (5, 2), (4, 1)])
 def test_a_pending_job_counts_all_its_runs_and_others_those_before(status, restarts):
     ad = f'{{"ClusterId": 1, "ProcId": 0, "JobStatus": {status}, "NumJobStarts": 2}}'

@@ -224,6 +224,15 @@ def test_each_end_is_told(job_id: str, state: JobState, status: int | None, sign
     assert (record.state, record.exit_status, record.exit_signal) == (state, status, signal)
 
 
+def test_without_an_exit_code_nobody_knows_how_a_job_ended_but_an_interactive_one() -> None:
+    values = {**ENDED["91"], "exit_code": None}
+    job, _ = make_job(values)
+    assert (job.state, job.end_secs) == (JobState.UNKNOWN, values["stopTime"])
+    unread = make_record({**values, "exit_code": "x"}, Notes(), ())
+    assert (unread.state, unread.state_word, unread.exit_status) == (JobState.UNKNOWN, "Terminated", None)
+    assert make_job({**values, "jobType": "INTERACTIVE"})[0].state is JobState.COMPLETED
+
+
 def test_a_reservation_that_was_refused_has_not_run() -> None:
     record = make_record(ENDED["97"], Notes(), ())
     assert (record.start_secs, record.end_secs, record.total_cpus) == (None, None, None)

@@ -160,6 +160,27 @@ def test_how_a_job_ended(system: str, exit_status: int | None, substate: str | N
     assert state_of_exit(system, exit_status, substate) is state
 
 
+@pytest.mark.parametrize(
+    ("system", "letter", "told", "state", "end"),
+    [
+        ("pbs", "F", {"Exit_status": "x", "obittime": "1795246000"}, JobState.UNKNOWN, 1795246000),
+        ("pbs", "F", {"Exit_status": "0.5", "substate": "91"}, JobState.CANCELLED, None),
+        ("pbs", "F", {"Exit_status": ""}, JobState.CANCELLED, None),
+        ("torque", "C", {"exit_status": "1e0", "comp_time": "1795246000"}, JobState.UNKNOWN, 1795246000),
+    ],
+)
+def test_a_job_with_an_unreadable_exit_status_was_not_deleted_before_it_ran(
+    system: str, letter: str, told: dict[str, str], state: JobState, end: int | None
+) -> None:
+    notes: list[Rejected] = []
+    record = Record("1.s", {"job_state": letter, "exec_host": "n1/0", "stime": "1795245000", **told})
+    job = job_of(record, system=system, notes=notes)
+    assert (job.state, job.end_secs, job.start_secs, job.nodes) == (state, end, 1795245000, ("n1",))
+    assert [each.field.lower() for each in notes] == ["exit_status"] * any(
+        told[each] for each in told if "xit" in each
+    )
+
+
 def test_a_job_that_may_run_as_another_is_not_its_owners() -> None:
     owner = {"Job_Owner": "alice@login1"}
     assert pbs_job(owner).user == "alice"

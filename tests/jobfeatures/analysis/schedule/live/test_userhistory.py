@@ -73,6 +73,8 @@ def test_the_queue_tells_of_a_job_that_has_just_ended():
     told = reported_by_queue(queued("7", JobState.CANCELLED, start_secs=6, end_secs=9)).facts
     assert (told.start_secs, told.end_secs, told.is_cancelled) == (6, 9, True)
     assert reported_by_queue(queued("7", JobState.FAILED)) is None
+    told = reported_by_queue(queued("7", JobState.UNKNOWN, start_secs=6, end_secs=9)).facts
+    assert (told.start_secs, told.end_secs, told.is_cancelled) == (6, 9, False)
 
 
 def test_the_queue_tells_why_a_job_waits_and_when_it_is_meant_to_start():
