@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from jobfeatures import cli as jobfeatures_cli
-from jobfeatures.batch import SYSTEMS
+from jobfeatures.batch import CLUSTER_SYSTEMS, SYSTEMS
 from jobfeatures.config import Config
 from jobfeatures.features.keys import (
     JOB_ID,
@@ -389,8 +389,8 @@ def batch_page() -> str:
     """Return the page of what each batch system offers, and what it calls the values of keys."""
     parts = [BATCH_HEAD]
     whole, grouped = (
-        ", ".join(f"`{name}`" for name, each in SYSTEMS.items() if getattr(each, has))
-        for has in ("has_cluster", "has_groups")
+        ", ".join(f"`{name}`" for name in names)
+        for names in (CLUSTER_SYSTEMS, [name for name, each in SYSTEMS.items() if each.has_groups])
     )
     ids = [f"`{each.job_variable}` ({name})" for name, each in SYSTEMS.items() if each.job_variable]
     parts.append(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes, Passage
-from jobfeatures.logkinds import KINDS, KindError, read_log, recognise_kind, write_log
+from jobfeatures.logkinds import WRITABLE, KindError, read_log, recognise_kind, write_log
 from jobfeatures.records.model import JobState
 
 FIXTURES = Path(__file__).parents[1] / "tests/fixtures"
@@ -109,9 +109,8 @@ def records_of(kind: str, text: str) -> list[JobRecord]:
 
 def logs_page(note: str) -> str:
     """Return the page: what each kind that is written holds."""
-    written = [name for name, kind in KINDS.items() if kind.writer]
     parts = [HEAD.format(note=note)]
-    for kind in written:
+    for kind in WRITABLE:
         cells = {name: cell(kind, name) for name in FIELDS}
         lost = [f"`{name}`" for name in FIELDS if cells[name] == LOST]
         other = [f"`{name}` ({OTHERWISE[kind, name]})" for name in FIELDS if (kind, name) in OTHERWISE]

@@ -1,11 +1,11 @@
 """Converts job logs: the table of formats (kinds), how to recognise one, how to read and write them. Pure.
 
-Each kind is a module with the functions that `jobfeatures.joblogs.loggedjob` describes, imported when needed.
+Each kind is a module with the functions that `jobfeatures.joblogs.logformat` describes, imported when needed.
 """
 
 from __future__ import annotations
 
-import importlib
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import tzinfo
@@ -17,7 +17,15 @@ from jobfeatures.batch.system import DOCUMENT, LIST_OF_NODES, LogKind
 from jobfeatures.errors import JobfeaturesError, Rejected, shown_name
 from jobfeatures.formats.swf.fields import Meaning
 from jobfeatures.joblogs.folding import fold_batches, fold_jobs
-from jobfeatures.joblogs.loggedjob import Found, JobRecord, Notes, Passage, Sorter, sort_in_memory
+from jobfeatures.joblogs.logformat import LogReader, LogWriter
+from jobfeatures.joblogs.loggedjob import (
+    Found,
+    JobRecord,
+    Notes,
+    Passage,
+    Sorter,
+    sort_in_memory,
+)
 
 
 class KindError(JobfeaturesError):
@@ -26,50 +34,101 @@ class KindError(JobfeaturesError):
     exit_status = 2
 
 
+class WritableKind(LogKind):
+    """A format that can be written too."""
+
+    @abstractmethod
+    def writer(self) -> LogWriter:
+        """Return the module that writes it."""
+
+
+class SwfKind(WritableKind):
+    name = "swf"
+    meaning = "Standard Workload Format 2.2"
+    endings = (".swf",)
+    has_header = True
+    jobs_only = True
+    keeps_text = True
+    repairs = True
+    is_sorted = True
+    is_by_line = True
+
+    def reader(self) -> LogReader:
+        from jobfeatures.formats.swf import records
+
+        return records
+
+    def writer(self) -> LogWriter:
+        from jobfeatures.formats.swf import write
+
+        return write
+
+
+class SssKind(WritableKind):
+    name = "sss"
+    meaning = "SSS job objects"
+    endings = (".xml",)
+    jobs_only = True
+    keeps_text = True
+    repairs = True
+    longest_line = DOCUMENT
+
+    def reader(self) -> LogReader:
+        from jobfeatures.formats.sss import records
+
+        return records
+
+    def writer(self) -> LogWriter:
+        from jobfeatures.formats.sss import writerecords
+
+        return writerecords
+
+
+class SonarKind(WritableKind):
+    name = "sonar"
+    meaning = "Sonar's JSON documents of jobs"
+    endings = (".json",)
+    repairs = True
+    longest_line = DOCUMENT
+
+    def reader(self) -> LogReader:
+        from jobfeatures.formats.sonar import joblog
+
+        return joblog
+
+    def writer(self) -> LogWriter:
+        from jobfeatures.formats.sonar import joblog
+
+        return joblog
+
+
+class RecordsKind(WritableKind):
+    name = "records"
+    meaning = "one JSON object a line, which holds everything that any other kind can hold"
+    endings = (".jsonl",)
+    keeps_text = True
+    longest_line = LIST_OF_NODES
+    is_by_line = True
+
+    def reader(self) -> LogReader:
+        from jobfeatures.formats import joblines
+
+        return joblines
+
+    def writer(self) -> LogWriter:
+        from jobfeatures.formats import joblines
+
+        return joblines
+
+
 KINDS: Final[dict[str, LogKind]] = {
-    "swf": LogKind(
-        "Standard Workload Format 2.2",
-        reader="jobfeatures.formats.swf.records",
-        writer="jobfeatures.formats.swf.write",
-        endings=(".swf",),
-        has_header=True,
-        jobs_only=True,
-        keeps_text=True,
-        repairs=True,
-        is_sorted=True,
-        is_by_line=True,
-    ),
-    "sss": LogKind(
-        "SSS job objects",
-        reader="jobfeatures.formats.sss.records",
-        writer="jobfeatures.formats.sss.writerecords",
-        endings=(".xml",),
-        jobs_only=True,
-        keeps_text=True,
-        repairs=True,
-        longest_line=DOCUMENT,
-    ),
-    "sonar": LogKind(
-        "Sonar's JSON documents of jobs",
-        reader="jobfeatures.formats.sonar.joblog",
-        writer="jobfeatures.formats.sonar.joblog",
-        endings=(".json",),
-        repairs=True,
-        longest_line=DOCUMENT,
-    ),
-    "records": LogKind(
-        "one JSON object a line, which holds everything that any other kind can hold",
-        reader="jobfeatures.formats.joblines",
-        writer="jobfeatures.formats.joblines",
-        endings=(".jsonl",),
-        keeps_text=True,
-        longest_line=LIST_OF_NODES,
-        is_by_line=True,
-    ),
-    **{name: kind for system in SYSTEMS.values() for name, kind in system.log_kinds.items()},
+    kind.name: kind
+    for kind in (
+        *(SwfKind(), SssKind(), SonarKind(), RecordsKind()),
+        *(kind for system in SYSTEMS.values() for kind in system.log_kinds),
+    )
 }
-
-
+WRITABLE: Final = {name: kind for name, kind in KINDS.items() if isinstance(kind, WritableKind)}
 _BY_LINE: Final = tuple(name for name, kind in KINDS.items() if kind.is_by_line)
 
 
@@ -78,7 +137,7 @@ def recognise_kind(head: str, *, flag: str = "--from") -> str:
 
     Where the first line tells nothing, since it is cut or damaged, at least half of all lines have to.
     """
-    found = [name for name, kind in KINDS.items() if kind.reader and _load(kind.reader).recognise(head)]
+    found = [name for name, kind in KINDS.items() if kind.reader().recognise(head)]
     if len(found) == 1:
         return found[0]
     if found:
@@ -86,9 +145,7 @@ def recognise_kind(head: str, *, flag: str = "--from") -> str:
     if not head.strip():
         raise KindError(f"is empty: {flag} is needed")
     lines = [f"{line}\n" for line in head.split("\n")[:-1] if line.strip()]
-    fitting = Counter(
-        name for name in _BY_LINE for line in lines if _load(KINDS[name].reader).recognise(line)
-    )
+    fitting = Counter(name for name in _BY_LINE for line in lines if KINDS[name].reader().recognise(line))
     [(kind, count)] = fitting.most_common(1) or [("", 0)]
     if count and 2 * count >= len(lines):
         return kind
@@ -101,8 +158,8 @@ def kind_of_name(name: str, compressions: Iterable[str]) -> str:
     plain = name
     for ending in compressions:
         plain = plain.removesuffix(ending)
-    for kind, each in KINDS.items():
-        if each.writer and plain.endswith(each.endings):
+    for kind, each in WRITABLE.items():
+        if plain.endswith(each.endings):
             return kind
     raise KindError(f"{shown_name(name)}: --to is needed, because the name does not show the kind")
 
@@ -135,8 +192,8 @@ def read_log(
     if kind == "swf":
         given["meaning"] = meaning
     notes = Notes() if notes is None else notes
-    found: Iterator[Found | Rejected] = _load(KINDS[kind].reader).read_records(
-        lines, source=source, notes=notes, **given
+    found: Iterator[Found | Rejected] = (
+        KINDS[kind].reader().read_records(lines, source=source, notes=notes, **given)
     )
     return _unless_faulty(found, notes, source) if strict else found
 
@@ -179,7 +236,7 @@ def write_log(
         fold = fold_batches if KINDS[kind].is_sorted else fold_jobs
         found = fold(jobs, notes.fold, all_runs=all_runs, keeps_steps=keeps_steps, sort=sort)
     given: dict[str, Any] = options | ({"sort": sort} if KINDS[kind].is_sorted else {})
-    lines = _load(KINDS[kind].writer).write_records(found, notes.lose, **given)
+    lines = WRITABLE[kind].writer().write_records(found, notes.lose, **given)
     comments = [f"; {each}" for each in header]
     if comments:
         first_line = next(lines, None)
@@ -190,7 +247,3 @@ def write_log(
         if first_line is not None:
             yield first_line
     yield from lines
-
-
-def _load(module: str) -> Any:
-    return importlib.import_module(module)

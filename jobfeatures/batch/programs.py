@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jobfeatures.batch.system import System
 from jobfeatures.errors import Rejected
 from jobfeatures.system.command import CommandOutput, ask_command, checked, first_line, run_command
 
@@ -16,16 +15,23 @@ class Programs:
     """Runs a batch system's commands, one process per query, all with the same limits; see `run_command`."""
 
     def __init__(
-        self, system: System, config: object, timeout_secs: float, *, prefix: Sequence[str] = (), **more: Any
+        self,
+        setting: str,
+        config: object,
+        timeout_secs: float,
+        *,
+        kept: Sequence[str] = (),
+        prefix: Sequence[str] = (),
+        **more: Any,
     ) -> None:
-        """Take from the setting `system.command` how the site calls the command with that name.
+        """Take from a `setting`, ``system.command``, how the site calls the command with that name.
 
-        `prefix` is put before every command line.
+        `kept` are the variables of our environment that they get; `prefix` is put before every command line.
         """
-        self._command: str = getattr(config, system.command.replace(".", "_"))
-        self._name = system.command.partition(".")[2]
+        self._command: str = getattr(config, setting.replace(".", "_"))
+        self._name = setting.partition(".")[2]
         self._prefix = prefix
-        bounds = {"timeout_secs": timeout_secs, "max_bytes": MAX_ANSWER_BYTES, "kept": system.variables}
+        bounds = {"timeout_secs": timeout_secs, "max_bytes": MAX_ANSWER_BYTES, "kept": kept}
         self._bounds = {**bounds, **more}
 
     def path(self, name: str) -> str:

@@ -11,7 +11,7 @@ from jobfeatures.errors import ConfigurationError
 from jobfeatures.joblogs.logfiles import COMPRESSIONS, as_text, reading, replacing, writing
 from jobfeatures.joblogs.loggedjob import MAX_SHOWN, LastLine, Notes
 from jobfeatures.joblogs.spill import DiskSorter
-from jobfeatures.logkinds import KINDS, kind_of_name, read_log, write_log
+from jobfeatures.logkinds import KINDS, WRITABLE, kind_of_name, read_log, write_log
 from jobfeatures.openlog import open_log
 from jobfeatures.settings.usage import complain
 from jobfeatures.system.progress import shown_progress
@@ -26,7 +26,6 @@ _OWN_LABELS = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    writable = [name for name, kind in KINDS.items() if kind.writer]
     parser.description = (
         "Convert a log of jobs to another format. Fields lost in conversion are listed, with counts. "
         "Exit status: 0 all jobs were converted, 1 some were not, 2 a log could not be read or written."
@@ -37,9 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--to",
         dest="to_kind",
-        choices=writable,
+        choices=list(WRITABLE),
         metavar="KIND",
-        help=f"(default: by OUT's ending) one of {', '.join(writable)}",
+        help=f"(default: by OUT's ending) one of {', '.join(WRITABLE)}",
     )
     parser.add_argument("--strict", action="store_true", help="stop at the first error, and repair nothing")
     parser.add_argument("--list", action="store_true", help="name each field that is lost, however many")

@@ -19,7 +19,7 @@ from jobfeatures.analysis.schedule.live.userhistory import (
 )
 from jobfeatures.analysis.schedule.live.userjobs import EARLY, Found, UserJobs
 from jobfeatures.analysis.schedule.shares import CPU, ShareRules, make_shares
-from jobfeatures.batch import SYSTEMS
+from jobfeatures.batch import CLUSTER_SYSTEMS
 from jobfeatures.batch.source import ClusterSource
 from jobfeatures.commands.common import add_batch, read_config
 from jobfeatures.commands.logarguments import add_kind, opened_jobs, parse_zone
@@ -42,8 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add = parser.add_argument
     add("job", metavar="JOB", help="a job's id; ARRAY_TASK and JOB+COMPONENT too; an array: its last task")
-    clusters = (each.name for each in SYSTEMS.values() if each.has_cluster)
-    add_batch(parser, clusters, ", to query (default: by the commands found)")
+    add_batch(parser, CLUSTER_SYSTEMS, ", to query (default: by the commands found)")
     add("--share", metavar="N", help="CPUs that each user can expect at any time (default: schedule.share)")
     add(
         "--share-of",
@@ -153,7 +152,7 @@ def parse_time(key: str, text: str, zone: tzinfo | None) -> Number:
 
 def make_source(named: str | None, config: Config, clock: Clock) -> ClusterSource:
     """Return the source of the batch system that was named, or else found. Raises ConfigurationError."""
-    able = {name: each for name, each in SYSTEMS.items() if named in (None, name) and each.has_cluster}
+    able = {name: each for name, each in CLUSTER_SYSTEMS.items() if named in (None, name)}
     here = [name for name, each in able.items() if named == name or each.is_here(config)]
     if len(here) != 1:
         found = f"several are here: {', '.join(here)}" if here else f"none is here of {', '.join(able)}"

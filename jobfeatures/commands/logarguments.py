@@ -32,13 +32,12 @@ MEANINGS: Final = {
 
 def add_kind(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that say how to read a log."""
-    readable = [name for name, kind in KINDS.items() if kind.reader]
     parser.add_argument(
         "--from",
         dest="from_kind",
         metavar="KIND",
-        choices=readable,
-        help=f"(default: by content) one of {', '.join(readable)}",
+        choices=list(KINDS),
+        help=f"(default: by content) one of {', '.join(KINDS)}",
     )
     parser.add_argument(
         "--zone", metavar="NAME", help="time zone of the log, such as Europe/Berlin (default: local)"

@@ -2,29 +2,8 @@
 
 A `JobRecord` holds what one line, element or object reports about one job (or one step of it) across all its
 nodes, usually after it has ended. Readers of all log formats and accounting systems return it. `Job` of
-`jobfeatures.records.model` is what a node knows about a job that may still be running.
-
-A log format is a module that offers
-
-``recognise(head)``
-    whether a text that begins with `head` (4 KiB at most) is in this format,
-``read_records(lines, source=…, notes=…)``
-    parses the lines: returns records, and a `Rejected` for each that could not be
-    read. `notes` counts what was ignored and what was repaired, and optional values that could
-    not be read (`Notes.miss`): these are unknown, and the job stays. A reader that
-    repairs accepts ``strict=True``: it repairs nothing, and raises ParseError. If its
-    logs have steps it accepts ``folds_steps=True``: steps that follow their job are
-    counted in `notes`, as read and as folded; others are returned as `StepUse`, and jobs
-    may be returned as `JobBatch`.
-    Records of a log that tells jobs bit by bit have `told`, which `folding` merges.
-``write_records(records, lost)``
-    formats the records as lines; only in formats that can be written. `lost` is called
-    with the field's name for every value that the format cannot hold, and with a
-    name that begins with ``job `` for every job that it cannot hold at all.
-
-The reader of a format that can be written as it was read accepts ``keep_text=True``: records then have their
-`source_text`, and the text between them is returned as `Passage`. The writer puts both back, except where a
-record no longer agrees with its text.
+`jobfeatures.records.model` is what a node knows about a job that may still be
+running. Modules read and write them as `logformat` says.
 """
 
 from __future__ import annotations

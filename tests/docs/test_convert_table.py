@@ -9,7 +9,7 @@ from datetime import UTC
 import pytest
 
 from jobfeatures.joblogs.loggedjob import JobRecord
-from jobfeatures.logkinds import KINDS, read_log
+from jobfeatures.logkinds import KINDS, WRITABLE, read_log
 from tests.docs.pages import ROOT, text_of
 
 TABLE = runpy.run_path(str(ROOT / "docs/logtable.py"))
@@ -71,7 +71,7 @@ def test_what_a_kind_does_not_tell_is_in_the_table(kind):
     assert told_of(kind) == absent - MAY_BE_ABSENT.get(kind, set())
 
 
-@pytest.mark.parametrize("kind", [name for name, each in KINDS.items() if each.writer])
+@pytest.mark.parametrize("kind", WRITABLE)
 def test_of_a_kind_that_is_written_too_the_table_of_fields_tells_where_there_is_anything(kind):
     found = [after for record in TABLE["VARIANTS"] for after in TABLE["there_and_back"]([record], kind)[0]]
     absent = {
@@ -83,4 +83,4 @@ def test_of_a_kind_that_is_written_too_the_table_of_fields_tells_where_there_is_
 
 
 def test_every_kind_is_tested():
-    assert {*LOGS, *(name for name, each in KINDS.items() if each.writer)} == set(KINDS)
+    assert {*LOGS, *WRITABLE} == set(KINDS)

@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 
 from jobfeatures.joblogs.folding import fold_jobs
-from jobfeatures.logkinds import KINDS
+from jobfeatures.logkinds import KINDS, WRITABLE
 from tests.together import together
 
 TABLE = runpy.run_path(str(Path(__file__).parents[2] / "docs/logtable.py"))
-WRITTEN = [name for name, kind in KINDS.items() if kind.writer]
 LOGS = [(name, kind, text) for name, kind, text in TABLE["fixtures"]()]
 by_id = lambda each: (each.cluster or "", each.step or "", each.job_id)  # noqa: E731
 
@@ -33,7 +32,7 @@ def compared(records, kind):
     return hidden
 
 
-@pytest.mark.parametrize("kind", WRITTEN)
+@pytest.mark.parametrize("kind", WRITABLE)
 def test_a_record_with_every_field_comes_back_or_each_loss_is_named(kind):
     assert compared(list(TABLE["VARIANTS"]), kind) == set()
 
@@ -45,7 +44,7 @@ def test_the_records_have_every_field():
     )
 
 
-@together((name, kind) for name, _, _ in LOGS for kind in WRITTEN)
+@together((name, kind) for name, _, _ in LOGS for kind in WRITABLE)
 def test_every_pair_of_kinds_there_and_back(name, kind):
     [(from_kind, text)] = [(from_kind, text) for each, from_kind, text in LOGS if each == name]
     assert compared(TABLE["records_of"](from_kind, text), kind) == set()

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from jobfeatures.batch.gridengine.clustersource import make_cluster_source
-from jobfeatures.batch.gridengine.source import make_source
+from jobfeatures.batch.gridengine.clustersource import GridEngineCluster
+from jobfeatures.batch.gridengine.source import GridEngineSource
 from jobfeatures.config import Config
 from jobfeatures.errors import SourceError
 from jobfeatures.logkinds import read_log
@@ -354,7 +354,7 @@ def test_source_and_attribution_agree_about_identities(gridengine, exporter, unt
     assert {job.state for job in table.jobs.values()} == {JobState.RUNNING}
 
 
-def make(gridengine, factory=make_source, *more):
+def make(gridengine, factory=GridEngineSource, *more):
     os.environ.update(gridengine.environ)  # the commands need it
     return factory(Config(), SystemClock(), *(more or (os.uname().nodename,)))
 
@@ -400,7 +400,7 @@ def test_waiting_jobs_and_a_disabled_queue_are_seen_by_the_controller_role(gride
 def test_the_end_of_a_job_is_told_by_accounting(gridengine, until):
     before = time.time() - 1
     number = gridengine.submit("exit 3", "-N", "fails")
-    cluster = make(gridengine, make_cluster_source, 20)
+    cluster = make(gridengine, GridEngineCluster, 20)
 
     def record():
         with contextlib.suppress(SourceError):  # no job has ended before, and there is no file yet

@@ -15,7 +15,7 @@ import pytest
 
 from jobfeatures.batch.controller.protocol import make_token
 from jobfeatures.batch.controller.source import ControllerClient
-from jobfeatures.batch.oar.clustersource import make_cluster_source
+from jobfeatures.batch.oar.clustersource import OarCluster
 from jobfeatures.batch.oar.source import make_source
 from jobfeatures.config import Config
 from jobfeatures.records.model import JobKey, JobState
@@ -320,7 +320,7 @@ def test_ended_jobs_are_a_log_and_an_array_s_first_job_is_one_of_its_jobs(oar, t
     subprocess.run(["oardel", held], check=True, capture_output=True)
     for each in (plain, failing, *array, held):
         oar.wait(each, "Terminated", "Error")
-    asked = make_cluster_source(Config(), SystemClock(), 60.0).poll_accounting(began)
+    asked = OarCluster(Config(), SystemClock(), 60.0).poll_accounting(began)
     states = {each.job_id: each.state for each in asked.records}
     assert states.keys() >= {plain, failing, *array, held}
     assert states[held] is JobState.CANCELLED  # before it ran: OAR gives it no end

@@ -1,9 +1,6 @@
 """Which kinds there are, which one a text is, and the way from one to another."""
 
-import importlib
-import inspect
 import json
-import re
 from collections import Counter
 from datetime import UTC
 from pathlib import Path
@@ -15,13 +12,11 @@ from hypothesis import strategies as st
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.joblogs.folding import EARLIER_RUN, ORPHAN, STEP, TOLD_AGAIN
 from jobfeatures.joblogs.loggedjob import MORE, JobRecord, Notes
-from jobfeatures.logkinds import KINDS, KindError, kind_of_name, read_log, recognise_kind, write_log
+from jobfeatures.logkinds import KINDS, WRITABLE, KindError, kind_of_name, read_log, recognise_kind, write_log
 from jobfeatures.records.model import UNLIMITED, JobState
 from tests.jobfeatures.jobrecords import any_records
 
 ROOT = Path(__file__).parents[2]
-READABLE = [name for name, kind in KINDS.items() if kind.reader]
-WRITABLE = [name for name, kind in KINDS.items() if kind.writer]
 
 ENVELOPE = {"meta": {"producer": "sonar", "version": "0.18.0"}, "data": {"type": "job", "attributes": {}}}
 # How texts of each kind begin; constructed.
@@ -66,7 +61,7 @@ NOTHING_KNOWN = [
 ]
 
 
-@pytest.mark.parametrize("kind", READABLE)
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_beginning_of_each_kind_is_recognised_by_it_alone(kind):
     assert BEGINNINGS[kind]
     for head in BEGINNINGS[kind]:
@@ -87,40 +82,17 @@ def test_no_beginning_breaks_the_recognition(head):
         pass
 
 
-@pytest.mark.parametrize("kind", READABLE)
+@pytest.mark.parametrize("kind", KINDS)
 def test_what_is_cut_after_any_line_is_still_not_taken_for_another(kind):
     for head in BEGINNINGS[kind]:
         lines = head.splitlines(keepends=True)
         for count in range(1, len(lines)):
             beginning = "".join(lines[:count])
-            claimed = [
-                name for name in READABLE if importlib.import_module(KINDS[name].reader).recognise(beginning)
-            ]
+            claimed = [name for name in KINDS if KINDS[name].reader().recognise(beginning)]
             assert claimed in ([], [kind])
 
 
-def functions_of(path):
-    return set(re.findall(r"(?m)^def (\w+)\(", path.read_text()))
-
-
-def test_every_module_that_reads_or_writes_records_is_registered():
-    found = {"read_records": set(), "write_records": set()}
-    for path in (ROOT / "jobfeatures").rglob("*.py"):
-        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        for function in found.keys() & functions_of(path):
-            found[function].add(name)
-    assert found["read_records"] == {kind.reader for kind in KINDS.values() if kind.reader}
-    assert found["write_records"] == {kind.writer for kind in KINDS.values() if kind.writer}
-
-
-@pytest.mark.parametrize("kind", READABLE)
-def test_a_reader_takes_a_zone_where_its_kind_says_so(kind):
-    reader = importlib.import_module(KINDS[kind].reader)
-    assert ("zone" in inspect.signature(reader.read_records).parameters) == KINDS[kind].is_zoned
-    assert ("folds_steps" in inspect.signature(reader.read_records).parameters) == KINDS[kind].has_steps
-
-
-@pytest.mark.parametrize("kind", READABLE)
+@pytest.mark.parametrize("kind", KINDS)
 def test_strict_reading_ends_at_the_first_fault(kind):
     lines = f"{BEGINNINGS[kind][0].rstrip()}\n{{nonsense\n*** Offset\n".splitlines(keepends=True)
     try:
@@ -132,7 +104,7 @@ def test_strict_reading_ends_at_the_first_fault(kind):
     assert str(caught.value) == str(first)
 
 
-@pytest.mark.parametrize("kind", READABLE)
+@pytest.mark.parametrize("kind", KINDS)
 @given(text=st.text(max_size=200))
 def test_no_text_breaks_a_tolerant_reader(kind, text):
     lines = (BEGINNINGS[kind][0] + text).splitlines(keepends=True)
@@ -212,7 +184,7 @@ def test_logs_of_every_kind_become_logs_of_every_other(name, to_kind):
 
 
 def test_no_file_of_the_other_tests_is_taken_for_two_kinds():
-    modules = [importlib.import_module(KINDS[name].reader) for name in READABLE]
+    modules = [kind.reader() for kind in KINDS.values()]
     for path in FIXTURES.rglob("*"):
         if path.is_file():
             head = path.read_bytes()[:4096].decode("utf-8", "replace")
@@ -231,7 +203,7 @@ def test_what_an_output_is_called_says_its_kind():
 def test_no_two_kinds_claim_an_ending():
     endings = [ending for kind in KINDS.values() for ending in kind.endings]
     assert len(endings) == len(set(endings))
-    assert all(kind.writer for kind in KINDS.values() if kind.endings)
+    assert [name for name, kind in KINDS.items() if kind.endings] == list(WRITABLE)
 
 
 def test_of_many_rejected_records_the_first_are_kept_and_all_are_counted():

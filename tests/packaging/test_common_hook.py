@@ -369,10 +369,10 @@ def test_the_daemon_is_told_every_variable_that_it_reads_and_no_other(
     system: str, script: str, ids: dict[str, str]
 ) -> None:
     environ = Recording(ids)
-    SYSTEMS[system].load("prolog").job_from_prolog(environ, node_name="n1")
+    SYSTEMS[system].job_from_prolog(environ, node_name="n1", note=print)
     empty = Recording({})
     with contextlib.suppress(ParseError):  # the other names of an id
-        SYSTEMS[system].load("prolog").job_from_prolog(empty, node_name="n1")
+        SYSTEMS[system].job_from_prolog(empty, node_name="n1", note=print)
     text = (PACKAGING / system / script).read_text().replace("\\\n", " ")
     told = set(re.findall(r"\b[A-Z][A-Z_0-9]+\b", " ".join(re.findall(r"hook_do (?!remove)[^|\n]*", text))))
     assert told - {"SLURMD_NODENAME"} == (environ.asked | empty.asked) - {"SLURMD_NODENAME"}

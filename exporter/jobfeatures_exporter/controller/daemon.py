@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from jobfeatures.batch import SYSTEMS
+from jobfeatures.batch import CLUSTER_SYSTEMS
 from jobfeatures.batch.source import AdministrationSource, AnswerT, ClusterSource, Keeper
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.records.administration import Answer
@@ -272,14 +272,19 @@ def known(keepers: Iterable[Keeper[AnswerT]]) -> Iterator[AnswerT]:
 def make_cluster_sources(config: DaemonConfig, clock: Clock) -> list[ClusterSource]:
     """Return the batch systems that report a whole cluster. Raises ConfigurationError if there is none."""
     asked = [name for name in dict.fromkeys(config.batch_sources) if name != AUTO]
-    able = {name: each for name, each in SYSTEMS.items() if each.has_cluster}
     for name in asked:
-        if name not in able:
+        if name not in CLUSTER_SYSTEMS:
             raise ConfigurationError("batch.sources", f"{name} has no view of a whole cluster")
     if AUTO in config.batch_sources:
-        asked += [name for name in able if name not in asked and able[name].is_here(config)]
+        asked += [
+            name for name, each in CLUSTER_SYSTEMS.items() if name not in asked and each.is_here(config)
+        ]
     if not asked:
         raise ConfigurationError(
-            "batch.sources", f"the controller role needs a batch system; none is here of {', '.join(able)}"
+            "batch.sources",
+            f"the controller role needs a batch system; none is here of {', '.join(CLUSTER_SYSTEMS)}",
         )
-    return [able[name].make_cluster_source(config, clock, config.controller_timeout_secs) for name in asked]
+    return [
+        CLUSTER_SYSTEMS[name].make_cluster_source(config, clock, config.controller_timeout_secs)
+        for name in asked
+    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from jobfeatures.batch.gridengine import SYSTEM
+from jobfeatures.batch.gridengine import VARIABLES
 from jobfeatures.batch.gridengine.answers import Asked, QueueInstance, parse_asked_jobs, parse_host_queues
 from jobfeatures.batch.gridengine.basics import least_limit
 from jobfeatures.errors import Rejected, SourceError
@@ -42,7 +42,7 @@ def with_wall_limit(job: Job, asked: Asked | None, queue: QueueInstance | None) 
 
 def _run(argv: list[str], timeout_secs: float) -> bytes:
     """Return a command's output; about unknown jobs some versions answer but exit non-zero."""
-    output = run_command(argv, timeout_secs=timeout_secs, kept=SYSTEM.variables, max_bytes=MAX_ANSWER_BYTES)
+    output = run_command(argv, timeout_secs=timeout_secs, kept=VARIABLES, max_bytes=MAX_ANSWER_BYTES)
     if not output.stdout.strip():
         raise SourceError(f"{argv[0]}: no answer (status {output.status}): {first_line(output.stderr)}")
     return output.stdout

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC
 from itertools import chain, islice
 
-from jobfeatures.batch.gridengine import SYSTEM, GridEngineSettings
+from jobfeatures.batch.gridengine import COMMAND, VARIABLES, GridEngineSettings
 from jobfeatures.batch.gridengine.accounting import read_records, whole_secs
 from jobfeatures.batch.gridengine.basics import NAME
 from jobfeatures.batch.gridengine.cluster import CLUSTER_QUESTION, CLUSTER_SOURCE, parse_cluster
@@ -35,7 +35,7 @@ class GridEngineCluster:
     def __init__(self, config: GridEngineSettings, clock: Clock, timeout_secs: float) -> None:
         """`timeout_secs` applies to each query; without an accounting file there is no accounting."""
         self._clock = clock
-        self._programs = Programs(SYSTEM, config, timeout_secs, environment={"TZ": "UTC0"})
+        self._programs = Programs(COMMAND, config, timeout_secs, kept=VARIABLES, environment={"TZ": "UTC0"})
         self._accounting_file = config.gridengine_accounting_file or _default_accounting_file()
 
     def poll_queue(self) -> JobTable:
@@ -153,6 +153,3 @@ def _lines_backwards(path: str) -> Iterator[str]:
                 is_last = False
         if not position and not is_last:
             yield rest.decode("utf-8", "replace")
-
-
-make_cluster_source = GridEngineCluster

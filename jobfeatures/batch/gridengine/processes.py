@@ -128,6 +128,3 @@ class GridEngineJobs:
         )
         known.state = state
         known.complete = all(None not in pair for pair in reported)
-
-
-make_job_processes = GridEngineJobs

@@ -203,6 +203,3 @@ class GridEngineSource(PolledSource):
     def _with_wall_limit(self, job: Job) -> Job:
         queue = self._queues.get(job.partition or "")
         return with_wall_limit(job, self._asked.get(number_of(job.key.job_id) or ""), queue)
-
-
-make_source = GridEngineSource

@@ -10,8 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobfeatures.batch.settings import AskingSettings
-from jobfeatures.batch.system import DOCUMENT, LogKind, System
 from jobfeatures.settings.resolve import PATH, TEXT, node_option, option
+
+COMMAND = "htcondor.condor_status"  # the setting that names its command
+VARIABLES = ("CONDOR_CONFIG",)  # of our environment, for its commands
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
@@ -36,38 +38,3 @@ class HTCondorSettings(AskingSettings):
     htcondor_condor_status: str = node_option(
         TEXT, "condor_status", "condor_status command; the other commands are taken from its directory"
     )
-
-
-KEY_SOURCES = {
-    "allocated_cpu": "CpusProvisioned (job ad), else Cpus (machine ad)",
-    "jobstart_secs": "JobCurrentStartDate (job ad)",
-    "job_id": "ClusterId and ProcId (job ad)",
-    "wall_limit_secs": "the least of AllowedJobDuration and AllowedExecuteDuration, else the first of"
-    " htcondor.wall_limit_attributes (job ad)",
-    "cpu_limit_secs": "the wall limit * allocated_cpu",
-    "max_rss_bytes": "MemoryProvisioned (job ad), else Memory (machine ad), MiB",
-    "scratch_limit_bytes": "DiskProvisioned (job ad), else Disk (machine ad), KiB",
-    "shutdowntime_job": "the end of RetirementTimeRemaining, of a vacating slot EnteredCurrentActivity +"
-    " grace_secs_job (condor_status -direct)",
-    "grace_secs_job": "MachineMaxVacateTime (machine ad), or JobMaxVacateTime (job ad) if that is less",
-}
-
-SYSTEM = System(
-    name="htcondor",
-    room=__name__,
-    job_variable="_CONDOR_JOB_AD",
-    is_plain=False,
-    tells_suspension=False,
-    shepherd="condor_starter",
-    daemon="condor_startd",
-    command="htcondor.condor_status",
-    variables=("CONDOR_CONFIG",),
-    log_kinds={
-        "htcondor": LogKind(
-            "HTCondor's history, as files and as condor_history prints it (long form, JSON)",
-            reader="jobfeatures.batch.htcondor.accounting",
-            longest_line=DOCUMENT,
-        )
-    },
-    key_sources=KEY_SOURCES,
-)

@@ -9,7 +9,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
-from jobfeatures.batch.htcondor import SYSTEM, HTCondorSettings
+from jobfeatures.batch.htcondor import COMMAND, VARIABLES, HTCondorSettings
 from jobfeatures.batch.htcondor.accounting import HISTORY_ATTRIBUTES, HISTORY_SOURCE, parse_record
 from jobfeatures.batch.htcondor.evaluate import find_evaluator
 from jobfeatures.batch.htcondor.fields import NAME
@@ -42,7 +42,7 @@ class CondorPool:
     def __init__(self, config: HTCondorSettings, clock: Clock, timeout_secs: float) -> None:
         """`timeout_secs` limits each query. The other commands are taken from condor_status's directory."""
         self._clock = clock
-        self._programs = Programs(SYSTEM, config, timeout_secs)
+        self._programs = Programs(COMMAND, config, timeout_secs, kept=VARIABLES)
         self._site_limits = parse_site_limits(config.htcondor_wall_limit_attributes)
         self._last = LastAnswers()
         self._history = _History()
@@ -159,6 +159,3 @@ def _parse_ads(text: str, source: str) -> list[ClassAd]:
 def _parse_all(ads: Iterable[ClassAd], source: str, rejected: list[Rejected]) -> Iterator[JobRecord]:
     parse = partial(parse_record, source=source, note=rejected.append, evaluate=find_evaluator())
     return parse_each(parse, ads, rejected)
-
-
-make_cluster_source = CondorPool

@@ -132,6 +132,3 @@ def _find_starters(
                 found.add(process.pid)
                 yield process
             process = processes.get(process.ppid)
-
-
-make_group_names = SlotResolver

@@ -44,10 +44,11 @@ def read_parents(config: HTCondorSettings) -> list[str]:
 
     Below the root, or the daemon's own group. Raises SourceError.
     """
-    from jobfeatures.batch.htcondor import SYSTEM
+    from jobfeatures.batch.htcondor import COMMAND, VARIABLES
     from jobfeatures.batch.programs import Programs
 
-    answer = Programs(SYSTEM, config, config.batch_timeout_secs).ask("condor_config_val", "BASE_CGROUP")
+    programs = Programs(COMMAND, config, config.batch_timeout_secs, kept=VARIABLES)
+    answer = programs.ask("condor_config_val", "BASE_CGROUP")
     base = answer.strip().strip("/")
     if not re.fullmatch(r"[A-Za-z0-9_.@-]+(?:/[A-Za-z0-9_.@-]+)*", base):
         return []

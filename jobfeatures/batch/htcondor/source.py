@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, replace
 
 from jobfeatures.batch.basics import procfs_of
-from jobfeatures.batch.htcondor import SYSTEM, HTCondorSettings
+from jobfeatures.batch.htcondor import COMMAND, VARIABLES, HTCondorSettings
 from jobfeatures.batch.htcondor.evaluate import find_evaluator
 from jobfeatures.batch.htcondor.fields import NAME, Fields, is_plain_id
 from jobfeatures.batch.htcondor.jobad import (
@@ -79,7 +79,7 @@ class CondorSource:
 
     def __init__(self, config: HTCondorSettings, clock: Clock, node_name: str) -> None:
         timeout_secs = config.batch_timeout_secs
-        self._programs = Programs(SYSTEM, config, timeout_secs, max_bytes=MAX_NOTICE_BYTES)
+        self._programs = Programs(COMMAND, config, timeout_secs, kept=VARIABLES, max_bytes=MAX_NOTICE_BYTES)
         self._clock = clock
         self._node_name = node_name
         self._execute = config.htcondor_execute_directory
@@ -283,6 +283,3 @@ class CondorSource:
         ends = ((identity, found.ends.get(known.job.key.job_id)) for identity, known in here.items())
         self._ends = {identity: at_secs for identity, at_secs in ends if at_secs is not None}
         return found.node
-
-
-make_source = CondorSource

@@ -10,8 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobfeatures.batch.settings import AskingSettings
-from jobfeatures.batch.system import LIST_OF_NODES, LogKind, System
 from jobfeatures.settings.resolve import TEXT, choice, node_option
+
+COMMAND = "lsf.bjobs"  # the setting that names its command
+VARIABLES = ("LSF_ENVDIR",)  # of our environment, for its commands
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
@@ -27,34 +29,3 @@ class LsfSettings(AskingSettings):
         "auto",
         "ABS_RUNLIMIT: whether run limits are not normalised; auto: by bparams -a",
     )
-
-
-KEY_SOURCES = {
-    "allocated_cpu": "slots of this host in ALLOC_SLOT, else EXEC_HOST (bjobs), or LSB_MCPU_HOSTS (pre-exec)",
-    "jobstart_secs": "START_TIME (bjobs)",
-    "job_id": "JOBID and JOBINDEX (bjobs), or LSB_JOBID and LSB_JOBINDEX (pre-exec)",
-    "wall_limit_secs": "RUNTIMELIMIT (bjobs), else RUNLIMIT of the queue (bqueues -l), / CPU factor (lshosts)"
-    " unless ABS_RUNLIMIT",
-    "cpu_limit_secs": "CPULIMIT of the queue (bqueues -l) / CPU factor (lshosts)",
-    "max_rss_bytes": "MEMLIMIT (bjobs)",
-    "cpufactor_lrms": "CPUF of this host (lshosts)",
-}
-
-SYSTEM = System(
-    name="lsf",
-    room=__name__,
-    job_variable="LSB_JOBID",
-    is_plain=False,
-    daemon="sbatchd",
-    command="lsf.bjobs",
-    variables=("LSF_ENVDIR",),
-    log_kinds={
-        "lsf": LogKind(
-            "LSF's lsb.acct",
-            reader="jobfeatures.batch.lsf.accounting",
-            longest_line=LIST_OF_NODES,
-            is_by_line=True,
-        )
-    },
-    key_sources=KEY_SOURCES,
-)

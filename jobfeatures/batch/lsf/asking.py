@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from jobfeatures.batch.lsf import SYSTEM, LsfSettings
+from jobfeatures.batch.lsf import COMMAND, VARIABLES, LsfSettings
 from jobfeatures.batch.lsf.answers import Record, complaints, is_nothing_found, parse_records, unknown_jobs
 from jobfeatures.batch.lsf.jobs import BJOBS, FURTHER_FIELDS, PLAIN_FIELDS
 from jobfeatures.batch.lsf.limits import parse_limit_unit
@@ -45,9 +45,10 @@ class Commands:
         self._plain_until_secs = 0.0  # monotonic: until then only plain fields are requested
         user = config.lsf_user
         self._programs = Programs(
-            SYSTEM,
+            COMMAND,
             config,
             timeout_secs,
+            kept=VARIABLES,
             prefix=() if user is None else ("runuser", "-u", user, "--"),
             max_bytes=max_bytes,
             # The first overrides lsf.conf: limits with their host. bjobs prints times in its own zone.

@@ -68,6 +68,3 @@ class LsfCluster:
         """Raise SourceError: LSF's accounting is a file, lsb.acct, which is read as a log."""
         del since_secs
         raise SourceError("lsf has no accounting that can be queried: convert its lsb.acct")
-
-
-make_cluster_source = LsfCluster

@@ -162,6 +162,3 @@ class LsfSource(PolledSource):
             problems.update(rejected)
         self._rules = replace(self._rules, factors={**self._rules.factors, **factors})
         self._without_factor = frozenset(hosts) - self._rules.factors.keys()
-
-
-make_source = LsfSource

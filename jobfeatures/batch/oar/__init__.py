@@ -17,8 +17,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobfeatures.batch.controller import ControllerSettings
-from jobfeatures.batch.system import DOCUMENT, LogKind, System
 from jobfeatures.settings.resolve import PATH, TEXT, choice, node_option
+
+COMMAND = "oar.oarstat"  # the setting that names its command
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
@@ -34,28 +35,3 @@ class OarSettings(ControllerSettings):
         "files",
         "what a node reads: its own files (which lack changed wall limits), or the controller role",
     )
-
-
-_FILES = "in OAR's folder on the node"
-KEY_SOURCES = {
-    "allocated_cpu": f"this host's lines in the job's node file {_FILES}, or assigned_resources (oarstat)",
-    "jobstart_secs": f"the time of USER_ID.env {_FILES}, startTime (oarstat), or the time of the prologue",
-    "job_id": "OAR_JOB_ID, Job_Id (oarstat)",
-    "wall_limit_secs": "OAR_JOB_WALLTIME_SECONDS, or walltime (oarstat), which follows oarwalltime",
-    "cpu_limit_secs": "the wall limit * the job's CPUs",
-}
-
-SYSTEM = System(
-    name="oar",
-    room=__name__,
-    job_variable="OAR_JOB_ID",
-    tells_suspension=False,
-    limit_waits=True,
-    command="oar.oarstat",
-    log_kinds={
-        "oar": LogKind(
-            "what oarstat -J -f of OAR prints", reader="jobfeatures.batch.oar.log", longest_line=DOCUMENT
-        )
-    },
-    key_sources=KEY_SOURCES,
-)

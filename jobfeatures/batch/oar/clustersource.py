@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from operator import itemgetter
 
-from jobfeatures.batch.oar import SYSTEM, OarSettings
+from jobfeatures.batch.oar import COMMAND, OarSettings
 from jobfeatures.batch.oar.answers import (
     arrays_in,
     make_job,
@@ -67,7 +67,7 @@ class OarCluster:
     def __init__(self, config: OarSettings, clock: Clock, timeout_secs: float) -> None:
         """`timeout_secs` limits each query."""
         self._clock = clock
-        self._programs = Programs(SYSTEM, config, timeout_secs)
+        self._programs = Programs(COMMAND, config, timeout_secs)
         self._oarnodes = self._programs.path("oarnodes")
         self._resources: Mapping[JobKey, tuple[str, ...]] = {}  # of the jobs in the latest queue
 
@@ -127,6 +127,3 @@ class OarCluster:
     def _ask(self, *argv: str) -> dict[str, object]:
         with failing_source(self._programs.path("oarstat"), ParseError):
             return parse_answer(self._programs.ask("oarstat", *argv), source="oarstat")
-
-
-make_cluster_source = OarCluster

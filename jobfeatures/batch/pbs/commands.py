@@ -17,7 +17,7 @@ from functools import partial
 from typing import NamedTuple
 
 from jobfeatures.batch.basics import Note
-from jobfeatures.batch.pbs import PBS, TORQUE
+from jobfeatures.batch.pbs import VARIABLES
 from jobfeatures.batch.pbs.jobs import make_job
 from jobfeatures.batch.pbs.records import Records, parse_json, parse_text, parse_xml
 from jobfeatures.batch.pbs.values import parse_job_id
@@ -148,8 +148,9 @@ class Commands:
     def __init__(self, system: str, config: AskingSettings, timeout_secs: float) -> None:
         self.name = system
         self._dialect = DIALECTS[system]
-        room = PBS if system == PBS.name else TORQUE
-        self._programs = Programs(room, config, timeout_secs, environment={"TZ": "UTC0"})
+        self._programs = Programs(
+            f"{system}.qstat", config, timeout_secs, kept=VARIABLES, environment={"TZ": "UTC0"}
+        )
         self._is_old = False  # it supports text output only
 
     def ask(self, question: str, *names: str) -> Answer:

@@ -14,7 +14,6 @@ from collections.abc import Mapping
 
 from jobfeatures.batch.basics import Note, Texts
 from jobfeatures.batch.groups import BatchHierarchy, make_layout
-from jobfeatures.batch.pbs.site import Site
 from jobfeatures.batch.pbs.values import (
     array_fields,
     job_id_of,
@@ -27,10 +26,6 @@ from jobfeatures.records.model import Job, JobKey, JobState, Limits, multiplied
 from jobfeatures.records.quantities import parse_count
 
 NAME = "pbs"
-
-_SITE = Site(NAME)
-is_here, make_source, make_cluster_source = _SITE.is_here, _SITE.make_source, _SITE.make_cluster_source
-read_parents = _SITE.read_parents
 
 
 def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: Note = lambda _: None) -> Job:

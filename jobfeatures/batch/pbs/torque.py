@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from jobfeatures.batch.basics import Note, Texts, count_hosts
 from jobfeatures.batch.groups import BatchHierarchy, make_layout
 from jobfeatures.batch.pbs import TorqueSettings
-from jobfeatures.batch.pbs.site import Site
 from jobfeatures.batch.pbs.values import (
     Share,
     array_fields,
@@ -33,9 +32,6 @@ from jobfeatures.system.privatefile import read_bounded
 
 NAME = "torque"
 MAX_NODEFILE_BYTES = 16 * 2**20
-
-_SITE = Site(NAME)
-is_here, make_source, make_cluster_source = _SITE.is_here, _SITE.make_source, _SITE.make_cluster_source
 
 
 def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: Note = lambda _: None) -> Job:

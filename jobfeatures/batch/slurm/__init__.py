@@ -17,8 +17,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobfeatures.batch.controller import ControllerSettings
-from jobfeatures.batch.system import DOCUMENT, LIST_OF_NODES, LogKind, System
 from jobfeatures.settings.resolve import PATH, TEXT, choice, node_option
+
+COMMAND = "slurm.scontrol"  # the setting that names its command
+VARIABLES = ("SLURM_CONF",)  # of our environment, for its commands
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
@@ -36,45 +38,3 @@ class SlurmSettings(ControllerSettings):
         TEXT, None, "slurmrestd: unix:/run/slurmrestd.sock, http://HOST:PORT or https://HOST:PORT"
     )
     slurm_rest_token_file: str | None = node_option(PATH, None, "file with the token for slurmrestd over TCP")
-
-
-KEY_SOURCES = {
-    "allocated_cpu": "CPU_IDs of this node (scontrol -d), or SLURM_JOB_CPUS_PER_NODE (prolog)",
-    "jobstart_secs": "StartTime (scontrol), or SLURM_JOB_START_TIME (prolog)",
-    "job_id": "JobId (scontrol), or SLURM_JOB_ID (prolog)",
-    "wall_limit_secs": "TimeLimit (scontrol), or SLURM_JOB_END_TIME - SLURM_JOB_START_TIME (prolog)",
-    "cpu_limit_secs": "the wall limit * NumCPUs (scontrol), or * the sum of SLURM_JOB_CPUS_PER_NODE (prolog)",
-    "max_rss_bytes": "Mem of this node (scontrol -d), else MinMemoryCPU * CPUs, else MinMemoryNode",
-    "scratch_limit_bytes": "MinTmpDiskNode (scontrol)",
-    "shutdowntime_job": "EndTime of a job with PreemptTime (scontrol): the end of its GraceTime",
-}
-
-SYSTEM = System(
-    name="slurm",
-    room=__name__,
-    job_variable="SLURM_JOB_ID",
-    tells_start=True,
-    limit_waits=True,
-    node_variable="SLURMD_NODENAME",
-    cluster_variable="SLURM_CLUSTER_NAME",
-    has_gpustat=True,
-    shepherd="slurmstepd",
-    daemon="slurmd",
-    command="slurm.scontrol",
-    variables=("SLURM_CONF",),
-    log_kinds={
-        "sacct": LogKind(
-            "what sacct -P of Slurm prints, with a header",
-            reader="jobfeatures.batch.slurm.sacct.records",
-            is_zoned=True,
-            has_steps=True,
-            longest_line=LIST_OF_NODES,
-        ),
-        "slurmjson": LogKind(
-            "what sacct --json, squeue --json and slurmrestd of Slurm print, v0.0.37 to v0.0.43",
-            reader="jobfeatures.batch.slurm.json.log",
-            longest_line=DOCUMENT,
-        ),
-    },
-    key_sources=KEY_SOURCES,
-)

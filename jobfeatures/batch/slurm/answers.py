@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from jobfeatures.batch.slurm import SYSTEM
+from jobfeatures.batch.slurm import VARIABLES
 from jobfeatures.batch.slurm.basics import NAME, SOURCE, checked_id, is_plain_id
 from jobfeatures.batch.slurm.record import parse_scontrol_job
 from jobfeatures.errors import ParseError, Rejected, SourceError, shown
@@ -305,7 +305,7 @@ class Scontrol:
             timeout_secs=timeout_secs,
             max_bytes=self.max_bytes,
             environment={"SLURM_TIME_FORMAT": "%s"},
-            kept=SYSTEM.variables,
+            kept=VARIABLES,
         )
         answers = parse_answers(
             output.stdout.decode("utf-8", "replace"),

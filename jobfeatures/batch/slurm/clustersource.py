@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from jobfeatures.batch.programs import MAX_ANSWER_BYTES, Programs
 from jobfeatures.batch.questions import ClockDifference
-from jobfeatures.batch.slurm import SYSTEM, SlurmSettings
+from jobfeatures.batch.slurm import COMMAND, VARIABLES, SlurmSettings
 from jobfeatures.batch.slurm.administration import (
     SHARE_FIELDS,
     SHOW_LICENCES,
@@ -61,7 +61,7 @@ class SlurmCluster:
             config.slurm_scontrol, timeout_secs=timeout_secs, max_bytes=MAX_ANSWER_BYTES
         )
         self._timeout_secs = timeout_secs
-        self._programs = Programs(SYSTEM, config, timeout_secs, environment=ENVIRONMENT)
+        self._programs = Programs(COMMAND, config, timeout_secs, kept=VARIABLES, environment=ENVIRONMENT)
         self._known: dict[JobKey, Known] = {}
         self._difference = ClockDifference()
         self._floating = News()

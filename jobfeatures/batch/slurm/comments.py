@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from jobfeatures.batch.slurm import SYSTEM
+from jobfeatures.batch.slurm import VARIABLES
 from jobfeatures.batch.slurm.basics import checked_id, is_plain_id
 from jobfeatures.batch.slurm.fields import SlurmRecord, split_open
 from jobfeatures.batch.slurm.refused import make_separator
@@ -71,7 +71,7 @@ class JobComments:
             [self.sacct, "-X", "-P", "-n", f"--delimiter={separator}", *options, "-o", ",".join(FIELDS)],
             timeout_secs=self.timeout_secs,
             max_bytes=MAX_ANSWER_BYTES,
-            kept=SYSTEM.variables,
+            kept=VARIABLES,
             environment={"SLURM_TIME_FORMAT": "%s"},
         )
         rejected: list[Rejected] = []
@@ -92,7 +92,7 @@ class JobComments:
                 *("set", f"admincomment={comment}"),
             ],
             timeout_secs=self.timeout_secs,
-            kept=SYSTEM.variables,
+            kept=VARIABLES,
         )
 
 

@@ -104,6 +104,3 @@ class SluidResolver:
         path = f"{self._procfs}/{pid}/{name}"
         found = self._failures.tried(f"process_{name}", read_bounded, path, MAX_FILE_BYTES)
         return b"" if found is None else found[0]
-
-
-make_group_names = SluidResolver

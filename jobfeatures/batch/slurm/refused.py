@@ -10,7 +10,7 @@ import os
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from jobfeatures.batch.slurm import SYSTEM
+from jobfeatures.batch.slurm import VARIABLES
 from jobfeatures.batch.slurm.fields import split_closed
 from jobfeatures.batch.slurm.gpus import parse_resources
 from jobfeatures.batch.slurm.queue import QUEUE_FIELDS, QUEUE_SOURCE, parse_queued_job, queue_format
@@ -32,7 +32,7 @@ def ask_squeue(
     output = run_command(
         [squeue, *ALL_JOBS, "-j", ",".join(ids)],
         timeout_secs=timeout_secs,
-        kept=SYSTEM.variables,
+        kept=VARIABLES,
         max_bytes=MAX_ANSWER_BYTES,
         environment=queue_environment(separator),
     )

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from jobfeatures.batch.groups import count_named
 from jobfeatures.batch.processes import is_in_container, read_real_uid
-from jobfeatures.batch.slurm import SYSTEM
+from jobfeatures.batch.slurm import VARIABLES
 from jobfeatures.batch.slurm.basics import NAME, is_plain_id
 from jobfeatures.batch.source import BatchSource
 from jobfeatures.errors import ParseError, Rejected, SourceError
@@ -68,7 +68,7 @@ def parse_setup(text: str) -> Setup:
 def ask_setup(scontrol: str, timeout_secs: float) -> Setup:
     """Ask Slurm for its configuration. Raises SourceError or ParseError."""
     argv = [scontrol, "show", "config"]
-    bounds = {"timeout_secs": timeout_secs, "max_bytes": MAX_CONFIG_BYTES, "kept": SYSTEM.variables}
+    bounds = {"timeout_secs": timeout_secs, "max_bytes": MAX_CONFIG_BYTES, "kept": VARIABLES}
     return parse_setup(ask_command(argv, **bounds))
 
 
@@ -86,7 +86,7 @@ def list_jobs(squeue: str, node_name: str, timeout_secs: float) -> frozenset[str
         [squeue, "-a", "-h", "-w", node_name, "-t", "RUNNING", "-o", "%A"],
         timeout_secs=timeout_secs,
         max_bytes=MAX_CONFIG_BYTES,
-        kept=SYSTEM.variables,
+        kept=VARIABLES,
     )
     return frozenset(filter(is_plain_id, printed.split("\n")))
 

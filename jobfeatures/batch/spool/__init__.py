@@ -13,7 +13,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobfeatures.batch.settings import AskingSettings
-from jobfeatures.batch.system import System
 from jobfeatures.settings.resolve import PATH, node_option
 
 
@@ -24,17 +23,3 @@ class SpoolSettings(AskingSettings):
     spool_directory: str | None = node_option(
         PATH, None, "folder of SSS job objects, one file a job, for the spool source", is_common=True
     )
-
-
-KEY_SOURCES = {
-    "allocated_cpu": "Processors, or those of its task groups, of a job on one node",
-    "jobstart_secs": "StartTime",
-    "job_id": "Id",
-    "wall_limit_secs": "Duration: ResourceLimit, else Requested, else uncategorized",
-    "cpu_limit_secs": "ResourceLimit CPUTime",
-    "max_rss_bytes": "ResourceLimit MaxMemory or MaxMemorySize, else Memory, also of its task groups",
-    "max_swap_bytes": "ResourceLimit Swap, else Swap",
-    "scratch_limit_bytes": "ResourceLimit MaxDisk, else Disk",
-}
-
-SYSTEM = System(name="spool", room=__name__, has_cluster=False, has_groups=False, key_sources=KEY_SOURCES)

@@ -230,9 +230,6 @@ class SpoolSource:
         return jobs
 
 
-make_source = SpoolSource
-
-
 def is_document_name(name: str) -> bool:
     """Return whether to read a file of this name in a spool folder."""
     return name.endswith(SUFFIX) and not name.startswith(".")

@@ -214,7 +214,7 @@ def test_threads_start_and_stop(source):
 )
 def test_without_a_batch_system_to_ask_it_does_not_start(settings, reason, clock, monkeypatch):
     for name in SYSTEMS.keys() - {"slurm"}:  # some may be installed on this machine
-        monkeypatch.setattr(SYSTEMS[name].load("site"), "is_here", lambda _: False)
+        monkeypatch.setattr(SYSTEMS[name], "is_here", lambda _: False)
     with pytest.raises(ConfigurationError, match=reason):
         make_cluster_sources(config(**settings), clock)
 

@@ -21,7 +21,7 @@ def make_sources(tmp_path, clock, monkeypatch):
     monkeypatch.delenv("LSF_ENVDIR", raising=False)
     monkeypatch.setattr(slurm, "CONFIGURATIONS", (str(tmp_path / "slurm.conf"),))
     for name in batch.SYSTEMS.keys() - {"slurm"}:
-        monkeypatch.setattr(batch.SYSTEMS[name].load("site"), "is_here", lambda _config: False)
+        monkeypatch.setattr(batch.SYSTEMS[name], "is_here", lambda _config: False)
     made = []
 
     def make(**settings) -> NodeSources:

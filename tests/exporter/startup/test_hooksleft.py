@@ -47,7 +47,7 @@ def left(folder, tmp_path, monkeypatch):
         return dict(systems_left(config, str(folder)))
 
     for system in hooksites.SYSTEMS.values():
-        monkeypatch.setattr(system.load("site"), "is_here", lambda _config: False)
+        monkeypatch.setattr(system, "is_here", lambda _config: False)
     return find
 
 
@@ -77,7 +77,7 @@ def test_a_wrapper_of_jobs_counts_and_a_setting_that_is_no_program_does_not(fold
     }
     monkeypatch.setattr(hooksites, "asked", lambda _system, _command, name, **_: told[name])
     for system in hooksites.SYSTEMS.values():
-        monkeypatch.setattr(system.load("site"), "is_here", lambda _config: False)
+        monkeypatch.setattr(system, "is_here", lambda _config: False)
     assert dict(systems_left(config, str(folder))) == {}
     told["USER_JOB_WRAPPER"] = f"{folder}/htcondor/jobwrapper.sh"
     assert list(dict(systems_left(config, str(folder)))) == ["htcondor"]
@@ -88,6 +88,6 @@ def test_settings_that_the_daemon_would_refuse_do_not_matter(tmp_path, monkeypat
     broken.write_text("[nonsense")
     monkeypatch.setenv("JOBFEATURES_CONFIG_FILE", str(broken))
     for system in hooksites.SYSTEMS.values():
-        monkeypatch.setattr(system.load("site"), "is_here", lambda _config: False)
+        monkeypatch.setattr(system, "is_here", lambda _config: False)
     assert main("/opt/none") == 0
     assert capsys.readouterr().out == ""

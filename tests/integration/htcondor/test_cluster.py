@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from jobfeatures.batch.htcondor.clustersource import make_cluster_source
+from jobfeatures.batch.htcondor.clustersource import CondorPool
 from jobfeatures.config import Config
 from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.cluster.sums import compute_queue_sums
@@ -63,7 +63,7 @@ def make_source(pool, tmp_path):
         script.write_text(f'#!/bin/sh\nexec "{pool.lab}/in" {name} "$@"\n')
         script.chmod(0o755)
     config = Config(htcondor_condor_status=str(tmp_path / "condor_status"))
-    return lambda: make_cluster_source(config, SystemClock(), PATIENCE_SECS)
+    return lambda: CondorPool(config, SystemClock(), PATIENCE_SECS)
 
 
 def test_the_jobs_of_a_schedd_that_hangs_stay_and_it_is_named(pool, make_source):

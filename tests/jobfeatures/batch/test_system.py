@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
-from dataclasses import is_dataclass
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
-from jobfeatures.batch import SYSTEMS
-from jobfeatures.batch.system import System
+from jobfeatures.batch import CLUSTER_SYSTEMS, SYSTEMS
+from jobfeatures.batch.settings import AskingSettings
+from jobfeatures.batch.source import PolledSource
+from jobfeatures.batch.system import ClusterSystem, System
 from jobfeatures.config import Config
-from jobfeatures.errors import ParseError
+from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.hooks.actions import publish_job, remove_own
 from jobfeatures.logkinds import KINDS
+from jobfeatures.publish.tree import FeatureTree
+from jobfeatures.records.model import Job, JobKey, JobState, JobTable
 from jobfeatures.settings.resolve import settings_of
+from jobfeatures.system.clock import Clock
+from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.node.sources import chosen_systems, confirm_jobs
 
 TESTS = Path(__file__).parents[2]
 ROOMS = TESTS.parent / "jobfeatures" / "batch"
@@ -22,54 +33,43 @@ HELPERS = {"controller"}  # of several systems
 EACH = pytest.mark.parametrize("system", SYSTEMS.values(), ids=SYSTEMS)
 
 
+def room_of(system: System[Config]) -> str:
+    return type(system).__module__.removesuffix(".system")
+
+
 def test_every_room_is_in_the_table() -> None:
     rooms = {path.parent.name for path in ROOMS.glob("*/__init__.py")} - HELPERS
-    assert rooms == {each.room.rpartition(".")[2] for each in SYSTEMS.values()}
+    assert rooms == {room_of(each).rpartition(".")[2] for each in SYSTEMS.values()}
 
 
 @EACH
-def test_a_room_has_the_parts_that_its_description_promises(system: System) -> None:
-    site = system.load("site")
-    assert callable(site.is_here)
-    assert callable(system.load("source").make_source)
-    assert not system.has_cluster or callable(system.load("clustersource").make_cluster_source)
+def test_a_method_says_what_the_class_of_all_systems_says(system: System[Config]) -> None:
+    """What a system adds beside is nobody's to call."""
+    own = {name for name, value in vars(type(system)).items() if inspect.isfunction(value)}
+    assert own <= set(dir(ClusterSystem if system.name in CLUSTER_SYSTEMS else System))
     assert system.key_sources
-    if system.job_variable is not None:
-        assert callable(system.load("prolog").job_from_prolog)
-        assert system.is_plain or callable(system.load("prolog").job_id_of)
-    if system.has_groups:
-        assert system.load("groups").HIERARCHY.name == system.name
-    else:
-        with pytest.raises(ModuleNotFoundError):
-            system.load("groups")
-
-
-PARTS = {
-    "job_from_prolog": "prolog", "is_here": "site", "ask_in_prolog": "site", "needs_server": "site",
-    "read_parents": "site", "daemon_uids": "site", "make_source": "source", "make_cluster_source": "clustersource",
-    "make_group_names": "groupnames", "make_job_processes": "processes",
-}  # fmt: skip
 
 
 @EACH
-@pytest.mark.parametrize("name", PARTS)
-def test_a_part_takes_what_the_method_of_its_name_hands_on(system: System, name: str) -> None:
-    try:
-        function = getattr(system.load(PARTS[name]), name, None)
-    except ModuleNotFoundError:
-        function = None
-    if function is None:
-        return
-    given = list(inspect.signature(getattr(System, name)).parameters.values())[1:]
-    named = {each.name: None for each in given if each.kind is each.KEYWORD_ONLY}
-    inspect.signature(function).bind(*[None] * (len(given) - len(named)), **named)
+def test_a_method_imports_a_part_of_its_own_room(system: System[Config]) -> None:
+    text = Path(inspect.getfile(type(system))).read_text()
+    inside = re.findall(r"^ {8}from (\S+) import", text, re.MULTILINE)
+    assert {each for each in inside if not each.startswith(room_of(system))} == set()
+    assert system.make_source.__qualname__ != "System.make_source"
 
 
 @EACH
-def test_a_system_s_settings_are_those_of_its_room(system: System) -> None:
+def test_the_groups_of_a_system_bear_its_name(system: System[Config]) -> None:
+    hierarchy = system.hierarchy()
+    assert system.has_groups == (hierarchy is not None)
+    assert hierarchy is None or hierarchy.name == system.name
+
+
+@EACH
+def test_a_system_s_settings_are_those_of_its_room(system: System[Config]) -> None:
     declared = {
         each.key
-        for value in vars(importlib.import_module(system.room)).values()
+        for value in vars(sys.modules[room_of(system)]).values()
         if isinstance(value, type) and is_dataclass(value)
         for each in settings_of(value)
     }
@@ -77,28 +77,27 @@ def test_a_system_s_settings_are_those_of_its_room(system: System) -> None:
     ours = {key for key in known if key.startswith(f"{system.name}.")}
     assert ours
     assert ours <= declared <= known
-    assert system.command in ours or not system.has_cluster
+    assert system.command in ours or system.name not in CLUSTER_SYSTEMS
 
 
 @EACH
-def test_a_kind_of_log_is_read_in_its_room(system: System) -> None:
-    for name, kind in system.log_kinds.items():
-        assert KINDS[name] is kind
-        assert kind.reader.startswith(f"{system.room}.")
-        assert callable(importlib.import_module(kind.reader).read_records)
+def test_a_kind_of_log_is_read_in_its_room(system: System[Config]) -> None:
+    for kind in system.log_kinds:
+        assert KINDS[kind.name] is kind
+        assert kind.reader().__name__.startswith(f"{room_of(system)}.")
 
 
 @EACH
-def test_a_system_is_documented_and_has_fixtures(system: System) -> None:
+def test_a_system_is_documented_and_has_fixtures(system: System[Config]) -> None:
     docs = TESTS.parent / "docs"
     assert (docs / "batch" / f"{system.name}.md").exists() or (docs / f"{system.name}.md").exists()
     fixtures = TESTS / "fixtures" / {"spool": "sss"}.get(system.name, system.name)
     assert any(path.is_file() for path in fixtures.rglob("*"))
-    assert any((TESTS / "jobfeatures" / "batch" / system.room.rpartition(".")[2]).glob("test_*.py"))
+    assert any((TESTS / "jobfeatures" / "batch" / room_of(system).rpartition(".")[2]).glob("test_*.py"))
 
 
 @EACH
-def test_a_job_without_its_variable_is_not_known(system: System) -> None:
+def test_a_job_without_its_variable_is_not_known(system: System[Config]) -> None:
     with pytest.raises(ParseError, match="not known"):
         system.job_id_in({})
 
@@ -106,3 +105,68 @@ def test_a_job_without_its_variable_is_not_known(system: System) -> None:
 def test_a_plain_id_is_taken_as_it_stands() -> None:
     assert SYSTEMS["slurm"].job_id_in({"SLURM_JOB_ID": "12"}) == "12"
     assert SYSTEMS["pbs"].job_id_in({"PBS_JOBID": "12.server"}) == "12"
+
+
+def test_a_system_without_hooks_has_no_prolog() -> None:
+    with pytest.raises(ParseError, match="spool has no hooks"):
+        SYSTEMS["spool"].job_from_prolog({}, node_name=None, note=print)
+
+
+@dataclass(frozen=True)
+class FluxSource:
+    """The whole queue of a batch system that never was here before."""
+
+    name: str = "flux"
+    is_local: bool = True
+
+    def poll_jobs(self, seen: object, claimed: object = ()) -> JobTable:
+        job = Job(key=JobKey("flux", "f1"), state=JobState.RUNNING, nodes=("n1",))
+        return JobTable(source="flux", jobs={job.key: job}, taken_at_secs=0.0, complete=True)
+
+    watch = PolledSource.watch
+
+
+class Flux(System[AskingSettings]):
+    """A new batch system: one file, and one line in `SYSTEMS`."""
+
+    name = "flux"
+    job_variable = "FLUX_JOB_ID"
+    key_sources: ClassVar = {"job_id": "FLUX_JOB_ID"}
+
+    def is_here(self, config: AskingSettings) -> bool:
+        return True
+
+    def make_source(self, config: AskingSettings, clock: Clock, node_name: str) -> FluxSource:
+        return FluxSource()
+
+    def job_from_prolog(
+        self, environ: Mapping[str, str], *, node_name: str | None, note: Callable[[Rejected], None]
+    ) -> Job:
+        return Job(key=JobKey(self.name, self.job_id_in(environ)), state=JobState.RUNNING)
+
+
+def test_a_new_system_is_one_class_and_one_line_in_the_table(tmp_path, monkeypatch, clock):
+    monkeypatch.setitem(SYSTEMS, "flux", Flux())
+    config = ExporterConfig(features_root=str(tmp_path), batch_sources=("flux",))
+    assert chosen_systems(config) == ["flux"]
+    key = JobKey("flux", "f1")
+    assert confirm_jobs(config, clock, [key]).keys() == {key}
+    environ = {"FLUX_JOB_ID": "f1"}
+    publish_job(config, "flux", environ, timeout_secs=1.0)
+    tree = FeatureTree(config.features_root)
+    assert tree.published().keys() == {key}
+    with tree.locked(key):
+        assert remove_own(tree, key, environ)
+    assert tree.published().keys() == set()
+
+
+def test_a_class_that_lacks_what_every_system_needs_makes_no_system():
+    class Idle(System[AskingSettings]):
+        name = "idle"
+
+    class Half(ClusterSystem[AskingSettings]):
+        name, is_here, make_source = "half", Flux.is_here, Flux.make_source
+
+    for lacking, what in ((Idle, "is_here"), (Half, "make_cluster_source")):
+        with pytest.raises(TypeError, match=what):
+            lacking()

@@ -14,7 +14,7 @@ from jobfeatures.batch.groups import BatchHierarchy, Layout, Membership, unescap
 from jobfeatures_exporter.model.snapshot import Kind, UnitKey
 
 BATCH_HIERARCHIES: tuple[BatchHierarchy, ...] = tuple(
-    each.hierarchy() for each in SYSTEMS.values() if each.has_groups
+    hierarchy for each in SYSTEMS.values() if (hierarchy := each.hierarchy()) is not None
 )
 SHAPES = {each.name: each.job_directories for each in BATCH_HIERARCHIES}  # below ordinary parents
 STEPS = {each.name: each.steps for each in BATCH_HIERARCHIES}

@@ -86,7 +86,9 @@ class Attributor:
         self._of_system = config, procfs, unreadable
         self._names: dict[str, GroupNames] = {}  # by batch system; only of those with groups that need it
         self._finders: list[JobProcesses] = [
-            each.make_job_processes(*self._of_system) for each in SYSTEMS.values() if each.has_processes
+            finder
+            for each in SYSTEMS.values()
+            if (finder := each.make_job_processes(*self._of_system)) is not None
         ]
         self._active: dict[JobKey, ActiveJob] = {}
         self._grouping: set[str] = set()  # batch systems of which there was a job's control group
@@ -255,7 +257,8 @@ class Attributor:
                 members = unnumbered.setdefault(each.batch_system, {})
                 members.setdefault(each.name, []).append(processes[pid])
         for system in unnumbered.keys() - self._names.keys():
-            self._names[system] = SYSTEMS[system].make_group_names(*self._of_system)
+            if (names := SYSTEMS[system].make_group_names(*self._of_system)) is not None:
+                self._names[system] = names
         aliases: dict[JobKey, JobKey] = {}
         for system, names in self._names.items():
             others = (group.membership for group in groups if group.membership.batch_system == system)

@@ -6,7 +6,7 @@ import pytest
 
 from jobfeatures.analysis.schedule.live.facts import from_record, why_not
 from jobfeatures.batch.gridengine import clustersource
-from jobfeatures.batch.gridengine.clustersource import make_cluster_source
+from jobfeatures.batch.gridengine.clustersource import GridEngineCluster
 from jobfeatures.batch.gridengine.queue import QUEUE_QUESTION
 from jobfeatures.config import Config
 from jobfeatures.errors import SourceError
@@ -35,7 +35,7 @@ def make(commands, monkeypatch):
 
     def make(accounting_file: str | None = str(FIXTURES / "accounting"), timeout_secs: float = 60):
         config = Config(gridengine_qstat=str(commands / "qstat"), gridengine_accounting_file=accounting_file)
-        return make_cluster_source(config, SystemClock(), timeout_secs)
+        return GridEngineCluster(config, SystemClock(), timeout_secs)
 
     return make
 
@@ -146,13 +146,13 @@ def test_the_accounting_file_is_that_of_the_cell(commands, monkeypatch):
     monkeypatch.delenv("SGE_CELL", raising=False)
     config = Config(gridengine_qstat=str(commands / "qstat"))
     with pytest.raises(SourceError, match="not set"):
-        make_cluster_source(config, SystemClock(), 5).poll_accounting(0)
+        GridEngineCluster(config, SystemClock(), 5).poll_accounting(0)
     monkeypatch.setenv("SGE_ROOT", str(commands))
-    source = make_cluster_source(config, SystemClock(), 5)
+    source = GridEngineCluster(config, SystemClock(), 5)
     assert len(source.poll_accounting(0).records) == 9
     assert source.poll_cluster().nodes
     (common / "accounting.jsonl").write_text("")
-    assert make_cluster_source(config, SystemClock(), 5).poll_accounting(0).records == ()
+    assert GridEngineCluster(config, SystemClock(), 5).poll_accounting(0).records == ()
 
 
 def test_its_records_say_what_a_live_schedule_needs(make):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from jobfeatures.batch.gridengine.basics import parse_job_id
 from jobfeatures.batch.gridengine.processes import GridEngineJobs
-from jobfeatures.batch.gridengine.source import make_source
+from jobfeatures.batch.gridengine.source import GridEngineSource
 from jobfeatures.batch.gridengine.spool import parse_number
 from jobfeatures.batch.processes import ActiveJob
 from jobfeatures.config import Config
@@ -148,7 +148,7 @@ def test_the_batch_source_has_the_same_identities(start, jobs, node, spool):
         gridengine_qstat="/nonexistent/qstat",
         path_procfs=str(node.proc),
     )
-    source = make_source(config, SystemClock(), "n1")
+    source = GridEngineSource(config, SystemClock(), "n1")
     assert source.poll_jobs(()).jobs.keys() == jobs.update({}).keys() == {sge("1"), sge("2.7"), sge("3.1")}
 
 

@@ -104,7 +104,7 @@ def make(node, clock):
             batch_timeout_secs=timeout_secs,
             path_procfs=str(node.proc),
         )
-        return gridengine_source.make_source(config, clock, "vm")
+        return gridengine_source.GridEngineSource(config, clock, "vm")
 
     return make
 
@@ -430,7 +430,7 @@ def test_processes_are_looked_for_where_the_daemon_has_procfs(node, clock, execd
     execd(0)
     assert gridengine.is_here(config)
     node.start("10.1")
-    assert gridengine_source.make_source(config, clock, "vm").poll_jobs(()).jobs.keys() == {key("10")}
+    assert gridengine_source.GridEngineSource(config, clock, "vm").poll_jobs(()).jobs.keys() == {key("10")}
 
 
 def environ(folder: Path, **more: str) -> dict[str, str]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from jobfeatures.batch.htcondor.fields import is_ad_of_slot, parse_job_id
 from jobfeatures.batch.htcondor.groupnames import SlotResolver
-from jobfeatures.batch.htcondor.source import make_source
+from jobfeatures.batch.htcondor.source import CondorSource
 from jobfeatures.batch.processes import UnnumberedGroups
 from jobfeatures.config import Config
 from jobfeatures.errors import ParseError
@@ -253,7 +253,7 @@ def test_a_slot_s_job_is_the_one_that_the_batch_source_tells_of(node, start, ask
     config = ExporterConfig(
         htcondor_execute_directory=str(execute), htcondor_condor_status="true", path_procfs=str(node.proc)
     )
-    told = make_source(config, SystemClock(), "h").poll_jobs(()).jobs
+    told = CondorSource(config, SystemClock(), "h").poll_jobs(()).jobs
     assert {JobKey("htcondor", number) for number in found.values()} == set(told)
     assert told[JobKey("htcondor", found["slot1_2@h"])].processes == {600}  # its starter
 

@@ -14,9 +14,9 @@ import pytest
 
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.batch.htcondor import source as source_module
-from jobfeatures.batch.htcondor.clustersource import make_cluster_source
+from jobfeatures.batch.htcondor.clustersource import CondorPool
 from jobfeatures.batch.htcondor.site import is_here
-from jobfeatures.batch.htcondor.source import YOUNG_SECS, make_source
+from jobfeatures.batch.htcondor.source import YOUNG_SECS, CondorSource
 from jobfeatures.config import Config
 from jobfeatures.drains.drain import (
     NO_DRAINS,
@@ -96,7 +96,7 @@ def make(node, clock):
             batch_timeout_secs=timeout_secs,
             path_procfs=str(node.proc),
         )
-        return make_source(config, clock, "wn1")
+        return CondorSource(config, clock, "wn1")
 
     return make
 
@@ -374,7 +374,7 @@ def test_machine_ads_rate_processors_and_jobs_get_their_shares(
         {"Name": "slot1@wn1", "State": "Unclaimed", "SiteHS06": 10.69, "SiteHS23": -1},
         {"Name": "slot1_1@wn1", "State": "Claimed", "SiteHS06": 99, "SiteHS23": 12},
     ]
-    found = make_source(
+    found = CondorSource(
         Config(
             htcondor_execute_directory=str(node.execute),
             htcondor_condor_status=command("condor_status", f"print({json.dumps(ads)!r})"),
@@ -468,8 +468,8 @@ def test_the_site_s_limits_count_on_a_node_and_in_the_queue(node, clock, command
         path_procfs=str(node.proc),
     )
     for table in (
-        make_source(config, clock, "wn1").poll_jobs(()),
-        make_cluster_source(config, clock, 60.0).poll_queue(),
+        CondorSource(config, clock, "wn1").poll_jobs(()),
+        CondorPool(config, clock, 60.0).poll_queue(),
     ):
         assert [job.limits.wall_secs for job in table.jobs.values()] == [600]
 

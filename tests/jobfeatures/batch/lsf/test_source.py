@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from jobfeatures.batch import SYSTEMS
-from jobfeatures.batch.lsf.clustersource import LsfCluster, make_cluster_source
+from jobfeatures.batch.lsf.clustersource import LsfCluster
 from jobfeatures.batch.lsf.site import is_here
-from jobfeatures.batch.lsf.source import LsfSource, make_source
+from jobfeatures.batch.lsf.source import LsfSource
 from jobfeatures.config import Config
 from jobfeatures.drains.drain import NO_DRAINS, NOT_ANNOUNCED, compute_announced
 from jobfeatures.errors import CommandError, SourceError
@@ -73,7 +73,7 @@ def now(clock: FakeClock) -> FakeClock:
 
 
 def source(lsf: Lsf, clock: FakeClock, **changes: object) -> LsfSource:
-    return make_source(lsf.config(**changes), clock, "n1")
+    return LsfSource(lsf.config(**changes), clock, "n1")
 
 
 def states(table: JobTable) -> dict[str, JobState]:
@@ -100,7 +100,7 @@ def test_the_jobs_of_this_host_are_asked_for_in_one_question(lsf: Lsf, now: Fake
 
 
 def test_on_another_host_than_the_first_a_job_may_have_no_group_yet(lsf: Lsf, now: FakeClock) -> None:
-    first, other = (make_source(lsf.config(), now, node).poll_jobs(()) for node in ("n1", "n2"))
+    first, other = (LsfSource(lsf.config(), now, node).poll_jobs(()) for node in ("n1", "n2"))
     assert first.groupless == frozenset()
     assert other.groupless == {JobKey("lsf", "102[7]")}
 
@@ -336,7 +336,7 @@ def test_lsf_that_is_not_installed_is_a_failure_and_not_here(tmp_path: Path, now
     config = Config(lsf_bjobs=str(tmp_path / "bjobs"))
     assert not is_here(config)
     with pytest.raises(CommandError, match="bjobs"):
-        make_source(config, now, "n1").poll_jobs(())
+        LsfSource(config, now, "n1").poll_jobs(())
 
 
 def test_a_configuration_without_its_command_is_here_too_and_its_failure_told(tmp_path, monkeypatch) -> None:
@@ -412,7 +412,7 @@ def test_commands_are_run_as_another_user_where_that_is_set(
 
 def test_a_name_that_is_no_host_s_is_not_asked_about(lsf: Lsf, now: FakeClock) -> None:
     with pytest.raises(SourceError, match="not a host"):
-        make_source(lsf.config(), now, "-a").poll_jobs(())
+        LsfSource(lsf.config(), now, "-a").poll_jobs(())
     assert lsf.calls("bjobs") == []
 
 
@@ -420,7 +420,7 @@ def test_a_name_that_is_no_host_s_is_not_asked_about(lsf: Lsf, now: FakeClock) -
 
 
 def cluster(lsf: Lsf, clock: FakeClock) -> LsfCluster:
-    return make_cluster_source(lsf.config(), clock, 5.0)
+    return LsfCluster(lsf.config(), clock, 5.0)
 
 
 def test_the_queue_holds_jobs_of_all_states(lsf: Lsf, now: FakeClock) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jobfeatures.batch.oar.clustersource import OarCluster, make_cluster_source
+from jobfeatures.batch.oar.clustersource import OarCluster
 from jobfeatures.batch.oar.site import is_here
 from jobfeatures.batch.oar.source import OarSource, WithFiles, make_source
 from jobfeatures.config import Config
@@ -30,7 +30,7 @@ def server(tmp_path: Path) -> Path:
 
 
 def cluster(server: Path) -> OarCluster:
-    made = make_cluster_source(Config(oar_oarstat=f"{server}/oarstat"), SystemClock(), 5.0)
+    made = OarCluster(Config(oar_oarstat=f"{server}/oarstat"), SystemClock(), 5.0)
     assert isinstance(made, OarCluster)
     return made
 

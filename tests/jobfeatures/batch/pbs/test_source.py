@@ -17,12 +17,8 @@ from hypothesis import strategies as st
 
 from jobfeatures.analysis.schedule.live.facts import from_record, why_not
 from jobfeatures.batch.pbs.commands import parse_complaints
-from jobfeatures.batch.pbs.openpbs import is_here as pbs_is_here
-from jobfeatures.batch.pbs.openpbs import make_cluster_source, make_source
 from jobfeatures.batch.pbs.source import QstatSource, is_plain_id, parse_job_file_name, read_mom_jobs
-from jobfeatures.batch.pbs.torque import is_here as torque_is_here
-from jobfeatures.batch.pbs.torque import make_cluster_source as make_torque_cluster_source
-from jobfeatures.batch.pbs.torque import make_source as make_torque_source
+from jobfeatures.batch.pbs.system import Pbs, Torque
 from jobfeatures.batch.questions import MAX_QUESTIONS
 from jobfeatures.errors import CommandError, SourceError
 from jobfeatures.records.model import JobKey, JobState, NodeNotice
@@ -114,7 +110,7 @@ def server(tmp_path: Path) -> Server:
 
 @pytest.fixture
 def source(server: Server, clock) -> QstatSource:
-    return make_source(server.config(), clock, "n1")
+    return Pbs().make_source(server.config(), clock, "n1")
 
 
 def keys(*job_ids: str, system: str = "pbs") -> set[JobKey]:
@@ -272,9 +268,9 @@ def test_a_server_that_does_not_answer_is_an_error_and_takes_no_job_away(
 def test_a_command_that_hangs_or_is_missing_is_an_error(server: Server, clock) -> None:
     (server.folder / "slow").touch()
     with pytest.raises(CommandError, match="no end"):
-        make_source(server.config(timeout_secs=0.2), clock, "n1").poll_jobs(keys("123"))
+        Pbs().make_source(server.config(timeout_secs=0.2), clock, "n1").poll_jobs(keys("123"))
     with pytest.raises(CommandError, match="No such file"):
-        make_source(server.config(qstat="/nonexistent/qstat"), clock, "n1").poll_jobs(keys("123"))
+        Pbs().make_source(server.config(qstat="/nonexistent/qstat"), clock, "n1").poll_jobs(keys("123"))
 
 
 def test_half_an_answer_keeps_the_other_jobs_as_they_were(server: Server, source: QstatSource, clock) -> None:
@@ -336,7 +332,7 @@ def test_more_jobs_than_fit_are_asked_about_in_turns(server: Server, source: Qst
 def test_a_node_that_is_offline_drains(server: Server, clock) -> None:
     node = {"nodes": {"n1": {"state": "free"}}}
     server.say("node", json.dumps(node))
-    source = make_source(server.config(), clock, "n1")
+    source = Pbs().make_source(server.config(), clock, "n1")
     assert source.poll_jobs(()).node == NodeNotice(draining=False)
     node["nodes"]["n1"]["state"] = "offline,job-busy"
     server.say("node", json.dumps(node))
@@ -364,14 +360,14 @@ def test_a_folder_that_cannot_be_read_is_told(server: Server, clock) -> None:
     jobs = server.home / "mom_priv" / "jobs"
     jobs.rmdir()
     jobs.touch()  # not a folder: an error for root as well
-    table = make_source(server.config(), clock, "n1").poll_jobs(())
+    table = Pbs().make_source(server.config(), clock, "n1").poll_jobs(())
     assert [each.reason for each in table.rejected] == ["Not a directory"]
 
 
 def test_torque_is_asked_for_xml(server: Server, clock) -> None:
     server.say("qstat", (FIXTURES / "torque" / "qstat.xml").read_bytes())
     server.say("node", (FIXTURES / "torque" / "pbsnodes.xml").read_bytes())
-    source = make_torque_source(server.config(), clock, "n1")
+    source = Torque().make_source(server.config(), clock, "n1")
     table = source.poll_jobs(keys("123", system="torque"))
     assert table.jobs[JobKey("torque", "123")].allocated_cpus == 4
     assert (table.node, table.complete, table.rejected) == (NodeNotice(draining=False, cpus=8), True, ())
@@ -380,7 +376,7 @@ def test_torque_is_asked_for_xml(server: Server, clock) -> None:
 
 def test_torque_that_knows_no_job_says_so_on_standard_error(server: Server, clock) -> None:
     server.say("qstat", "", "qstat: Unknown Job Id Error 123.batch.example.org\n", 153)
-    table = make_torque_source(server.config(), clock, "n1").poll_jobs((), keys("123", system="torque"))
+    table = Torque().make_source(server.config(), clock, "n1").poll_jobs((), keys("123", system="torque"))
     assert (table.jobs, table.complete) == ({}, True)
 
 
@@ -389,7 +385,7 @@ def test_torque_that_knows_no_job_says_so_on_standard_error(server: Server, cloc
 
 def test_the_queue_of_pbs(server: Server, clock) -> None:
     server.say("qstat", (FIXTURES / "pbs" / "qstat-jobs.json").read_text())
-    table = make_cluster_source(server.config(), clock, 5.0).poll_queue()
+    table = Pbs().make_cluster_source(server.config(), clock, 5.0).poll_queue()
     assert {key.job_id: job.state for key, job in table.jobs.items()} == {
         "123": JobState.RUNNING,
         "124[7]": JobState.RUNNING,
@@ -401,24 +397,24 @@ def test_the_queue_of_pbs(server: Server, clock) -> None:
 
 def test_an_array_as_such_is_no_job_of_the_queue(server: Server, clock) -> None:
     server.say_jobs({"id": "124[]", "job_state": "B"}, {"id": "124[1]", "job_state": "Q"})
-    assert make_cluster_source(server.config(), clock, 5.0).poll_queue().jobs.keys() == keys("124[1]")
+    assert Pbs().make_cluster_source(server.config(), clock, 5.0).poll_queue().jobs.keys() == keys("124[1]")
 
 
 def test_a_job_without_a_state_makes_the_queue_incomplete(server: Server, clock) -> None:
     server.say_jobs(RUNNING, {"id": "124", "queue": "workq"})
-    table = make_cluster_source(server.config(), clock, 5.0).poll_queue()
+    table = Pbs().make_cluster_source(server.config(), clock, 5.0).poll_queue()
     assert (table.jobs.keys(), table.complete, len(table.rejected)) == (keys("123"), False, 1)
 
 
 def test_the_cluster_of_pbs_and_torque(server: Server, clock) -> None:
     server.say("pbsnodes", (FIXTURES / "pbs" / "pbsnodes.json").read_text())
     server.say("queues", (FIXTURES / "pbs" / "qstat-queues.json").read_text())
-    cluster = make_cluster_source(server.config(), clock, 5.0).poll_cluster()
+    cluster = Pbs().make_cluster_source(server.config(), clock, 5.0).poll_cluster()
     assert [node.name for node in cluster.nodes] == ["n1", "n2", "n3"]
     assert [each.name for each in cluster.partitions] == ["workq", "special"]
     server.say("pbsnodes", (FIXTURES / "torque" / "pbsnodes.xml").read_bytes())
     server.say("queues", (FIXTURES / "torque" / "qstat-queues.txt").read_text())
-    source = make_torque_cluster_source(server.config(), clock, 5.0)
+    source = Torque().make_cluster_source(server.config(), clock, 5.0)
     assert [node.name for node in source.poll_cluster().nodes] == ["n1.example.org", "n2.example.org"]
     server.say("pbsnodes", b"<Data></Data>")
     with pytest.raises(SourceError, match="no nodes"):
@@ -426,7 +422,7 @@ def test_the_cluster_of_pbs_and_torque(server: Server, clock) -> None:
 
 
 def test_accounting_is_read_from_the_days_since_then(server: Server, clock) -> None:
-    source = make_cluster_source(server.config(), clock, 5.0)
+    source = Pbs().make_cluster_source(server.config(), clock, 5.0)
     with pytest.raises(SourceError, match="No such file"):
         source.poll_accounting(0.0)
     folder = server.home / "server_priv" / "accounting"
@@ -449,11 +445,11 @@ def test_accounting_is_read_from_the_days_since_then(server: Server, clock) -> N
 
 
 def test_a_system_is_here_where_its_daemons_have_a_folder(server: Server, tmp_path: Path) -> None:
-    assert pbs_is_here(server.config())
-    assert torque_is_here(server.config())
+    assert Pbs().is_here(server.config())
+    assert Torque().is_here(server.config())
     elsewhere = server.config(home=str(tmp_path / "absent"))
-    assert not pbs_is_here(elsewhere)
-    assert not torque_is_here(elsewhere)
+    assert not Pbs().is_here(elsewhere)
+    assert not Torque().is_here(elsewhere)
 
 
 def test_complaints_name_the_jobs_that_are_gone() -> None:
@@ -524,7 +520,7 @@ def test_a_job_that_json_does_not_tell_is_taken_from_text_and_no_other(server: S
     """A user's quote deprives neither that job nor others of their limits."""
     server.say("qstat", BROKEN)
     server.say("text", AS_TEXT)
-    table = make_cluster_source(server.config(), clock, 5.0).poll_queue()
+    table = Pbs().make_cluster_source(server.config(), clock, 5.0).poll_queue()
     assert {key.job_id: job.name for key, job in table.jobs.items()} == {"53": "ok", "54": "quoted"}
     assert table.complete
     assert [line.partition(" qstat ")[2] for line in server.calls()] == ["-t -f -F json", "-f 54.head"]
@@ -538,7 +534,7 @@ SILENT = "Connection refused\nqstat: cannot connect to server b (errno=15010)\n"
 
 
 def test_jobs_of_a_server_that_falls_silent_are_those_of_its_last_answer(server: Server, clock) -> None:
-    source = make_cluster_source(server.config(), clock, 5.0)
+    source = Pbs().make_cluster_source(server.config(), clock, 5.0)
     server.say("qstat", queue_of("1.a", "2.a", "7.b", "8.b"))
     first = source.poll_queue()
     server.say("qstat", queue_of("1.a"), SILENT, 1)
@@ -564,12 +560,12 @@ def test_a_server_that_is_silent_from_the_start_has_no_jobs_and_the_others_stand
     server: Server, clock
 ) -> None:
     server.say("qstat", queue_of("1.a"), SILENT, 1)
-    table = make_cluster_source(server.config(), clock, 5.0).poll_queue()
+    table = Pbs().make_cluster_source(server.config(), clock, 5.0).poll_queue()
     assert ({key.job_id for key in table.jobs}, table.complete) == ({"1"}, False)
 
 
 def test_any_other_message_keeps_no_job_that_may_have_ended(server: Server, clock) -> None:
-    source = make_cluster_source(server.config(), clock, 5.0)
+    source = Pbs().make_cluster_source(server.config(), clock, 5.0)
     server.say("qstat", queue_of("1.a", "2.a"))
     source.poll_queue()
     server.say("qstat", queue_of("1.a"), "qstat: this command is deprecated")
@@ -577,7 +573,7 @@ def test_any_other_message_keeps_no_job_that_may_have_ended(server: Server, cloc
 
 
 def test_an_answer_that_is_cut_loses_no_job(server: Server, clock) -> None:
-    source = make_cluster_source(server.config(), clock, 5.0)
+    source = Pbs().make_cluster_source(server.config(), clock, 5.0)
     server.say("qstat", queue_of("1.a", "2.a"))
     source.poll_queue()
     server.say("qstat", queue_of("1.a"), "qstat: Premature end of message (errno=15031)", 1)
@@ -588,7 +584,7 @@ def test_what_pbsnodes_says_beside_its_answer_is_said(server: Server, clock) -> 
     nodes = (FIXTURES / "pbs" / "pbsnodes.json").read_text()
     server.say("pbsnodes", nodes, "pbsnodes: one server of two is away")
     server.say("queues", (FIXTURES / "pbs" / "qstat-queues.json").read_text())
-    cluster = make_cluster_source(server.config(), clock, 5.0).poll_cluster()
+    cluster = Pbs().make_cluster_source(server.config(), clock, 5.0).poll_cluster()
     assert any("one server of two is away" in each.reason for each in cluster.rejected)
 
 
@@ -625,7 +621,7 @@ def test_a_job_has_the_gpus_that_its_control_group_lets_it_open(
     server.say_jobs({**RUNNING, "exec_vnode": "(n1:ncpus=2:ngpus=2)"})
     server.start("123")
     config = dataclasses.replace(server.config(), path_cgroup=str(server.folder / "cgroup"))
-    [job] = make_source(config, clock, "n1").poll_jobs(()).jobs.values()
+    [job] = Pbs().make_source(config, clock, "n1").poll_jobs(()).jobs.values()
     assert (job.allocated_gpus, job.gpu_devices) == (2, cards)
 
 
@@ -651,5 +647,5 @@ def test_a_job_without_a_list_of_devices_has_the_gpus_that_the_hook_has_written_
     server.say_jobs({**RUNNING, "exec_vnode": "(n1:ncpus=2:ngpus=2)"})
     server.start("123")
     config = dataclasses.replace(server.config(), path_cgroup=str(server.folder / "cgroup"))
-    [job] = make_source(config, clock, "n1").poll_jobs(()).jobs.values()
+    [job] = Pbs().make_source(config, clock, "n1").poll_jobs(()).jobs.values()
     assert (job.allocated_gpus, job.gpu_devices) == (2, cards)

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from jobfeatures.batch.spool import source as spool
-from jobfeatures.batch.spool.source import SpoolSource, is_document_name, make_source
+from jobfeatures.batch.spool.source import SpoolSource, is_document_name
 from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError, SourceError
 from jobfeatures.records.model import JobState
@@ -287,10 +287,10 @@ def test_process_ids_are_those_of_this_node(folder, clock, put):
 
 def test_a_source_is_made_from_the_configuration(folder, clock, put):
     put("7.xml", document("7"))
-    source = make_source(Config(spool_directory=str(folder)), clock, "n1")
+    source = SpoolSource(Config(spool_directory=str(folder)), clock, "n1")
     assert (source.name, set(poll(source).jobs)) == ("spool", {key("7")})
     with pytest.raises(ConfigurationError, match=r"spool\.directory"):
-        make_source(Config(), clock, "n1")
+        SpoolSource(Config(), clock, "n1")
 
 
 def test_a_new_document_is_noticed_and_polling_is_not(source, put):

@@ -1,0 +1,38 @@
+"""The spool folder, as the table of batch systems has it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jobfeatures.batch.spool import SpoolSettings
+from jobfeatures.batch.system import System
+
+if TYPE_CHECKING:  # hooks start often
+    from jobfeatures.batch.source import BatchSource
+    from jobfeatures.system.clock import Clock
+
+KEY_SOURCES = {
+    "allocated_cpu": "Processors, or those of its task groups, of a job on one node",
+    "jobstart_secs": "StartTime",
+    "job_id": "Id",
+    "wall_limit_secs": "Duration: ResourceLimit, else Requested, else uncategorized",
+    "cpu_limit_secs": "ResourceLimit CPUTime",
+    "max_rss_bytes": "ResourceLimit MaxMemory or MaxMemorySize, else Memory, also of its task groups",
+    "max_swap_bytes": "ResourceLimit Swap, else Swap",
+    "scratch_limit_bytes": "ResourceLimit MaxDisk, else Disk",
+}
+
+
+class Spool(System[SpoolSettings]):
+    """A folder of SSS job objects; see the package's documentation."""
+
+    name = "spool"
+    key_sources = KEY_SOURCES
+
+    def is_here(self, config: SpoolSettings) -> bool:
+        return config.spool_directory is not None
+
+    def make_source(self, config: SpoolSettings, clock: Clock, node_name: str) -> BatchSource:
+        from jobfeatures.batch.spool.source import SpoolSource
+
+        return SpoolSource(config, clock, node_name)

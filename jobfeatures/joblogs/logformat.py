@@ -1,0 +1,49 @@
+"""What the modules offer that read and write a log format.
+
+``recognise(head)``
+    whether a text that begins with `head` (4 KiB at most) is in this format,
+``read_records(lines, source=…, notes=…)``
+    parses the lines: returns records, and a `Rejected` for each that could not be
+    read. `notes` counts what was ignored and what was repaired, and optional values that could
+    not be read (`Notes.miss`): these are unknown, and the job stays. A reader that
+    repairs accepts ``strict=True``: it repairs nothing, and raises ParseError. If its
+    logs have steps it accepts ``folds_steps=True``: steps that follow their job are
+    counted in `notes`, as read and as folded; others are returned as `StepUse`, and jobs
+    may be returned as `JobBatch`.
+    Records of a log that tells jobs bit by bit have `told`, which `folding` merges.
+``write_records(records, lost)``
+    formats the records as lines; only in formats that can be written. `lost` is called
+    with the field's name for every value that the format cannot hold, and with a
+    name that begins with ``job `` for every job that it cannot hold at all.
+
+The reader of a format that can be written as it was read accepts ``keep_text=True``: records then have their
+`source_text`, and the text between them is returned as `Passage`. The writer puts both back, except where a
+record no longer agrees with its text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from jobfeatures.errors import Rejected
+from jobfeatures.joblogs.loggedjob import Found
+
+
+class LogReader(Protocol):
+    """A module that reads a log format; what its `read_records` takes beside lines depends on the format."""
+
+    def recognise(self, head: str) -> bool:
+        """Return whether a text that begins so is in this format."""
+
+    @property
+    def read_records(self) -> Callable[..., Iterator[Found | Rejected]]:
+        """Return the function that yields the records of lines."""
+
+
+class LogWriter(Protocol):
+    """A module that writes a log format."""
+
+    @property
+    def write_records(self) -> Callable[..., Iterator[str]]:
+        """Return the function that yields the lines of records."""
