@@ -41,6 +41,48 @@ def test_no_part_of_a_sampler_sets_what_belongs_to_another():
     assert found == []
 
 
+MOST_OF_DAEMON = 13
+ASKED_ONCE = {"Daemon.choose_reader"}  # while it is made: how processes are read on this machine
+
+
+def test_a_node_is_made_of_parts_in_an_order_that_their_types_enforce():
+    """A part gets the board and parts that there are already: no lambda, no callable and nothing to set later."""
+    flaws = []
+    for path in sorted((PACKAGES["jobfeatures_exporter"] / "node").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2][:1].isupper():
+                flaws += [f"{path.name}: {ast.unparse(each)}" for each in _lambdas_given(node)]
+            if isinstance(node, ast.ClassDef):
+                flaws += [f"{node.name}.{each}" for each in _callables_of(node)]
+    assert set(flaws) - ASKED_ONCE == set()
+
+
+def _lambdas_given(call: ast.Call) -> list[ast.expr]:
+    given = (*call.args, *(each.value for each in call.keywords))
+    return [each for one in given for each in ast.walk(one) if isinstance(each, ast.Lambda)]
+
+
+def _callables_of(made: ast.ClassDef) -> list[str]:
+    """Return the parameters of a constructor and the attributes that are annotated as callables."""
+    inside = [
+        each for part in made.body if getattr(part, "name", "") == "__init__" for each in ast.walk(part)
+    ]
+    typed = [each for each in inside if isinstance(each, ast.arg | ast.AnnAssign) and each.annotation]
+    found = [each for each in typed if "Callable" in ast.unparse(each.annotation)]
+    return [each.arg if isinstance(each, ast.arg) else ast.unparse(each.target) for each in found]
+
+
+def test_a_daemon_hands_on_what_it_makes():
+    path = PACKAGES["jobfeatures_exporter"] / "node" / "daemon.py"
+    own = {
+        node.attr
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+        if ast.unparse(node.value) == "self"
+    }
+    assert len(own) <= MOST_OF_DAEMON, sorted(own)
+
+
 def test_files_can_be_read_in_one_go():
     long = {
         str(path.relative_to(ROOT)): count

@@ -44,6 +44,7 @@ import venv
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -161,6 +162,7 @@ def bench_prolog(rounds: int, folder: str) -> None:
     """Compare the prolog by the command with the prolog by the daemon, in turn."""
     from jobfeatures_exporter.config import ExporterConfig
     from jobfeatures_exporter.node.hookrequests import HookServer
+    from jobfeatures_exporter.node.nodeboard import NodeBoard
 
     command = Path(folder) / "jobfeatures"
     command.write_text(f'#!/bin/sh\nexec {folder}/venv/bin/python -m jobfeatures "$@"\n')
@@ -171,7 +173,8 @@ def bench_prolog(rounds: int, folder: str) -> None:
     roots = {"by the command": f"{folder}/alone", "by the daemon": f"{folder}/served"}
     tree = FeatureTree(roots["by the daemon"])
     tree.prepare()
-    server = HookServer(tree, ExporterConfig(features_root=tree.root), lambda _systems: None)
+    board = NodeBoard(ExporterConfig(features_root=tree.root), SystemClock())
+    server = HookServer(board, SimpleNamespace(refresh_in_haste=lambda _systems: None), None)
     thread = threading.Thread(target=server.run)
     thread.start()
     alive = Path(tree.intake_path, "alive")

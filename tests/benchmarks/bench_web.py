@@ -52,7 +52,7 @@ class Shown:
             for number in range(series)
         )
 
-    def exposition(self, *, openmetrics: bool) -> bytes:
+    def exposition(self, *, openmetrics: bool, web: object = None) -> bytes:
         del openmetrics
         return self.page
 

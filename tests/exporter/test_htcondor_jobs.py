@@ -91,5 +91,5 @@ def test_a_job_is_published_as_its_scratch_directory_appears_and_told_by_the_wra
         lambda: not (tmp_path / "features" / "jobfeatures" / "htcondor-4711.3%40submit.example.org").exists()
     )
     assert not known.is_symlink()
-    job = daemon.job(KEY)
+    job = daemon.board.job(KEY)
     assert job is None or job.state is JobState.UNKNOWN  # how it ended its schedd knows

@@ -69,12 +69,12 @@ def test_a_job_that_no_regular_look_and_no_scrape_sees_is_shown(scope, tmp_path)
         subprocess.run(["/bin/sh", "-c", script], check=True)
 
         def used_secs():
-            sample = daemon.sampling.looks.snapshot.jobs.get(KEY)
+            sample = daemon.board.samples.snapshot.jobs.get(KEY)
             return sample is not None and (sample.user_cpu_secs or 0) + (sample.system_cpu_secs or 0)
 
         until(lambda: used_secs() >= 0.3)
         os.rmdir(job)
-        until(lambda: KEY in daemon.sampling.ended)
+        until(lambda: KEY in daemon.board.ended)
         page = daemon.exposition(openmetrics=False).decode()
     finally:
         daemon.stop()

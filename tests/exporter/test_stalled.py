@@ -159,7 +159,7 @@ def test_sources_that_are_replaced_are_none_meanwhile(site, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(NodeSources, "stop", stop_slowly)
-        daemon.reconfigure(Change(daemon.sampling.config, ("batch.sources",), ()))
+        daemon.reconfigure(Change(daemon.board.config, ("batch.sources",), ()))
     assert seen == [[]]
     assert daemon.stalled() == []
 

@@ -19,7 +19,7 @@ def run(arguments: argparse.Namespace) -> int:
     from jobfeatures_exporter.web.sockets import find_kept
 
     choose = begin_choice(config, find_kept()) if config.role == NODE else lambda: PROCFS_ALONE
-    from jobfeatures_exporter.startup.keptsettings import find_settings_file
+    from jobfeatures_exporter.node.keptsettings import find_settings_file
     from jobfeatures_exporter.startup.serve import serve  # meanwhile
 
     file = find_settings_file(vars(arguments).get("config.file"))

@@ -7,6 +7,7 @@ system's commands work, and permission to see the jobs of all users.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from jobfeatures.batch import CLUSTER_SYSTEMS
@@ -45,13 +46,21 @@ QUESTIONS: dict[str, Callable[[AdministrationSource], Callable[[], Answer]]] = {
 RARELY = {"fairshare": 5, "reservations": 5}  # times controller.interval; the others at each interval
 
 
+@dataclass
+class ClusterBoard:
+    """What the process reports of itself, and sums over the cluster; each is replaced by one assignment."""
+
+    reload: LastReload
+    queue_sums: tuple[QueueSums, ...] = ()
+    cluster_sums: tuple[ClusterSums, ...] = ()
+
+
 class Controller:
     """The known state of the cluster, and the text that a scrape gets."""
 
     def __init__(self, config: DaemonConfig, clock: Clock | None = None) -> None:
         """Raise ConfigurationError if no batch system can be polled."""
         self._config = config
-        self.web: Callable[[], WebStatus | None] = lambda: None  # of our listeners
         self._clock = clock or SystemClock()
         self._privacy = make_privacy(config)
         self.sources = make_cluster_sources(config, self._clock)
@@ -79,9 +88,7 @@ class Controller:
                 interval_secs=config.controller_interval_secs,
                 timeout_secs=config.controller_timeout_secs,
             )
-        self._queue_sums: tuple[QueueSums, ...] = ()
-        self._cluster_sums: tuple[ClusterSums, ...] = ()
-        self.reload = LastReload(successful=True, success_secs=self._clock.now_secs())
+        self.board = ClusterBoard(LastReload(successful=True, success_secs=self._clock.now_secs()))
         self._sender = make_sender(config, self._clock) if config.sonar_sinks else None
         self._qualities: list[LiveQuality] = []
         self._schedules: list[Keeper[ScheduleQuality]] = []
@@ -135,14 +142,14 @@ class Controller:
         )
 
     def _queues_changed(self) -> None:
-        self._queue_sums = tuple(compute_queue_sums(table) for table in known(self._queues))
+        self.board.queue_sums = tuple(compute_queue_sums(table) for table in known(self._queues))
         for keeper in self._schedules:
             keeper.refresh()
         if self.node_answers is not None:
             self.node_answers.refresh()
 
     def _clusters_changed(self) -> None:
-        self._cluster_sums = tuple(compute_cluster_sums(cluster) for cluster in known(self._clusters))
+        self.board.cluster_sums = tuple(compute_cluster_sums(cluster) for cluster in known(self._clusters))
 
     # --- life -------------------------------------------------------------------
 
@@ -199,9 +206,9 @@ class Controller:
 
     # --- what is known ------------------------------------------------------------
 
-    def exposition(self, *, openmetrics: bool) -> bytes:
+    def exposition(self, *, openmetrics: bool, web: WebStatus | None = None) -> bytes:
         """Return the metrics as text."""
-        return render(collect(self.context(), self._config.enabled_collectors()), openmetrics=openmetrics)
+        return render(collect(self.context(web), self._config.enabled_collectors()), openmetrics=openmetrics)
 
     def html(self, asked: Asked = FRONT) -> str | None:
         """Return the HTML page; the pages of jobs are on their nodes."""
@@ -224,20 +231,20 @@ class Controller:
             context, families, views, found=found, find=asked.find, node_url=self._config.web_node_url
         )
 
-    def context(self) -> Context:
-        """Return the current state: the last good answers, whatever their age."""
+    def context(self, web: WebStatus | None = None) -> Context:
+        """Return the current state: the last good answers, whatever their age; `web`: of the listeners."""
         found = Context(
             now_secs=self._clock.now_secs(),
             sources=tuple(keeper.status for keeper in self._keepers()),
-            reload=self.reload,
-            queues=self._queue_sums,
-            clusters=self._cluster_sums,
+            reload=self.board.reload,
+            queues=self.board.queue_sums,
+            clusters=self.board.cluster_sums,
             schedules=tuple(known(self._schedules)),
             administration=tuple(known(self._administration)),
             top_users=self._config.schedule_top_users,
             sinks=self._sender.sinks if self._sender is not None else (),
             faulty=self._sender.faulty if self._sender is not None else {},
-            web=self.web(),
+            web=web,
         )
         return self._privacy.context(found)
 

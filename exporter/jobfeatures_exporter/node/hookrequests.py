@@ -13,25 +13,22 @@ import select
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection
 from dataclasses import fields
 from typing import IO
 
 from jobfeatures.config import Config
 from jobfeatures.errors import JobfeaturesError
 from jobfeatures.hooks.server import Settings
-from jobfeatures.hooks.serving import CONFIG
-from jobfeatures.publish.files import replace_file
-from jobfeatures.publish.folders import INTAKE
-from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.system.command import conversation
 from jobfeatures_exporter.config import AUTO, DaemonConfig
-from jobfeatures_exporter.node.sources import make_site
+from jobfeatures_exporter.node.keptsettings import KeptSettings
+from jobfeatures_exporter.node.nodeboard import NodeBoard, make_site
+from jobfeatures_exporter.node.sources import NodeSources
 
 log = logging.getLogger(__name__)
 
 COMMAND = (sys.executable, "-P", "-m", "jobfeatures.hooks.server")
-LOOK_SECS = 30.0  # between two calls of `on_beat`
+LOOK_SECS = 30.0  # between two looks at the settings file
 AGAIN_SECS = 5.0  # before a process that has ended is restarted
 END_SECS = 2.0  # for the process to end
 
@@ -39,14 +36,11 @@ END_SECS = 2.0  # for the process to end
 class HookServer:
     """One thread calls `run`; any thread may call the other methods."""
 
-    def __init__(
-        self, tree: FeatureTree, config: DaemonConfig, ask: Callable[[Collection[str]], None]
-    ) -> None:
-        """`ask` has these batch systems polled for jobs that start."""
-        self.config = config
-        self.on_beat: Callable[[], None] = lambda: None  # called every LOOK_SECS
-        self._tree = tree
-        self._ask = ask
+    def __init__(self, board: NodeBoard, sources: NodeSources, kept: KeptSettings | None) -> None:
+        """`kept`, if given, looks at the settings file each LOOK_SECS."""
+        self._board = board
+        self._sources = sources
+        self._kept = kept
         self._stopping = threading.Event()
         self._changed = threading.Event()
         self._wake_reader, self._wake_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -67,16 +61,10 @@ class HookServer:
         self._stopping.set()
         self._wake()
 
-    def reconfigure(self, config: DaemonConfig) -> None:
+    def reconfigure(self) -> None:
         """Apply new settings."""
-        self.config = config
         self._changed.set()
         self._wake()
-
-    def keep_config(self, content: bytes) -> None:
-        """Keep a copy of a valid settings file for hooks. Raises JobfeaturesError or OSError."""
-        with self._tree.folder(INTAKE) as folder:
-            replace_file(folder, folder, CONFIG, content, 0o600)
 
     def _wake(self) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -92,7 +80,7 @@ class HookServer:
         while not self._stopping.is_set():
             if self._changed.is_set():
                 self._changed.clear()
-                pickle.dump(settings_of(self.config), their_input)
+                pickle.dump(settings_of(self._board.config), their_input)
                 their_input.flush()
             if looked is None or time.monotonic() - looked >= LOOK_SECS:
                 looked = time.monotonic()
@@ -102,11 +90,13 @@ class HookServer:
                 if descriptor == their_output:
                     if not data:
                         return
-                    self._ask(frozenset(data.decode("ascii", "replace").split()))
+                    self._sources.refresh_in_haste(frozenset(data.decode("ascii", "replace").split()))
 
     def _look(self) -> None:
+        if self._kept is None:
+            return
         try:
-            self.on_beat()
+            self._kept.look()
         except (JobfeaturesError, OSError) as error:
             log.warning("settings cannot be kept for hooks: %s", error)
         except Exception:  # supervised: hooks are still served

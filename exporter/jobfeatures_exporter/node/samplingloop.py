@@ -1,4 +1,4 @@
-"""The thread that samples the node and what else is read at each sample; waiting for a fresh sample."""
+"""The thread that samples the node, and what else is read at each sample."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from dataclasses import replace
 from typing import Any
 
 from jobfeatures.records.model import JobKey
+from jobfeatures.status.directory import has_entry
 from jobfeatures.system.clock import Clock
 from jobfeatures.system.rounds import EARLY, Round, Rounds
 from jobfeatures_exporter.config import DaemonConfig
-from jobfeatures_exporter.model.ended import EndedJob
-from jobfeatures_exporter.model.snapshot import Kind, Snapshot, SysinfoSample
-from jobfeatures_exporter.node.sources import chosen_systems
+from jobfeatures_exporter.model.snapshot import Kind, Snapshot
+from jobfeatures_exporter.node.knowledge import Knowledge
+from jobfeatures_exporter.node.nodeboard import NodeBoard
+from jobfeatures_exporter.node.publishingloop import PublishingLoop
+from jobfeatures_exporter.node.sources import NodeSources, chosen_systems
 from jobfeatures_exporter.node.supervised import supervised
 from jobfeatures_exporter.sampling.bpf.choice import Choice
-from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
+from jobfeatures_exporter.sampling.descriptors import DescriptorBudget
 from jobfeatures_exporter.sampling.gpu import Paths
 from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
 from jobfeatures_exporter.sampling.groups.groupwatch import JobArrivals
@@ -31,12 +34,14 @@ from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.samplersettings import Wishes
 from jobfeatures_exporter.service.goingon import Progress
 from jobfeatures_exporter.state.cpurates import CpuRates
-from jobfeatures_exporter.state.knowledge import Knowledge
+from jobfeatures_exporter.state.daemongroups import GroupReader
+from jobfeatures_exporter.state.missinggroups import MissingGroups
 from jobfeatures_exporter.state.retention import Retention
 
 PLACES_SECS = 60.0  # between two looks of commands for further places
 PAUSE_SECS = 0.5  # at least, between two looks whether control groups are those of jobs
 REST_SECS = 55.0  # between two samples without any job: the page's history has a point a minute
+PROFILING = "profiling"  # a file in a job's $JOBSTATUS: the job wants the hardware counters for itself
 LOOK_SECS = 30.0  # beyond the interval, after which the sampling thread counts as hung
 
 
@@ -63,33 +68,23 @@ def find_places(config: DaemonConfig, clock: Clock) -> Callable[[], Places]:
 
 
 class SamplingLoop:
-    """Keeps the latest sample of the node, and what follows from it; each result is one assignment.
-
-    `whole_node_jobs` returns the jobs that have the node alone, of which `gives_up_counters` tells whether
-    the hardware counters are left to them. `on_sample` is called after each sample. `config` may be replaced.
-    """
+    """Keeps the latest sample of the node on the board, and what follows from it."""
 
     def __init__(
         self,
-        config: DaemonConfig,
-        clock: Clock,
+        board: NodeBoard,
         knowledge: Knowledge,
+        sources: NodeSources,
+        publishing: PublishingLoop | None,
         reader: Choice,
-        *,
-        whole_node_jobs: Callable[[], Mapping[JobKey, bool]],
-        gives_up_counters: Callable[[JobKey], bool],
-        on_sample: Callable[[Snapshot], None],
         rounds: Rounds,
     ) -> None:
-        self.config = config
-        self._clock = clock
+        self._board = board
         self._knowledge = knowledge
-        self._whole_node_jobs = whole_node_jobs
-        self._gives_up_counters = gives_up_counters
-        self._on_sample = on_sample
+        self._sources = sources
+        self._publishing = publishing
+        config, clock, wanted = board.config, board.clock, board.samples.wanted
         self._stopping = False
-        self.unreadable = Unreadable()  # failed reads for documents
-        self.looks = LatestLook(clock)
         enabled = config.enabled_collectors()
         self._gpus = GpuMonitor(
             config.gpu_drivers,
@@ -106,7 +101,7 @@ class SamplingLoop:
         self.places = make_finder(
             config,
             candidates=self._list_candidates,
-            on_change=self.looks.wanted.set,
+            on_change=wanted.set,
             on_shapes=self._list_anew,
         )
         self._place_looks = Round(self._find_places, least_secs=PAUSE_SECS)
@@ -133,21 +128,20 @@ class SamplingLoop:
         self._arrivals = JobArrivals(
             config.path_cgroup,
             clock,
-            self.looks.wanted.set,
+            wanted.set,
             interval_secs=config.sample_interval_secs,
             on_ending=self._last_words.note,
             on_candidates=self._place_looks.want,
             shapes_at=self.places.shapes_at,
             skips=self.places.skips,
         )
-        self.rates = CpuRates()
-        self.cpu_rates: Mapping[JobKey, float] = {}
+        groups = GroupReader(
+            config.path_procfs, config.path_cgroup, board.node_name, config.batch_cgroup_parents
+        )
+        self._missing_groups = MissingGroups(clock, groups)
+        self._rates = CpuRates()
         self._retention = Retention(config.jobs_retain_secs)
-        self.ended: Mapping[JobKey, EndedJob] = {}
-        self.shown: Mapping[JobKey, EndedJob] = {}  # in the latest scrape
-        self._pause_secs = config.sample_interval_secs
         self._progress = Progress(clock)
-        self.sysinfo: SysinfoSample | None = None
         self.threads = [
             threading.Thread(target=run, name=name, daemon=True)
             for name, run in (
@@ -160,7 +154,8 @@ class SamplingLoop:
     def start(self) -> None:
         """Start all threads."""
         self._arrivals.rescan()  # so that the first sample has all jobs
-        supervised("looking for control groups", self.places.look)
+        with supervised("looking for control groups"):
+            self.places.look()
         self._gpus.start()
         self._power.start()
         self._progress.made()
@@ -171,39 +166,28 @@ class SamplingLoop:
     def stop(self) -> None:
         """Have all threads end; who waits for a sample gets the latest."""
         self._stopping = True
-        self.looks.wanted.set()
+        self._board.samples.wanted.set()
         for each in (self._arrivals, self._last_words, self._gpus, self._power):
             each.stop()
-        self.looks.stop()
+        self._board.samples.stop()
 
     def is_late(self) -> bool:
         """Return whether the sampling thread takes too long; to be asked as often as `Progress` says."""
-        return self._progress.missing_secs() > self._pause_secs + LOOK_SECS
+        return self._progress.missing_secs() > self._board.pause_secs + LOOK_SECS
 
-    def notice(self) -> None:
-        """End a rest if a job is known to be here that no control group has shown. Any thread."""
-        if self._pause_secs > self.config.sample_interval_secs and self._knowledge.on_node():
-            self.looks.wanted.set()
-
-    def reconfigure(self, config: DaemonConfig) -> None:
+    def reconfigure(self) -> None:
         """Apply new settings."""
-        self.config = config
+        config = self._board.config
         self._retention.retain_secs = config.jobs_retain_secs
         self.places.reconfigure(config)
         self._place_looks.want()
 
-    def listing(self, fresh_secs: float = 0.0) -> Snapshot | None:
-        """Return a snapshot of all processes, at most `fresh_secs` old; None if it takes too long."""
-        self.looks.wait_for_fresh(fresh_secs, self.config.scrape_deadline_secs, lists_all=True)
-        snapshot = self.looks.snapshot
-        return snapshot if snapshot is not None and snapshot.lists_all else None
-
     def _wishes(self) -> Wishes:
         """Return what the next sample has to read, for the settings or a waiting request."""
-        config = self.config
+        config = self._board.config
         are_shown = config.jobs_kinds != (Kind.BATCH.value,) or config.wants("reads_processes")
         return Wishes(
-            all_processes=are_shown or self.looks.all_are_wanted,
+            all_processes=are_shown or self._board.samples.all_are_wanted,
             cores=config.wants("reads_cores"),
             open_files=config.wants("reads_open_files"),
             thread_states=set(map(Kind, config.jobs_kinds)) if config.wants("reads_thread_states") else (),
@@ -211,20 +195,22 @@ class SamplingLoop:
         )
 
     def _run(self) -> None:
+        board = self._board
         while not self._stopping:
-            self.looks.wanted.clear()
-            supervised("sampling", self.sample)
+            board.samples.wanted.clear()
+            with supervised("sampling"):
+                self.sample()
             self._progress.made()
-            self._pause_secs = self.pause_secs()
-            self.notice()  # of what was told while the pause was shorter
+            board.pause_secs = self.pause_secs()
+            self._knowledge.end_rest()  # by what was reported while the pause was shorter
             if not self._stopping:  # else the event may have been set before it was cleared
-                self.looks.wanted.wait(self._pause_secs)
+                board.samples.wanted.wait(board.pause_secs)
         self.sampler.close()
         self._work.stop()
 
     def pause_secs(self) -> float:
         """Return the time to the next sample: longer while the kernel reports each job that begins."""
-        interval_secs, snapshot = self.config.sample_interval_secs, self.looks.snapshot
+        interval_secs, snapshot = self._board.config.sample_interval_secs, self._board.samples.snapshot
         rests = (
             snapshot is not None
             and not snapshot.claims
@@ -243,94 +229,66 @@ class SamplingLoop:
         self._arrivals.look_anew()
 
     def _find_places(self) -> float:
-        now_secs = self._clock.monotonic_secs()
+        now_secs = self._board.clock.monotonic_secs()
         is_read = self._reading is None or not self._reading.is_alive()
-        if is_read and now_secs - self._read_secs >= self.config.batch_refresh_secs:
+        if is_read and now_secs - self._read_secs >= self._board.config.batch_refresh_secs:
             self._read_secs = now_secs
             self._reading = threading.Thread(target=self._read_places, name="places", daemon=True)
             self._reading.start()
         is_due = now_secs >= self._places_due_secs
         if is_due:
             self._places_due_secs = now_secs + LOOK_FOR_PLACES_SECS * (1 - EARLY)
-        supervised("looking for control groups", lambda: self.places.look(is_due=is_due))
+        with supervised("looking for control groups"):
+            self.places.look(is_due=is_due)
         return LOOK_FOR_PLACES_SECS
 
     def _read_places(self) -> None:
         """Read what batch systems' own configuration names: it may run their commands, which may hang."""
-        supervised("reading where control groups are", self.places.read_configuration)
+        with supervised("reading where control groups are"):
+            self.places.read_configuration()
         self._place_looks.want()
 
     def sample(self) -> None:
         """Take one sample. Only the sampling thread calls it, or a test without that thread."""
-        self._knowledge.begin_look()
+        board, knowledge = self._board, self._knowledge
+        knowledge.begin_look()
         snapshot = self._power.fill(self.sampler.sample(self._wishes()))
-        snapshot = self._work.fill(snapshot, self._whole_node_jobs, self._gives_up_counters)
+        snapshot = self._work.fill(snapshot, self._whole_node_jobs, self.gives_up_counters)
+        now_secs = board.clock.monotonic_secs()
         # Ended jobs are set before the snapshot, so that each job is in at least one of them.
-        snapshot, self.ended = self._retention.take(
-            snapshot, self._knowledge, now_secs=self._clock.monotonic_secs(), shown=self.shown
+        snapshot, board.ended = self._retention.take(
+            snapshot, board.jobs, knowledge.ending, now_secs=now_secs, shown=board.shown
         )
-        if self.sysinfo is None:
-            self.sysinfo = read_sysinfo(
-                procfs=self.config.path_procfs,
-                sysfs=self.config.path_sysfs,
+        if board.sysinfo is None:
+            board.sysinfo = read_sysinfo(
+                procfs=board.config.path_procfs,
+                sysfs=board.config.path_sysfs,
                 now_secs=snapshot.taken_at_secs,
-                unreadable=self.unreadable,
+                unreadable=board.unreadable,
             )
-        self.cpu_rates = self.rates.update(snapshot)
-        self.looks.put(snapshot)
-        self._on_sample(snapshot)
+        board.cpu_rates, board.node_busy_cpus = self._rates.update(snapshot), self._rates.node_busy_cpus
+        board.samples.put(snapshot)
+        self._take_in(snapshot)
 
+    def _take_in(self, snapshot: Snapshot) -> None:
+        """Judge all jobs by a sample; have the sources asked for those that none of them knows."""
+        board = self._board
+        board.history.update(snapshot, board.jobs, board.ended)
+        if self._knowledge.judge() and self._publishing is not None:
+            self._publishing.round.want()
+        known = board.jobs
+        self._missing_groups.follow(known, snapshot, board.tables())
+        board.missing_groups = self._missing_groups.latest
+        ours = (key for key, each in snapshot.jobs.items() if isinstance(key, JobKey) and not each.is_apart)
+        unknown = [key for key in ours if key not in known]
+        living = {each.batch_system for each in unknown if snapshot.jobs[each].processes}
+        empty = {each.batch_system for each in (*unknown, *snapshot.claims)}
+        self._sources.refresh(living, empty - living)
 
-class LatestLook:
-    """One thread puts snapshots here; any thread may take the latest or wait for one, which sets `wanted`."""
+    def _whole_node_jobs(self) -> Mapping[JobKey, bool]:
+        return self._board.context().whole_node_jobs
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._taken = threading.Condition()
-        self._stopping = False
-        self._all_wanted_at = float("-inf")
-        self._all_taken_at = float("-inf")
-        self.wanted = threading.Event()
-        self.snapshot: Snapshot | None = None
-
-    @property
-    def all_are_wanted(self) -> bool:
-        """Return whether a thread is waiting for a snapshot that lists all processes."""
-        return self._all_wanted_at > self._all_taken_at
-
-    def put(self, snapshot: Snapshot) -> None:
-        """Replace the latest snapshot."""
-        with self._taken:
-            self.snapshot = snapshot
-            if snapshot.lists_all:
-                self._all_taken_at = snapshot.taken_at_secs
-            self._taken.notify_all()
-
-    def stop(self) -> None:
-        """Release all waiting threads; they use the latest snapshot, if any."""
-        self._stopping = True
-        with self._taken:
-            self._taken.notify_all()
-
-    def wait_for_any(self, timeout_secs: float) -> None:
-        """Wait for the first snapshot."""
-        with self._taken:
-            self._taken.wait_for(lambda: self.snapshot is not None or self._stopping, timeout_secs)
-
-    def wait_for_fresh(self, fresh_secs: float, timeout_secs: float, *, lists_all: bool = False) -> None:
-        """Wait for a snapshot at most `fresh_secs` old; with `lists_all`, one that lists all processes."""
-        asked_at = self._clock.now_secs()
-
-        def fresh() -> bool:
-            latest = self.snapshot
-            if latest is None or latest.taken_at_secs < asked_at - fresh_secs:
-                return self._stopping
-            return latest.lists_all or not lists_all or self._stopping
-
-        if fresh():
-            return
-        if lists_all:
-            self._all_wanted_at = asked_at
-        self.wanted.set()
-        with self._taken:
-            self._taken.wait_for(fresh, timeout_secs)
+    def gives_up_counters(self, key: JobKey) -> bool:
+        """Return whether the hardware counters are left to a job that asked for them."""
+        target = self._knowledge.status_targets().get(key)
+        return target is not None and has_entry(target.path, target.owner_uid, PROFILING)

@@ -1,28 +1,31 @@
-"""The batch sources of a node, each with the thread that polls it, and what its site states."""
+"""The batch sources of a node, each with the thread that polls it."""
 
 from __future__ import annotations
 
 import logging
 import threading
 from collections.abc import Callable, Collection
+from functools import partial
 
 from jobfeatures.batch import SYSTEMS
-from jobfeatures.batch.source import BatchSource, Keeper, SourceStatus
-from jobfeatures.config import Config
+from jobfeatures.batch.source import BatchSource, Keeper
 from jobfeatures.errors import JobfeaturesError
 from jobfeatures.hooks.actions import node_name
 from jobfeatures.publish.drainstore import DrainStore
 from jobfeatures.publish.hooksource import HookSource
-from jobfeatures.publish.site import Site, read_cores, read_cpu_model
-from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.records.model import Job, JobKey, JobTable
+from jobfeatures.status.keeper import StatusKeeper
 from jobfeatures.system.clock import Clock
 from jobfeatures.system.rounds import Rounds
 from jobfeatures_exporter.config import AUTO, DaemonConfig
+from jobfeatures_exporter.node.knowledge import Knowledge
+from jobfeatures_exporter.node.nodeboard import NodeBoard
+from jobfeatures_exporter.node.publishingloop import PublishingLoop
 from jobfeatures_exporter.service.supervision import describe_problems
 
 log = logging.getLogger(__name__)
 
+FIRST_SAMPLE_SECS = 5.0  # before controllers are queried, so that the queries can name the jobs found here
 LOCAL_MIN_INTERVAL_SECS = 0.2  # between two polls of a folder
 STOP_SECS = 5.0  # for all queries in progress together to end
 
@@ -32,48 +35,40 @@ class NodeSources:
 
     def __init__(
         self,
-        config: DaemonConfig,
-        clock: Clock,
-        node_name: str,
-        tree: FeatureTree,
-        *,
-        seen: Callable[[], tuple[Collection[JobKey], Collection[JobKey]]],
-        on_change: Callable[[], None],
-        first_look: Callable[[], None] = lambda: None,
-        rounds: Rounds | None = None,
+        board: NodeBoard,
+        knowledge: Knowledge,
+        statuses: StatusKeeper,
+        publishing: PublishingLoop | None,
+        rounds: Rounds,
     ) -> None:
         """Raise ConfigurationError if a source cannot be queried as the settings say.
 
-        `seen` returns the jobs that run here, and those with an empty control group. `first_look` waits for
-        the first sample: a source that is queried job by job cannot be queried earlier. `rounds`, if given,
-        poll what hooks have left; each other source, which may hang, has a thread of its own.
+        `rounds` poll what hooks have left; each other source, which may hang, has a thread of its own.
         """
-        self._clock = clock
-        self._node_name = node_name
-        self._tree = tree
-        self._seen = seen
-        self._on_change = on_change
-        self._first_look = first_look
+        self._board = board
+        self._knowledge = knowledge
+        self._statuses = statuses
+        self._publishing = publishing
+        self._drains_lock = threading.Lock()
         self._rounds = rounds
         self._published: Collection[JobKey] = frozenset()
-        self._config = config
         self._expected: frozenset[str] = frozenset()  # not found at the start, but with jobs here
         self._left: frozenset[str] = frozenset()  # not found at the start, but with empty groups here
         self._replacing = threading.Lock()
-        self._keepers = self._make(config)
+        board.keepers = self._make(board.config)
 
     def start(self) -> None:
         """Start polling."""
-        for keeper in self._keepers:
+        for keeper in self._board.keepers:
             keeper.start()
 
     def stop(self) -> None:
         """Stop polling; a query that hangs is abandoned."""
-        for keeper in self._keepers:
+        for keeper in self._board.keepers:
             keeper.stop(0.0)  # signal all before waiting for any
-        deadline = self._clock.monotonic_secs() + STOP_SECS
-        for keeper in self._keepers:
-            keeper.stop(max(0.0, deadline - self._clock.monotonic_secs()))
+        deadline = self._board.clock.monotonic_secs() + STOP_SECS
+        for keeper in self._board.keepers:
+            keeper.stop(max(0.0, deadline - self._board.clock.monotonic_secs()))
 
     def prepare(self, config: DaemonConfig) -> Callable[[], None]:
         """Return a function that switches to new settings. ConfigurationError: nothing has changed."""
@@ -82,10 +77,10 @@ class NodeSources:
         def replace() -> None:
             with self._replacing:
                 self.stop()
-                known = {keeper.status.name: keeper.status for keeper in self._keepers}
+                known = {keeper.status.name: keeper.status for keeper in self._board.keepers}
                 for keeper in made:
                     keeper.status = known.get(keeper.status.name, keeper.status)
-                self._keepers, self._config = made, config
+                self._board.keepers = made
                 self.start()
 
         return replace
@@ -97,11 +92,12 @@ class NodeSources:
         it answers by now, or its failure is reported like any other. This is not done for systems that only
         have `empty` control groups, which may remain after an uninstallation.
         """
-        kept = {keeper.status.name: keeper for keeper in self._keepers}
+        is_auto = AUTO in self._board.config.batch_sources
+        kept = {keeper.status.name: keeper for keeper in self._board.keepers}
         for name in {*names, *empty}:
             if name in kept:
                 kept[name].refresh()
-            elif AUTO not in self._config.batch_sources or name not in SYSTEMS or name in self._expected:
+            elif not is_auto or name not in SYSTEMS or name in self._expected:
                 continue
             elif name in names:
                 self._expect(name)
@@ -114,7 +110,7 @@ class NodeSources:
 
     def refresh_in_haste(self, names: Collection[str]) -> None:
         """Poll these again without delay, for jobs that start."""
-        for keeper in self._keepers:
+        for keeper in self._board.keepers:
             if keeper.status.name in names:
                 keeper.refresh(in_haste=True)
 
@@ -125,77 +121,73 @@ class NodeSources:
                 "jobs of a batch system that was not detected are here: it is queried from now on",
                 extra={"source": name},
             )
-            keeper = self._keep(
-                make_source(name, self._config, self._clock, self._node_name),
-                self._config.batch_interval_secs,
-            )
-            self._keepers = [*self._keepers, keeper]
+            board, config = self._board, self._board.config
+            source = make_source(name, config, board.clock, board.node_name)
+            keeper = self._keep(source, config.batch_interval_secs)
+            board.keepers = [*board.keepers, keeper]
             keeper.start()
-
-    @property
-    def statuses(self) -> tuple[SourceStatus, ...]:
-        """Return the status of each keeper."""
-        return tuple(keeper.status for keeper in self._keepers)
 
     @property
     def have_been_asked(self) -> bool:
         """Return whether each source has answered or failed."""
-        return all(status.table is not None or status.failures for status in self.statuses)
+        return all(status.table is not None or status.failures for status in self._board.sources)
 
     def problems(self) -> list[str]:
         """Return a line for each source that has not answered yet, or fails."""
-        return describe_problems(self.statuses, self._clock.now_secs())
-
-    @property
-    def names(self) -> frozenset[str]:
-        """Return the names of the sources that are polled."""
-        return frozenset(keeper.status.name for keeper in self._keepers)
-
-    def tables(self) -> list[JobTable]:
-        """Return the last good answer of each source."""
-        return [status.table for status in self.statuses if status.table is not None]
+        return describe_problems(self._board.sources, self._board.clock.now_secs())
 
     def dead(self) -> list[str]:
         """Return the names of keepers whose thread has died."""
-        return [f"source {keeper.status.name}" for keeper in self._keepers if keeper.has_died]
+        return [f"source {keeper.status.name}" for keeper in self._board.keepers if keeper.has_died]
 
     def _make(self, config: DaemonConfig) -> list[Keeper[JobTable]]:
         """Return keepers, in order of increasing authority."""
-        made: list[BatchSource] = []
+        board, made = self._board, list[BatchSource]()
         if config.features_publish:
-            made.append(HookSource(self._tree.records_path, self._clock))
+            made.append(HookSource(board.tree.records_path, board.clock))
         if config.machine_metadata_url is not None:
             from jobfeatures.publish.cloudsource import CloudSource  # an HTTP client is half of this package
 
-            store = DrainStore(self._tree)
-            made.append(
-                CloudSource(config.machine_metadata_url, self._clock, location=store.read_cloud_location)
-            )
+            location = DrainStore(board.tree).read_cloud_location
+            made.append(CloudSource(config.machine_metadata_url, board.clock, location=location))
         names = chosen_systems(config, self._expected)
-        made += [make_source(name, config, self._clock, self._node_name) for name in names]
+        made += [make_source(name, config, board.clock, board.node_name) for name in names]
         return [self._keep(source, config.batch_interval_secs) for source in made]
 
     def _keep(self, source: BatchSource, interval_secs: float) -> Keeper[JobTable]:
+        # A source that is queried job by job cannot be queried before the first sample.
+        first_secs = 0.0 if source.is_local else FIRST_SAMPLE_SECS
         return Keeper(
             source.name,
-            lambda: self._poll(source),
+            partial(self._poll, source),
             interval_secs=interval_secs,
             min_interval_secs=LOCAL_MIN_INTERVAL_SECS if source.is_local else interval_secs,
             watch=source.watch,
-            on_change=self._on_change,
-            clock=self._clock,
-            before_first=(lambda: None) if source.is_local else self._first_look,
+            on_change=self.take_in,
+            clock=self._board.clock,
+            before_first=partial(self._board.samples.wait_for_any, first_secs),
             rounds=self._rounds if isinstance(source, HookSource) else None,
         )
 
+    def take_in(self) -> None:
+        """Judge all jobs by the latest answers; have what follows from them done."""
+        self._knowledge.judge()
+        self._knowledge.end_rest()
+        if self._publishing is not None:
+            self._publishing.round.want()
+        else:
+            with self._drains_lock:
+                self._board.drains.refresh(self._board.tables(), self._board.source_names)
+        self._statuses.refresh()
+
     def _poll(self, source: BatchSource) -> JobTable:
-        living, empty = self._seen()
+        living, empty = self._knowledge.seen()
         return source.poll_jobs(living, {*self._claimed(), *empty})
 
     def _claimed(self) -> Collection[JobKey]:
         """Return the jobs that have directories; if these cannot be listed, the last result."""
         try:
-            self._published = self._tree.published().keys()
+            self._published = self._board.tree.published().keys()
         except OSError as error:
             log.warning("published directories cannot be listed: %s", error)
         return self._published
@@ -230,12 +222,3 @@ def confirm_jobs(config: DaemonConfig, clock: Clock, claims: Collection[JobKey])
         else:
             confirmed.update((key, job) for key, job in table.jobs.items() if job.state.is_on_node)
     return confirmed
-
-
-def make_site(config: DaemonConfig, stated: Config | None = None) -> Site:
-    """Return what the settings state about this machine; `stated`: those that it keeps, else `config`."""
-    return Site(
-        stated or config,
-        cpu_model=read_cpu_model(f"{config.path_procfs}/cpuinfo"),
-        cores=read_cores(f"{config.path_sysfs}/devices/system/cpu"),
-    )

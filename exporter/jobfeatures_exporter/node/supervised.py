@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from jobfeatures.errors import JobfeaturesError
 
 log = logging.getLogger(__name__)
 
 
-def supervised(what: str, work: Callable[[], Any]) -> None:
-    """Do the work; log its failure, which must not end the caller's loop."""
+@contextmanager
+def supervised(what: str) -> Iterator[None]:
+    """Log a failure of the work in this context, which must not end the caller's loop."""
     try:
-        work()
+        yield
     except (JobfeaturesError, OSError) as error:
         log.error("%s failed: %s", what, error)
     except MemoryError:

@@ -70,9 +70,9 @@ class Reloader:
             if not isinstance(error, JobfeaturesError):  # supervised: nothing in a file may end the daemon
                 log.exception("reload failed")
             log.error("the settings before stay in use: %s", error)
-            self._served.reload = replace(self._served.reload, successful=False)
+            self._served.board.reload = replace(self._served.board.reload, successful=False)
             return
-        self._served.reload = LastReload(successful=True, success_secs=time.time())
+        self._served.board.reload = LastReload(successful=True, success_secs=time.time())
         for key in change.waiting:
             log.warning("needs a restart: %s", key)
         log.info("settings read again", extra={"changed": ",".join(change.taken) or "nothing"})

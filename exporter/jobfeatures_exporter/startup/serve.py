@@ -20,12 +20,12 @@ from jobfeatures.system.filelimit import LEAST, raise_limit
 from jobfeatures.system.heap import give_back_free_memory, share_one_arena
 from jobfeatures_exporter.config import DaemonConfig, ExporterConfig
 from jobfeatures_exporter.node.daemon import Daemon
+from jobfeatures_exporter.node.keptsettings import SettingsFile
 from jobfeatures_exporter.sampling.bpf.choice import PROCFS_ALONE, Choice
 from jobfeatures_exporter.scrape.collectors import CONTROLLER, load_all
 from jobfeatures_exporter.service.goingon import fail_if_dead, tell_end
 from jobfeatures_exporter.service.supervision import Notifier, keep_telling
 from jobfeatures_exporter.startup.checks import check, check_features_root
-from jobfeatures_exporter.startup.keptsettings import KeptSettings
 from jobfeatures_exporter.startup.reloader import Reloader
 from jobfeatures_exporter.web.config import FEATURES, NODES
 from jobfeatures_exporter.web.listener import Listeners
@@ -88,10 +88,12 @@ async def _serve(
     choose_reader: Callable[[], Choice],
 ) -> None:
     # Before any listener or other thread: a reader needs privileges that are then dropped permanently.
-    served = make_served(config, lambda: _choose(choose_reader, notifier))
+    watched = None
+    if reread is not None and settings_file is not None:
+        watched = SettingsFile(settings_file, lambda: check(reread()))
+    served = make_served(config, lambda: _choose(choose_reader, notifier), watched)
     ingest = make_ingest(config)
     listeners = Listeners.from_config(config)
-    served.web = listeners.status
     ended = _end_signals(hangup=reread is None and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN)
     kept = contextlib.ExitStack()  # to the end of all that publishes
     started = False
@@ -104,8 +106,6 @@ async def _serve(
             if isinstance(served, Daemon):
                 await _serve_features(stack, config, served, listeners)
                 await _serve_own(stack, config, served)
-                if reread is not None and settings_file is not None:
-                    served.hooks.on_beat = KeptSettings(settings_file, lambda: check(reread()), served).look
             elif served.node_answers is not None:
                 reloader.files.append(await _serve_nodes(stack, config, served.node_answers, listeners))
             if ingest is not None:
@@ -208,7 +208,9 @@ async def _until(ended: asyncio.Event, watching: Coroutine[Any, Any, None]) -> N
 
 
 def make_served(
-    config: DaemonConfig, choose: Callable[[], Choice] = lambda: PROCFS_ALONE
+    config: DaemonConfig,
+    choose: Callable[[], Choice] = lambda: PROCFS_ALONE,
+    settings: SettingsFile | None = None,
 ) -> Daemon | Controller:
     """Return the daemon or controller for the role, not started. Raises ConfigurationError."""
     check(config)
@@ -217,7 +219,7 @@ def make_served(
 
         return Controller(config)
     # Contradictory settings are reported before what this machine refuses.
-    daemon = Daemon(config, choose_reader=choose)
+    daemon = Daemon(config, choose_reader=choose, settings=settings)
     check_features_root(config)
     return daemon
 
@@ -264,7 +266,7 @@ async def _serve_own(stack: contextlib.AsyncExitStack, config: DaemonConfig, dae
         return
     from jobfeatures_exporter.web.ownsocket import OwnSocket, serving_own
 
-    own = OwnSocket(daemon.all_known, daemon.own_html, config.path_procfs)
+    own = OwnSocket(daemon.board.context, daemon.pages.own_html, config.path_procfs)
     await stack.enter_async_context(serving_own(config.web_own_socket, own))
     log.info("showing users their own jobs", extra={"path": config.web_own_socket})
 
@@ -279,8 +281,8 @@ async def _serve_features(
     from jobfeatures.publish.http.webserver import listening
 
     tls = listeners.tls_of(FEATURES)
-    server = FeatureServer(FeatureTree(config.features_root), job_of=daemon.job)
-    daemon.feature_answers = server.counts
+    server = FeatureServer(FeatureTree(config.features_root), job_of=daemon.board.job)
+    daemon.board.feature_answers = server.counts
     where = listeners.where(FEATURES, config.features_listen_address)
     opened = listening(server, where, tls, on_open=listeners.count(FEATURES))
     address = await stack.enter_async_context(opened)

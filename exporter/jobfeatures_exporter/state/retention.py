@@ -7,7 +7,7 @@ peak of its memory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from jobfeatures.jobs.evidence import find_difference
@@ -15,7 +15,6 @@ from jobfeatures.records.model import Job, JobKey, JobState
 from jobfeatures_exporter.model.ended import EndedJob
 from jobfeatures_exporter.model.snapshot import RunKey, Snapshot
 from jobfeatures_exporter.sampling.groups.endings import emptied
-from jobfeatures_exporter.state.knowledge import Knowledge
 
 MAX_ENDED = 10_000
 
@@ -47,26 +46,33 @@ class Retention:
         self._left: frozenset[JobKey] = frozenset()  # those whose control groups stay, without processes
 
     def take(
-        self, snapshot: Snapshot, known: Knowledge, *, now_secs: float, shown: Mapping[JobKey, EndedJob]
+        self,
+        snapshot: Snapshot,
+        jobs: Mapping[JobKey, Job],
+        last: Collection[JobKey],
+        *,
+        now_secs: float,
+        shown: Mapping[JobKey, EndedJob],
     ) -> tuple[Snapshot, Mapping[JobKey, EndedJob]]:
         """Return the snapshot without jobs that were sampled for the last time, and all ended jobs by key.
 
-        `now_secs` is monotonic; `shown` are the ended jobs in the latest answered scrape.
+        `jobs` are those that are known, `last` those of which it is the last sample, unless they are here
+        again. `now_secs` is monotonic; `shown` are the ended jobs in the latest answered scrape.
         """
         ending = frozenset(
             key
-            for key in self._ending | known.ending.keys() | self._emptied(snapshot, known.jobs)
-            if key in snapshot.jobs and not known.is_on_node(key)
+            for key in self._ending.union(last, self._emptied(snapshot, jobs))
+            if key in snapshot.jobs and not (key in jobs and jobs[key].state.is_on_node)
         )
         empty = frozenset(key for key in ending if not snapshot.jobs[key].processes)
         self._left &= empty
-        ended = self.update(snapshot, known.jobs, now_secs=now_secs, shown=shown)
+        ended = self.update(snapshot, jobs, now_secs=now_secs, shown=shown)
         self._ending, self._left = ending, empty
         gone = {key for key in ending if not snapshot.jobs[key].in_group}
         if gone or self._left & self._living.keys():
             living = {key: sample for key, sample in snapshot.jobs.items() if key not in gone}
             snapshot = replace(snapshot, jobs=living)
-            ended = self.update(snapshot, known.jobs, now_secs=now_secs, shown=shown)
+            ended = self.update(snapshot, jobs, now_secs=now_secs, shown=shown)
         return snapshot, ended
 
     def _emptied(self, snapshot: Snapshot, jobs: Mapping[JobKey, Job]) -> frozenset[JobKey]:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
 
 from jobfeatures_exporter.families.exposition import choose_format, takes
+from jobfeatures_exporter.model.statuses import WebStatus
 from jobfeatures_exporter.web.asked import Asked
 
 try:
@@ -26,8 +27,8 @@ T = TypeVar("T")
 class Scraped(Protocol):
     """The daemon that the listener serves: a node's, or the controller's."""
 
-    def exposition(self, *, openmetrics: bool) -> bytes:
-        """Return the metrics as text; may block until the scrape deadline."""
+    def exposition(self, *, openmetrics: bool, web: WebStatus | None = None) -> bytes:
+        """Return the metrics as text, `web` among them; may block until the scrape deadline."""
 
     @property
     def is_ready(self) -> bool:
@@ -111,8 +112,13 @@ def make_scrapes(exposition: Callable[..., bytes], at_once: int) -> Answerer:
     return answer
 
 
-def make_answerers(scraped: Scraped) -> dict[str, Answerer]:
-    """Return the answerer of each path."""
+def make_answerers(
+    scraped: Scraped, status: Callable[[], WebStatus | None] = lambda: None
+) -> dict[str, Answerer]:
+    """Return the answerer of each path; `status` returns that of the listeners."""
+
+    def exposition(*, openmetrics: bool) -> bytes:
+        return scraped.exposition(openmetrics=openmetrics, web=status())
 
     async def healthy(_headers: Mapping[str, str]) -> Answer:
         return Answer(200, b"healthy\n", TEXT)
@@ -122,5 +128,5 @@ def make_answerers(scraped: Scraped) -> dict[str, Answerer]:
         lines = ["ready" if is_ready else "not ready", *scraped.problems()]
         return Answer(200 if is_ready else 503, ("\n".join(lines) + "\n").encode(), TEXT)
 
-    metrics = make_scrapes(scraped.exposition, MAX_SCRAPES)
+    metrics = make_scrapes(exposition, MAX_SCRAPES)
     return {"/metrics": metrics, "/-/healthy": healthy, "/-/ready": ready}

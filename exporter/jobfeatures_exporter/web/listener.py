@@ -135,7 +135,7 @@ class Listeners:
             if limit is None
             else Rates(1 / limit.interval_secs, limit.burst * limit.interval_secs),
         )
-        answerers = make_answerers(scraped)
+        answerers = make_answerers(scraped, self.status)
         table = ConnectionTable(limits)
         self._servers[METRICS] = table, admission.refused, REFUSALS
         async with AsyncExitStack() as stack:

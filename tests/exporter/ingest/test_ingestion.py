@@ -26,7 +26,7 @@ class Scraped:
     def problems(self):
         return []
 
-    def exposition(self, *, openmetrics):
+    def exposition(self, *, openmetrics, web=None):
         return b""
 
 

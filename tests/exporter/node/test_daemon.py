@@ -18,7 +18,6 @@ from jobfeatures_exporter.model.snapshot import Accounting, JobSample
 from jobfeatures_exporter.node import daemon as daemon_module
 from jobfeatures_exporter.node import samplingloop
 from jobfeatures_exporter.node.daemon import Daemon
-from jobfeatures_exporter.node.samplingloop import SamplingLoop
 from jobfeatures_exporter.state import missinggroups
 from tests.running import PATIENCE_SECS, own_folder, until
 
@@ -119,7 +118,7 @@ def test_an_ended_job_is_shown_with_its_last_values_and_is_no_running_job(make_d
     assert any(line.startswith("batch_job_info{") for line in told)
     assert any(line.startswith("batch_job_state{") and 'state="COMPLETED"' in line for line in told)
     assert not any("remaining" in line or "waste" in line for line in told)
-    assert not any(KEY in keys for keys in known[0].seen(daemon.sampling.looks.snapshot))
+    assert not any(KEY in keys for keys in known[0].seen())
 
 
 def test_a_short_job_below_a_prefix_that_a_setting_names_is_seen_at_once(make_daemon, tmp_path):
@@ -131,7 +130,7 @@ def test_a_short_job_below_a_prefix_that_a_setting_names_is_seen_at_once(make_da
     )
     daemon.start()
     until(lambda: daemon.is_ready)
-    seen = lambda number: JobKey("slurm", f"{number}") in daemon.sampling.looks.snapshot.jobs  # noqa: E731
+    seen = lambda number: JobKey("slurm", f"{number}") in daemon.board.samples.snapshot.jobs  # noqa: E731
     for number in range(1, 4):
         group = tmp_path / f"cgroup/site.slice/pod{number}/system.slice/slurmstepd.scope/job_{number}"
         group.mkdir(parents=True)
@@ -163,7 +162,7 @@ def test_a_job_that_its_batch_system_alone_tells_ends_a_rest(make_daemon, spool,
     daemon.start()
     until(lambda: daemon.is_ready and daemon.sampling.pause_secs() == 3600.0)
     spool(document())
-    until(lambda: KEY in daemon.sampling.looks.snapshot.jobs)
+    until(lambda: KEY in daemon.board.samples.snapshot.jobs)
 
 
 def test_a_job_has_one_more_look_when_its_end_is_told(make_daemon, spool):
@@ -172,13 +171,13 @@ def test_a_job_has_one_more_look_when_its_end_is_told(make_daemon, spool):
     daemon.start()
     spool(document())
     until(lambda: series_of(daemon, "batch_job_cpu_seconds_total"))
-    looked_secs = daemon.sampling.looks.snapshot.taken_at_secs
+    looked_secs = daemon.board.samples.snapshot.taken_at_secs
     spool(document("Completed"))
     until(
-        lambda: KEY in daemon.sampling.ended and KEY not in daemon.sampling.looks.snapshot.jobs
+        lambda: KEY in daemon.board.ended and KEY not in daemon.board.samples.snapshot.jobs
     )  # in this order
-    assert daemon.sampling.ended[KEY].ended_at_secs > looked_secs
-    assert daemon.sampling.ended[KEY].sample.processes is None, "they are not followed any more"
+    assert daemon.board.ended[KEY].ended_at_secs > looked_secs
+    assert daemon.board.ended[KEY].sample.processes is None, "they are not followed any more"
 
 
 def test_a_scrape_starts_no_program(make_daemon, spool, monkeypatch, tmp_path):
@@ -210,7 +209,7 @@ def test_the_first_question_is_about_the_jobs_that_live_already(make_daemon, mon
 
     monkeypatch.setattr("jobfeatures.batch.slurm.answers.run_command", run)
     monkeypatch.setattr(
-        "jobfeatures_exporter.node.daemon.FIRST_LOOK_SECS", PATIENCE_SECS
+        "jobfeatures_exporter.node.sources.FIRST_SAMPLE_SECS", PATIENCE_SECS
     )  # a busy machine's looks take long
     daemon = make_daemon(batch__sources="slurm", batch__interval="60s")
     look = daemon.sampling.sampler.sample
@@ -314,7 +313,7 @@ def test_what_could_not_be_published_is_tried_again_soon(make_daemon, spool, tmp
     in_the_way.rmdir()
     in_the_way.touch()
     spool(document())
-    until(lambda: daemon.publishing.publisher.status.failures > 1)
+    until(lambda: daemon.board.publisher.status.failures > 1)
     in_the_way.unlink()
     until((tmp_path / "features/exports/spool-j.1").is_file)
 
@@ -364,10 +363,10 @@ def test_many_scrapes_at_once_share_a_look(make_daemon):
         release.wait(60)
         return original(wishes)
 
-    asked, ask = [], daemon.sampling.looks.wanted.set
-    daemon.sampling.looks.wanted.set = lambda: (asked.append(1), ask())
+    asked, ask = [], daemon.board.samples.wanted.set
+    daemon.board.samples.wanted.set = lambda: (asked.append(1), ask())
     daemon.sampling.sampler.sample = held
-    until(lambda: time.time() - daemon.sampling.looks.snapshot.taken_at_secs > 0.6)
+    until(lambda: time.time() - daemon.board.samples.snapshot.taken_at_secs > 0.6)
     scrapes = [threading.Thread(target=text_of, args=(daemon,)) for _ in range(8)]
     for scrape in scrapes:
         scrape.start()
@@ -382,10 +381,10 @@ def test_a_look_that_is_fresh_is_not_taken_again(make_daemon, monkeypatch):
     daemon = make_daemon(sample__interval="60s")
     daemon.start()
     until(lambda: daemon.is_ready)
-    taken_at = daemon.sampling.looks.snapshot.taken_at_secs
+    taken_at = daemon.board.samples.snapshot.taken_at_secs
     asked = []
     monkeypatch.setattr(SystemClock, "now_secs", lambda _: taken_at + 0.1)
-    monkeypatch.setattr(daemon.sampling.looks.wanted, "set", lambda: asked.append(1))
+    monkeypatch.setattr(daemon.board.samples.wanted, "set", lambda: asked.append(1))
     text_of(daemon)
     monkeypatch.undo()
     assert asked == []
@@ -430,21 +429,13 @@ def test_a_features_tree_that_cannot_be_read_costs_no_job_its_metrics(make_daemo
     until((jobs / "spool-j.1").is_dir)
 
 
-def test_a_job_gives_the_counters_up_by_a_file_in_its_status_directory(
-    make_daemon, spool, tmp_path, monkeypatch
-):
-    class Asking(SamplingLoop):
-        def __init__(self, *parts, gives_up_counters, **more):
-            super().__init__(*parts, gives_up_counters=gives_up_counters, **more)
-            self.gives_up = gives_up_counters
-
-    monkeypatch.setattr(daemon_module, "SamplingLoop", Asking)
+def test_a_job_gives_the_counters_up_by_a_file_in_its_status_directory(make_daemon, spool, tmp_path):
     daemon = make_daemon()
     daemon.start()
     spool(document())
     folder = until(lambda: next(iter((tmp_path / "features/jobstatus").glob("*/")), None))
     until(lambda: KEY in daemon.known().statuses)
-    assert not daemon.sampling.gives_up(KEY)
+    assert not daemon.sampling.gives_up_counters(KEY)
     (folder / "profiling").touch()
-    assert daemon.sampling.gives_up(KEY)
-    assert not daemon.sampling.gives_up(JobKey("spool", "unheard of"))
+    assert daemon.sampling.gives_up_counters(KEY)
+    assert not daemon.sampling.gives_up_counters(JobKey("spool", "unheard of"))

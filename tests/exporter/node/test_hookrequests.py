@@ -19,8 +19,10 @@ import pytest
 
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.records.model import JobKey
+from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.node.hookrequests import COMMAND, HookServer
+from jobfeatures_exporter.node.nodeboard import NodeBoard
 from tests.running import until
 
 pytestmark = pytest.mark.program
@@ -38,23 +40,28 @@ class Serving:
         tree = FeatureTree(str(root))
         tree.prepare()
         self.config = ExporterConfig(features_root=str(root), node_name="n1")
-        self.server = HookServer(tree, self.config, self._ask)
+        self.board = NodeBoard(self.config, SystemClock())
+        self.server = HookServer(self.board, self, self)
         self.tree, self.may_answer = tree, threading.Event()
         self.may_answer.set()
-        self.server.on_beat = self._beat
         self.thread = threading.Thread(target=self.server.run)
         self.thread.start()
         until(lambda: self.alive.exists() and self.alive.read_text())  # it is made first, and then written
 
-    def _beat(self) -> None:
+    def look(self) -> None:
+        """Be the settings that are looked at."""
         self.beats += 1
 
-    def _ask(self, names: Collection[str]) -> None:
+    def refresh_in_haste(self, names: Collection[str]) -> None:
         """Be the daemon that publishes what the batch system answers."""
         self.asked.extend(names)
         self.may_answer.wait(60)
         for path in (self.root / "intake").glob("*.asked"):
             self.tree.note_answer(JobKey("slurm", path.stem.removeprefix("slurm-")))
+
+    def reconfigure(self, **settings: object) -> None:
+        self.board.config = replace(self.config, **settings)
+        self.server.reconfigure()
 
     @property
     def alive(self) -> Path:
@@ -129,7 +136,7 @@ def test_a_prolog_waits_for_what_only_the_batch_system_knows(serving):
 
 
 def test_a_prolog_does_not_wait_for_a_batch_system_that_the_daemon_does_not_query(serving):
-    serving.server.reconfigure(replace(serving.config, batch_sources=("spool",)))
+    serving.reconfigure(batch_sources=("spool",))
     serving.may_answer.clear()
     turns = itertools.count(90)  # new settings come a little later
     until(lambda: not _waits(serving, str(next(turns))))
@@ -154,7 +161,7 @@ def test_a_prolog_whose_time_is_over_goes_on_without_that_and_does_not_complain(
 
 def test_new_settings_take_effect_in_the_same_process(serving):
     before = serving.pid
-    serving.server.reconfigure(replace(serving.config, hook_ask="never", features_profile="both"))
+    serving.reconfigure(hook_ask="never", features_profile="both")
     until(lambda: serving.prolog("7") and (serving.root / "jobfeatures/slurm-7/allocated_CPU").exists())
     assert serving.pid == before
 

@@ -6,12 +6,15 @@ import pytest
 
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.config import ExporterConfig
-from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.model.ended import EndedJob
 from jobfeatures_exporter.model.snapshot import Accounting, JobSample, ProcessSample, Snapshot
+from jobfeatures_exporter.node.nodeboard import NodeBoard
 from jobfeatures_exporter.node.nodepages import NodePages, read_features
 from jobfeatures_exporter.privacy.hiding import Privacy
+from jobfeatures_exporter.scrape.pagetext import PageMaker
+from jobfeatures_exporter.state.history import History
 from jobfeatures_exporter.web.asked import Asked
+from tests.running import HandClock
 
 KEY = JobKey("slurm", "12")
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -25,7 +28,7 @@ def pages_of(tmp_path, make_job):
     (folder / "cmdline").write_bytes(f"python3\0--password\0hunter2\0{HOSTILE}\0".encode())
     (folder / "stat").write_bytes(b"4242 (python3) S 1 " + b"0 " * 17 + b"777 0 0\n")
 
-    def make(privacy=None, **settings):
+    def make(privacy=None, history=None, **settings):
         privacy = privacy or Privacy()
         process = ProcessSample(4242, 1, 1, 1, 777, f"py{HOSTILE}"[:15], "R", 100, 0, 0, 0, 1, 2**20, 2**21)
         look = Snapshot(
@@ -37,11 +40,18 @@ def pages_of(tmp_path, make_job):
             keys={4242: KEY},
         )
         job = make_job("12", user="geheimrat", name=HOSTILE, account="hidden")
-        known = privacy.context(Context(now_secs=1001.0, snapshot=look, jobs={KEY: job}, node_name="n1"))
         config = ExporterConfig(
-            path_procfs=str(tmp_path / "proc"), features_root=str(tmp_path / "features"), **settings
+            path_procfs=str(tmp_path / "proc"),
+            features_root=str(tmp_path / "features"),
+            node_name="n1",
+            batch_sources=(),
+            scrape_deadline_secs=0.0,
+            **settings,
         )
-        return NodePages(config, privacy, lambda: known, lambda _: [], lambda _: look)
+        board = NodeBoard(config, HandClock(1001.0))
+        board.samples.put(look)
+        board.jobs = {KEY: job}
+        return NodePages(board, privacy, PageMaker((), (), 0), history or History())
 
     return make
 
@@ -56,12 +66,12 @@ def test_a_job_is_found_by_its_id_and_its_system(pages_of):
 
 @pytest.mark.parametrize("privacy", [None, Privacy("withhold", b"0123456789abcdef")])
 def test_a_job_that_has_gone_has_its_page_for_as_long_as_it_is_remembered(pages_of, make_job, privacy):
-    pages = pages_of(privacy, web_grafana_url="https://g.example/d?var-job={job}")
+    pages = pages_of(privacy, history := History(), web_grafana_url="https://g.example/d?var-job={job}")
     gone = JobKey("slurm", "13")
     sample = JobSample(key=gone, accounting=Accounting.PROCESSES)
     ended = EndedJob(sample, make_job("13", user="geheimrat", name=HOSTILE), 900.0)
     look = Snapshot(taken_at_secs=990.0, read_at_secs=990.0, duration_secs=0.0, node=None, jobs={})
-    pages.history.update(look, {}, {gone: ended})
+    history.update(look, {}, {gone: ended})
     text = pages.html(Asked(job_id="13"))
     assert "<h1>Job 13</h1>" in text
     assert "1\u202fmin 41\u202fs ago" in text

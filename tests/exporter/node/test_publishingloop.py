@@ -4,10 +4,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from jobfeatures.jobs.roster import EMPTY
-from jobfeatures.publish.drainbook import DrainBook
+from jobfeatures.publish.drainbook import NO_VIEW
 from jobfeatures.records.model import JobKey
 from jobfeatures.system.rounds import Rounds
+from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.node.nodeboard import NodeBoard
 from jobfeatures_exporter.node.publishingloop import (
     PUBLISH_INTERVAL_SECS,
     PUBLISH_RETRY_SECS,
@@ -45,21 +46,16 @@ class Parts:
             take_withdrawn=lambda: self.withdrawn,
             status=SimpleNamespace(is_complete=self.is_complete),
         )
-        drains = SimpleNamespace(
-            refresh=self.call("refresh"),
-            forget_ended=self.call("forget"),
-            view=DrainBook(None, clock).view,
+        board = NodeBoard(ExporterConfig(features_publish=False), clock)
+        board.drains = SimpleNamespace(
+            refresh=self.call("refresh"), forget_ended=self.call("forget"), view=NO_VIEW
         )
-        tree = SimpleNamespace(published=self.call("published", {KEY: 1.0}), drains_path=self.folder)
-        knowledge = SimpleNamespace(roll=EMPTY, jobs={}, note_epilogs=bool)
-        return PublishingLoop(
-            publisher, drains, tree, clock, knowledge,
-            tables=list, sources=frozenset, snapshot=lambda: None, judge=self.call("judge"),
-            on_withdrawn=self.call("withdrawn"), on_published=self.call("done"),
-        )  # fmt: skip
+        board.tree = SimpleNamespace(published=self.call("published", {KEY: 1.0}), drains_path=self.folder)
+        knowledge = SimpleNamespace(note_epilogs=bool, judge=self.call("judge"), end_rest=self.call("end"))
+        return PublishingLoop(board, publisher, knowledge, SimpleNamespace(refresh=self.call("statuses")))
 
 
-WHOLE = ["refresh", "published", "judge", "update", "published", "forget", "done"]
+WHOLE = ["refresh", "published", "judge", "update", "published", "forget", "statuses"]
 
 
 @pytest.mark.parametrize("failing", [None, "refresh", "judge", "update", "forget"])
@@ -70,11 +66,11 @@ def test_a_failure_of_one_part_keeps_no_other_from_its_work(clock, failing):
     assert parts.calls == WHOLE
 
 
-def test_an_epilog_that_was_noticed_is_passed_on(clock):
+def test_an_epilog_that_was_noticed_is_judged_at_once(clock):
     parts = Parts()
     parts.withdrawn = {KEY: None}
     parts.loop(clock).publish()
-    assert "withdrawn" in parts.calls
+    assert parts.calls == [*WHOLE[:4], "judge", "end", *WHOLE[4:]]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Which batch systems a node asks, and what becomes of one that was not found at the start."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from jobfeatures import batch
@@ -7,9 +9,12 @@ from jobfeatures.batch.slurm import site as slurm
 from jobfeatures.batch.slurm import source as slurm_source
 from jobfeatures.batch.source import PolledSource
 from jobfeatures.errors import ConfigurationError
-from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.settings.resolve import load_config
+from jobfeatures.system.rounds import Rounds
 from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.model.snapshot import Accounting, JobSample, Snapshot
+from jobfeatures_exporter.node.knowledge import Knowledge
+from jobfeatures_exporter.node.nodeboard import NodeBoard
 from jobfeatures_exporter.node.sources import NodeSources
 from tests.running import until
 
@@ -24,48 +29,54 @@ def make_sources(tmp_path, clock, monkeypatch):
         monkeypatch.setattr(batch.SYSTEMS[name], "is_here", lambda _config: False)
     made = []
 
-    def make(**settings) -> NodeSources:
-        seen = settings.pop("seen", lambda: ((), ()))
+    def make(*seen, **settings) -> tuple[NodeSources, NodeBoard]:
         flags = {
             "slurm.scontrol": str(tmp_path / "scontrol"),
             "features.publish": "false",
             **{name.replace("__", "."): value for name, value in settings.items()},
         }
         config = load_config(ExporterConfig, file=None, environ={}, flags=flags)
-        tree = FeatureTree(str(tmp_path / "features"))
-        made.append(NodeSources(config, clock, "n1", tree, seen=seen, on_change=lambda: None))
+        board = NodeBoard(config, clock)
+        knowledge, statuses = Knowledge(board), SimpleNamespace(refresh=lambda: None)
+        if seen:
+            board.samples.put(Snapshot(taken_at_secs=1.0, duration_secs=0.0, node=None, jobs=living(seen)))
+        made.append(NodeSources(board, knowledge, statuses, None, Rounds("rounds")))
         made[-1].start()
-        return made[-1]
+        return made[-1], board
 
     yield make
     for each in made:
         each.stop()
 
 
-def names(sources):
-    return [each.name for each in sources.statuses]
+def living(keys):
+    return {key: JobSample(key=key, accounting=Accounting.CGROUP, processes=1) for key in keys}
+
+
+def names(board):
+    return [each.name for each in board.sources]
 
 
 def test_jobs_of_a_system_that_was_not_found_make_it_a_source_that_fails_and_says_why(make_sources):
-    sources = make_sources(batch__sources="auto")
-    assert names(sources) == []
+    sources, board = make_sources(batch__sources="auto")
+    assert names(board) == []
     sources.refresh({"slurm", "unknown-system"})
     sources.refresh({"slurm"})
-    assert names(sources) == ["slurm"]
-    status = until(lambda: sources.statuses[0].last_error and sources.statuses[0])
+    assert names(board) == ["slurm"]
+    status = until(lambda: board.sources[0].last_error and board.sources[0])
     assert "scontrol: No such file or directory" in status.last_error
 
 
 def test_an_empty_group_of_a_system_that_is_not_here_is_told_once_and_is_no_source(make_sources, caplog):
-    sources = make_sources(batch__sources="auto")
+    sources, board = make_sources(batch__sources="auto")
     for _ in range(3):
         sources.refresh((), {"torque", "unknown-system"})
-    assert (names(sources), sources.have_been_asked) == ([], True)
+    assert (names(board), sources.have_been_asked) == ([], True)
     [told] = caplog.records
     assert (told.source, "counts for nothing" in told.message) == ("torque", True)
     sources.refresh({"slurm"}, {"torque"})
     sources.refresh((), {"slurm"})
-    assert names(sources) == ["slurm"]
+    assert names(board) == ["slurm"]
 
 
 def test_a_node_is_ready_once_each_source_has_answered_or_its_failure_is_told(make_sources, tmp_path):
@@ -74,7 +85,7 @@ def test_a_node_is_ready_once_each_source_has_answered_or_its_failure_is_told(ma
     scontrol.write_text(f"#!/bin/sh\nwhile [ ! -e {answer} ]; do sleep 0.05; done\necho down >&2\nexit 1\n")
     scontrol.chmod(0o755)
     (tmp_path / "jobfeatures").mkdir()
-    sources = make_sources(batch__sources="slurm", node__name="n1")
+    sources, _ = make_sources(batch__sources="slurm", node__name="n1")
     assert not sources.have_been_asked
     assert sources.problems() == ["slurm has not answered yet"]
     answer.touch()
@@ -83,26 +94,26 @@ def test_a_node_is_ready_once_each_source_has_answered_or_its_failure_is_told(ma
 
 
 def test_sources_that_are_named_stay_these(make_sources):
-    sources = make_sources(batch__sources="htcondor")
+    sources, board = make_sources(batch__sources="htcondor")
     sources.refresh({"slurm"})
-    assert names(sources) == ["htcondor"]
+    assert names(board) == ["htcondor"]
 
 
 def test_a_configuration_of_slurm_without_its_command_is_a_failure_that_is_told(make_sources, tmp_path):
     (tmp_path / "slurm.conf").touch()
-    sources = make_sources(batch__sources="auto", node__name="n1")
-    assert names(sources) == ["slurm"]
-    status = until(lambda: sources.statuses[0].last_error and sources.statuses[0])
+    _, board = make_sources(batch__sources="auto", node__name="n1")
+    assert names(board) == ["slurm"]
+    status = until(lambda: board.sources[0].last_error and board.sources[0])
     assert status.table is None
     assert "scontrol: No such file or directory" in status.last_error
     assert status.failing_since_secs is not None
 
 
 def test_a_cloud_s_metadata_is_asked_where_a_site_says_so_alone(make_sources):
-    assert names(make_sources(batch__sources="")) == []
-    sources = make_sources(batch__sources="", machine__metadata_url="http://169.254.0.1:1/meta-data")
-    assert names(sources) == ["cloud"]
-    assert until(lambda: sources.statuses[0].last_error)
+    assert names(make_sources(batch__sources="")[1]) == []
+    _, board = make_sources(batch__sources="", machine__metadata_url="http://169.254.0.1:1/meta-data")
+    assert names(board) == ["cloud"]
+    assert until(lambda: board.sources[0].last_error)
     with pytest.raises(ConfigurationError, match=r"machine\.metadata_url"):
         make_sources(batch__sources="", machine__metadata_url="http://metadata.example.org")
 
@@ -118,5 +129,5 @@ def test_a_source_is_told_what_the_node_shows(make_sources, make_job, make_table
             return make_table()
 
     monkeypatch.setattr(slurm_source, "make_source", lambda _config, _clock, _node_name: StandIn())
-    make_sources(batch__sources="slurm", seen=lambda: ({make_job().key}, ()))
+    make_sources(make_job().key, batch__sources="slurm")
     assert until(lambda: asked and asked[0]) == ({make_job().key}, set())

@@ -8,23 +8,19 @@ from jobfeatures_exporter.node.supervised import supervised
 
 @pytest.mark.parametrize("error", [OSError("no space"), JobfeaturesError("no space")])
 def test_an_expected_failure_is_one_line(caplog, error):
-    def fail():
+    with supervised("publishing"):
         raise error
-
-    supervised("publishing", fail)
     assert [(each.message, each.exc_info) for each in caplog.records] == [
         ("publishing failed: no space", None)
     ]
 
 
 def test_a_fault_has_its_traceback(caplog):
-    supervised("publishing", lambda: 1 / 0)
+    with supervised("publishing"):
+        raise ZeroDivisionError
     assert caplog.records[0].exc_info[0] is ZeroDivisionError
 
 
 def test_without_memory_the_thread_ends():
-    def fail():
+    with pytest.raises(MemoryError), supervised("publishing"):
         raise MemoryError
-
-    with pytest.raises(MemoryError):
-        supervised("publishing", fail)

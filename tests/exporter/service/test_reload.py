@@ -11,6 +11,7 @@ import time
 import urllib.request
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -87,7 +88,7 @@ class Served:
     """What takes settings over, as a test wants it."""
 
     def __init__(self):
-        self.reload = LastReload(successful=True, success_secs=1.0)
+        self.board = SimpleNamespace(reload=LastReload(successful=True, success_secs=1.0))
         self.changes, self.fault = [], None
 
     def stalled(self):
@@ -115,8 +116,8 @@ def test_a_good_reload_is_dated():
     served = Served()
     before = time.time()
     make_reloader(served, ExporterConfig(machine_hs06="1")).reload()
-    assert served.reload.successful
-    assert before <= served.reload.success_secs <= time.time()
+    assert served.board.reload.successful
+    assert before <= served.board.reload.success_secs <= time.time()
     assert [change.taken for change in served.changes] == [("machine.hs06",)]
 
 
@@ -131,7 +132,7 @@ def test_a_good_reload_is_dated():
 def test_a_bad_reload_leaves_all_as_it_was_and_says_why(wanted, caplog):
     served = Served()
     make_reloader(served, wanted).reload()
-    assert served.reload == LastReload(successful=False, success_secs=1.0)
+    assert served.board.reload == LastReload(successful=False, success_secs=1.0)
     assert served.changes == []
     assert "the settings before stay in use" in caplog.text
 
@@ -140,7 +141,7 @@ def test_settings_that_fit_only_after_a_restart_are_no_fault_of_the_reload_befor
     served = Served()
     wanted = ExporterConfig(features_form="http", features_listen_address="127.0.0.1:9820", machine_hs06="1")
     make_reloader(served, wanted).reload()
-    assert served.reload.successful
+    assert served.board.reload.successful
     assert served.changes[0].waiting == ("features.listen_address", "features.form")
 
 
@@ -154,7 +155,7 @@ def test_bad_files_of_a_listener_stop_the_reload():
     reloader.files.append(read_again)
     reloader.reload()
     assert served.changes == []
-    assert not served.reload.successful
+    assert not served.board.reload.successful
 
 
 # --- a daemon ------------------------------------------------------------------------
@@ -194,7 +195,7 @@ def test_what_a_source_knew_and_counted_goes_on_when_it_is_replaced(tmp_path):
 def test_what_a_source_counts_until_it_stops_is_not_lost(tmp_path, note_made):
     config = ExporterConfig(features_root=str(tmp_path / "features"), batch_sources=())
     made, keepers = note_made(node, "NodeSources"), note_made(sources_module, "Keeper")
-    Daemon(config)
+    board = Daemon(config).board
     [sources], [keeper] = made, keepers
     stop = keeper.stop
 
@@ -205,7 +206,7 @@ def test_what_a_source_counts_until_it_stops_is_not_lost(tmp_path, note_made):
     keeper.stop = fail_at_last
     sources.prepare(config)()
     try:
-        [status] = sources.statuses
+        [status] = board.sources
         assert status.failures >= 7
     finally:
         sources.stop()
@@ -218,7 +219,7 @@ def test_a_reload_that_fails_in_the_daemon_changes_nothing(tmp_path, monkeypatch
     def fail(_config):
         raise ConfigurationError("machine.hs06", "of no use")
 
-    monkeypatch.setattr("jobfeatures_exporter.node.daemon.make_site", fail)
+    monkeypatch.setattr("jobfeatures_exporter.node.nodeboard.make_site", fail)
     wanted = replace(running, machine_hs06="10", jobs_kinds=tuple(Kind))
     with pytest.raises(ConfigurationError):
         daemon.reconfigure(Change(wanted, ("machine.hs06", "jobs.kinds"), ()))

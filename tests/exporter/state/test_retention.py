@@ -244,9 +244,6 @@ class Known:
         self.jobs = {job.key: job for job in jobs}
         self.ending = dict.fromkeys(ending)
 
-    def is_on_node(self, key):
-        return key in self.jobs and self.jobs[key].state.is_on_node
-
 
 @pytest.mark.parametrize("reported", [JobState.UNKNOWN, JobState.COMPLETED, None])
 def test_an_ended_job_is_kept_as_such_while_its_control_group_stays_without_processes(make_job, reported):
@@ -257,7 +254,7 @@ def test_an_ended_job_is_kept_as_such_while_its_control_group_stays_without_proc
         now += 10
         jobs = {key(): sample(in_group=True, **changes)}
         taken = Snapshot(taken_at_secs=1e9 + now, duration_secs=0, node=None, jobs=jobs)
-        found = kept.take(taken, known, now_secs=now, shown=look.shown)[1]
+        found = kept.take(taken, known.jobs, known.ending, now_secs=now, shown=look.shown)[1]
         look.shown = found
         return found
 
@@ -282,7 +279,7 @@ def test_a_job_whose_processes_outlive_its_reported_end_has_ended_when_its_group
     def look(known, at_secs, **changes):
         jobs = {key(): sample(in_group=True, **changes)}
         taken = Snapshot(taken_at_secs=1e9 + at_secs, duration_secs=0, node=None, jobs=jobs)
-        return kept.take(taken, known, now_secs=at_secs, shown={})[1]
+        return kept.take(taken, known.jobs, known.ending, now_secs=at_secs, shown={})[1]
 
     assert look(Known(running), 1, processes=2) == {}
     assert look(Known(ending=[key()]), 2, processes=1) == {}
@@ -302,7 +299,7 @@ def test_a_job_whose_end_is_reported_while_its_empty_group_is_read_has_ended_in_
     def look(known, at_secs, **changes):
         jobs = {key(): sample(in_group=True, **changes)}
         taken = Snapshot(taken_at_secs=1e9 + at_secs, duration_secs=0, node=None, jobs=jobs)
-        return kept.take(taken, known, now_secs=at_secs, shown=shown)[1]
+        return kept.take(taken, known.jobs, known.ending, now_secs=at_secs, shown=shown)[1]
 
     assert look(Known(running), 1, processes=2) == {}
     shown = look(reported, 2, user_cpu_secs=7.0)

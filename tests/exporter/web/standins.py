@@ -34,7 +34,7 @@ class StandInDaemon:
     def problems(self):
         return []
 
-    def exposition(self, *, openmetrics):
+    def exposition(self, *, openmetrics, web=None):
         return b"some_metric 1\n"
 
     def html(self, asked=None):

@@ -22,7 +22,7 @@ class StandInDaemon:
     def problems(self):
         return [] if self.is_ready else ["slurm has not answered yet"]
 
-    def exposition(self, *, openmetrics):
+    def exposition(self, *, openmetrics, web=None):
         return render([self.family], openmetrics=openmetrics)
 
     def html(self, asked=None):

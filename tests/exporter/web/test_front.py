@@ -11,7 +11,6 @@ from aiohttp import web
 
 from jobfeatures.status.board import StatusView
 from jobfeatures_exporter.config import ExporterConfig
-from jobfeatures_exporter.node import daemon as node
 from jobfeatures_exporter.node.daemon import Daemon
 from jobfeatures_exporter.web import app as front
 from jobfeatures_exporter.web.app import KINDS, front_routes, read_asset
@@ -192,7 +191,7 @@ def daemon(tmp_path):
 
 def test_opening_the_page_does_not_look_at_the_node(daemon):
     looks = []
-    daemon.sampling.looks.wanted.set = lambda: looks.append("wanted")
+    daemon.board.samples.wanted.set = lambda: looks.append("wanted")
     text = daemon.html()
     assert looks == []
     assert "not read yet" in text
@@ -203,8 +202,7 @@ def test_opening_the_page_does_not_look_at_the_node(daemon):
     assert "logical cores" in text
 
 
-def test_names_that_are_withheld_are_not_on_the_page(tmp_path, make_job, note_made):
-    known, boards = note_made(node, "Knowledge"), note_made(node, "StatusBoard")
+def test_names_that_are_withheld_are_not_on_the_page(tmp_path, make_job):
     daemon = Daemon(
         ExporterConfig(
             features_root=str(tmp_path / "features"),
@@ -214,8 +212,10 @@ def test_names_that_are_withheld_are_not_on_the_page(tmp_path, make_job, note_ma
         )
     )
     job = make_job(user="geheimrat", name="secret-project", account="hidden")
-    known[0].jobs = {job.key: job}
-    boards[0].view = {job.key: StatusView(problem="status: belongs to uid 1896543217, not to 1896543218")}
+    daemon.board.jobs = {job.key: job}
+    daemon.board.statuses.view = {
+        job.key: StatusView(problem="status: belongs to uid 1896543217, not to 1896543218")
+    }
     daemon.sampling.sample()
     text = daemon.html()
     daemon.stop()

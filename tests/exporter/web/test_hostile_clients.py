@@ -30,7 +30,7 @@ class Counted(StandInDaemon):
         self.made, self.size, self.go = 0, size, threading.Event()
         self.go.set()
 
-    def exposition(self, *, openmetrics):
+    def exposition(self, *, openmetrics, web=None):
         self.made += 1
         assert self.go.wait(60)
         return bytes(self.size)

@@ -147,7 +147,7 @@ def clients_that_do_not_read(site, count):
 
 
 async def test_who_does_not_read_an_answer_is_ended(serve, monkeypatch):
-    monkeypatch.setattr(StandInDaemon, "exposition", lambda _self, openmetrics: bytes(32 * 2**20))
+    monkeypatch.setattr(StandInDaemon, "exposition", lambda _self, **_: bytes(32 * 2**20))
     monkeypatch.setattr(connectiontable, "HEAD_SECS", 0.2)
     monkeypatch.setattr(connectiontable, "LOOK_SECS", 0.05)
     async with serve() as site:
@@ -158,7 +158,7 @@ async def test_who_does_not_read_an_answer_is_ended(serve, monkeypatch):
 
 
 async def test_answers_that_wait_to_be_read_are_bounded_together(serve, monkeypatch):
-    monkeypatch.setattr(StandInDaemon, "exposition", lambda _self, openmetrics: bytes(32 * 2**20))
+    monkeypatch.setattr(StandInDaemon, "exposition", lambda _self, **_: bytes(32 * 2**20))
     monkeypatch.setattr(connectiontable, "LOOK_SECS", 0.05)
     async with serve() as site:
         with clients_that_do_not_read(site, 5):

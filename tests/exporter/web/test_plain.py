@@ -38,7 +38,7 @@ CURL = b"GET /metrics HTTP/1.1\r\nHost: localhost:9819\r\nUser-Agent: curl/7.88.
 class LongPage(StandInDaemon):
     """A page that is worth compressing."""
 
-    def exposition(self, *, openmetrics):
+    def exposition(self, *, openmetrics, web=None):
         return b"some_metric 1\n" * 5000 + (b"# EOF\n" if openmetrics else b"")
 
 
@@ -222,7 +222,7 @@ async def test_close_is_taken_at_its_word():
 
 async def test_a_page_that_cannot_be_made_is_an_error_and_scrapes_go_on(caplog):
     class Broken(StandInDaemon):
-        def exposition(self, *, openmetrics):
+        def exposition(self, *, openmetrics, web=None):
             raise RuntimeError("ours")
 
     async with served(Broken()) as (listeners, connect):
@@ -260,7 +260,7 @@ async def test_an_answer_under_way_ends_before_the_listener(monkeypatch):
     loop = asyncio.get_running_loop()
 
     class Slow(StandInDaemon):
-        def exposition(self, *, openmetrics):
+        def exposition(self, *, openmetrics, web=None):
             loop.call_soon_threadsafe(started.set)
             asyncio.run_coroutine_threadsafe(asyncio.sleep(0.1), loop).result()
             return b"late 1\n"
@@ -304,7 +304,7 @@ async def test_an_answer_is_sent_to_its_end_before_the_listener_ends(monkeypatch
     size = 16 * 2**20
 
     class Huge(StandInDaemon):
-        def exposition(self, *, openmetrics):
+        def exposition(self, *, openmetrics, web=None):
             return bytes(size)
 
     async with served(Huge()) as (_, connect):

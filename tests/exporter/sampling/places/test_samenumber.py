@@ -5,8 +5,8 @@ import shutil
 import pytest
 
 from jobfeatures.records.model import JobKey
+from jobfeatures_exporter.node.knowledge import populated_groups
 from jobfeatures_exporter.sonar.sample import identify
-from jobfeatures_exporter.state.knowledge import populated_groups
 from tests.exporter.sampling.places.staging import HEX, SLURMD, jobs_of, running
 
 OTHER = "f" * 64

@@ -10,14 +10,15 @@ import logging
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from jobfeatures.errors import JobfeaturesError
+from jobfeatures.hooks.serving import CONFIG
+from jobfeatures.publish.files import replace_file
+from jobfeatures.publish.folders import INTAKE
 from jobfeatures.settings.file import Document, read_settings, stamp_of, to_toml
 from jobfeatures.settings.resolve import DEFAULT_FILE, FILE_VARIABLE
-
-if TYPE_CHECKING:
-    from jobfeatures_exporter.node.daemon import Daemon
+from jobfeatures_exporter.node.nodeboard import NodeBoard
 
 log = logging.getLogger(__name__)
 
@@ -27,14 +28,19 @@ def find_settings_file(file: str | None) -> str:
     return file or os.environ.get(FILE_VARIABLE) or DEFAULT_FILE
 
 
+class SettingsFile(NamedTuple):
+    """A file of settings; `read` reads and validates all settings, or raises JobfeaturesError."""
+
+    path: str
+    read: Callable[[], object]
+
+
 class KeptSettings:
     """Checks the settings at each `look`, which one thread calls periodically."""
 
-    def __init__(self, path: str, read: Callable[[], object], served: Daemon) -> None:
-        """`read` reads and validates all settings; it raises JobfeaturesError if they are invalid."""
-        self._path = path
-        self._read = read
-        self._served = served
+    def __init__(self, file: SettingsFile, board: NodeBoard) -> None:
+        self._path, self._read = file
+        self._board = board
         self._seen: tuple[object, ...] | None = None
         self._is_broken = False
 
@@ -62,14 +68,16 @@ class KeptSettings:
 
     def _broken(self, error: JobfeaturesError) -> None:
         log.error("the settings file is broken, hooks take the last good one: %s", error)
-        if self._served.reload.successful:
+        if self._board.reload.successful:
             self._is_broken = True
-            self._served.reload = replace(self._served.reload, successful=False)
+            self._board.reload = replace(self._board.reload, successful=False)
 
     def _good(self, document: Document) -> None:
         if self._is_broken:  # reported from here: a failed reload is over only with the next reload
             self._is_broken = False
-            self._served.reload = replace(self._served.reload, successful=True)
+            self._board.reload = replace(self._board.reload, successful=True)
             log.info("the settings file is good again")
         is_one = len(document.files) == 1  # then it is copied verbatim, with its comments
-        self._served.hooks.keep_config(document.files[0].data if is_one else to_toml(document.table))
+        content = document.files[0].data if is_one else to_toml(document.table)
+        with self._board.tree.folder(INTAKE) as folder:
+            replace_file(folder, folder, CONFIG, content, 0o600)

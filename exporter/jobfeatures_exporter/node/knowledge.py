@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.config import Config
 from jobfeatures.jobs.evidence import Group, JobObservation
-from jobfeatures.jobs.roster import EMPTY, Roll, Roster
+from jobfeatures.jobs.roster import Roster
 from jobfeatures.jobs.suspension import Manners
-from jobfeatures.publish.tree import FeatureTree
-from jobfeatures.records.model import Job, JobKey, JobTable
+from jobfeatures.records.model import Job, JobKey
 from jobfeatures.status.board import StatusTarget
-from jobfeatures.system.clock import Clock
 from jobfeatures_exporter.model.snapshot import Snapshot
+from jobfeatures_exporter.node.nodeboard import NodeBoard
 
 
 class Knowledge:
-    """Combines the sources and the control groups; `jobs` and `roll` are replaced atomically."""
+    """Combines the sources and the control groups on the board; there it replaces `jobs` and `roll`."""
 
-    def __init__(self, clock: Clock, manners: Manners = Manners()) -> None:  # noqa: B008  # it cannot change
-        self._clock = clock
-        self._roster = Roster(manners)
+    def __init__(self, board: NodeBoard) -> None:
+        self._board = board
+        self._roster = Roster(manners_of(board.config))
         self._lock = threading.Lock()
         self._published: Mapping[JobKey, float] = {}
         self._last_looks: dict[JobKey, Job] = {}  # jobs with a reported end that need a last sample
         self.ending: Mapping[JobKey, Job] = {}  # jobs whose last sample is being taken
-        self.jobs: Mapping[JobKey, Job] = {}
-        self.roll: Roll = EMPTY
 
     def remember(self, published: Iterable[JobObservation]) -> None:
         """Start from what an earlier daemon knew of the jobs that it published."""
@@ -40,36 +37,40 @@ class Knowledge:
             self._roster.note_epilogs(withdrawn)
         return bool(withdrawn)
 
-    def judge(
-        self,
-        tables: Callable[[], Collection[JobTable]],
-        snapshot: Callable[[], Snapshot | None],
-        sources: Collection[str],
-        published: Mapping[JobKey, float] | None = None,
-    ) -> tuple[bool, bool]:
-        """Update what is known; return whether jobs have ended, and whether directories may have changed.
+    def judge(self, published: Mapping[JobKey, float] | None = None) -> bool:
+        """Update what is known; return whether directories may have changed. Ended jobs are sampled again.
 
-        `tables` and `snapshot` are called under a lock that all judging threads
-        share, so none reverts to older data. `sources` are the batch systems
-        queried, `published` the directories (None: as before).
+        `published` are the directories (None: as before). The board is read under a lock that all judging
+        threads share, so none reverts to older data.
         """
+        board = self._board
         with self._lock:
             if published is not None:
                 self._published = published
-            before, old = self.jobs, self.roll
-            self.roll = self._roster.judge(
-                tables(),
-                now_secs=self._clock.now_secs(),
-                groups=populated_groups(snapshot()),
+            before, old = board.jobs, board.roll
+            board.roll = roll = self._roster.judge(
+                board.tables(),
+                now_secs=board.clock.now_secs(),
+                groups=populated_groups(board.samples.snapshot),
                 published=self._published,
-                sources=sources,
+                sources=board.source_names,
             )
-            self.jobs = self.roll.jobs
+            board.jobs = jobs = roll.jobs
             ended = {
-                key: job for key, job in before.items() if job.state.is_on_node and not self.is_on_node(key)
+                key: job
+                for key, job in before.items()
+                if job.state.is_on_node and not (key in jobs and jobs[key].state.is_on_node)
             }
             self._last_looks.update(ended)
-        return bool(ended), self.roll.presences != old.presences
+        if ended:
+            board.samples.wanted.set()
+        return roll.presences != old.presences
+
+    def end_rest(self) -> None:
+        """Have a sample taken if a job is known to be here that no control group has shown. Any thread."""
+        board = self._board
+        if board.pause_secs > board.config.sample_interval_secs and self.on_node():
+            board.samples.wanted.set()
 
     def begin_look(self) -> None:
         """Note the jobs for which the next sample is the last."""
@@ -81,23 +82,19 @@ class Knowledge:
 
         A job is sampled once more after its end is reported, for its last values.
         """
-        return {**self.ending, **{key: job for key, job in self.jobs.items() if job.state.is_on_node}}
+        here = {key: job for key, job in self._board.jobs.items() if job.state.is_on_node}
+        return {**self.ending, **here}
 
-    def is_on_node(self, key: JobKey) -> bool:
-        """Return whether a job is known to be on this node."""
-        job = self.jobs.get(key)
-        return job is not None and job.state.is_on_node
-
-    def status_targets(self, tree: FeatureTree) -> dict[JobKey, StatusTarget]:
+    def status_targets(self) -> dict[JobKey, StatusTarget]:
         """Return the jobs whose status directory is read."""
         return {
-            key: StatusTarget(tree.status_path(key), job.uid, job.allocated_cpus)
-            for key, job in self.jobs.items()
+            key: StatusTarget(self._board.tree.status_path(key), job.uid, job.allocated_cpus)
+            for key, job in self._board.jobs.items()
             if job.state.is_on_node and job.uid is not None
         }
 
-    def seen(self, snapshot: Snapshot | None) -> tuple[frozenset[JobKey], frozenset[JobKey]]:
-        """Return the jobs that have processes in a snapshot, and those that have empty control groups.
+    def seen(self) -> tuple[frozenset[JobKey], frozenset[JobKey]]:
+        """Return the jobs that have processes in the latest sample, and those that have empty control groups.
 
         The latter with those that their batch system has yet to confirm. Jobs that must be queried whether
         seen or not are left out: those whose epilog has run since, and those whose batch system's answer is
@@ -105,7 +102,7 @@ class Knowledge:
         """
         living: set[JobKey] = set()
         empty: set[JobKey] = set()
-        if snapshot is not None:
+        if (snapshot := self._board.samples.snapshot) is not None:
             empty.update(snapshot.claims)
             suspects, taken_at_secs = self._roster.suspects, snapshot.taken_at_secs
             for key, sample in snapshot.jobs.items():

@@ -1,0 +1,188 @@
+"""The node's board: what is known about the node now. Loops write to it and read it; scrapes read it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from jobfeatures.batch.source import Keeper, SourceStatus
+from jobfeatures.config import Config
+from jobfeatures.hooks.actions import node_name
+from jobfeatures.jobs.roster import EMPTY, Roll
+from jobfeatures.publish.drainbook import DrainBook
+from jobfeatures.publish.drainstore import DrainStore
+from jobfeatures.publish.publisher import Publisher
+from jobfeatures.publish.site import Site, read_cores, read_cpu_model
+from jobfeatures.publish.tree import FeatureTree
+from jobfeatures.records.model import Job, JobKey, JobTable
+from jobfeatures.status.board import StatusBoard
+from jobfeatures.system.clock import Clock
+from jobfeatures_exporter.config import DaemonConfig
+from jobfeatures_exporter.model.context import Context
+from jobfeatures_exporter.model.ended import EndedJob
+from jobfeatures_exporter.model.missing import Missing
+from jobfeatures_exporter.model.snapshot import Kind, Snapshot, SysinfoSample
+from jobfeatures_exporter.model.statuses import LastReload, WebStatus
+from jobfeatures_exporter.sampling.descriptors import Unreadable
+from jobfeatures_exporter.state.history import History
+
+if TYPE_CHECKING:
+    from jobfeatures_exporter.sonar.sender import Sender
+
+
+class LatestSample:
+    """One thread puts snapshots here; any thread may take the latest or wait for one, which sets `wanted`."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._taken = threading.Condition()
+        self._stopping = False
+        self._all_wanted_at = float("-inf")
+        self._all_taken_at = float("-inf")
+        self.wanted = threading.Event()
+        self.snapshot: Snapshot | None = None
+
+    @property
+    def all_are_wanted(self) -> bool:
+        """Return whether a thread is waiting for a snapshot that lists all processes."""
+        return self._all_wanted_at > self._all_taken_at
+
+    def put(self, snapshot: Snapshot) -> None:
+        """Replace the latest snapshot."""
+        with self._taken:
+            self.snapshot = snapshot
+            if snapshot.lists_all:
+                self._all_taken_at = snapshot.taken_at_secs
+            self._taken.notify_all()
+
+    def stop(self) -> None:
+        """Release all waiting threads; they use the latest snapshot, if any."""
+        self._stopping = True
+        with self._taken:
+            self._taken.notify_all()
+
+    def wait_for_any(self, timeout_secs: float) -> None:
+        """Wait for the first snapshot."""
+        with self._taken:
+            self._taken.wait_for(lambda: self.snapshot is not None or self._stopping, timeout_secs)
+
+    def wait_for_fresh(self, fresh_secs: float, timeout_secs: float, *, lists_all: bool = False) -> None:
+        """Wait for a snapshot at most `fresh_secs` old; with `lists_all`, one that lists all processes."""
+        asked_at = self._clock.now_secs()
+
+        def fresh() -> bool:
+            latest = self.snapshot
+            if latest is None or latest.taken_at_secs < asked_at - fresh_secs:
+                return self._stopping
+            return latest.lists_all or not lists_all or self._stopping
+
+        if fresh():
+            return
+        if lists_all:
+            self._all_wanted_at = asked_at
+        self.wanted.set()
+        with self._taken:
+            self._taken.wait_for(fresh, timeout_secs)
+
+
+class NodeBoard:
+    """Each part is replaced by one assignment, by whom the line says, or has a view of which that holds.
+
+    So readers take no lock. Who has to wait for a sample waits at `samples`.
+    """
+
+    def __init__(self, config: DaemonConfig, clock: Clock) -> None:
+        self.clock = clock
+        self.config, self.site = config, make_site(config)  # by a reload
+        self.reload = LastReload(successful=True, success_secs=clock.now_secs())  # by a reload
+        self.node_name = node_name(config, {})
+        self.tree = FeatureTree(config.features_root)
+        self.samples = LatestSample(clock)
+        self.pause_secs = config.sample_interval_secs  # to the next sample; this and the next by the sampling
+        self.ended: Mapping[JobKey, EndedJob] = {}
+        self.cpu_rates: Mapping[JobKey, float] = {}
+        self.node_busy_cpus: float | None = None
+        self.sysinfo: SysinfoSample | None = None
+        self.missing_groups = Missing()
+        self.history = History()
+        self.unreadable = Unreadable()  # failed reads for documents
+        self.shown: Mapping[JobKey, EndedJob] = {}  # ended jobs in the latest scrape, by the scrape
+        self.keepers: Sequence[Keeper[JobTable]] = ()  # by the sources
+        self.roll: Roll = EMPTY  # this and `jobs` by whoever judges
+        self.jobs: Mapping[JobKey, Job] = {}
+        self.statuses = StatusBoard(clock)
+        self.drains = DrainBook(DrainStore(self.tree) if config.features_publish else None, clock)
+        self.publisher = Publisher(self.tree, self.site, clock) if config.features_publish else None
+        self.feature_answers: Mapping[int, int] = {}  # HTTP responses, by status; by their listener
+        self.sender: Sender | None = None  # by whoever makes it
+
+    def reconfigure(self, config: DaemonConfig) -> None:
+        """Take new settings. ConfigurationError: nothing has changed."""
+        site = make_site(config)
+        self.config, self.site = config, site
+        if self.publisher is not None:
+            self.publisher.site = site
+
+    @property
+    def sources(self) -> tuple[SourceStatus, ...]:
+        """Return the status of each source that is polled."""
+        return tuple(keeper.status for keeper in self.keepers)
+
+    @property
+    def source_names(self) -> frozenset[str]:
+        """Return the names of the sources that are polled."""
+        return frozenset(status.name for status in self.sources)
+
+    def tables(self) -> list[JobTable]:
+        """Return the last good answer of each source."""
+        return [status.table for status in self.sources if status.table is not None]
+
+    def job(self, key: JobKey) -> Job | None:
+        """Return what is known about a job."""
+        return self.jobs.get(key)
+
+    def listing(self, fresh_secs: float = 0.0) -> Snapshot | None:
+        """Return a snapshot of all processes, at most `fresh_secs` old; None if it takes too long."""
+        self.samples.wait_for_fresh(fresh_secs, self.config.scrape_deadline_secs, lists_all=True)
+        snapshot = self.samples.snapshot
+        return snapshot if snapshot is not None and snapshot.lists_all else None
+
+    def context(self, web: WebStatus | None = None) -> Context:
+        """Return all that is known, with all names, as of the latest sample; `web`: of the listeners."""
+        sender, publisher = self.sender, self.publisher
+        return Context(
+            now_secs=self.clock.now_secs(),
+            snapshot=self.samples.snapshot,
+            ended=self.ended,
+            jobs=self.jobs,
+            leftovers=self.roll.leftovers,
+            statuses=self.statuses.view,
+            status_violations=self.statuses.violations,
+            sources=self.sources,
+            publisher=publisher.status if publisher is not None else None,
+            machine=self.site.machine,
+            kinds=frozenset(map(Kind, self.config.jobs_kinds)),
+            drains=self.drains.view,
+            cpu_rates=self.cpu_rates,
+            node_busy_cpus=self.node_busy_cpus,
+            node_name=self.node_name,
+            reload=self.reload,
+            feature_answers=dict(self.feature_answers),
+            sysinfo=self.sysinfo,
+            sinks=sender.sinks if sender is not None else (),
+            faulty=sender.faulty if sender is not None else {},
+            sonar_unreadable=dict(self.unreadable.counts),
+            web=web,
+            findings=self.roll.findings,
+            missing_groups=self.missing_groups,
+        )
+
+
+def make_site(config: DaemonConfig, stated: Config | None = None) -> Site:
+    """Return what the settings state about this machine; `stated`: those that it keeps, else `config`."""
+    return Site(
+        stated or config,
+        cpu_model=read_cpu_model(f"{config.path_procfs}/cpuinfo"),
+        cores=read_cores(f"{config.path_sysfs}/devices/system/cpu"),
+    )

@@ -1,0 +1,73 @@
+"""Waiting for a sample that is fresh, and that lists all processes where that matters."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from jobfeatures_exporter.model.snapshot import Snapshot
+from jobfeatures_exporter.node.nodeboard import LatestSample
+from tests.running import HandClock, until
+
+
+@pytest.fixture
+def samples():
+    return LatestSample(HandClock(1000.0))
+
+
+def snapshot(taken_at_secs: float, *, lists_all: bool = True) -> Snapshot:
+    return Snapshot(taken_at_secs=taken_at_secs, duration_secs=0.0, node=None, jobs={}, lists_all=lists_all)
+
+
+@pytest.fixture
+def waiting():
+    """Return a function that lets a thread wait, and gives the thread."""
+    threads = []
+
+    def wait(samples: LatestSample, **more) -> threading.Thread:
+        threads.append(threading.Thread(target=lambda: samples.wait_for_fresh(0.5, 60.0, **more)))
+        threads[-1].start()
+        return threads[-1]
+
+    yield wait
+    for each in threads:
+        each.join(60)
+        assert not each.is_alive()
+
+
+def test_a_fresh_sample_is_not_waited_for(samples):
+    samples.put(snapshot(999.6))
+    samples.wait_for_fresh(0.5, 60.0)
+    assert not samples.wanted.is_set()
+
+
+def test_an_old_sample_is_waited_for_until_the_next_is_there(samples, waiting):
+    samples.put(snapshot(999.4))
+    thread = waiting(samples)
+    until(samples.wanted.is_set)
+    assert not samples.all_are_wanted
+    samples.put(snapshot(1000.1, lists_all=False))
+    thread.join(60)
+    assert not thread.is_alive()
+
+
+def test_who_wants_all_processes_waits_on_until_a_sample_lists_them(samples, waiting):
+    samples.put(snapshot(999.9, lists_all=False))
+    thread = waiting(samples, lists_all=True)
+    until(lambda: samples.all_are_wanted)
+    samples.put(snapshot(1000.1, lists_all=False))  # it had begun before
+    thread.join(0.05)
+    assert thread.is_alive()
+    assert samples.all_are_wanted
+    samples.put(snapshot(1000.2))
+    thread.join(60)
+    assert not samples.all_are_wanted
+
+
+def test_nobody_waits_any_more_once_there_are_no_more_samples(samples, waiting):
+    thread = waiting(samples)
+    until(samples.wanted.is_set)
+    samples.stop()
+    thread.join(60)
+    assert not thread.is_alive()
