@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from jobfeatures.batch.source import Keeper
 from jobfeatures.records.administration import FairShares, Licences, Reservations, Scheduler
+from jobfeatures.records.model import Cluster, JobTable
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.controller import daemon
 from jobfeatures_exporter.controller.daemon import QUESTIONS, Controller
@@ -25,18 +27,27 @@ class StandIn:
     def __init__(self):
         self.asked = []
 
-    def __getattr__(self, name):
-        if not name.startswith("poll_"):
-            raise AttributeError(name)
-        kind = {"scheduler": Scheduler, "licences": Licences, "shares": FairShares}.get(
-            name[5:], Reservations
-        )
+    def poll_queue(self):
+        return self._answer("poll_queue", partial(JobTable, jobs={}, complete=True))
 
-        def ask():
-            self.asked.append(name)
-            return kind(source="slurm", taken_at_secs=1.0)
+    def poll_cluster(self):
+        return self._answer("poll_cluster", Cluster)
 
-        return ask
+    def poll_scheduler(self):
+        return self._answer("poll_scheduler", Scheduler)
+
+    def poll_licences(self):
+        return self._answer("poll_licences", Licences)
+
+    def poll_shares(self):
+        return self._answer("poll_shares", FairShares)
+
+    def poll_reservations(self):
+        return self._answer("poll_reservations", Reservations)
+
+    def _answer(self, name, kind):
+        self.asked.append(name)
+        return kind(source="slurm", taken_at_secs=1.0)
 
 
 @pytest.fixture

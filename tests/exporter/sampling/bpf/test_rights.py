@@ -73,6 +73,8 @@ def run_with(rights: list[str], *arguments: str) -> tuple[str, int]:
     command = ["setpriv", *rights, sys.executable, "-c", SCRIPT, *arguments]
     environment = {**os.environ, "PYTHONPATH": ":".join(sys.path)}
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    if "error while loading shared libraries: libpython" in done.stderr:
+        pytest.skip("this machine has no Python that another user may start: its library is in root's home")
     assert done.returncode == 0, done.stderr
     status = dict(line.split(":\t") for line in done.stdout.splitlines() if line.startswith("Cap"))
     held = 0
