@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from jobfeatures.records.model import JobKey
 from jobfeatures.status.directory import has_entry
@@ -45,10 +44,10 @@ PROFILING = "profiling"  # a file in a job's $JOBSTATUS: the job wants the hardw
 LOOK_SECS = 30.0  # beyond the interval, after which the sampling thread counts as hung
 
 
-def make_finder(config: DaemonConfig, **more: Any) -> PlaceFinder:
+def make_finder(config: DaemonConfig) -> PlaceFinder:
     """Return a finder of places of jobs' groups on this node, which has looked for none yet."""
     root, procfs = config.path_cgroup, config.path_procfs
-    return PlaceFinder(config, root=root, procfs=procfs, systems=chosen_systems, **more)
+    return PlaceFinder(config, root=root, procfs=procfs, systems=chosen_systems)
 
 
 def find_places(config: DaemonConfig, clock: Clock) -> Callable[[], Places]:
@@ -98,12 +97,7 @@ class SamplingLoop:
         budget = DescriptorBudget()
         self._work = WorkMonitor(config, budget)
         self._last_words = LastWords()
-        self.places = make_finder(
-            config,
-            candidates=self._list_candidates,
-            on_change=wanted.set,
-            on_shapes=self._list_anew,
-        )
+        self.places = make_finder(config)
         self._place_looks = Round(self._find_places, least_secs=PAUSE_SECS)
         self._places_due_secs = float("-inf")  # monotonic
         self._read_secs = float("-inf")
@@ -154,8 +148,7 @@ class SamplingLoop:
     def start(self) -> None:
         """Start all threads."""
         self._arrivals.rescan()  # so that the first sample has all jobs
-        with supervised("looking for control groups"):
-            self.places.look()
+        self._look_for_places()
         self._gpus.start()
         self._power.start()
         self._progress.made()
@@ -222,12 +215,6 @@ class SamplingLoop:
         )
         return max(interval_secs, REST_SECS) if rests else interval_secs
 
-    def _list_candidates(self) -> Collection[str]:
-        return self._arrivals.tree.candidates()
-
-    def _list_anew(self) -> None:
-        self._arrivals.look_anew()
-
     def _find_places(self) -> float:
         now_secs = self._board.clock.monotonic_secs()
         is_read = self._reading is None or not self._reading.is_alive()
@@ -238,9 +225,16 @@ class SamplingLoop:
         is_due = now_secs >= self._places_due_secs
         if is_due:
             self._places_due_secs = now_secs + LOOK_FOR_PLACES_SECS * (1 - EARLY)
-        with supervised("looking for control groups"):
-            self.places.look(is_due=is_due)
+        self._look_for_places(is_due=is_due)
         return LOOK_FOR_PLACES_SECS
+
+    def _look_for_places(self, *, is_due: bool = False) -> None:
+        with supervised("looking for control groups"):
+            changes = self.places.look(self._arrivals.tree.candidates(), is_due=is_due)
+            if changes.shapes:
+                self._arrivals.look_anew()
+            if changes.places:
+                self._board.samples.wanted.set()
 
     def _read_places(self) -> None:
         """Read what batch systems' own configuration names: it may run their commands, which may hang."""

@@ -51,14 +51,19 @@ class _Known(NamedTuple):
     proofs: Mapping[str, Collection[Daemon]] = MappingProxyType({})
 
 
+class PlaceChanges(NamedTuple):
+    """Whether other places count since a look, and whether `shapes_at` returns others."""
+
+    places: bool = False
+    shapes: bool = False
+
+
 class PlaceFinder:
     """Keeps the further places that count; `places` is replaced by one assignment.
 
     Below what `config` or a batch system's own configuration names, all that batch systems write counts.
     Below others it counts if `trust` proves that a batch system has made it. `systems` returns the batch
     systems that are here, given the settings: what has no mark of its own is read as theirs alone.
-    `candidates` returns the paths of groups that have something like a job's below them; by default the tree
-    is listed at each look.
     """
 
     def __init__(
@@ -68,18 +73,10 @@ class PlaceFinder:
         root: str,
         procfs: str,
         systems: Callable[[Any], Collection[str]],
-        candidates: Callable[[], Collection[str]] | None = None,
-        on_change: Callable[[], None] = lambda: None,
-        on_shapes: Callable[[], None] = lambda: None,
     ) -> None:
-        """Know of none yet; `look` finds them. `on_change` is called when others count.
-
-        `on_shapes` is called when a look has changed what `shapes_at` returns.
-        """
+        """Know of none yet; `look` finds them."""
         self._config, self._root, self._procfs = config, root, procfs
         self._systems = systems
-        self._candidates = candidates or self._list
-        self._on_change, self._on_shapes = on_change, on_shapes
         self._absolute = GroupNamespace(root, Unreadable()).absolute
         self._tops: list[str] = []
         self._daemons: dict[str, list[Daemon]] = {}  # of this look, by batch system
@@ -87,7 +84,7 @@ class PlaceFinder:
         self._refusals = 0
         self._told: set[str] = set()
         self._places = ORDINARY
-        self._unlisted = 0 if candidates is None else LIST_LOOKS  # looks that were due since all was listed
+        self._unlisted = LIST_LOOKS  # looks that were due since all was listed
         self._nameless: Collection[str] = ()  # candidates in containers, of which nothing counts
         self._configured: Sequence[str] = ()
         self._read_entries()
@@ -114,23 +111,24 @@ class PlaceFinder:
         is_named = any(all(map(fnmatchcase, names, entry)) for entry in self._entries)  # or may be, below
         return not is_named and is_in_container(path)
 
-    def look(self, *, is_due: bool = False) -> None:
-        """Decide anew which places count; `is_due`: after LOOK_SECS, not for candidates. Never raises."""
+    def look(self, candidates: Collection[str] | None = None, *, is_due: bool = False) -> PlaceChanges:
+        """Decide anew which places count; `is_due`: after LOOK_SECS, not for candidates. Never raises.
+
+        `candidates` are paths of groups with something like a job's below them; None: the tree is listed.
+        """
         self._unlisted += is_due
         try:
             self._tops = list(dict.fromkeys(find_hierarchies(self._root).values()))
         except OSError:
-            return  # sampling counts it
+            return PlaceChanges()  # sampling counts it
         before = self._here, self._entries
         self._read_entries()
-        if (self._here, self._entries) != before:
-            self._on_shapes()
         self._daemons = {}
         known, self._known = self._known, {}
         refused: dict[str, str] = {}
-        if self._unlisted >= LIST_LOOKS:
+        if candidates is None or self._unlisted >= LIST_LOOKS:
             self._unlisted, self._nameless = 0, self._list()
-        for path in sorted({*self._candidates(), *self._nameless, *known}):
+        for path in sorted({*(candidates or ()), *self._nameless, *known}):
             try:
                 flaw = "" if is_no_place(path) else self._judge(path, known.get(path))
             except OSError as error:
@@ -141,9 +139,10 @@ class PlaceFinder:
                 refused[path] = flaw
         self._tell(refused)
         parents = {path: each.parent for path, each in self._known.items()}
-        if parents != self._places.parents or refused != self._places.refused:
+        are_others = parents != self._places.parents or refused != self._places.refused
+        if are_others:
             self._places = Places(parents.values(), refused, self._refusals)
-            self._on_change()
+        return PlaceChanges(are_others, (self._here, self._entries) != before)
 
     def read_configuration(self) -> None:
         """Read what batch systems' own configuration names, for the next look. It may run their commands."""

@@ -60,13 +60,13 @@ class Host:
         self.node.process(pid, cgroup=f"0::{path}\n")
         return self.node.job_v2(path.removeprefix("/"), **usage)
 
-    def finder(self, *parents: str, **more) -> PlaceFinder:
+    def finder(self, *parents: str, candidates=None) -> PlaceFinder:
         """Return a finder that has looked once, with these in `batch.cgroup_parents`."""
         settings = replace(self.settings, batch_cgroup_parents=parents)
         root, procfs = str(self.node.cgroup), str(self.node.proc)
-        found = PlaceFinder(settings, root=root, procfs=procfs, systems=lambda settings: self.systems, **more)
+        found = PlaceFinder(settings, root=root, procfs=procfs, systems=lambda settings: self.systems)
         found.read_configuration()
-        found.look()
+        found.look(candidates)
         return found
 
 

@@ -32,6 +32,15 @@ def test_a_job_of_slurm_below_unknown_slices_is_read_without_a_setting(slurm, ma
     assert (job.user_cpu_secs, job.processes, job.cgroup, job.node) == (3.0, 1, f"{SCOPE}/job_7", "n1")
 
 
+def test_a_look_says_whether_other_places_or_other_shapes_count_now(slurm):
+    finder = slurm.finder()
+    assert finder.look() == (False, False)
+    (slurm.node.cgroup / SCOPE[1:].split("/", maxsplit=1)[0]).rename(slurm.node.cgroup / "gone")
+    assert finder.look() == (True, False)
+    finder.reconfigure(replace(slurm.settings, batch_cgroup_parents=(PODS,)))
+    assert finder.look() == (False, True)
+
+
 def test_the_same_groups_made_by_hand_without_a_daemon_are_no_job_counted_and_named_once(host, make, caplog):
     host.job(f"{SCOPE}/job_7", 700, user_usec=3_000_000)
     finder = host.finder()
@@ -79,7 +88,7 @@ def test_containers_are_followed_only_where_they_are_named(host):
 
 def test_what_stands_in_a_container_without_a_name_is_told_though_it_is_not_followed(host, caplog):
     host.job(f"{POD}/system.slice/slurmstepd.scope/job_7", 700)
-    finder = host.finder(candidates=set)
+    finder = host.finder(candidates=())
     assert finder.places().refused == {f"{POD}/system.slice": "it is in a container"}
     assert caplog.text.count("it is in a container; see batch.cgroup_parents") == 1
 
