@@ -20,7 +20,7 @@ from jobfeatures.settings.resolve import (
     SIZE,
     TEXT,
     URL,
-    Table,
+    NamedTable,
     choice,
     node_option,
     option,
@@ -129,7 +129,7 @@ class Config(ServedSettings, NodeSettings, BatchSettings):
         604_800.0,
         "controller role and expect: the period covered starts at a multiple of this, one to two periods ago",
     )
-    cpu_model: tuple[Table, ...] = tables(
+    cpu_model: tuple[NamedTable, ...] = tables(
         "cpu_model",
         PATTERN,
         {
@@ -147,7 +147,7 @@ class Config(ServedSettings, NodeSettings, BatchSettings):
         "for machines whose complete CPU model matches; if several match, the first one applies",
         live="node",
     )
-    partition: tuple[Table, ...] = tables(
+    partition: tuple[NamedTable, ...] = tables(
         "partition",
         TEXT,
         {

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from jobfeatures.check.listing import Case, Kind, Said
+from jobfeatures.check.listing import Case, DirectoryKind, Said
 from jobfeatures.errors import shown
 from jobfeatures.features import keys
 from jobfeatures.features.keys import Profile
@@ -27,8 +27,8 @@ NORMALIZED = (
     (keys.WALL_LIMIT_SECS_LRMS, keys.WALL_LIMIT_SECS),
 )
 SHUTDOWNS = {
-    Kind.MACHINE: (keys.SHUTDOWNTIME, keys.GRACE_SECS),
-    Kind.JOB: (keys.SHUTDOWNTIME_JOB, keys.GRACE_SECS_JOB),
+    DirectoryKind.MACHINE: (keys.SHUTDOWNTIME, keys.GRACE_SECS),
+    DirectoryKind.JOB: (keys.SHUTDOWNTIME_JOB, keys.GRACE_SECS_JOB),
 }
 
 

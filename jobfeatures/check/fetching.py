@@ -18,8 +18,8 @@ from pathlib import Path
 from jobfeatures.check.listing import (
     KINDS,
     MAX_SHOWN_NAMES,
+    DirectoryKind,
     Entry,
-    Kind,
     Listing,
     ResponseHead,
     Rights,
@@ -40,7 +40,7 @@ class CannotCheckError(JobfeaturesError):
     """A location could not be read, so there is nothing to check."""
 
 
-def read_listing(location: str, kind: Kind | None = None, profile: Profile | None = None) -> Listing:
+def read_listing(location: str, kind: DirectoryKind | None = None, profile: Profile | None = None) -> Listing:
     """Return the listing of an absolute path or an http(s) address. Raises CannotCheckError."""
     if location.startswith("/"):
         entries, is_cut, missing = *read_directory(location), None

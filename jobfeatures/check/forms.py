@@ -12,8 +12,8 @@ from jobfeatures.check.listing import (
     MAX_SHOWN_NAMES,
     TYPES,
     Case,
+    DirectoryKind,
     Entry,
-    Kind,
     Rights,
     Said,
     Trouble,
@@ -25,22 +25,22 @@ from jobfeatures.features.keys import Profile
 
 # 2016 keys as in the WLCG probe; 2014 keys: the same quantities under their older names.
 REQUIRED = {
-    Kind.MACHINE: (keys.TOTAL_CPU, keys.LOG_CORES),
-    Kind.JOB: (
+    DirectoryKind.MACHINE: (keys.TOTAL_CPU, keys.LOG_CORES),
+    DirectoryKind.JOB: (
         keys.ALLOCATED_CPU, keys.ALLOCATED_CPU_2014, keys.JOBSTART_SECS, keys.JOB_ID, keys.WALL_LIMIT_SECS,
         keys.CPU_LIMIT_SECS,
     ),
 }  # fmt: skip
 RECOMMENDED = {
-    Kind.MACHINE: (keys.HS06, keys.PHYS_CORES, keys.JOBSLOTS),
-    Kind.JOB: (
+    DirectoryKind.MACHINE: (keys.HS06, keys.PHYS_CORES, keys.JOBSLOTS),
+    DirectoryKind.JOB: (
         keys.HS06_JOB, keys.MAX_RSS_BYTES, keys.MAX_SWAP_BYTES, keys.SCRATCH_LIMIT_BYTES, keys.MEM_LIMIT_MB,
         keys.DISK_LIMIT_GB,
     ),
 }  # fmt: skip
 OPTIONAL = {
-    Kind.MACHINE: (keys.SHUTDOWNTIME, keys.GRACE_SECS),
-    Kind.JOB: (keys.SHUTDOWNTIME_JOB, keys.GRACE_SECS_JOB),
+    DirectoryKind.MACHINE: (keys.SHUTDOWNTIME, keys.GRACE_SECS),
+    DirectoryKind.JOB: (keys.SHUTDOWNTIME_JOB, keys.GRACE_SECS_JOB),
 }
 
 EPOCHS = tuple(key for key in keys.KEYS if key.unit == keys.JOBSTART_SECS.unit)
@@ -96,7 +96,7 @@ def missing_optional(case: Case) -> Said:
     yield from _missing(case, OPTIONAL)
 
 
-def _missing(case: Case, wanted: Mapping[Kind, tuple[keys.Key, ...]]) -> Said:
+def _missing(case: Case, wanted: Mapping[DirectoryKind, tuple[keys.Key, ...]]) -> Said:
     for key in wanted[case.listing.kind]:
         if key.is_in(case.listing.profile) and key.name not in case.listing.entries:
             same = next((name for name in case.listing.entries if name.lower() == key.name), "")
@@ -131,7 +131,7 @@ def misplaced_key(case: Case) -> Said:
 def unknown_key(case: Case) -> Said:
     """Neither specification defines the key: extensions are allowed."""
     for name in case.listing.entries:
-        if name not in KINDS and (_LEGAL_NAME.match(name) or case.listing.kind is Kind.STATUS):
+        if name not in KINDS and (_LEGAL_NAME.match(name) or case.listing.kind is DirectoryKind.STATUS):
             yield name, "no specification defines this key"
 
 
@@ -169,7 +169,7 @@ def _is_closed(case: Case, rights: Rights, needed: int) -> bool:
     if rights.mode & needed == needed:
         return False
     owner_bits = needed << 6
-    is_user_owned = case.listing.kind is not Kind.MACHINE and rights.uid != 0
+    is_user_owned = case.listing.kind is not DirectoryKind.MACHINE and rights.uid != 0
     return not (is_user_owned and rights.mode & owner_bits == owner_bits)
 
 

@@ -15,7 +15,7 @@ from jobfeatures.status.jobstatus import STATUS_KEYS
 MAX_SHOWN_NAMES = 1000  # of one directory
 
 
-class Kind(enum.Enum):
+class DirectoryKind(enum.Enum):
     """The three kinds of directories."""
 
     MACHINE = "machine"
@@ -23,11 +23,15 @@ class Kind(enum.Enum):
     STATUS = "status"
 
 
-VARIABLES = {"MACHINEFEATURES": Kind.MACHINE, "JOBFEATURES": Kind.JOB, "JOBSTATUS": Kind.STATUS}
-_AREAS = {Area.MACHINE: Kind.MACHINE, Area.JOB: Kind.JOB}
+VARIABLES = {
+    "MACHINEFEATURES": DirectoryKind.MACHINE,
+    "JOBFEATURES": DirectoryKind.JOB,
+    "JOBSTATUS": DirectoryKind.STATUS,
+}
+_AREAS = {Area.MACHINE: DirectoryKind.MACHINE, Area.JOB: DirectoryKind.JOB}
 
 # Of every known key: the directory it belongs in, and its type: "integer", "decimal", "boolean" or "text".
-KINDS = {key.name: _AREAS[key.area] for key in KEYS} | {key.name: Kind.STATUS for key in STATUS_KEYS}
+KINDS = {key.name: _AREAS[key.area] for key in KEYS} | {key.name: DirectoryKind.STATUS for key in STATUS_KEYS}
 TYPES = {key.name: key.value_type for key in KEYS} | {key.name: key.value_type for key in STATUS_KEYS}
 
 
@@ -85,7 +89,7 @@ class Listing:
 
     location: str
     entries: Mapping[str, Entry]
-    kind: Kind
+    kind: DirectoryKind
     is_cut: bool = False  # there were too many names
     missing: ResponseHead | None = None
     rights: tuple[Rights, ...] = ()  # of a local directory, then of each of its parents
@@ -153,7 +157,7 @@ class LocationVerdict:
     """All findings about one location; `problem` says why it could not be checked, else it is empty."""
 
     location: str
-    kind: Kind | None = None
+    kind: DirectoryKind | None = None
     findings: tuple[Violation, ...] = field(default=())
     problem: str = ""
 
@@ -174,9 +178,9 @@ def parse_number(content: bytes, value_type: str) -> Decimal | None:
     return Decimal(text.decode()) if pattern is not None and pattern.match(text) else None
 
 
-def guess_kind(location: str, names: Mapping[str, object]) -> Kind | None:
+def guess_kind(location: str, names: Mapping[str, object]) -> DirectoryKind | None:
     """Return the kind of a directory by its keys, else by its path; None if neither shows it."""
-    counts = {kind: sum(KINDS.get(name) is kind for name in names) for kind in Kind}
+    counts = {kind: sum(KINDS.get(name) is kind for name in names) for kind in DirectoryKind}
     best = max(counts.values())
     likely = [kind for kind, count in counts.items() if count == best]
     if best and len(likely) == 1:

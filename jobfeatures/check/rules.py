@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from jobfeatures.check import consistency, forms, transport
-from jobfeatures.check.listing import Case, Kind, Said, Severity, Violation
+from jobfeatures.check.listing import Case, DirectoryKind, Said, Severity, Violation
 
 _2016 = "HSF-TN-2016-02"
 _2014 = "draft 0.99"
@@ -18,7 +18,7 @@ _2014 = "draft 0.99"
 class CheckRule(NamedTuple):
     """One rule: the directories it applies to, its severity and source, and the function that checks it."""
 
-    kinds: frozenset[Kind]
+    kinds: frozenset[DirectoryKind]
     severity: Severity
     source: str
     judge: Callable[[Case], Said]
@@ -29,9 +29,9 @@ class CheckRule(NamedTuple):
         return self.judge.__name__
 
 
-_ALL = frozenset(Kind)
-_FEATURES = frozenset({Kind.MACHINE, Kind.JOB})
-_MACHINE, _JOB, _STATUS = (frozenset({kind}) for kind in Kind)
+_ALL = frozenset(DirectoryKind)
+_FEATURES = frozenset({DirectoryKind.MACHINE, DirectoryKind.JOB})
+_MACHINE, _JOB, _STATUS = (frozenset({kind}) for kind in DirectoryKind)
 _ERROR, _WARNING, _INFORMATION = Severity
 
 RULES = (

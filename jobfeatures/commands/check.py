@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from jobfeatures.check.fetching import CannotCheckError, read_listing
 from jobfeatures.check.filekinds import DONE, ERRORS, FILE_KINDS, SHOWN_ALIKE, UNREADABLE, Flags, check_file
-from jobfeatures.check.listing import VARIABLES, Case, Kind, Listing, LocationVerdict, Severity
+from jobfeatures.check.listing import VARIABLES, Case, DirectoryKind, Listing, LocationVerdict, Severity
 from jobfeatures.check.rules import judge
 from jobfeatures.commands.common import TimeIsUpError, number_flag, time_limit
 from jobfeatures.errors import ConfigurationError, shown, shown_name
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--as",
         dest="kind",
-        choices=(*(kind.value for kind in Kind), *FILE_KINDS),
+        choices=(*(kind.value for kind in DirectoryKind), *FILE_KINDS),
         help="what they are (default: by their keys, names and beginnings)",
     )
     parser.add_argument(
@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
     directories = [each for each in arguments.locations if each not in files]
     if files and not directories:
         return status
-    wanted = _wanted(directories, Kind(kind) if kind else None, os.environ)
+    wanted = _wanted(directories, DirectoryKind(kind) if kind else None, os.environ)
     verdicts = check(wanted, arguments.timeout, None if profile in {None, *PROFILES} else Profile(profile))
     print(format_json(verdicts) if arguments.format == "json" else format_text(verdicts))
     if any(verdict.problem for verdict in verdicts):
@@ -104,14 +104,14 @@ def _is_file(location: str, kind: str | None) -> bool:
 
 
 def _wanted(
-    locations: Iterable[str], kind: Kind | None, environ: Mapping[str, str]
-) -> list[tuple[str, Kind | None]]:
+    locations: Iterable[str], kind: DirectoryKind | None, environ: Mapping[str, str]
+) -> list[tuple[str, DirectoryKind | None]]:
     """Return what to check; relative paths on the command line are relative to the working directory."""
     given = list(locations)
     if given:
         return [(each if "://" in each else os.path.join(os.getcwd(), each), kind) for each in given]
     found = [(environ[name], each) for name, each in VARIABLES.items() if environ.get(name)]
-    wanted: list[tuple[str, Kind | None]] = [each for each in found if kind in {None, each[1]}]
+    wanted: list[tuple[str, DirectoryKind | None]] = [each for each in found if kind in {None, each[1]}]
     if not wanted:
         names = ", ".join(f"${name}" for name in VARIABLES)
         raise ConfigurationError("DIR-URL-or-FILE", f"is needed: none of {names} is set")
@@ -119,7 +119,7 @@ def _wanted(
 
 
 def check(
-    wanted: Iterable[tuple[str, Kind | None]], timeout_secs: float, profile: Profile | None = None
+    wanted: Iterable[tuple[str, DirectoryKind | None]], timeout_secs: float, profile: Profile | None = None
 ) -> list[LocationVerdict]:
     """Read and judge; a location that cannot be read in time gets a verdict with its problem."""
     listings: list[Listing] = []
@@ -134,12 +134,12 @@ def check(
                 verdicts.append(LocationVerdict(location, kind, problem=f"no end after {timeout_secs:g} s"))
     now, judged = time.time(), list[LocationVerdict]()
     for each in listings:
-        machine, job = (_other(each, listings, kind) for kind in (Kind.MACHINE, Kind.JOB))
+        machine, job = (_other(each, listings, kind) for kind in (DirectoryKind.MACHINE, DirectoryKind.JOB))
         judged.append(LocationVerdict(each.location, each.kind, judge(Case(each, now, machine, job))))
     return judged + verdicts
 
 
-def _other(listing: Listing, listings: list[Listing], kind: Kind) -> Listing | None:
+def _other(listing: Listing, listings: list[Listing], kind: DirectoryKind) -> Listing | None:
     """Return the directory of another kind that belongs to this one: with the same name, or the only one."""
     others = [each for each in listings if each.kind is kind and each is not listing]
     name = os.path.basename(listing.location.rstrip("/"))

@@ -17,7 +17,7 @@ from jobfeatures.status.waste import Basis, IdleCpus, combine_bases
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ShutdownChoice:
     """The cost of one shutdown time. `after_secs` counts from now; waste is in core seconds."""
 
     after_secs: float
@@ -45,11 +45,11 @@ class NodePlan:
 
     node: str
     total_cpus: int
-    choices: tuple[Choice, ...]
+    choices: tuple[ShutdownChoice, ...]
     unknown_jobs: tuple[str, ...] = ()
     capped_jobs: tuple[str, ...] = ()
     silent: tuple[str, ...] = ()
-    announced: Choice | None = None
+    announced: ShutdownChoice | None = None
     announced_by: str = ""
 
     @property
@@ -58,21 +58,21 @@ class NodePlan:
         return not self.unknown_jobs and not self.silent
 
     @property
-    def best(self) -> Choice | None:
+    def best(self) -> ShutdownChoice | None:
         """Return the cheapest choice, the earliest of equals; None if too little is known."""
         if not self.is_known:
             return None
         return min(self.choices, key=lambda choice: (choice.core_secs, choice.after_secs))
 
     @property
-    def sparing(self) -> Choice | None:
+    def sparing(self) -> ShutdownChoice | None:
         """Return the earliest choice that kills no job; None if there is none or too little is known."""
         if not self.is_known:
             return None
         return next((choice for choice in self.choices if not choice.killed), None)
 
 
-def compute_choice(node: SeenNode, after_secs: float, idle: IdleCpus | None = None) -> Choice:
+def compute_choice(node: SeenNode, after_secs: float, idle: IdleCpus | None = None) -> ShutdownChoice:
     """Return the cost of a shutdown in `after_secs` seconds; `idle` is the node's `compute_idle`, if at hand.
 
         idle:     ∫ from 0 to T: max(0, total − Σ over jobs that still run: allocated_j) dt
@@ -100,7 +100,7 @@ def compute_choice(node: SeenNode, after_secs: float, idle: IdleCpus | None = No
             kill += (job.kill_core_secs or 0.0) + (job.kill_rate_cpus or 0.0) * after_secs
             if math.isfinite(end):
                 draining += (job.draining_core_secs or 0.0) * after_secs / end
-    return Choice(after_secs, idle_core_secs, draining, kill, tuple(killed), combine_bases(bases))
+    return ShutdownChoice(after_secs, idle_core_secs, draining, kill, tuple(killed), combine_bases(bases))
 
 
 def compute_idle(node: SeenNode) -> IdleCpus:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from jobfeatures.drains.nodemetrics import SeenJob, SeenNode
-from jobfeatures.drains.plan import Choice, NodePlan
+from jobfeatures.drains.plan import NodePlan, ShutdownChoice
 from jobfeatures.drains.victims import Victims
 from jobfeatures.errors import printable
 from jobfeatures.records.cells import align
@@ -64,7 +64,7 @@ def format_plan(plan: NodePlan, *, now_secs: float) -> str:
     text = f"{printable(plan.node)}: {plan.total_cpus} CPUs; waste in core hours\n"
     text += format_table(head, rows, frozenset({0, 1, 7, 8}))
 
-    def summary(choice: Choice) -> str:
+    def summary(choice: ShutdownChoice) -> str:
         at = f"{format_time(now_secs + choice.after_secs)}, in {format_span(choice.after_secs)}"
         return f"{at}, wastes {_hours(choice.core_secs)} core hours ({choice.basis})"
 
@@ -119,7 +119,7 @@ def format_order(plans: Sequence[NodePlan], *, now_secs: float) -> str:
 def plans_document(plans: Sequence[NodePlan], *, now_secs: float) -> str:
     """Format the plans as JSON in the given order: waste in core seconds, times in epoch seconds."""
 
-    def choice_of(choice: Choice | None) -> dict[str, Any] | None:
+    def choice_of(choice: ShutdownChoice | None) -> dict[str, Any] | None:
         if choice is None:
             return None
         return {
@@ -231,6 +231,6 @@ def _hours(core_secs: float) -> str:
     return f"{core_secs / 3600:.2f}"
 
 
-def _killed(choice: Choice) -> str:
+def _killed(choice: ShutdownChoice) -> str:
     more = len(choice.killed) - SHOWN_KILLED
     return ", ".join(choice.killed[:SHOWN_KILLED]) + (f" and {more} more" if more > 0 else "")

@@ -21,7 +21,7 @@ from jobfeatures.features.origin import SETTINGS
 from jobfeatures.publish.exports import FeatureAccess
 from jobfeatures.publish.http.addresses import public_url
 from jobfeatures.records.model import Job
-from jobfeatures.settings.resolve import Table, settings_of
+from jobfeatures.settings.resolve import NamedTable, settings_of
 from jobfeatures.system.privatefile import opened
 
 CPUINFO = "/proc/cpuinfo"
@@ -157,7 +157,7 @@ class Site:
         if origin in (setting.flag, setting.variable):
             return plain, origin
         name = key.rpartition(".")[2]
-        tables: list[Table] = [each for each in self._config.partition if each.label == partition]
+        tables: list[NamedTable] = [each for each in self._config.partition if each.label == partition]
         if key != "job.grace_secs":  # in tables of CPU models, grace_secs is the machine's
             tables += self._model_tables
         for table in tables:
@@ -170,7 +170,7 @@ class Site:
         return {each.key: each for each in settings_of(type(self._config))}
 
     @cached_property
-    def _model_tables(self) -> tuple[Table, ...]:
+    def _model_tables(self) -> tuple[NamedTable, ...]:
         if not self._config.cpu_model:
             return ()
         model = self._cpu_model or read_cpu_model()

@@ -13,7 +13,7 @@ from jobfeatures.errors import Rejected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class AdministrationAnswer:
     """An answer of a batch system."""
 
     source: str
@@ -49,7 +49,7 @@ class Cycles:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scheduler(Answer):
+class Scheduler(AdministrationAnswer):
     """The controller's load. `jobs` counts events, `queued` pending messages, both by name."""
 
     threads: int | None = None
@@ -73,7 +73,7 @@ class Licence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Licences(Answer):
+class Licences(AdministrationAnswer):
     """All licences that the batch system manages."""
 
     licences: tuple[Licence, ...] = ()
@@ -92,7 +92,7 @@ class FairShare:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FairShares(Answer):
+class FairShares(AdministrationAnswer):
     """The shares of all accounts and users."""
 
     shares: tuple[FairShare, ...] = ()
@@ -111,7 +111,7 @@ class Reservation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reservations(Answer):
+class Reservations(AdministrationAnswer):
     """All reservations that have not ended."""
 
     reservations: tuple[Reservation, ...] = ()

@@ -11,7 +11,7 @@ from jobfeatures.settings.resolve import (
     DEFAULT_FILE,
     FILE_FLAG,
     POSITIVE_DURATION,
-    Kind,
+    ValueKind,
     settings_of,
 )
 from jobfeatures.settings.usage import SETTINGS_TITLE, Parser
@@ -79,7 +79,7 @@ class _Set(argparse.Action):
         setattr(namespace, key, text)
 
 
-def _metavar(kind: Kind) -> str:
+def _metavar(kind: ValueKind) -> str:
     """Return the placeholder for a value in help: a choice's words if they are short, else the kind."""
     if kind.name.startswith("list of "):
         return "WORD,..."

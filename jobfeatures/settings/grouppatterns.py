@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from jobfeatures.settings.resolve import Kind
+from jobfeatures.settings.resolve import ValueKind
 
 MOUNT = "/sys/fs/cgroup"
 
@@ -33,4 +33,4 @@ def _group_patterns(value: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-GROUP_PATTERNS = Kind("list of paths", _group_patterns)
+GROUP_PATTERNS = ValueKind("list of paths", _group_patterns)

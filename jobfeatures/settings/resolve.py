@@ -35,7 +35,7 @@ FILE_VARIABLE = "JOBFEATURES_CONFIG_FILE"
 ConfigT = TypeVar("ConfigT")
 
 
-class Kind(NamedTuple):
+class ValueKind(NamedTuple):
     """A kind of value: `parse` takes text (or a TOML value); its ValueError has a reason and maybe a hint."""
 
     name: str
@@ -51,7 +51,7 @@ class Setting(NamedTuple):
     """One setting, for parsers and documentation."""
 
     key: str
-    kind: Kind
+    kind: ValueKind
     default: Any
     meaning: str
     field_name: str
@@ -78,14 +78,14 @@ class Tables:
     """
 
     name: str
-    label: Kind
-    values: Mapping[str, Kind]
+    label: ValueKind
+    values: Mapping[str, ValueKind]
     meaning: str
     field_name: str = ""
     live: str = ""  # as of a `Setting`
 
 
-class Table(NamedTuple):
+class NamedTable(NamedTuple):
     """One such table: `label` is "long" for ``[partition.long]``, `origin` the file and table."""
 
     label: str
@@ -93,7 +93,9 @@ class Table(NamedTuple):
     origin: str
 
 
-def tables(name: str, label: Kind, values: Mapping[str, Kind], meaning: str, *, live: str = "") -> Any:
+def tables(
+    name: str, label: ValueKind, values: Mapping[str, ValueKind], meaning: str, *, live: str = ""
+) -> Any:
     """Declare a dataclass field as the tables ``[name.LABEL]``, in the file's order."""
     return field(default=(), metadata={"tables": Tables(name, label, values, meaning, live=live)})
 
@@ -108,7 +110,7 @@ def tables_of(config: type[Any]) -> tuple[Tables, ...]:
 
 
 def option(
-    kind: Kind,
+    kind: ValueKind,
     default: Any,
     meaning: str,
     *,
@@ -253,23 +255,23 @@ def _url(value: Any) -> str:
     return text
 
 
-TEXT = Kind("text", _text)
-PATH = Kind("path", _path)
-PLAIN_PATH = Kind("path", _plain_path)
-BOOLEAN = Kind("boolean", _boolean)
-COUNT = Kind("count", _count)
-DECIMAL = Kind("decimal", _decimal)
-DURATION = Kind("duration", _duration)
-POSITIVE_DURATION = Kind("duration", _positive_duration)
-SECONDS = Kind("duration", _whole_secs)
-SIZE = Kind("size", _size)
-FACTOR = Kind("decimal", _factor)
-PATTERN = Kind("regular expression", _pattern)
-ADDRESS = Kind("address", _address)
-URL = Kind("address", _url)
+TEXT = ValueKind("text", _text)
+PATH = ValueKind("path", _path)
+PLAIN_PATH = ValueKind("path", _plain_path)
+BOOLEAN = ValueKind("boolean", _boolean)
+COUNT = ValueKind("count", _count)
+DECIMAL = ValueKind("decimal", _decimal)
+DURATION = ValueKind("duration", _duration)
+POSITIVE_DURATION = ValueKind("duration", _positive_duration)
+SECONDS = ValueKind("duration", _whole_secs)
+SIZE = ValueKind("size", _size)
+FACTOR = ValueKind("decimal", _factor)
+PATTERN = ValueKind("regular expression", _pattern)
+ADDRESS = ValueKind("address", _address)
+URL = ValueKind("address", _url)
 
 
-def choice(*allowed: str) -> Kind:
+def choice(*allowed: str) -> ValueKind:
     """Return a kind whose value is one of these words."""
 
     def parse(value: Any) -> str:
@@ -278,10 +280,10 @@ def choice(*allowed: str) -> Kind:
             raise ValueError(f"must be one of {', '.join(allowed)}", near)
         return str(value)
 
-    return Kind("|".join(allowed), parse)
+    return ValueKind("|".join(allowed), parse)
 
 
-def words(*allowed: str, of: str = "") -> Kind:
+def words(*allowed: str, of: str = "") -> ValueKind:
     """Return a kind whose value is a list of these words: a TOML list, or text separated by commas.
 
     `of` says in help what they are, where they are many.
@@ -297,7 +299,7 @@ def words(*allowed: str, of: str = "") -> Kind:
             raise ValueError(f"must be some of {', '.join(allowed)}", nearest(unknown[0], allowed))
         return tuple(dict.fromkeys(found))
 
-    return Kind(f"list of {of or '|'.join(allowed)}", parse)
+    return ValueKind(f"list of {of or '|'.join(allowed)}", parse)
 
 
 # --- reading settings --------------------------------------------------------
@@ -356,11 +358,11 @@ def load_config(
     return config(**chosen)
 
 
-def _parse_tables(declared: Tables, found: Any, document: Document, strict: bool) -> tuple[Table, ...]:
+def _parse_tables(declared: Tables, found: Any, document: Document, strict: bool) -> tuple[NamedTable, ...]:
     """Return the tables of one group; if `strict`, names that are not declared are an error."""
     if not isinstance(found, dict):
         raise ConfigurationError(document.place(declared.name), "must be a table of tables")
-    made: list[Table] = []
+    made: list[NamedTable] = []
     for label, content in found.items():
         key = (declared.name, label)
         if not isinstance(content, dict):
@@ -377,18 +379,18 @@ def _parse_tables(declared: Tables, found: Any, document: Document, strict: bool
             for name, kind in declared.values.items()
             if name in content
         }
-        made.append(Table(label, values, document.origin(*key)))
+        made.append(NamedTable(label, values, document.origin(*key)))
     return tuple(made)
 
 
-def _parse_of_file(kind: Kind, document: Document, key: Sequence[str], value: Any) -> Any:
+def _parse_of_file(kind: ValueKind, document: Document, key: Sequence[str], value: Any) -> Any:
     try:
         return kind.parse(value)
     except ValueError:
         return _parse(kind, document.place(*key), value)  # find the line's number only for an error
 
 
-def _parse(kind: Kind, origin: str, value: Any) -> Any:
+def _parse(kind: ValueKind, origin: str, value: Any) -> Any:
     try:
         return kind.parse(value)
     except ValueError as error:

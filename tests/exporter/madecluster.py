@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jobfeatures.records.administration import (
-    Answer,
+    AdministrationAnswer,
     Cycles,
     FairShare,
     FairShares,
@@ -85,7 +85,7 @@ def make_cluster() -> Cluster:
     )
 
 
-def make_administration() -> tuple[Answer, ...]:
+def make_administration() -> tuple[AdministrationAnswer, ...]:
     """Return what administrators look at; names are hostile."""
     told = {"source": "slurm", "taken_at_secs": NOW - 5}
     cycles = Cycles(

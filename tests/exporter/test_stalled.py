@@ -13,7 +13,7 @@ from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.node.daemon import Daemon
 from jobfeatures_exporter.node.samplingloop import LOOK_SECS
 from jobfeatures_exporter.node.sources import NodeSources
-from jobfeatures_exporter.service.reload import Change
+from jobfeatures_exporter.service.reload import SettingsChange
 from tests.running import NO_INOTIFY, until
 
 
@@ -159,7 +159,7 @@ def test_sources_that_are_replaced_are_none_meanwhile(site, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(NodeSources, "stop", stop_slowly)
-        daemon.reconfigure(Change(daemon.board.config, ("batch.sources",), ()))
+        daemon.reconfigure(SettingsChange(daemon.board.config, ("batch.sources",), ()))
     assert seen == [[]]
     assert daemon.stalled() == []
 

@@ -25,7 +25,7 @@ from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.web import app as front
 from jobfeatures_exporter.web.app import front_routes
-from jobfeatures_exporter.web.asked import Asked
+from jobfeatures_exporter.web.asked import AskedPage
 from jobfeatures_exporter.web.pages.controller import render_controller
 from jobfeatures_exporter.web.pages.job import render_job
 from jobfeatures_exporter.web.pages.node import render_node, view_context
@@ -61,7 +61,7 @@ def node(make):
 
 def dense() -> str:
     context = showcase.make_busy_node()
-    history, asked = showcase.make_history(context), Asked(view="dense", sort="wasted")
+    history, asked = showcase.make_history(context), AskedPage(view="dense", sort="wasted")
     families = showcase.families_of(context)
     return render_node(context, families, history=history, asked=asked)
 

@@ -24,7 +24,7 @@ class ByNode(KeptAnswer, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class NodeAnswer:
+class AnswerToNode:
     """An answer to a node, `age_secs` old (None: an error); `clock_secs` (epoch): the batch system's."""
 
     status: int
@@ -78,16 +78,16 @@ class NodeAnswers:
             raise SourceError("the queue is not known yet")
         return self._poll(queue)
 
-    def answer(self, node_name: str) -> NodeAnswer:
+    def answer(self, node_name: str) -> AnswerToNode:
         """Return the answer to a node. If the latest query failed, it is marked as incomplete."""
         status = self.keeper.status
         if status.table is None:
-            return NodeAnswer(503, f"nothing is known yet: {status.last_error or 'asking'}\n")
+            return AnswerToNode(503, f"nothing is known yet: {status.last_error or 'asking'}\n")
         now_secs = self._clock.now_secs()
         table = status.table.table(node_name, now_secs)
         if table is None:
-            return NodeAnswer(404, "the batch system knows no node of this name\n")
+            return AnswerToNode(404, "the batch system knows no node of this name\n")
         age_secs = max(0, math.ceil(now_secs - table.taken_at_secs))
         ahead_secs = table.clock_ahead_secs
         clock_secs = None if ahead_secs is None else now_secs + ahead_secs
-        return NodeAnswer(200, format_answer(table, status.last_error), age_secs, clock_secs)
+        return AnswerToNode(200, format_answer(table, status.last_error), age_secs, clock_secs)

@@ -47,21 +47,21 @@ def compute_cluster_view(
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundJobs:
     """The jobs found, running ones first; `count` is their total number."""
 
     jobs: tuple[Job, ...] = ()
     count: int = 0
 
 
-def find_jobs(tables: Iterable[JobTable], text: str, hide: Callable[[Job], Job]) -> Found:
+def find_jobs(tables: Iterable[JobTable], text: str, hide: Callable[[Job], Job]) -> FoundJobs:
     """Return the jobs with this ID, array or user; if none, of users whose names contain the text.
 
     `hide` returns a job as it may be shown: hidden names are not searched.
     """
     wanted = text.casefold()
     if not wanted:
-        return Found()
+        return FoundJobs()
     exact: list[Job] = []
     near: list[Job] = []
     users: dict[tuple[str | None, int | None], str] = {}
@@ -79,7 +79,7 @@ def find_jobs(tables: Iterable[JobTable], text: str, hide: Callable[[Job], Job])
                 near.append(job)
     found = exact or near
     found.sort(key=lambda job: (job.state is not JobState.RUNNING, job.key))
-    return Found(tuple(hide(job) for job in found[:MOST]), len(found))
+    return FoundJobs(tuple(hide(job) for job in found[:MOST]), len(found))
 
 
 def user_of(job: Job) -> str:

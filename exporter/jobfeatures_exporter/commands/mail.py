@@ -89,12 +89,12 @@ def _figures(arguments: argparse.Namespace) -> str:
     job = job_that_ended(arguments.subject)
     if job is None:
         return ""
-    from jobfeatures_exporter.jobreport.asking import Question, ask_all
+    from jobfeatures_exporter.jobreport.asking import ReportQuestion, ask_all
     from jobfeatures_exporter.jobreport.prometheus import Prometheus
     from jobfeatures_exporter.jobreport.text import format_reports
 
     access = access_of(arguments, "--prometheus", arguments.prometheus)
-    question = Question(
+    question = ReportQuestion(
         job=job, at_secs=time.time(), since_secs=30 * 86_400.0, batch_system="slurm", where=access.url
     )
     reported = ask_all(Prometheus(access).query, question)

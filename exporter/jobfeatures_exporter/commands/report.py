@@ -72,16 +72,16 @@ def run(arguments: argparse.Namespace) -> int:
     from jobfeatures.system.output import has_colours
     from jobfeatures.system.progress import shown_count
     from jobfeatures_exporter.jobreport.asjson import make_document
-    from jobfeatures_exporter.jobreport.asking import Question, ask_all
+    from jobfeatures_exporter.jobreport.asking import ReportQuestion, ask_all
     from jobfeatures_exporter.jobreport.prometheus import Prometheus
-    from jobfeatures_exporter.jobreport.selecting import AmbiguousJobError, NoSuchJobError
+    from jobfeatures_exporter.jobreport.selecting import AmbiguousJobError, JobWithoutSamplesError
     from jobfeatures_exporter.jobreport.text import format_reports
 
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", arguments.cluster_label):
         raise ConfigurationError(
             "--cluster-label", f"must be a label's name, not {shown(arguments.cluster_label)}"
         )
-    question = Question(
+    question = ReportQuestion(
         job=arguments.job or "",
         at_secs=_time(arguments.at),
         since_secs=parse_duration_flag("--since", arguments.since),
@@ -118,7 +118,7 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             with shown_count(None, f"asking {access.url}"):
                 reported = ask_all(server.query, question)
-    except NoSuchJobError:
+    except JobWithoutSamplesError:
         from jobfeatures_exporter.jobreport.summaries import ask_accounting
 
         if (kept := ask_accounting(arguments.job, arguments.sacct)) is None:

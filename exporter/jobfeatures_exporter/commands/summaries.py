@@ -55,9 +55,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Write the missing summaries, once or periodically."""
     from jobfeatures.batch.slurm.comments import CommentedJob, JobComments
-    from jobfeatures_exporter.jobreport.asking import Question, ask_all
+    from jobfeatures_exporter.jobreport.asking import ReportQuestion, ask_all
     from jobfeatures_exporter.jobreport.prometheus import Prometheus
-    from jobfeatures_exporter.jobreport.selecting import NoSuchJobError
+    from jobfeatures_exporter.jobreport.selecting import JobWithoutSamplesError
     from jobfeatures_exporter.jobreport.summaries import CommentsSpoiltError, SummaryWriter
     from jobfeatures_exporter.view.use import JobUse
 
@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     server = Prometheus(access)
 
     def ask(job: CommentedJob) -> JobUse | None:
-        question = Question(
+        question = ReportQuestion(
             job=job.job_id,
             at_secs=float((job.end_secs or job.start_secs) + delay_secs),
             since_secs=float(job.elapsed_secs + delay_secs + 600),
@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
         try:
             found = ask_all(server.query, question).reports
-        except NoSuchJobError:
+        except JobWithoutSamplesError:
             return None
         return next((each for each in found if each.job_id == job.job_id), None)
 

@@ -13,7 +13,7 @@ from typing import Any
 from jobfeatures.batch import CLUSTER_SYSTEMS
 from jobfeatures.batch.source import AdministrationSource, AnswerT, ClusterSource, Keeper
 from jobfeatures.errors import ConfigurationError
-from jobfeatures.records.administration import Answer
+from jobfeatures.records.administration import AdministrationAnswer
 from jobfeatures.records.model import Cluster, JobTable
 from jobfeatures.records.schedulequality import ScheduleQuality
 from jobfeatures.system.clock import Clock, SystemClock
@@ -28,16 +28,16 @@ from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.model.statuses import LastReload, WebStatus
 from jobfeatures_exporter.privacy.hiding import make_privacy
 from jobfeatures_exporter.scrape.collectors import collect
-from jobfeatures_exporter.service.reload import Change
+from jobfeatures_exporter.service.reload import SettingsChange
 from jobfeatures_exporter.service.supervision import describe_problems, describe_sources
 from jobfeatures_exporter.sonar.clusterdocuments import SLURM, add_cluster_documents
 from jobfeatures_exporter.sonar.sender import make_sender
-from jobfeatures_exporter.web.asked import FRONT, Asked
+from jobfeatures_exporter.web.asked import FRONT, AskedPage
 
 STOP_SECS = 2.0
 
 # Administrative data besides queue and nodes, by collector; disabled collectors cause no queries.
-QUESTIONS: dict[str, Callable[[AdministrationSource], Callable[[], Answer]]] = {
+QUESTIONS: dict[str, Callable[[AdministrationSource], Callable[[], AdministrationAnswer]]] = {
     "scheduler": lambda source: source.poll_scheduler,
     "licences": lambda source: source.poll_licences,
     "fairshare": lambda source: source.poll_shares,
@@ -72,7 +72,7 @@ class Controller:
             self._keep(f"{source.name}-nodes", source.poll_cluster, self._clusters_changed)
             for source in self.sources
         ]
-        self._administration: list[Keeper[Answer]] = [
+        self._administration: list[Keeper[AdministrationAnswer]] = [
             self._keep(f"{source.name}-{name}", ask_of(source), times=RARELY.get(name, 1))
             for source in self.sources
             if isinstance(source, AdministrationSource)
@@ -192,7 +192,7 @@ class Controller:
         """Return a one-line status without names of people."""
         return describe_sources(keeper.status for keeper in self._keepers())
 
-    def reconfigure(self, change: Change) -> None:
+    def reconfigure(self, change: SettingsChange) -> None:
         """Apply new settings: what is shown, and how."""
         self._config = change.config
 
@@ -210,7 +210,7 @@ class Controller:
         """Return the metrics as text."""
         return render(collect(self.context(web), self._config.enabled_collectors()), openmetrics=openmetrics)
 
-    def html(self, asked: Asked = FRONT) -> str | None:
+    def html(self, asked: AskedPage = FRONT) -> str | None:
         """Return the HTML page; the pages of jobs are on their nodes."""
         if asked.job_id:
             return None

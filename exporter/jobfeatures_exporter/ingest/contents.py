@@ -49,7 +49,7 @@ class ProcessRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobRecord:
+class ReceivedJob:
     """The processes of a job, or of a process group where `epoch` is not 0."""
 
     job: int
@@ -69,7 +69,7 @@ class SampleRecord:
     used_memory_bytes: int | None
     system: NodeSample  # without the figures above
     gpus: tuple[GpuSample, ...]  # identified, but without counters
-    jobs: tuple[JobRecord, ...]
+    jobs: tuple[ReceivedJob, ...]
     errors: tuple[str, ...]  # what the agent could not do
     rejected: tuple[Rejected, ...] = ()
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from jobfeatures.records.combining import grouped, sum_known
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.ingest.books import Counts
-from jobfeatures_exporter.ingest.contents import JobRecord, ProcessRecord, SampleRecord, SysinfoRecord
+from jobfeatures_exporter.ingest.contents import ProcessRecord, ReceivedJob, SampleRecord, SysinfoRecord
 from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.model.snapshot import (
     Accounting,
@@ -30,7 +30,7 @@ def work_key(job: int, epoch: int) -> WorkKey:
     return JobKey("slurm", str(job)) if epoch == 0 else GroupKey(job, epoch)
 
 
-def processes_by_key(jobs: tuple[JobRecord, ...]) -> dict[WorkKey, list[ProcessRecord]]:
+def processes_by_key(jobs: tuple[ReceivedJob, ...]) -> dict[WorkKey, list[ProcessRecord]]:
     """Return the processes of each job, which may be spread over several records."""
     found: dict[WorkKey, list[ProcessRecord]] = {}
     for each in jobs:

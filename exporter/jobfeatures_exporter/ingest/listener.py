@@ -18,7 +18,7 @@ from jobfeatures.publish.http.connectiontable import ConnectionLimits
 from jobfeatures.system.clock import Clock
 from jobfeatures.system.rates import Rates
 from jobfeatures_exporter.ingest.intake import Intake, SonarIntake
-from jobfeatures_exporter.ingest.users import Users
+from jobfeatures_exporter.ingest.users import UsersFile
 
 MAX_CONNECTIONS: Final = 1024
 CLIENT_RATE: Final = 200.0  # requests per second from one address
@@ -54,7 +54,7 @@ class SonarListener:
     key = "sonar.listen"
     limits = ConnectionLimits(connections=MAX_CONNECTIONS, idle_secs=IDLE_SECS)
 
-    def __init__(self, intake: SonarIntake, users: Users | None, clock: Clock) -> None:
+    def __init__(self, intake: SonarIntake, users: UsersFile | None, clock: Clock) -> None:
         self._clock = clock
         self._intake = intake
         self._users = users

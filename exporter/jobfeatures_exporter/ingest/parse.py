@@ -16,10 +16,10 @@ from jobfeatures.formats.sonar.parsejobs import parse_cluster_record, parse_slur
 from jobfeatures.formats.sonar.reader import KIB, SONAR, Json, Reader, read_envelope, secs_of, short
 from jobfeatures_exporter.ingest.contents import (
     ErrorRecord,
-    JobRecord,
     JobsRecord,
     ProcessGpuRecord,
     ProcessRecord,
+    ReceivedJob,
     Record,
     SampleRecord,
     SysinfoRecord,
@@ -134,8 +134,8 @@ def is_whole(name: str, names: Collection[str]) -> bool | None:
     return None if stem != name and (stem in names or stem.removesuffix("p") in names) else True
 
 
-def _job(job: Json, path: str, sent: frozenset[str], reader: Reader, refuse: Count) -> JobRecord:
-    return JobRecord(
+def _job(job: Json, path: str, sent: frozenset[str], reader: Reader, refuse: Count) -> ReceivedJob:
+    return ReceivedJob(
         job=job.get("job") or 0,
         epoch=job.get("epoch") or 0,
         user=short(job.get("user") or ""),

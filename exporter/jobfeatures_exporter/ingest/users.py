@@ -62,7 +62,7 @@ def read_users(path: str) -> dict[str, User]:
         raise ParseError("is not UTF-8", source=path) from None
 
 
-class Users:
+class UsersFile:
     """The users of a file, reread when it changes; if it becomes unusable, the previous users remain."""
 
     def __init__(self, path: str) -> None:

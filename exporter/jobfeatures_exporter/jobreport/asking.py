@@ -14,8 +14,8 @@ from jobfeatures.records.metrics import JOB_END, JOB_SAYS_CPUS, JOB_START, Metri
 from jobfeatures.records.model import JobState
 from jobfeatures.records.series import InstantAnswer, Series
 from jobfeatures_exporter.jobreport import queries
-from jobfeatures_exporter.jobreport.gathering import Answers, Run, gather_report
-from jobfeatures_exporter.jobreport.selecting import Found, choose_jobs
+from jobfeatures_exporter.jobreport.gathering import ReportedRun, SeriesOfJobs, gather_report
+from jobfeatures_exporter.jobreport.selecting import SelectedJobs, choose_jobs
 from jobfeatures_exporter.scrape.collectors import allocation, jobs
 from jobfeatures_exporter.view.units import format_span, format_time
 from jobfeatures_exporter.view.use import JobUse
@@ -30,7 +30,7 @@ AFTER_END_SECS = 120.0  # how long the exporter shows the last values of an ende
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class ReportQuestion:
     """What to report: the job, the time and the server."""
 
     job: str
@@ -59,7 +59,7 @@ class JobReports:
     notes: tuple[str, ...] = ()
 
 
-def ask_all(ask: Ask, question: Question) -> JobReports:
+def ask_all(ask: Ask, question: ReportQuestion) -> JobReports:
     """Return the reports. Raises NoSuchJobError, AmbiguousJobError and what `ask` raises."""
     warnings: dict[str, None] = {}
 
@@ -96,7 +96,9 @@ def _is_sound(series: Series) -> bool:
 Query = Callable[[str, float], tuple[Series, ...]]
 
 
-def _find_runs(query: Query, found: Found, selector: str, more: str, question: Question) -> dict[str, Run]:
+def _find_runs(
+    query: Query, found: SelectedJobs, selector: str, more: str, question: ReportQuestion
+) -> dict[str, ReportedRun]:
     """Return the latest run of each job that had begun."""
     at, since = question.at_secs, question.since_secs
     times = query(queries.last((JOB_START, JOB_END), selector, since), at)
@@ -131,11 +133,11 @@ def _find_runs(query: Query, found: Found, selector: str, more: str, question: Q
                 f"it began before the last {format_span(since)}, which this report covers: "
                 "highest values may have been earlier (--since reaches further back)"
             )
-        runs[job_id] = Run(start, end, end if end is not None else seen, tuple(notes))
+        runs[job_id] = ReportedRun(start, end, end if end is not None else seen, tuple(notes))
     return runs
 
 
-def _last_seen(query: Query, selector: str, question: Question) -> float | None:
+def _last_seen(query: Query, selector: str, question: ReportQuestion) -> float | None:
     """Return when a job that has ended was last seen: first roughly, then precisely."""
     at, since = question.at_secs, question.since_secs
     roughly = [each.value for each in query(queries.seen("max_over_time", selector, since), at)]
@@ -156,7 +158,9 @@ def _node(series: Series) -> tuple[str, str]:
     return series.labels.get("instance", ""), series.labels.get("node", "")
 
 
-def _ask_figures(query: Query, runs: Mapping[str, Run], selector: str, question: Question) -> Answers:
+def _ask_figures(
+    query: Query, runs: Mapping[str, ReportedRun], selector: str, question: ReportQuestion
+) -> SeriesOfJobs:
     """Query the figures of some jobs: at the end of the last one, and over the time of all."""
     at, earliest = question.at_secs, question.at_secs - question.since_secs
     end = max((run.end_secs if run.end_secs is not None else at) for run in runs.values())
@@ -172,7 +176,7 @@ def _ask_figures(query: Query, runs: Mapping[str, Run], selector: str, question:
 
     resets = over_time("resets", queries.RESETTABLE)
     last = query(queries.last(queries.LAST, selector, range_secs), then)
-    answers = Answers(
+    answers = SeriesOfJobs(
         last=last,
         highest=over_time("max_over_time", queries.HIGHEST),
         steps=query(queries.steps_seen(selector, range_secs), then),

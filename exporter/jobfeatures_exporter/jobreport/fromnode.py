@@ -8,7 +8,7 @@ from jobfeatures.records.series import Series, parse_lines
 from jobfeatures.system.httpget import Server
 from jobfeatures_exporter.jobreport import queries
 from jobfeatures_exporter.jobreport.asking import JobReports
-from jobfeatures_exporter.jobreport.gathering import Answers, Run, gather_report
+from jobfeatures_exporter.jobreport.gathering import ReportedRun, SeriesOfJobs, gather_report
 from jobfeatures_exporter.jobreport.selecting import choose_jobs, is_called
 from jobfeatures_exporter.scrape.collectors import gpus, jobs
 
@@ -45,8 +45,8 @@ def report_page(text: str, job: str, *, node: str, now_secs: float) -> JobReport
             gather_report(
                 found,
                 job_id,
-                Run(times.get(JOB_START.sample_name), end_secs, end_secs or now_secs, (NOTE,)),
-                Answers(
+                ReportedRun(times.get(JOB_START.sample_name), end_secs, end_secs or now_secs, (NOTE,)),
+                SeriesOfJobs(
                     last=own,
                     highest={
                         peak: tuple(each for each in own if each.name == peak.sample_name) for peak in PEAKS

@@ -10,7 +10,7 @@ from jobfeatures.records.metrics import JOB_CPUS, JOB_INFO, JOB_SAYS_CPUS, Metri
 from jobfeatures.records.model import JobKey, JobState
 from jobfeatures.records.series import Series
 from jobfeatures_exporter.jobreport import queries
-from jobfeatures_exporter.jobreport.selecting import Found
+from jobfeatures_exporter.jobreport.selecting import SelectedJobs
 from jobfeatures_exporter.scrape.collectors import allocation, energy, gpus, jobs
 from jobfeatures_exporter.view.job import find_cpu_secs, find_memory_limit, find_stalled_secs
 from jobfeatures_exporter.view.numbers import Numbers
@@ -31,7 +31,7 @@ MISSING_SECS = 120.0  # tolerated without samples at the start: sources are poll
 
 
 @dataclass(slots=True)
-class Answers:
+class SeriesOfJobs:
     """The answers about some jobs, one list of series per query."""
 
     last: tuple[Series, ...] = ()
@@ -48,7 +48,7 @@ class Answers:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ReportedRun:
     """When a job ran; `end_secs` is None while it runs."""
 
     start_secs: float | None
@@ -63,7 +63,7 @@ def place_of(labels: Mapping[str, str]) -> Place:
     return Place(labels.get("node") or instance, instance)
 
 
-def gather_report(found: Found, job_id: str, run: Run, answers: Answers) -> JobUse:
+def gather_report(found: SelectedJobs, job_id: str, run: ReportedRun, answers: SeriesOfJobs) -> JobUse:
     """Return the report of one job. `answers` may include other jobs."""
     report = JobUse(
         batch_system=found.batch_system,
@@ -130,7 +130,7 @@ def choose_state(states: Iterable[str], *, is_running: bool) -> str:
 class _Job:
     """One job's part of the answers, by node."""
 
-    def __init__(self, key: JobKey, answers: Answers) -> None:
+    def __init__(self, key: JobKey, answers: SeriesOfJobs) -> None:
         self._key = key
         self._step_secs = answers.step_secs
         self._highest = {metric: self.by_place(found) for metric, found in answers.highest.items()}
@@ -203,7 +203,7 @@ class _Job:
         return tuple(made)
 
 
-def _corrected(answers: Answers, notes: list[str]) -> list[Series]:
+def _corrected(answers: SeriesOfJobs, notes: list[str]) -> list[Series]:
     """Return the last values; of counters that were reset the sum of their increases, and a note.
 
     CPU time may continue from an earlier run of the same id: that run's part is subtracted.

@@ -13,7 +13,7 @@ MAX_DIGITS = 18
 MAX_JOBS = 200  # array tasks in one report
 
 
-class NoSuchJobError(JobfeaturesError):
+class JobWithoutSamplesError(JobfeaturesError):
     """Prometheus has no sample of the job."""
 
 
@@ -22,7 +22,7 @@ class AmbiguousJobError(JobfeaturesError):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SelectedJobs:
     """The matching jobs: one, or the tasks of an array."""
 
     batch_system: str
@@ -34,7 +34,7 @@ class Found:
 
 def choose_jobs(
     job: str, found: Iterable[Series], *, cluster_label: str, since_text: str, where: str
-) -> Found:
+) -> SelectedJobs:
     """Return the jobs among info series that `job` refers to.
 
     A task's own id wins over its array's, unless the array has more tasks: in Slurm an array has the id
@@ -42,7 +42,7 @@ def choose_jobs(
     """
     series = [each for each in found if names_job(each.labels.get("batch_system"), each.labels.get("job_id"))]
     if not series:
-        raise NoSuchJobError(
+        raise JobWithoutSamplesError(
             f"no job {shown(job)} in the last {since_text} on {where}: "
             "does it scrape the job's node? --since reaches further back, --at to another time"
         )
@@ -61,7 +61,7 @@ def choose_jobs(
     chosen = [job] if job in infos and len(tasks) < 2 else list(infos)
     chosen.sort(key=lambda job_id: _order(infos[job_id], job_id))
     kept = chosen[:MAX_JOBS]
-    return Found(
+    return SelectedJobs(
         batch_system, cluster, tuple(kept), len(chosen) - len(kept), {each: infos[each] for each in kept}
     )
 

@@ -10,9 +10,9 @@ from jobfeatures.records.cells import align, fit
 from jobfeatures.records.metrics import JOB_CPUS, JOB_END, JOB_INFO, JOB_START, names_job
 from jobfeatures.records.series import Series
 from jobfeatures_exporter.jobreport import queries
-from jobfeatures_exporter.jobreport.asking import Ask, Question
-from jobfeatures_exporter.jobreport.gathering import Answers, Run, gather_report
-from jobfeatures_exporter.jobreport.selecting import Found
+from jobfeatures_exporter.jobreport.asking import Ask, ReportQuestion
+from jobfeatures_exporter.jobreport.gathering import ReportedRun, SeriesOfJobs, gather_report
+from jobfeatures_exporter.jobreport.selecting import SelectedJobs
 from jobfeatures_exporter.scrape.collectors import allocation, gpus, jobs
 from jobfeatures_exporter.view.units import format_share
 from jobfeatures_exporter.view.use import DOUBTFUL_CPU_TIME, JobUse
@@ -77,7 +77,7 @@ class Totals:
     notes: tuple[str, ...] = ()
 
 
-def ask_totals(ask: Ask, question: Question, by: str) -> Totals:
+def ask_totals(ask: Ask, question: ReportQuestion, by: str) -> Totals:
     """Return the totals of jobs that ended within `since_secs` before `at_secs`; raises what `ask` raises."""
     notes: dict[str, None] = {}
     matchers = question.matchers() or 'job_id!=""'
@@ -101,10 +101,10 @@ def ask_totals(ask: Ask, question: Question, by: str) -> Totals:
             continue  # still running, or ended earlier
         system, cluster, job_id = key
         report = gather_report(
-            Found(system, cluster, (job_id,)),
+            SelectedJobs(system, cluster, (job_id,)),
             job_id,
-            Run(start_secs, ended_secs, ended_secs),
-            Answers(last=tuple(series), highest={jobs.USED: tuple(peaks.get(key, ()))}),
+            ReportedRun(start_secs, ended_secs, ended_secs),
+            SeriesOfJobs(last=tuple(series), highest={jobs.USED: tuple(peaks.get(key, ()))}),
         )
         name = report.info.get(by) or NOBODY
         totals.setdefault(name, Total(name)).add(report)

@@ -42,7 +42,7 @@ from jobfeatures_exporter.model.statuses import LastReload, WebStatus
 
 if TYPE_CHECKING:  # not needed on most nodes
     from jobfeatures.publish.publisher import PublisherStatus
-    from jobfeatures.records.administration import Answer
+    from jobfeatures.records.administration import AdministrationAnswer
     from jobfeatures.records.schedulequality import ScheduleQuality
     from jobfeatures_exporter.cluster.sums import ClusterSums, QueueSums
     from jobfeatures_exporter.model.statuses import SinkStatus
@@ -78,7 +78,9 @@ class Context:
     queues: tuple[QueueSums, ...] = ()  # of whole clusters, in the controller role
     clusters: tuple[ClusterSums, ...] = ()
     schedules: tuple[ScheduleQuality, ...] = ()
-    administration: tuple[Answer, ...] = ()  # scheduler, licences, shares and reservations, by batch system
+    administration: tuple[
+        AdministrationAnswer, ...
+    ] = ()  # scheduler, licences, shares and reservations, by batch system
     top_users: int = 20  # users of a cluster with series of their own
     publisher: PublisherStatus | None = None
     feature_answers: Mapping[int, int] = field(default_factory=dict)  # over HTTP, by status

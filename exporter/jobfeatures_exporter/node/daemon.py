@@ -18,7 +18,7 @@ from jobfeatures_exporter.families.exposition import Family
 from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.model.statuses import WebStatus
 from jobfeatures_exporter.node.hookrequests import HookServer
-from jobfeatures_exporter.node.keptsettings import KeptSettings, SettingsFile
+from jobfeatures_exporter.node.keptsettings import KeptSettings, WatchedSettings
 from jobfeatures_exporter.node.knowledge import Knowledge
 from jobfeatures_exporter.node.nodeboard import NodeBoard
 from jobfeatures_exporter.node.nodepages import NodePages
@@ -28,9 +28,9 @@ from jobfeatures_exporter.node.sources import NodeSources
 from jobfeatures_exporter.privacy.hiding import make_privacy
 from jobfeatures_exporter.sampling.bpf.choice import PROCFS_ALONE, Choice
 from jobfeatures_exporter.scrape.pagetext import PageMaker
-from jobfeatures_exporter.service.reload import Change
+from jobfeatures_exporter.service.reload import SettingsChange
 from jobfeatures_exporter.service.supervision import describe_sources
-from jobfeatures_exporter.web.asked import FRONT, Asked
+from jobfeatures_exporter.web.asked import FRONT, AskedPage
 
 if TYPE_CHECKING:
     from jobfeatures_exporter.sonar.sender import Sender
@@ -47,7 +47,7 @@ class Daemon:
         config: DaemonConfig,
         clock: Clock | None = None,
         choose_reader: Callable[[], Choice] = lambda: PROCFS_ALONE,
-        settings: SettingsFile | None = None,
+        settings: WatchedSettings | None = None,
     ) -> None:
         """`choose_reader` says how processes are read; it is called once the settings are known to agree.
 
@@ -146,7 +146,7 @@ class Daemon:
         jobs = sum(job.state.is_on_node for job in self.board.jobs.values())
         return f"{jobs} jobs here; {describe_sources(self.board.sources)}"
 
-    def reconfigure(self, change: Change) -> None:
+    def reconfigure(self, change: SettingsChange) -> None:
         """Apply new settings; counters continue. ConfigurationError: nothing has changed."""
         config = change.config
         replace_sources = self._sources.prepare(config) if change.concerns_sources else None
@@ -182,7 +182,7 @@ class Daemon:
         """Return everything that may be shown, as of the latest sample."""
         return self._privacy.context(self.board.context())
 
-    def html(self, asked: Asked = FRONT) -> str | None:
+    def html(self, asked: AskedPage = FRONT) -> str | None:
         """Return an HTML page, None for an unknown job."""
         return self.pages.html(asked)
 

@@ -28,7 +28,7 @@ def find_settings_file(file: str | None) -> str:
     return file or os.environ.get(FILE_VARIABLE) or DEFAULT_FILE
 
 
-class SettingsFile(NamedTuple):
+class WatchedSettings(NamedTuple):
     """A file of settings; `read` reads and validates all settings, or raises JobfeaturesError."""
 
     path: str
@@ -38,7 +38,7 @@ class SettingsFile(NamedTuple):
 class KeptSettings:
     """Checks the settings at each `look`, which one thread calls periodically."""
 
-    def __init__(self, file: SettingsFile, board: NodeBoard) -> None:
+    def __init__(self, file: WatchedSettings, board: NodeBoard) -> None:
         self._path, self._read = file
         self._board = board
         self._seen: tuple[object, ...] | None = None

@@ -15,7 +15,7 @@ from jobfeatures_exporter.node.nodeboard import NodeBoard
 from jobfeatures_exporter.privacy.hiding import COMMAND, NO_PRIVACY, Privacy
 from jobfeatures_exporter.scrape.pagetext import PageMaker
 from jobfeatures_exporter.state.history import History
-from jobfeatures_exporter.web.asked import FRONT, Asked
+from jobfeatures_exporter.web.asked import FRONT, AskedPage
 from jobfeatures_exporter.web.config import fill_link
 
 if TYPE_CHECKING:
@@ -34,18 +34,18 @@ class NodePages:
         self._metrics = metrics
         self._history = history
 
-    def html(self, asked: Asked = FRONT) -> str | None:
+    def html(self, asked: AskedPage = FRONT) -> str | None:
         """Return a page, None for an unknown job. Only a job's page lists processes."""
         return self._render(asked, self._privacy.context(self._board.context()))
 
-    def own_html(self, context: Context, asked: Asked) -> str | None:
+    def own_html(self, context: Context, asked: AskedPage) -> str | None:
         """Return a page of one user's context: with all names, without the history of others' jobs."""
         from jobfeatures_exporter.privacy.own import COLLECTORS
 
         own = NodePages(self._board, NO_PRIVACY, PageMaker(COLLECTORS, (), 0), History())
         return own._render(asked, context)
 
-    def _render(self, asked: Asked, context: Context) -> str | None:
+    def _render(self, asked: AskedPage, context: Context) -> str | None:
         from jobfeatures_exporter.view.numbers import Numbers
         from jobfeatures_exporter.web.pages.job import render_job
         from jobfeatures_exporter.web.pages.node import render_node, view_context
@@ -61,7 +61,7 @@ class NodePages:
         (view,) = view_context(context, Numbers(families), only=key).jobs
         return render_job(context, families, view, self._history.job(key), self._details(key, context))
 
-    def _gone(self, asked: Asked, context: Context) -> str | None:
+    def _gone(self, asked: AskedPage, context: Context) -> str | None:
         """Return the page of a job that has left the node; None once its history has expired."""
         from jobfeatures_exporter.web.pages.job import render_gone
 

@@ -21,7 +21,7 @@ from jobfeatures_exporter.privacy.config import HASH, SHOWN, WITHHOLD, PrivacyCo
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-    from jobfeatures.records.administration import Answer
+    from jobfeatures.records.administration import AdministrationAnswer
 
 HASH_BYTES: Final = 6  # 12 hex digits: among 100,000 names, a collision has a chance of 1 in 56,000
 MIN_KEY_BYTES = 16
@@ -142,7 +142,7 @@ class Privacy:
             return value
         return self.name(kind, value) or instead
 
-    def _reported(self, reported: Answer) -> Answer:
+    def _reported(self, reported: AdministrationAnswer) -> AdministrationAnswer:
         """Return an answer with names hidden."""
         from jobfeatures.records.administration import (  # of the controller role
             FairShares,

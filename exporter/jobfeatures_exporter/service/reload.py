@@ -12,7 +12,7 @@ from jobfeatures_exporter.config import ExporterConfig
 SOURCES = ("batch.", "controller.", *(f"{name}." for name in SYSTEMS))
 
 
-class Change(NamedTuple):
+class SettingsChange(NamedTuple):
     """The settings to apply, the keys that are new in them, and the keys that need a restart."""
 
     config: ExporterConfig
@@ -25,7 +25,7 @@ class Change(NamedTuple):
         return any(key.startswith(SOURCES) for key in self.taken)
 
 
-def compute_change(running: ExporterConfig, wanted: ExporterConfig) -> Change:
+def compute_change(running: ExporterConfig, wanted: ExporterConfig) -> SettingsChange:
     """Return the change that `wanted` makes to a daemon that runs with `running`."""
     taken: dict[str, str] = {}
     waiting: list[str] = []
@@ -37,7 +37,7 @@ def compute_change(running: ExporterConfig, wanted: ExporterConfig) -> Change:
         else:
             waiting.append(key)
     values: dict[str, Any] = {name: getattr(wanted, name) for name in taken.values()}
-    return Change(replace(running, **values, origins=wanted.origins), tuple(taken), tuple(waiting))
+    return SettingsChange(replace(running, **values, origins=wanted.origins), tuple(taken), tuple(waiting))
 
 
 def live_roles() -> dict[str, tuple[str, list[str]]]:

@@ -11,7 +11,7 @@ from jobfeatures.errors import SinkError, UnsafePathError
 from jobfeatures.system.clock import Clock
 from jobfeatures_exporter.model.statuses import SinkStatus
 from jobfeatures_exporter.sinks.message import Message, Sink
-from jobfeatures_exporter.sinks.spool import Spool
+from jobfeatures_exporter.sinks.spool import MessageSpool
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class SinkKeeper:
         self._sink = sink
         self._max_bytes = max_bytes
         self._directory = directory
-        self._spool = Spool(max_bytes)
+        self._spool = MessageSpool(max_bytes)
         self._clock = clock
         self._window_secs = window_secs
         self._sent: Counter[str] = Counter()
@@ -73,7 +73,7 @@ class SinkKeeper:
     def start(self) -> None:
         """Start sending, first the documents left in the folder."""
         try:
-            self._spool = Spool(self._max_bytes, self._directory)
+            self._spool = MessageSpool(self._max_bytes, self._directory)
         except (OSError, UnsafePathError) as error:
             log.error("documents wait in memory only: %s", error, extra={"sink": self.name})
         self._wake.set()

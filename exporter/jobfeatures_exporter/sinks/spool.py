@@ -35,7 +35,7 @@ _OURS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # our own lack of descriptor
 _FIELDS = {"kind": str, "cluster": str, "node": str, "made_at_secs": float, "crc32": int}
 
 
-class Spool:
+class MessageSpool:
     """A queue of messages: in a folder, or in memory without one or while it cannot be written.
 
     So a full, read-only or failing disk does not stop the sending. A crash loses the messages in memory.

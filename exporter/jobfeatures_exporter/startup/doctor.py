@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.check.fetching import CannotCheckError, read_listing
-from jobfeatures.check.listing import Case, Kind, Severity
+from jobfeatures.check.listing import Case, DirectoryKind, Severity
 from jobfeatures.check.rules import judge
 from jobfeatures.errors import ConfigurationError, JobfeaturesError, SourceError
 from jobfeatures.hooks.actions import node_name
@@ -37,7 +37,7 @@ from jobfeatures_exporter.sampling.layout.hierarchy import UNIFIED, find_hierarc
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.scrape.collectors import CONTROLLER
 from jobfeatures_exporter.startup.checks import check, check_features_root
-from jobfeatures_exporter.startup.findings import Finding, Mark, good, note, see, wrong
+from jobfeatures_exporter.startup.findings import DoctorFinding, Mark, good, note, see, wrong
 from jobfeatures_exporter.startup.gpudrivers import examine_gpus
 from jobfeatures_exporter.startup.hooksites import HOOK_SITES, NamedHook, mentions_us, named_hooks, program_of
 from jobfeatures_exporter.startup.sitesays import (
@@ -65,7 +65,7 @@ ALL_JOBS = (
 )
 
 
-def examine(config: DaemonConfig) -> Iterator[Finding]:
+def examine(config: DaemonConfig) -> Iterator[DoctorFinding]:
     """Run the checks; yield each finding as it is made."""
     try:
         check(config)
@@ -107,7 +107,7 @@ def examine(config: DaemonConfig) -> Iterator[Finding]:
 # --- what is queried ----------------------------------------------------------------
 
 
-def _failed(name: str, error: Exception) -> Finding:
+def _failed(name: str, error: Exception) -> DoctorFinding:
     words = str(error)
     view = SourceView(name, has_answered=False, is_up=False, failures=1, words=words)
     return wrong(name, words, view.advice or "run the same command by hand, as the daemon's user")
@@ -144,7 +144,7 @@ def _living(snapshot: Snapshot) -> frozenset[JobKey]:
 
 def _sources(
     config: DaemonConfig, answers: Sequence[_Asked], snapshot: Snapshot, places: Places
-) -> Iterator[Finding]:
+) -> Iterator[DoctorFinding]:
     if not answers:
         remedy = f"batch.sources names one of {', '.join(SYSTEMS)}"
         yield (wrong if _living(snapshot) else note)("batch system", "none is found on this node", remedy)
@@ -165,7 +165,7 @@ def _sources(
         yield from hidden_features(name, config, node_name(config, {}))
 
 
-def _answer(name: str, table: JobTable) -> Iterator[Finding]:
+def _answer(name: str, table: JobTable) -> Iterator[DoctorFinding]:
     running = sum(job.state.is_on_node for job in table.jobs.values())
     yield good(name, f"answers: {counted(running, 'job')} on this node")
     if table.node_problem:
@@ -183,12 +183,12 @@ def _answer(name: str, table: JobTable) -> Iterator[Finding]:
         yield wrong(f"{name} clock", words, "run chrony or systemd-timesyncd on both")
 
 
-def _hooks(system: str, config: DaemonConfig) -> Iterator[Finding]:
+def _hooks(system: str, config: DaemonConfig) -> Iterator[DoctorFinding]:
     what = f"{system} hooks"
     try:
         for each in named_hooks(system, config, node_name(config, {})):
             mark, words, remedy = _hook(system, each)
-            yield Finding(mark, what, f"{words} ({each.queue})" if each.queue else words, remedy)
+            yield DoctorFinding(mark, what, f"{words} ({each.queue})" if each.queue else words, remedy)
     except SourceError as error:
         yield _failed(what, error)
     except OSError as error:
@@ -225,7 +225,7 @@ def _hook(system: str, hook: NamedHook) -> tuple[Mark, str, str]:
     return Mark.GOOD, set_to, ""
 
 
-def _cluster(config: DaemonConfig) -> Iterator[Finding]:
+def _cluster(config: DaemonConfig) -> Iterator[DoctorFinding]:
     try:
         sources = make_cluster_sources(config, SystemClock())
     except ConfigurationError as error:
@@ -247,7 +247,7 @@ def _cluster(config: DaemonConfig) -> Iterator[Finding]:
 # --- this machine ----------------------------------------------------------
 
 
-def _control_groups(config: DaemonConfig, seen: frozenset[JobKey]) -> Finding:
+def _control_groups(config: DaemonConfig, seen: frozenset[JobKey]) -> DoctorFinding:
     what, jobs = "control groups", counted(len(seen), "job")
     try:
         found = find_hierarchies(config.path_cgroup)
@@ -264,7 +264,7 @@ def _control_groups(config: DaemonConfig, seen: frozenset[JobKey]) -> Finding:
     return good(what, f"{version}, {jobs}")
 
 
-def _reader(config: DaemonConfig) -> Iterator[Finding]:
+def _reader(config: DaemonConfig) -> Iterator[DoctorFinding]:
     """Load the programs that the daemon would, for a moment."""
     choice = try_reader(config)
     if choice.kernel is not None:
@@ -273,7 +273,7 @@ def _reader(config: DaemonConfig) -> Iterator[Finding]:
         yield note("processes", f"{READ_ONE_BY_ONE[10:]}: {failure}", advise_ebpf(failure))
 
 
-def _tree(config: DaemonConfig, seen: frozenset[JobKey]) -> Iterator[Finding]:
+def _tree(config: DaemonConfig, seen: frozenset[JobKey]) -> Iterator[DoctorFinding]:
     if not config.features_publish:
         yield note("features", "are not published", "features.publish")
         return
@@ -289,7 +289,7 @@ def _tree(config: DaemonConfig, seen: frozenset[JobKey]) -> Iterator[Finding]:
         return
     try:
         published = tree.published().keys()
-        faults = judge(Case(read_listing(tree.machine_path, Kind.MACHINE), time.time()))
+        faults = judge(Case(read_listing(tree.machine_path, DirectoryKind.MACHINE), time.time()))
         failures = tree.hook_failures() if os.path.isdir(f"{tree.root}/{FAILURES}") else {}
     except (CannotCheckError, JobfeaturesError, OSError) as error:
         yield wrong("features", f"{tree.root}: {error}", "make it readable for root")
@@ -309,7 +309,7 @@ def _tree(config: DaemonConfig, seen: frozenset[JobKey]) -> Iterator[Finding]:
         yield wrong("hooks", words, remedy)
 
 
-def _certificate(config: DaemonConfig) -> Iterator[Finding]:
+def _certificate(config: DaemonConfig) -> Iterator[DoctorFinding]:
     if config.web_config_file is None:
         return
     what = "certificate"
@@ -356,7 +356,7 @@ def _decode(path: str) -> dict[str, Any]:
     return found
 
 
-def _clock() -> Finding:
+def _clock() -> DoctorFinding:
     try:
         zeros = ctypes.create_string_buffer(TIMEX_BYTES)  # modes 0: change nothing
         state = ctypes.CDLL(None).adjtimex(zeros)
@@ -367,7 +367,7 @@ def _clock() -> Finding:
     return good("clock", "synchronised, according to the kernel")
 
 
-def _listener(config: DaemonConfig) -> Finding:
+def _listener(config: DaemonConfig) -> DoctorFinding:
     what = f"daemon at {config.web_listen_address}"
     host, _, port = config.web_listen_address.rpartition(":")
     host = host.strip("[]") or "127.0.0.1"

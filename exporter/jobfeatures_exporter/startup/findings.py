@@ -18,7 +18,7 @@ class Mark(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DoctorFinding:
     """The result of one check."""
 
     mark: Mark
@@ -27,7 +27,7 @@ class Finding:
     remedy: str = ""
 
 
-good, note, wrong = (partial(Finding, mark) for mark in Mark)
+good, note, wrong = (partial(DoctorFinding, mark) for mark in Mark)
 
 
 def see(section: str) -> str:

@@ -16,7 +16,7 @@ from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.gpu import Paths
 from jobfeatures_exporter.sampling.gpu.bounds import bounded
 from jobfeatures_exporter.sampling.gpu.monitor import DEADLINE_SECS, chosen_drivers
-from jobfeatures_exporter.startup.findings import Finding, good, note, see, wrong
+from jobfeatures_exporter.startup.findings import DoctorFinding, good, note, see, wrong
 
 _REMEDIES = {
     "not installed": "install the library, or leave the driver out of gpu.drivers",
@@ -26,7 +26,7 @@ _REMEDIES = {
 }
 
 
-def examine_gpus(config: DaemonConfig) -> Iterator[Finding]:
+def examine_gpus(config: DaemonConfig) -> Iterator[DoctorFinding]:
     """Read each driver once, as the daemon does; a node without any has no finding."""
     paths = Paths(procfs=config.path_procfs, sysfs=config.path_sysfs)
     for name in chosen_drivers(config.gpu_drivers, paths):
@@ -65,7 +65,7 @@ def _read(
         answers.put(f"{type(error).__name__}: {error}")
 
 
-def _cards(what: str, found: Sequence[GpuSample]) -> Iterator[Finding]:
+def _cards(what: str, found: Sequence[GpuSample]) -> Iterator[DoctorFinding]:
     cards = [each for each in found if each.card.parent_uuid is None]
     words = counted(len(cards), "GPU")
     if instances := len(found) - len(cards):

@@ -17,7 +17,7 @@ from jobfeatures_exporter.ingest.intake import SonarIntake
 from jobfeatures_exporter.ingest.listener import MAX_BODY_BYTES, SonarListener
 from jobfeatures_exporter.ingest.nodes import SonarNodes
 from jobfeatures_exporter.ingest.page import SonarPage
-from jobfeatures_exporter.ingest.users import Users
+from jobfeatures_exporter.ingest.users import UsersFile
 from jobfeatures_exporter.model.snapshot import Kind
 from jobfeatures_exporter.privacy.hiding import make_privacy
 from jobfeatures_exporter.web.answers import make_scrapes
@@ -42,7 +42,7 @@ class Ingest:
         kinds = frozenset(map(Kind, config.jobs_kinds))
         self._page = SonarPage(nodes, clock, kinds, config.metrics_max_series, make_privacy(config))
         self._metrics = make_scrapes(self._page.exposition, 1)  # one at a time: they share a cache
-        self._users = None if config.sonar_users_file is None else Users(config.sonar_users_file)
+        self._users = None if config.sonar_users_file is None else UsersFile(config.sonar_users_file)
 
     def routes(self) -> list[web.RouteDef]:
         """Return the routes that the metrics listener serves besides its own pages."""

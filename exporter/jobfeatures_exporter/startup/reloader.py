@@ -14,7 +14,7 @@ from jobfeatures.errors import JobfeaturesError
 from jobfeatures.system.logs import configure_logging
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.model.statuses import LastReload
-from jobfeatures_exporter.service.reload import Change, compute_change
+from jobfeatures_exporter.service.reload import SettingsChange, compute_change
 from jobfeatures_exporter.service.supervision import Notifier
 from jobfeatures_exporter.startup.checks import check
 
@@ -77,7 +77,7 @@ class Reloader:
             log.warning("needs a restart: %s", key)
         log.info("settings read again", extra={"changed": ",".join(change.taken) or "nothing"})
 
-    def _take(self) -> Change:
+    def _take(self) -> SettingsChange:
         assert self._reread is not None  # noqa: S101  # reload is only requested with it
         wanted = self._reread()
         check(wanted)

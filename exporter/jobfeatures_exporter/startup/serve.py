@@ -20,7 +20,7 @@ from jobfeatures.system.filelimit import LEAST, raise_limit
 from jobfeatures.system.heap import give_back_free_memory, share_one_arena
 from jobfeatures_exporter.config import DaemonConfig, ExporterConfig
 from jobfeatures_exporter.node.daemon import Daemon
-from jobfeatures_exporter.node.keptsettings import SettingsFile
+from jobfeatures_exporter.node.keptsettings import WatchedSettings
 from jobfeatures_exporter.sampling.bpf.choice import PROCFS_ALONE, Choice
 from jobfeatures_exporter.scrape.collectors import CONTROLLER, load_all
 from jobfeatures_exporter.service.goingon import fail_if_dead, tell_end
@@ -90,7 +90,7 @@ async def _serve(
     # Before any listener or other thread: a reader needs privileges that are then dropped permanently.
     watched = None
     if reread is not None and settings_file is not None:
-        watched = SettingsFile(settings_file, lambda: check(reread()))
+        watched = WatchedSettings(settings_file, lambda: check(reread()))
     served = make_served(config, lambda: _choose(choose_reader, notifier), watched)
     ingest = make_ingest(config)
     listeners = Listeners.from_config(config)
@@ -210,7 +210,7 @@ async def _until(ended: asyncio.Event, watching: Coroutine[Any, Any, None]) -> N
 def make_served(
     config: DaemonConfig,
     choose: Callable[[], Choice] = lambda: PROCFS_ALONE,
-    settings: SettingsFile | None = None,
+    settings: WatchedSettings | None = None,
 ) -> Daemon | Controller:
     """Return the daemon or controller for the role, not started. Raises ConfigurationError."""
     check(config)

@@ -18,7 +18,7 @@ from jobfeatures_exporter.config import DaemonConfig
 from jobfeatures_exporter.model.missing import DaemonGroups, Reason
 from jobfeatures_exporter.model.snapshot import Snapshot
 from jobfeatures_exporter.sampling.layout.hierarchies import Places
-from jobfeatures_exporter.startup.findings import Finding, note, see, wrong
+from jobfeatures_exporter.startup.findings import DoctorFinding, note, see, wrong
 from jobfeatures_exporter.startup.hooksites import MAX_BYTES, asked, set_in
 from jobfeatures_exporter.state.daemongroups import HIDDEN, LOST, GroupReader, container_of, pattern_of
 from jobfeatures_exporter.state.missinggroups import describe, find_missing, judge_jobs
@@ -50,7 +50,7 @@ def listed_jobs(system: str, config: DaemonConfig, node: str) -> frozenset[JobKe
 
 def jobs_without_group(
     name: str, table: JobTable, snapshot: Snapshot, places: Places, groups: GroupReader
-) -> Iterator[Finding]:
+) -> Iterator[DoctorFinding]:
     """Judge whether the jobs that run by the batch system's account have a control group here."""
     before_secs = time.time() - STARTING_SECS
     running = {
@@ -95,7 +95,7 @@ def _remedy(daemon: DaemonGroups, places: Places, groups: GroupReader) -> str:
     return f"set batch.cgroup_parents = [{printable(values)}]" + (f" ({why})" if why else "")
 
 
-def unseen_processes(config: DaemonConfig) -> Iterator[Finding]:
+def unseen_processes(config: DaemonConfig) -> Iterator[DoctorFinding]:
     """Judge whether processes are hidden, or stand in groups that cannot be told."""
     if not os.path.exists(f"{config.path_procfs}/1"):
         yield wrong("processes", f"those of others are hidden in {config.path_procfs}", HIDDEN)
@@ -106,7 +106,7 @@ def unseen_processes(config: DaemonConfig) -> Iterator[Finding]:
         yield wrong("control groups", words, LOST)
 
 
-def refused_places(places: Places) -> Iterator[Finding]:
+def refused_places(places: Places) -> Iterator[DoctorFinding]:
     """Yield the first groups that look like those of jobs and do not count, and how many more there are."""
     for path, why in sorted(places.refused.items())[:MAX_NAMED]:
         words = printable(f"those below {path} look like jobs' and do not count: {why}")
@@ -116,7 +116,7 @@ def refused_places(places: Places) -> Iterator[Finding]:
         yield note("control groups", f"{more} more like these do not count", f"see {CONTROL_GROUPS}")
 
 
-def hidden_features(system: str, config: DaemonConfig, node: str) -> Iterator[Finding]:
+def hidden_features(system: str, config: DaemonConfig, node: str) -> Iterator[DoctorFinding]:
     """Judge whether jobs see the folder of their features."""
     what = f"{system} jobs"
     try:

@@ -49,7 +49,7 @@ METRICS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class JobIdentity:
     """A job's user, name and state; empty: unknown."""
 
     user: str = ""
@@ -76,7 +76,7 @@ class JobView:
     """One job; None: unknown."""
 
     key: JobKey
-    identity: Identity = Identity()
+    identity: JobIdentity = JobIdentity()
     is_running: bool = True
     processes_remain: bool = False  # of a job that has ended
     cpus_now: float | None = None  # CPU seconds per second between the two latest samples
@@ -170,20 +170,20 @@ def find_jobs(numbers: Numbers) -> dict[JobKey, Values]:
     return {JobKey(*job): next(iter(info)) for job, info in numbers.jobs(JOB_INFO).items() if names_job(*job)}
 
 
-def identify(numbers: Numbers, key: JobKey, info: Values) -> Identity:
+def identify(numbers: Numbers, key: JobKey, info: Values) -> JobIdentity:
     """Return a job's identity by the remaining labels of its info series."""
     labels = dict(zip(JOB_INFO.label_names[2:], info, strict=True))
     uid = labels["uid"]
     states = [state for (state,) in numbers.of_job(allocation.STATE, key)]
     task = _task(key, labels["array_job_id"], labels["array_task_id"])
     state = next(iter(states), JobState.UNKNOWN.value)
-    return Identity(labels["user"] or (f"uid {uid}" if uid else ""), labels["name"], state, task)
+    return JobIdentity(labels["user"] or (f"uid {uid}" if uid else ""), labels["name"], state, task)
 
 
-def identity_of(job: Job) -> Identity:
+def identity_of(job: Job) -> JobIdentity:
     """Return a job's identity by its batch record, for when info series are disabled."""
     task = _task(job.key, job.array_job_id or "", job.array_task_id or "")
-    return Identity(user_of(job), job.name or "", job.state.value, task)
+    return JobIdentity(user_of(job), job.name or "", job.state.value, task)
 
 
 def _task(key: JobKey, array: str, task: str) -> str:
@@ -191,7 +191,7 @@ def _task(key: JobKey, array: str, task: str) -> str:
 
 
 def view_job(
-    numbers: Numbers, key: JobKey, identity: Identity, *, now_secs: float, cpus_now: float | None
+    numbers: Numbers, key: JobKey, identity: JobIdentity, *, now_secs: float, cpus_now: float | None
 ) -> JobView:
     """Return the view of one job at `now_secs` (Unix time). `cpus_now`: see `compute_cpus_now`."""
     start, ended = numbers.one(JOB_START, *key), numbers.one(JOB_END, *key)

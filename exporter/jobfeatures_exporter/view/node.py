@@ -26,7 +26,7 @@ from jobfeatures_exporter.scrape.collectors.own import sources
 from jobfeatures_exporter.state.cpurates import compute_busy_share
 from jobfeatures_exporter.view import job
 from jobfeatures_exporter.view.job import (
-    Identity,
+    JobIdentity,
     JobView,
     by_basis,
     compute_cpus_now,
@@ -140,7 +140,7 @@ def view_node(
     busy_cpus: float | None,
     limit: int | None = None,
     only: JobKey | None = None,
-    known: Mapping[JobKey, Identity] | None = None,
+    known: Mapping[JobKey, JobIdentity] | None = None,
     words: Mapping[str, str] | None = None,
 ) -> NodeView:
     """Return the node with up to `limit` jobs, or with the job `only`.

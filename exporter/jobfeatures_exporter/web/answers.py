@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from jobfeatures_exporter.families.exposition import choose_format, takes
 from jobfeatures_exporter.model.statuses import WebStatus
-from jobfeatures_exporter.web.asked import Asked
+from jobfeatures_exporter.web.asked import AskedPage
 
 try:
     from isal import isal_zlib as zlib  # six times as fast
@@ -37,11 +37,11 @@ class Scraped(Protocol):
     def problems(self) -> Collection[str]:
         """Return a line for each source that has not been read yet or fails."""
 
-    def html(self, asked: Asked) -> str | None:
+    def html(self, asked: AskedPage) -> str | None:
         """Return the current page, None if the job asked for is not known."""
 
 
-class Answer(NamedTuple):
+class WebAnswer(NamedTuple):
     """Status, body, and the headers specific to this answer."""
 
     status: int
@@ -50,10 +50,12 @@ class Answer(NamedTuple):
 
 
 ANSWERED_BY = ("accept", "accept-encoding")  # the request headers that answers depend on
-Answerer = Callable[[Mapping[str, str]], Awaitable[Answer]]  # from a request's headers, names in lower case
+Answerer = Callable[
+    [Mapping[str, str]], Awaitable[WebAnswer]
+]  # from a request's headers, names in lower case
 
 
-class Kind(NamedTuple):
+class MetricsFormat(NamedTuple):
     """The format a request asks for; concurrent requests of one kind share one answer."""
 
     openmetrics: bool
@@ -61,17 +63,19 @@ class Kind(NamedTuple):
     takes_gzip: bool
 
 
-def choose_kind(headers: Mapping[str, str]) -> Kind:
+def choose_kind(headers: Mapping[str, str]) -> MetricsFormat:
     """Return the format that a request's headers ask for."""
-    return Kind(*choose_format(headers.get("accept", "")), takes(headers.get("accept-encoding", ""), "gzip"))
+    return MetricsFormat(
+        *choose_format(headers.get("accept", "")), takes(headers.get("accept-encoding", ""), "gzip")
+    )
 
 
-def make_metrics(kind: Kind, exposition: Callable[..., bytes]) -> Answer:
+def make_metrics(kind: MetricsFormat, exposition: Callable[..., bytes]) -> WebAnswer:
     """Return the metrics in the requested format, gzipped if accepted and large enough."""
     body = exposition(openmetrics=kind.openmetrics)
     if kind.takes_gzip and len(body) >= COMPRESS_FROM_BYTES:
-        return Answer(200, pack(body), {"Content-Type": kind.content_type, "Content-Encoding": "gzip"})
-    return Answer(200, body, {"Content-Type": kind.content_type})
+        return WebAnswer(200, pack(body), {"Content-Type": kind.content_type, "Content-Encoding": "gzip"})
+    return WebAnswer(200, body, {"Content-Type": kind.content_type})
 
 
 def pack(body: bytes) -> bytes:
@@ -106,7 +110,7 @@ def make_scrapes(exposition: Callable[..., bytes], at_once: int) -> Answerer:
     """Return an answerer with the metrics, rendered at most `at_once` times in parallel."""
     shared = sharing(partial(make_metrics, exposition=exposition), at_once)
 
-    async def answer(headers: Mapping[str, str]) -> Answer:
+    async def answer(headers: Mapping[str, str]) -> WebAnswer:
         return await shared(choose_kind(headers))
 
     return answer
@@ -120,13 +124,13 @@ def make_answerers(
     def exposition(*, openmetrics: bool) -> bytes:
         return scraped.exposition(openmetrics=openmetrics, web=status())
 
-    async def healthy(_headers: Mapping[str, str]) -> Answer:
-        return Answer(200, b"healthy\n", TEXT)
+    async def healthy(_headers: Mapping[str, str]) -> WebAnswer:
+        return WebAnswer(200, b"healthy\n", TEXT)
 
-    async def ready(_headers: Mapping[str, str]) -> Answer:
+    async def ready(_headers: Mapping[str, str]) -> WebAnswer:
         is_ready = scraped.is_ready
         lines = ["ready" if is_ready else "not ready", *scraped.problems()]
-        return Answer(200 if is_ready else 503, ("\n".join(lines) + "\n").encode(), TEXT)
+        return WebAnswer(200 if is_ready else 503, ("\n".join(lines) + "\n").encode(), TEXT)
 
     metrics = make_scrapes(exposition, MAX_SCRAPES)
     return {"/metrics": metrics, "/-/healthy": healthy, "/-/ready": ready}

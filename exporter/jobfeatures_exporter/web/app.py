@@ -18,7 +18,7 @@ from jobfeatures_exporter.cluster.discovery import TargetGroup
 from jobfeatures_exporter.families.exposition import takes
 from jobfeatures_exporter.web.admission import host_asked
 from jobfeatures_exporter.web.answers import ANSWERED_BY, Answerer, Scraped, make_answerers, pack, sharing
-from jobfeatures_exporter.web.asked import Asked, parse_asked
+from jobfeatures_exporter.web.asked import AskedPage, parse_asked
 from jobfeatures_exporter.web.documentation import documentation_routes
 from jobfeatures_exporter.web.guard import Guard
 
@@ -57,7 +57,7 @@ class Made(NamedTuple):
         )
 
 
-def make_page(text: str | None, asked: Asked) -> Made:
+def make_page(text: str | None, asked: AskedPage) -> Made:
     """Return the page with this text; None: a page that says the job is unknown."""
     status = 200
     if text is None:
@@ -67,7 +67,7 @@ def make_page(text: str | None, asked: Asked) -> Made:
     return Made(time.monotonic(), status, text.encode(), pack(text.encode()))
 
 
-def asked_of(request: web.Request) -> Asked:
+def asked_of(request: web.Request) -> AskedPage:
     """Return which page a request asks for."""
     return parse_asked(request.query, request.match_info.get("job", ""))
 
@@ -94,7 +94,7 @@ def front_routes(shown: Scraped) -> list[web.RouteDef]:
     is imported when a page is first opened.
     """
     lock = asyncio.Lock()
-    kept: dict[Asked, Made] = {}
+    kept: dict[AskedPage, Made] = {}
 
     async def answer(request: web.Request) -> web.Response:
         asked = asked_of(request)

@@ -11,7 +11,7 @@ FULL = "full"  # view: rows with bars and courses, however many jobs there are
 MAX_LETTERS = 100
 
 
-class Asked(NamedTuple):
+class AskedPage(NamedTuple):
     """The page asked for: the one at /, or a job's."""
 
     job_id: str = ""
@@ -27,15 +27,15 @@ class Asked(NamedTuple):
         return f"./{'?' if parts else ''}{'&'.join(parts)}"
 
 
-FRONT = Asked()
+FRONT = AskedPage()
 
 
-def parse_asked(query: Mapping[str, str], job_id: str = "") -> Asked:
+def parse_asked(query: Mapping[str, str], job_id: str = "") -> AskedPage:
     """Return what a URL's query asks for; unknown parameters and values are ignored."""
     if job_id:
-        return Asked(job_id=job_id, system=query.get("system", "")[:MAX_LETTERS])
+        return AskedPage(job_id=job_id, system=query.get("system", "")[:MAX_LETTERS])
     view = query.get("view", "")
-    return Asked(
+    return AskedPage(
         view=view if view in {DENSE, FULL} else "",
         sort=WASTED if query.get("sort") == WASTED else "",
         find=query.get("find", "").strip()[:MAX_LETTERS],

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from jobfeatures.config import ServedSettings
-from jobfeatures.settings.resolve import BOOLEAN, PATH, TEXT, Kind, option, words
+from jobfeatures.settings.resolve import BOOLEAN, PATH, TEXT, ValueKind, option, words
 from jobfeatures_exporter.ingest.config import IngestConfig
 
 FEATURES, SONAR, NODES = "features", "sonar", "nodes"  # listeners other than metrics
@@ -43,7 +43,7 @@ def _template(value: Any) -> str:
     return value
 
 
-LINK: Final = Kind("address", _template)
+LINK: Final = ValueKind("address", _template)
 
 
 def fill_link(template: str, **values: str) -> str:

@@ -46,12 +46,12 @@ class Guard:
     async def _refuse_user(self, client: Hashable, authorization: str, now_secs: float) -> Refusal | None:
         if self._file is None or self._auth is None or not self._file.options.users:
             return None
-        from jobfeatures_exporter.web.configfile.basicauth import Verdict
+        from jobfeatures_exporter.web.configfile.basicauth import PasswordVerdict
 
         verdict = await self._auth.judge(authorization, client, self._file.options.users, now_secs=now_secs)
-        if verdict is Verdict.RIGHT:
+        if verdict is PasswordVerdict.RIGHT:
             return None
-        if verdict is Verdict.BUSY:
+        if verdict is PasswordVerdict.BUSY:
             return self._admission.refuse(BUSY, 429, "too many passwords to check", **{"Retry-After": "2"})
         realm = 'Basic realm="jobfeatures-exporter", charset="UTF-8"'
         return self._admission.refuse(

@@ -30,9 +30,9 @@ from jobfeatures_exporter.families.exposition import render
 from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.privacy.own import COLLECTORS, make_own_context
 from jobfeatures_exporter.scrape.collectors import collect
-from jobfeatures_exporter.web.answers import Answer, choose_kind, make_metrics
+from jobfeatures_exporter.web.answers import WebAnswer, choose_kind, make_metrics
 from jobfeatures_exporter.web.app import asked_of, handler_of, make_page, page_routes, running
-from jobfeatures_exporter.web.asked import Asked
+from jobfeatures_exporter.web.asked import AskedPage
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ MAX_MADE = 2  # responses made at the same time
 KEY = "web.own_socket"
 _CREDENTIALS: Final = struct.Struct("iII")  # pid, uid, gid: unix(7)
 
-Pages = Callable[[Context, Asked], str | None]
+Pages = Callable[[Context, AskedPage], str | None]
 
 
 class OwnSocket:
@@ -109,7 +109,7 @@ class OwnSocket:
     async def _metrics(self, request: web.Request) -> web.Response:
         uid = _caller(request)
 
-        async def answer(headers: Mapping[str, str]) -> Answer:
+        async def answer(headers: Mapping[str, str]) -> WebAnswer:
             async with self._makers:
                 return await asyncio.to_thread(
                     make_metrics, choose_kind(headers), partial(self._exposition, uid)

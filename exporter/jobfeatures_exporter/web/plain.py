@@ -13,10 +13,9 @@ import re
 from collections.abc import Coroutine, Mapping
 from typing import Any, NamedTuple
 
-from jobfeatures.publish.http.connections import Answer as WholeAnswer
-from jobfeatures.publish.http.connections import format_answer
+from jobfeatures.publish.http.connections import WholeAnswer, format_answer
 from jobfeatures.publish.http.connectiontable import ConnectionTable, client_of
-from jobfeatures_exporter.web.answers import TEXT, Answer, Answerer
+from jobfeatures_exporter.web.answers import TEXT, Answerer, WebAnswer
 from jobfeatures_exporter.web.guard import Guard
 
 log = logging.getLogger(__name__)
@@ -32,7 +31,7 @@ _FIELDS = frozenset(
 _CONNECTION = {"": False, "keep-alive": False, "close": True}  # whether it closes after the answer
 
 
-class Request(NamedTuple):
+class PlainRequest(NamedTuple):
     """A request answered here; header names in lower case."""
 
     path: str
@@ -40,7 +39,7 @@ class Request(NamedTuple):
     is_last: bool
 
 
-def parse_request(data: bytes, header_bytes: int) -> Request | None:
+def parse_request(data: bytes, header_bytes: int) -> PlainRequest | None:
     """Return a scraper's request; None for anything that aiohttp has to parse."""
     found = _REQUEST.fullmatch(data) if len(data) <= header_bytes else None
     if found is None:
@@ -50,7 +49,7 @@ def parse_request(data: bytes, header_bytes: int) -> Request | None:
     is_last = _CONNECTION.get(headers.get("connection", "").lower())
     if len(headers) < len(lines) or "host" not in headers or is_last is None or not headers.keys() <= _FIELDS:
         return None
-    return Request(found[1].decode("ascii"), headers, is_last)
+    return PlainRequest(found[1].decode("ascii"), headers, is_last)
 
 
 class Plain:
@@ -73,7 +72,7 @@ class Plain:
         return self._answer(request, answerer, transport)
 
     async def _answer(
-        self, request: Request, answerer: Answerer, transport: asyncio.Transport
+        self, request: PlainRequest, answerer: Answerer, transport: asyncio.Transport
     ) -> WholeAnswer:
         try:
             refusal = await self._guard.refusal(
@@ -82,10 +81,10 @@ class Plain:
             if refusal is None:
                 answer = await answerer(request.headers)
             else:
-                answer = Answer(refusal.status, refusal.text.encode(), {**refusal.headers, **TEXT})
+                answer = WebAnswer(refusal.status, refusal.text.encode(), {**refusal.headers, **TEXT})
         except Exception:
             log.exception("request failed")
-            answer = Answer(500, b"", TEXT)
+            answer = WebAnswer(500, b"", TEXT)
         self._table.answers[answer.status] += 1
         self._table.make_room(len(answer.body))
         is_last = request.is_last or answer.status == 500 or self._table.is_ending

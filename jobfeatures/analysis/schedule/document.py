@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jobfeatures.analysis.schedule.measures import QUANTILES, Distribution, describe
-from jobfeatures.analysis.schedule.result import Group
+from jobfeatures.analysis.schedule.result import GroupResult
 from jobfeatures.analysis.schedule.runs import Array
 from jobfeatures.analysis.schedule.shares import CPU, Shares, plain
 from jobfeatures.analysis.schedule.whole import Whole
@@ -115,7 +115,7 @@ def describe_shares(whole: Whole, shares: Shares) -> Values:
     }
 
 
-def describe_group(whole: Whole, group: Group) -> Values:
+def describe_group(whole: Whole, group: GroupResult) -> Values:
     """Return everything about the jobs of one user, group, queue or partition."""
     use, span_secs = whole.use[CPU], float(whole.edges[-1] - whole.edges[0])
     return {

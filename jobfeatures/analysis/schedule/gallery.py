@@ -10,7 +10,7 @@ from jobfeatures.settings.usage import need
 from jobfeatures.system.progress import shown_count
 
 if TYPE_CHECKING:
-    from jobfeatures.analysis.schedule.pictures.drawn import Sketch, View
+    from jobfeatures.analysis.schedule.pictures.drawn import DrawnSchedule, Sketch
     from jobfeatures.analysis.schedule.runs import Store
     from jobfeatures.analysis.schedule.whole import Whole
 
@@ -26,7 +26,7 @@ class Gallery:
         Raises ConfigurationError where it is already clear that nothing can be drawn or written there.
         """
         self._path = path
-        self._views: list[View] = []
+        self._views: list[DrawnSchedule] = []
         self._is_directory = path is not None and (os.path.isdir(path) or path.endswith("/"))
         if path is None:
             return
@@ -47,7 +47,7 @@ class Gallery:
 
         return Sketch(whole, store)
 
-    def add(self, view: View) -> None:
+    def add(self, view: DrawnSchedule) -> None:
         """Add a schedule's view."""
         self._views.append(view)
 

@@ -50,7 +50,7 @@ class Options:
     join: tuple[Join, ...] = ()  # what joins jobs into bags with one expected end
 
 
-class Group(NamedTuple):
+class GroupResult(NamedTuple):
     """The jobs of one user, group, queue or partition."""
 
     jobs: int
@@ -75,7 +75,7 @@ class Bags(NamedTuple):
     violated: int
 
 
-class Sums(NamedTuple):
+class ScheduleSums(NamedTuple):
     """Sums over all jobs."""
 
     jobs: int
@@ -113,14 +113,14 @@ class Schedule:
         return [int(count) for count in self.chosen.sums((self.tardiness > 0).astype(np.int64))]
 
     @cached_property
-    def sums(self) -> Sums:
+    def sums(self) -> ScheduleSums:
         """Return the sums over all jobs."""
         position, could_start = self.chosen.position, self.log.could_start
         waited = could_start is not None and (could_start[position] > self.log.submit[position]).sum()
         unknown = {
             each.resource: int((asked(self.log, each.resource)[position] < 0).sum()) for each in self.shares
         }
-        return Sums(
+        return ScheduleSums(
             len(self.chosen),
             total(self.expected),
             total(self.tardiness),
@@ -165,7 +165,7 @@ class Schedule:
                 found[resource] = compute_steps(chosen.start, chosen.end, held, edges)
         return found
 
-    def groups(self, field: str) -> dict[str, Group]:
+    def groups(self, field: str) -> dict[str, GroupResult]:
         """Return figures by user, group, queue or partition; jobs without one are left out."""
         codes, names, _ = self.codes_of(field)
         count = len(names)
@@ -179,7 +179,7 @@ class Schedule:
             name: describe_groups(values, codes, count) for name, values in self.measures._asdict().items()
         }
         return {
-            name: Group(
+            name: GroupResult(
                 jobs[place],
                 int(violated[place]),
                 tardiness[place],

@@ -20,7 +20,15 @@ from jobfeatures.analysis.schedule.eet import Lanes
 from jobfeatures.analysis.schedule.eligibility import REASONS
 from jobfeatures.analysis.schedule.expected import Tick
 from jobfeatures.analysis.schedule.measures import Distribution, Measures, describe_runs, make_edges
-from jobfeatures.analysis.schedule.result import QUEUE, Bags, Group, Schedule, Sums, asked, evaluate
+from jobfeatures.analysis.schedule.result import (
+    QUEUE,
+    Bags,
+    GroupResult,
+    Schedule,
+    ScheduleSums,
+    asked,
+    evaluate,
+)
 from jobfeatures.analysis.schedule.runs import Array, Run, Store
 from jobfeatures.analysis.schedule.shares import RESOURCES, STEPS, Shares, make_shares
 from jobfeatures.analysis.schedule.spooled import Spooled
@@ -46,10 +54,10 @@ class CombinedResults:
         self.jobs: list[int] = []  # of each
         self.violated: list[int] = []
         self.weighted_by_user: list[int | float] = []
-        self.sums: list[Sums] = []
+        self.sums: list[ScheduleSums] = []
         self.steps: dict[str, Array] = {}
         self.runs: dict[str, list[Run]] = defaultdict(list)
-        self.groups: dict[str, dict[str, list[tuple[Group, list[Run]]]]] = {
+        self.groups: dict[str, dict[str, list[tuple[GroupResult, list[Run]]]]] = {
             field: defaultdict(list) for field in by
         }
 
@@ -189,7 +197,7 @@ class Whole:
         bags = [each.bags for each in found.sums if each.bags is not None]
         self.veet = [100 * late / jobs for late, jobs in zip(self.violated, found.jobs, strict=True)]
         unknown = [each.unknown_requests for each in found.sums]
-        self.sums = Sums(
+        self.sums = ScheduleSums(
             sum(each.jobs for each in found.sums),
             sum(each.expected for each in found.sums),
             sum(each.tardiness for each in found.sums),
@@ -221,7 +229,7 @@ class Whole:
             found[resource] = Use(total, source, peak, steps[resource])
         return found
 
-    def groups(self, field: str) -> dict[str, Group]:
+    def groups(self, field: str) -> dict[str, GroupResult]:
         """Return figures by user, group, queue or partition; jobs without one are left out."""
         found, names = self._found.groups[field], self._spooled.names[field].names
         reported = dict.fromkeys(name for _, name in sorted(names.items()))
@@ -234,7 +242,7 @@ def add_steps(sums: dict[str, Array], steps: dict[str, Array]) -> None:
         sums[what] = sums.get(what, 0) + means
 
 
-def _joined(parts: list[tuple[Group, list[Run]]]) -> Group:
+def _joined(parts: list[tuple[GroupResult, list[Run]]]) -> GroupResult:
     """Return a group joined from its parts in several hands."""
     if len(parts) == 1:
         return parts[0][0]
@@ -243,4 +251,4 @@ def _joined(parts: list[tuple[Group, list[Run]]]) -> Group:
     measures = {
         name: describe_runs([each[place] for each in runs]) for place, name in enumerate(Measures._fields)
     }
-    return Group._make([*sums, measures])
+    return GroupResult._make([*sums, measures])

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from jobfeatures.formats.swf.fields import CANCELLED, COMPLETED, FAILED, UNKNOWN, Number
 from jobfeatures.formats.swf.records import INTERACTIVE, KIB, STATES
-from jobfeatures.formats.swf.survey import Numbering, Numbers, SwfRow
+from jobfeatures.formats.swf.survey import NameNumbers, Numbering, SwfRow
 from jobfeatures.joblogs.loggedjob import Lost, compute_run_secs
 from jobfeatures.records.columns import are_same
 from jobfeatures.records.model import JobState
@@ -154,7 +154,7 @@ def _requested_secs(record: Any, requested: int | None, lost: Lost, is_cpu: bool
     return _share(limit, requested, 1, name, lost) if is_cpu else limit
 
 
-def _queue(record: Any, queues: Numbers, lost: Lost) -> int:
+def _queue(record: Any, queues: NameNumbers, lost: Lost) -> int:
     if record.is_interactive:
         if (
             record.queue not in {None, str(INTERACTIVE)}

@@ -72,7 +72,7 @@ class _Known(dict[str | None, int]):
         return number
 
 
-class Numbers:
+class NameNumbers:
     """Numbers for names of one kind, from 1 in order of first use; names in `known` keep their numbers."""
 
     def __init__(self, known: Mapping[int, str] | None = None, *, are_numbers: bool = False) -> None:
@@ -108,14 +108,14 @@ class Numbers:
             self.names.setdefault(name or "", INTERACTIVE)
 
 
-Numbering = Mapping[str, Numbers]  # of one log, by kind
+Numbering = Mapping[str, NameNumbers]  # of one log, by kind
 
 
 def numbering_of(names: Names | None) -> Numbering:
     """Return the numbers of a log, or none yet."""
     if names is None:
-        return {kind: Numbers() for kind in KINDS}
-    return {kind: Numbers(known, are_numbers=True) for kind, known in names.known.items()}
+        return {kind: NameNumbers() for kind in KINDS}
+    return {kind: NameNumbers(known, are_numbers=True) for kind, known in names.known.items()}
 
 
 class Different:

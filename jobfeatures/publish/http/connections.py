@@ -51,8 +51,8 @@ class Tls(Protocol):
         """Return whether to keep the connection of a client whose handshake is done."""
 
 
-Answer = tuple[bytes, bool]  # all of it, and whether the connection ends after it
-Quick = Callable[[bytes, asyncio.Transport], Coroutine[Any, Any, Answer] | None]
+WholeAnswer = tuple[bytes, bool]  # all of it, and whether the connection ends after it
+Quick = Callable[[bytes, asyncio.Transport], Coroutine[Any, Any, WholeAnswer] | None]
 
 
 def format_answer(status: int, fields: Mapping[str, object], body: bytes, *, is_last: bool) -> bytes:
@@ -249,7 +249,7 @@ class Connection(asyncio.Protocol):
         self.begin_answer(lambda: True)
         self._listener.start(work)
 
-    async def _answer(self, awaited: Awaitable[Answer]) -> None:
+    async def _answer(self, awaited: Awaitable[WholeAnswer]) -> None:
         data, is_last = await awaited
         self.answered_at = self._loop.time()
         self.end_answer()

@@ -7,7 +7,7 @@ import textwrap
 from typing import Any
 
 from jobfeatures.settings.flags import display
-from jobfeatures.settings.resolve import Kind, Setting, settings_of, tables_of
+from jobfeatures.settings.resolve import Setting, ValueKind, settings_of, tables_of
 
 WIDTH = 100
 
@@ -38,7 +38,7 @@ def _entry(each: Setting) -> str:
     return f"{_comment(f'{each.meaning} ({known}{unset})')}\n#{each.key.rpartition('.')[2]} = {value}"
 
 
-def _placeholder(kind: Kind) -> str:
+def _placeholder(kind: ValueKind) -> str:
     return _quoted(f"<{kind.name}>")
 
 

@@ -13,7 +13,7 @@ from jobfeatures.errors import ConfigurationError
 from jobfeatures.publish.http.webserver import listening
 from jobfeatures_exporter.ingest import listener as listener_module
 from jobfeatures_exporter.ingest.listener import MAX_AT_ONCE, SonarListener
-from jobfeatures_exporter.ingest.users import Users
+from jobfeatures_exporter.ingest.users import UsersFile
 
 MAX_BYTES = 100_000
 
@@ -109,7 +109,7 @@ def one_user(tmp_path):
     path = tmp_path / "users"
     path.write_text("hpc.example.org:secret\n")
     path.chmod(0o600)
-    return Users(str(path))
+    return UsersFile(str(path))
 
 
 @pytest.mark.parametrize("users", ["one_user"], indirect=True)
@@ -168,7 +168,7 @@ async def test_a_user_bound_to_clusters_sends_of_no_others(site, make, tmp_path)
     file = tmp_path / "users"
     file.write_text("mine[hpc.example.org]:a\nall:b\n")
     file.chmod(0o600)
-    listener = SonarListener(site.intake, Users(str(file)), site.clock)
+    listener = SonarListener(site.intake, UsersFile(str(file)), site.clock)
     theirs = make.sample("c1-8")
     theirs["data"]["attributes"]["cluster"] = "other.example.org"
     body = json.dumps(make.sample()) + json.dumps(theirs)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.errors import ConfigurationError, ParseError, UnsafePathError
-from jobfeatures_exporter.ingest.users import User, Users, parse_basic, parse_users, read_users
+from jobfeatures_exporter.ingest.users import User, UsersFile, parse_basic, parse_users, read_users
 
 
 def header(text: str) -> str:
@@ -81,7 +81,7 @@ def test_no_header_raises(text):
 
 
 def test_only_user_and_password_together_are_let_in(file):
-    users = Users(file("a:one\nb:two\n"))
+    users = UsersFile(file("a:one\nb:two\n"))
     assert users.find(header("a:one")) is not None
     refused = ["a:two", "a:", "c:one", ":", "a:one\n", "\0:one"]
     assert [each for each in refused if users.find(header(each)) is not None] == []
@@ -89,13 +89,13 @@ def test_only_user_and_password_together_are_let_in(file):
 
 
 def test_a_user_without_password_cannot_be_guessed_by_an_empty_header(file):
-    users = Users(file("a:one\n"))
+    users = UsersFile(file("a:one\n"))
     assert users.find(header("nobody:" + "\0" * 32)) is None
 
 
 def test_the_file_is_read_again_when_it_changes_and_a_broken_one_is_not_used(file):
     path = file("a:one\n")
-    users = Users(path)
+    users = UsersFile(path)
     file("a:changed\n")
     assert users.find(header("a:changed")) is not None
     file("no users\n")
@@ -121,4 +121,4 @@ def test_links_folders_and_pipes_are_refused(file, tmp_path):
 
 def test_a_file_of_no_use_ends_the_start_and_is_named(tmp_path):
     with pytest.raises(ConfigurationError, match=r"sonar\.users_file"):
-        Users(str(tmp_path / "none"))
+        UsersFile(str(tmp_path / "none"))

@@ -22,7 +22,7 @@ from jobfeatures.status.board import StatusBoard, StatusTarget
 from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.families.exposition import render
 from jobfeatures_exporter.jobreport import queries
-from jobfeatures_exporter.jobreport.asking import Question, ask_all
+from jobfeatures_exporter.jobreport.asking import ReportQuestion, ask_all
 from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.model.snapshot import GpuCard, GpuSample, JobGpu
 from jobfeatures_exporter.sampling.sampler import Sampler
@@ -240,6 +240,6 @@ def _report(job_id: str, nodes: list[Node], now: float) -> JobUse:
         and (each.labels["state"], each.labels["job_id"]) == ("SUSPENDED", job_id)
     )
     prometheus = FakePrometheus(lasts.values(), highest=highs, seen=now, is_current=True, steps=steps)
-    question = Question(job=job_id, at_secs=now, since_secs=604_800.0)
+    question = ReportQuestion(job=job_id, at_secs=now, since_secs=604_800.0)
     (report,) = ask_all(prometheus, question).reports
     return report

@@ -12,7 +12,7 @@ from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.cli import main
 from jobfeatures_exporter.families.exposition import render
 from jobfeatures_exporter.jobreport.fromnode import NOTE, report_page
-from jobfeatures_exporter.jobreport.selecting import NoSuchJobError
+from jobfeatures_exporter.jobreport.selecting import JobWithoutSamplesError
 from jobfeatures_exporter.scrape.collectors import COLLECTORS, collect
 from jobfeatures_exporter.web.ownsocket import OwnSocket, serving_own
 
@@ -38,7 +38,7 @@ def test_an_array_is_found_by_its_own_id(page, context):
 
 
 def test_a_job_that_is_not_there_is_told(page, context):
-    with pytest.raises(NoSuchJobError, match="this node"):
+    with pytest.raises(JobWithoutSamplesError, match="this node"):
         report_page(page, "4711", node="n1", now_secs=context.now_secs)
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures_exporter.jobreport import queries
-from jobfeatures_exporter.jobreport.asking import Question, ask_all
+from jobfeatures_exporter.jobreport.asking import ReportQuestion, ask_all
 from jobfeatures_exporter.scrape.collectors import COLLECTORS
 from tests.exporter.jobreport.server import FakePrometheus, job_series
 from tests.exporter.jobreport.test_report import QUESTION, two_nodes
@@ -16,7 +16,7 @@ names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 
 @given(names, names, names)
 def test_names_stay_inside_their_quotes(job, cluster, system):
-    question = Question(job=job, at_secs=1e9, since_secs=3600, batch_system=system, cluster=cluster)
+    question = ReportQuestion(job=job, at_secs=1e9, since_secs=3600, batch_system=system, cluster=cluster)
     for text in queries.find_jobs(job, question.matchers(), 3600.0):
         promql_parser.parse(text)
     promql_parser.parse(queries.last(queries.LAST, queries.selector_of(system, [job, "x"]), 60.0))

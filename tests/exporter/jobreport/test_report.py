@@ -13,10 +13,10 @@ from jobfeatures.records.series import Series
 from jobfeatures_exporter.jobreport import queries
 from jobfeatures_exporter.jobreport import selecting as finding
 from jobfeatures_exporter.jobreport.asjson import make_document
-from jobfeatures_exporter.jobreport.asking import Question, ask_all
+from jobfeatures_exporter.jobreport.asking import ReportQuestion, ask_all
 from jobfeatures_exporter.jobreport.fromnode import report_page
 from jobfeatures_exporter.jobreport.gathering import choose_state, grown
-from jobfeatures_exporter.jobreport.selecting import AmbiguousJobError, NoSuchJobError
+from jobfeatures_exporter.jobreport.selecting import AmbiguousJobError, JobWithoutSamplesError
 from jobfeatures_exporter.jobreport.text import format_reports
 from jobfeatures_exporter.view.use import DOUBTFUL_CPU_TIME
 from tests.exporter.jobreport.server import NOW, FakePrometheus, job_series
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("in_utc")
 
 GOLDEN = Path(__file__).parents[2] / "fixtures/golden"
 START, END = NOW - 7200, NOW - 3600
-QUESTION = Question(job="12", at_secs=NOW, since_secs=604_800.0, where="http://p:9090")
+QUESTION = ReportQuestion(job="12", at_secs=NOW, since_secs=604_800.0, where="http://p:9090")
 
 
 def golden(name, text):
@@ -375,7 +375,7 @@ def test_of_two_schedds_jobs_with_one_number_one_has_to_be_named():
 
 @pytest.mark.parametrize("series", [[], job_series("other"), job_series("12", system="service")])
 def test_a_job_that_is_not_there_is_named(series):
-    with pytest.raises(NoSuchJobError, match=r"no job '12' in the last 7 d on http://p:9090"):
+    with pytest.raises(JobWithoutSamplesError, match=r"no job '12' in the last 7 d on http://p:9090"):
         ask_all(FakePrometheus(series), QUESTION)
 
 

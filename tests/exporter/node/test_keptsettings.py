@@ -11,7 +11,7 @@ import pytest
 from jobfeatures.settings.resolve import load_config
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.model.statuses import LastReload
-from jobfeatures_exporter.node.keptsettings import KeptSettings, SettingsFile
+from jobfeatures_exporter.node.keptsettings import KeptSettings, WatchedSettings
 from jobfeatures_exporter.node.nodeboard import NodeBoard
 from tests.running import HandClock, own_folder
 
@@ -36,7 +36,7 @@ def kept(board: NodeBoard, file: Path) -> KeptSettings:
     def read() -> object:
         return load_config(ExporterConfig, environ={}, file=str(file))
 
-    return KeptSettings(SettingsFile(str(file), read), board)
+    return KeptSettings(WatchedSettings(str(file), read), board)
 
 
 def test_a_good_file_is_kept_for_root_alone(kept, board, file, tmp_path):
@@ -73,7 +73,7 @@ def test_a_file_that_has_gone_is_broken_and_only_the_default_one_may_be_absent(
     assert not board.reload.successful
     board.reload = LastReload(successful=True, success_secs=5.0)
     monkeypatch.setattr("jobfeatures_exporter.node.keptsettings.DEFAULT_FILE", str(file))
-    KeptSettings(SettingsFile(str(file), lambda: None), board).look()
+    KeptSettings(WatchedSettings(str(file), lambda: None), board).look()
     assert board.reload.successful
 
 

@@ -24,7 +24,7 @@ from jobfeatures_exporter.node import daemon as node
 from jobfeatures_exporter.node import sources as sources_module
 from jobfeatures_exporter.node.daemon import Daemon
 from jobfeatures_exporter.scrape.collectors import CONTROLLER, NODE
-from jobfeatures_exporter.service.reload import Change, compute_change, live_roles
+from jobfeatures_exporter.service.reload import SettingsChange, compute_change, live_roles
 from jobfeatures_exporter.service.supervision import Notifier
 from jobfeatures_exporter.startup.reloader import Reloader
 from jobfeatures_exporter.startup.serve import _at_work
@@ -222,7 +222,7 @@ def test_a_reload_that_fails_in_the_daemon_changes_nothing(tmp_path, monkeypatch
     monkeypatch.setattr("jobfeatures_exporter.node.nodeboard.make_site", fail)
     wanted = replace(running, machine_hs06="10", jobs_kinds=tuple(Kind))
     with pytest.raises(ConfigurationError):
-        daemon.reconfigure(Change(wanted, ("machine.hs06", "jobs.kinds"), ()))
+        daemon.reconfigure(SettingsChange(wanted, ("machine.hs06", "jobs.kinds"), ()))
     assert daemon.known().kinds == frozenset(map(Kind, running.jobs_kinds))
 
 

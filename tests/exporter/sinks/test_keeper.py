@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from jobfeatures.errors import SinkError
 from jobfeatures_exporter.sinks import keeper as module
 from jobfeatures_exporter.sinks.keeper import SinkKeeper, compute_retry_secs
-from jobfeatures_exporter.sinks.spool import Spool
+from jobfeatures_exporter.sinks.spool import MessageSpool
 
 ROOMY = 10**6
 
@@ -143,7 +143,7 @@ def test_a_fault_in_a_sink_does_not_end_the_sending(make_keeper, sink, make_mess
 
 
 def test_what_waited_in_a_folder_goes_first_after_a_restart(make_keeper, sink, make_message, tmp_path):
-    queue = Spool(ROOMY, str(tmp_path / "spool"))
+    queue = MessageSpool(ROOMY, str(tmp_path / "spool"))
     queue.put(make_message(1))
     queue.close()
     keeper = make_keeper(directory=str(tmp_path / "spool"))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jobfeatures.errors import ParseError, UnsafePathError
 from jobfeatures_exporter.sinks import spool
 from jobfeatures_exporter.sinks.message import Message
-from jobfeatures_exporter.sinks.spool import Spool, format_spooled, parse_spooled
+from jobfeatures_exporter.sinks.spool import MessageSpool, format_spooled, parse_spooled
 from tests.running import started, until
 
 ROOMY = 10**6
@@ -23,7 +23,7 @@ def open_spool(tmp_path):
     made = []
 
     def make(max_bytes=ROOMY, **limits):
-        made.append(Spool(max_bytes, str(tmp_path / "spool/http"), **limits))
+        made.append(MessageSpool(max_bytes, str(tmp_path / "spool/http"), **limits))
         return made[-1]
 
     make.folder = tmp_path / "spool/http"
@@ -34,7 +34,7 @@ def open_spool(tmp_path):
 
 @pytest.fixture(params=["memory", "disk"])
 def make_spool(request, open_spool):
-    return Spool if request.param == "memory" else open_spool
+    return MessageSpool if request.param == "memory" else open_spool
 
 
 def bodies(queue):
@@ -91,7 +91,7 @@ def test_taking_away_what_was_dropped_meanwhile_does_nothing(make_spool, make_me
 @pytest.mark.program
 @given(st.lists(st.booleans(), max_size=40), st.integers(1, 5))
 def test_a_queue_in_memory_is_a_bounded_list(steps, count):
-    queue, model = Spool(10**9, max_count=count), []
+    queue, model = MessageSpool(10**9, max_count=count), []
     for number, is_put in enumerate(steps):
         if is_put:
             queue.put(Message(kind="sample", cluster="c", node="n", made_at_secs=0.0, body=b"%d" % number))

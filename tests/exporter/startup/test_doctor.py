@@ -17,7 +17,7 @@ from jobfeatures_exporter.cli import main
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.startup import doctor
 from jobfeatures_exporter.startup.doctor import examine
-from jobfeatures_exporter.startup.findings import Finding, Mark
+from jobfeatures_exporter.startup.findings import DoctorFinding, Mark
 from jobfeatures_exporter.view.sources import advise_ebpf
 from tests.exporter.sampling.fakenode import FakeNode
 from tests.exporter.web.authority import Authority
@@ -96,7 +96,7 @@ def test_a_node_that_is_well_has_nothing_wrong(config, daemon, monkeypatch):
     tree = FeatureTree(config.features_root)
     tree.prepare()
     tree.write_machine({"total_cpu": "4", "hs06": "40", "grace_secs": "60", "shutdowntime": "1999999999"})
-    monkeypatch.setattr(doctor, "_clock", lambda: Finding(Mark.GOOD, "clock", "is kept right"))
+    monkeypatch.setattr(doctor, "_clock", lambda: DoctorFinding(Mark.GOOD, "clock", "is kept right"))
     findings = list(examine(replace(config, web_listen_address=address)))
     wrong = [each for each in findings if each.mark is Mark.WRONG]
     assert [

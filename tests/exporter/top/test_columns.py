@@ -6,13 +6,13 @@ import pytest
 
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.top.table import COLUMNS, GAP, choose_columns, filter_jobs, jobs_of, sort_jobs
-from jobfeatures_exporter.view.job import GpuView, Identity, JobView, waste_now
+from jobfeatures_exporter.view.job import GpuView, JobIdentity, JobView, waste_now
 from jobfeatures_exporter.view.node import NodeView
 
 GIB = 2**30
 FULL = JobView(
     key=JobKey("slurm", "9"),
-    identity=Identity("bob", "train", "running"),
+    identity=JobIdentity("bob", "train", "running"),
     cpus_now=1.0,
     allocated_cpus=8,
     memory=2 * GIB,
@@ -25,7 +25,7 @@ FULL = JobView(
 OTHER = replace(
     FULL,
     key=JobKey("slurm", "10"),
-    identity=Identity("Alice", "analyse", "running"),
+    identity=JobIdentity("Alice", "analyse", "running"),
     cpus_now=4.0,
     memory=3 * GIB,
     gpus=(GpuView("b", True, 1.0),),

@@ -25,7 +25,7 @@ from jobfeatures_exporter.top.table import (
     make_lines,
     make_process_cells,
 )
-from jobfeatures_exporter.view.job import GpuView, Identity, JobView, waste_now
+from jobfeatures_exporter.view.job import GpuView, JobIdentity, JobView, waste_now
 from jobfeatures_exporter.view.node import METRICS, NAMES, NodeView, WasteSum, view_page
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.processes import LiveProcess
@@ -37,7 +37,7 @@ HOSTILE = "\x1b]0;owned\x07\x1b[2J\r\n\u202e日本語" + "\u0301" * 50
 ROWS = (
     JobView(
         key=JobKey("slurm", "4711"),
-        identity=Identity("alice", HOSTILE),
+        identity=JobIdentity("alice", HOSTILE),
         cpus_now=3.21,
         allocated_cpus=4,
         memory=7.7 * 2**30,
@@ -49,7 +49,7 @@ ROWS = (
     ),
     JobView(
         key=JobKey("slurm", "4712_" + "9" * 30),
-        identity=Identity("a" * 40, "x" * 300),
+        identity=JobIdentity("a" * 40, "x" * 300),
         cpus_mean=0.01,
         left_secs=90,
         enforced_secs=90,
@@ -217,7 +217,7 @@ def test_what_nobody_has_told_is_no_zero():
 rows = st.builds(
     JobView,
     key=st.builds(JobKey, st.just("slurm"), st.text(max_size=30)),
-    identity=st.builds(Identity, st.text(max_size=30), st.text(max_size=60)),
+    identity=st.builds(JobIdentity, st.text(max_size=30), st.text(max_size=60)),
     cpus_now=st.none() | st.floats(0, 1e9),
     memory=st.none() | st.floats(0, 1e18),
     left_secs=st.none() | st.floats(allow_nan=False),
@@ -269,5 +269,5 @@ def test_time_left_without_a_limit_is_not_unknown():
 
 
 def test_a_task_of_an_array_is_found_as_squeue_shows_it():
-    task = replace(ROWS[2], identity=Identity("ann", "array", "RUNNING", "30_2"))
+    task = replace(ROWS[2], identity=JobIdentity("ann", "array", "RUNNING", "30_2"))
     assert filter_jobs([*ROWS, task], "30_2") == [task]

@@ -4,7 +4,7 @@ import pytest
 
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.view.hints import find_hints
-from jobfeatures_exporter.view.job import GpuView, Identity, JobView
+from jobfeatures_exporter.view.job import GpuView, JobIdentity, JobView
 
 LONG = {"elapsed_secs": 7200.0}
 IDLE = {**LONG, "cpus_now": 0.1, "cpus_mean": 0.2, "allocated_cpus": 8}
@@ -41,7 +41,7 @@ def test_a_hint_has_its_reason(known, words, reason):
         {"cpus_now": 4.0},  # it works now
         {"cpus_mean": 4.0},
         {"elapsed_secs": 599.0},  # it may still begin
-        {"identity": Identity(state="SUSPENDED")},
+        {"identity": JobIdentity(state="SUSPENDED")},
         {"allocated_cpus": None},
         {"gpus": (GpuView("a", True, busy_secs=7000, busy_share=1),)},  # its GPU computes
         {"allocated_gpus": 1},  # and may compute

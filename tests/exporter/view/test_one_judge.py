@@ -12,7 +12,7 @@ from jobfeatures_exporter.jobreport.fromnode import report_page
 from jobfeatures_exporter.scrape.collectors import allocation, gpus, jobs
 from jobfeatures_exporter.top.pages import parse_page
 from jobfeatures_exporter.view.hints import BADGES, find_hints, judge_now
-from jobfeatures_exporter.view.job import Identity, view_job
+from jobfeatures_exporter.view.job import JobIdentity, view_job
 from jobfeatures_exporter.view.judge import INSTEAD_OF, LITTLE_USE, WAITS, judge
 from jobfeatures_exporter.view.use import GpuUse, JobUse, NodeUse, Place
 
@@ -137,7 +137,7 @@ def test_the_page_finds_of_a_job_what_its_report_does_of_what_badges_say(seed):
     of_report = {each.name for each in judge(report)}
 
     def on_page(cpus_now):
-        return view_job(parse_page(text), JobKey(*JOB), Identity(), now_secs=elapsed, cpus_now=cpus_now)
+        return view_job(parse_page(text), JobKey(*JOB), JobIdentity(), now_secs=elapsed, cpus_now=cpus_now)
 
     steady = on_page(None)
     assert {each.name for each in judge_now(steady)} & BADGES.keys() == of_report & BADGES.keys()

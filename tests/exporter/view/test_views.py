@@ -14,8 +14,8 @@ from jobfeatures.records.series import Series, parse_lines
 from jobfeatures.status.board import StatusView
 from jobfeatures.status.jobstatus import JobStatus
 from jobfeatures_exporter.families.exposition import render
-from jobfeatures_exporter.jobreport.gathering import Answers, Run, gather_report
-from jobfeatures_exporter.jobreport.selecting import Found
+from jobfeatures_exporter.jobreport.gathering import ReportedRun, SeriesOfJobs, gather_report
+from jobfeatures_exporter.jobreport.selecting import SelectedJobs
 from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.model.ended import EndedJob
 from jobfeatures_exporter.model.measured import MemoryBytes
@@ -183,10 +183,10 @@ def test_the_report_of_that_moment_has_the_figures_of_the_page(both):
             == (job.key.batch_system, job.key.job_id)
         ]
         report = gather_report(
-            Found(job.key.batch_system, "", (job.key.job_id,)),
+            SelectedJobs(job.key.batch_system, "", (job.key.job_id,)),
             job.key.job_id,
-            Run(start, None if job.is_running else until, until),
-            Answers(last=tuple(mine), highest=highest_of(mine)),
+            ReportedRun(start, None if job.is_running else until, until),
+            SeriesOfJobs(last=tuple(mine), highest=highest_of(mine)),
         )
         assert report.memory_peak == job.memory
         assert report.allocated_memory == job.memory_limit

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from jobfeatures.records.model import JobKey
-from jobfeatures_exporter.view.job import GpuView, Identity, JobView, waste_now
+from jobfeatures_exporter.view.job import GpuView, JobIdentity, JobView, waste_now
 from jobfeatures_exporter.view.node import NodeView
 from jobfeatures_exporter.view.waste import NO_WASTE, UNKNOWN_WASTE
 
@@ -65,7 +65,7 @@ def test_of_a_job_that_has_ended_or_is_unknown_nothing_is_said(job):
 
 
 def test_a_suspended_job_wastes_nothing_which_is_not_unknown():
-    job = make(identity=Identity(state="SUSPENDED"), cpus_now=0.0, allocated_cpus=4)
+    job = make(identity=JobIdentity(state="SUSPENDED"), cpus_now=0.0, allocated_cpus=4)
     assert waste_now(job, **NODE) == NO_WASTE
     assert (waste_now(job, **NODE).share, waste_now(job, **NODE).words) == (0.0, ())
 

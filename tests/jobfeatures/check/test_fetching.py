@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from jobfeatures.check.fetching import CannotCheckError, read_directory, read_listing
-from jobfeatures.check.listing import MAX_SHOWN_NAMES, Kind, Trouble
+from jobfeatures.check.listing import MAX_SHOWN_NAMES, DirectoryKind, Trouble
 
 
 def trouble(path):
@@ -93,13 +93,13 @@ def test_no_descriptor_is_left(tmp_path):
 )
 def test_what_cannot_be_read_is_told(location):
     with pytest.raises(CannotCheckError):
-        read_listing(location, Kind.JOB)
+        read_listing(location, DirectoryKind.JOB)
 
 
 def test_a_directory_that_could_be_anything_is_not_judged(tmp_path):
     with pytest.raises(CannotCheckError, match="--kind"):
         read_listing(str(tmp_path))
-    assert read_listing(str(tmp_path), Kind.MACHINE).kind is Kind.MACHINE
+    assert read_listing(str(tmp_path), DirectoryKind.MACHINE).kind is DirectoryKind.MACHINE
 
 
 def test_an_address_where_tls_is_spoken_is_told(monkeypatch):
@@ -109,4 +109,4 @@ def test_an_address_where_tls_is_spoken_is_told(monkeypatch):
     monkeypatch.setattr("urllib.request.OpenerDirector.open", refuse)
     monkeypatch.setattr("jobfeatures.system.httpget.Server.speaks_tls", lambda _self: True)
     with pytest.raises(CannotCheckError, match="https:// instead of http://"):
-        read_listing("http://127.0.0.1:9", Kind.JOB)
+        read_listing("http://127.0.0.1:9", DirectoryKind.JOB)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from jobfeatures.check.listing import (
     KINDS,
     Case,
+    DirectoryKind,
     Entry,
-    Kind,
     Listing,
     ResponseHead,
     Rights,
@@ -49,7 +49,7 @@ JOB = {
     "allocated_CPU": "4",
 }
 STATUS = {"used_CPU": "3", "first_exp_job_end": "1800000100", "last_exp_job_end": "1800000200"}
-GOOD = {Kind.MACHINE: MACHINE, Kind.JOB: JOB, Kind.STATUS: STATUS}
+GOOD = {DirectoryKind.MACHINE: MACHINE, DirectoryKind.JOB: JOB, DirectoryKind.STATUS: STATUS}
 ANSWER = ResponseHead(
     status=200,
     headers={
@@ -77,8 +77,8 @@ def breaches(kind, changes=None, **rest):
     case = Case(
         listing(kind, {**GOOD[kind], **(changes or {})}, **rest),
         NOW,
-        listing(Kind.MACHINE),
-        listing(Kind.JOB),
+        listing(DirectoryKind.MACHINE),
+        listing(DirectoryKind.JOB),
     )
     return judge(case)
 
@@ -93,7 +93,7 @@ def served(kind, missing=None, **changes):
     return judge(Case(Listing("http://server/machinefeatures", entries, kind, missing=missing), NOW))
 
 
-M, J, S = Kind
+M, J, S = DirectoryKind
 
 
 def mode(bits, uid=0):
@@ -169,7 +169,7 @@ def test_a_breach_is_found_with_the_severity_of_its_rule(rule):
     assert all(finding.source == rule.source for finding in found)
 
 
-@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("kind", DirectoryKind)
 def test_a_good_directory_has_no_error_and_no_warning(kind):
     serious = [finding for finding in breaches(kind) if finding.severity is not Severity.INFORMATION]
     assert serious == []
@@ -333,7 +333,7 @@ def test_a_directory_is_known_by_its_keys_or_its_path(location, names, kind):
 
 
 @given(
-    st.sampled_from(list(Kind)),
+    st.sampled_from(list(DirectoryKind)),
     st.dictionaries(
         st.sampled_from(sorted(KINDS)) | st.text(max_size=5),
         st.binary(max_size=30) | st.from_regex(rb"[0-9.]{1,40}\n", fullmatch=True),
@@ -341,7 +341,7 @@ def test_a_directory_is_known_by_its_keys_or_its_path(location, names, kind):
 )
 def test_any_content_gives_findings_and_no_exception(kind, contents):
     entries = {name: Entry(content=content, written_at_secs=NOW) for name, content in contents.items()}
-    case = Case(Listing("/x", entries, kind), NOW, listing(Kind.MACHINE), listing(Kind.JOB))
+    case = Case(Listing("/x", entries, kind), NOW, listing(DirectoryKind.MACHINE), listing(DirectoryKind.JOB))
     for finding in judge(case):
         assert "\n" not in finding.text
 

@@ -27,7 +27,7 @@ from jobfeatures_exporter.sampling.layout.hierarchies import (
 )
 from jobfeatures_exporter.sampling.layout.hierarchy import find_hierarchies
 from jobfeatures_exporter.sampling.places.trust import (
-    Daemon,
+    DaemonProcess,
     find_daemons,
     find_flaw,
     find_named_flaw,
@@ -48,7 +48,7 @@ class _Known(NamedTuple):
     """A place that counts, and the daemons that prove it, by batch system."""
 
     parent: Parent
-    proofs: Mapping[str, Collection[Daemon]] = MappingProxyType({})
+    proofs: Mapping[str, Collection[DaemonProcess]] = MappingProxyType({})
 
 
 class PlaceChanges(NamedTuple):
@@ -79,7 +79,7 @@ class PlaceFinder:
         self._systems = systems
         self._absolute = GroupNamespace(root, Unreadable()).absolute
         self._tops: list[str] = []
-        self._daemons: dict[str, list[Daemon]] = {}  # of this look, by batch system
+        self._daemons: dict[str, list[DaemonProcess]] = {}  # of this look, by batch system
         self._known: dict[str, _Known] = {}
         self._refusals = 0
         self._told: set[str] = set()
@@ -170,7 +170,7 @@ class PlaceFinder:
             if not (flaw := next(flaws, "")):
                 self._known[path] = _Known(Parent(path, tuple(found)))
             return flaw
-        proofs: dict[str, Collection[Daemon]] = {}
+        proofs: dict[str, Collection[DaemonProcess]] = {}
         problems: list[str] = []
         for system in dict.fromkeys(hierarchy.name for hierarchy, _ in found):
             of_system = [layout for hierarchy, layout in found if hierarchy.name == system]
@@ -189,7 +189,7 @@ class PlaceFinder:
             self._known[path] = _Known(Parent(path, proven, is_proven=True), proofs)
         return "; ".join(problems)
 
-    def _find_proof(self, system: str, path: str) -> Collection[Daemon] | str:
+    def _find_proof(self, system: str, path: str) -> Collection[DaemonProcess] | str:
         """Return the daemons that prove what a batch system has made, or why there are none."""
         if is_in_container(path):
             return "it is in a container"
@@ -252,7 +252,7 @@ def _find_any_flaw(
     path: str,
     layouts: Sequence[Layout],
     names: Iterable[str],
-    daemons: Collection[Daemon],
+    daemons: Collection[DaemonProcess],
 ) -> str:
     """Return why a parent proves nothing in some hierarchy, nor the groups between it and those of jobs."""
     between = [

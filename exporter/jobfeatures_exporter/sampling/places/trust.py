@@ -26,7 +26,7 @@ NAMESPACES = ("cgroup", "pid")
 _NO_ATTRIBUTE = frozenset({errno.ENODATA, errno.ENOTSUP, errno.EPERM, errno.EACCES})
 
 
-class Daemon(NamedTuple):
+class DaemonProcess(NamedTuple):
     """A process with the name of a batch system's daemon; `problem` says why it proves nothing."""
 
     pid: int
@@ -40,7 +40,7 @@ def find_daemons(
     *,
     trusted: Collection[int],
     absolute: Callable[[str], str] = lambda text: text,
-) -> list[Daemon]:
+) -> list[DaemonProcess]:
     """Return the processes on the host that bear the name of a daemon of this batch system.
 
     `trusted` are the uids that it may run as, `absolute` makes the paths in a text of /proc/PID/cgroup those
@@ -63,7 +63,7 @@ def find_daemons(
             groups, problem = frozenset(), f"process {pid} ({name}) cannot be read: {error.strerror}"
         except ParseError:
             groups, problem = frozenset(), f"process {pid} ({name}) has no uids"
-        found.append(Daemon(int(pid), groups, problem))
+        found.append(DaemonProcess(int(pid), groups, problem))
     return found
 
 
@@ -113,7 +113,7 @@ def _is_roots(found: os.stat_result) -> bool:
     return found.st_uid == ROOT_UID and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
-def find_flaw(top: str, path: str, daemons: Collection[Daemon]) -> str:
+def find_flaw(top: str, path: str, daemons: Collection[DaemonProcess]) -> str:
     """Return why others than root may have made what is below a group in the hierarchy at `top`, else "".
 
     A subtree that is delegated counts if one of these daemons stands in it: it is delegated to that.
@@ -132,7 +132,7 @@ def find_flaw(top: str, path: str, daemons: Collection[Daemon]) -> str:
     return ""
 
 
-def find_stranger(made: str, daemons: Collection[Daemon]) -> str:
+def find_stranger(made: str, daemons: Collection[DaemonProcess]) -> str:
     """Return why a group that a batch system has made may be in a container of any kind, else "". Pure.
 
     Containers stand in scopes, services and plain groups; slices only group units of systemd's. The first
@@ -146,7 +146,7 @@ def find_stranger(made: str, daemons: Collection[Daemon]) -> str:
     return ""
 
 
-def _stands_in(path: str, daemons: Collection[Daemon]) -> bool:
+def _stands_in(path: str, daemons: Collection[DaemonProcess]) -> bool:
     return any(f"{group}/".startswith(f"{path}/") for each in daemons for group in each.groups)
 
 

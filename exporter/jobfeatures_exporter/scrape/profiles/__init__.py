@@ -17,12 +17,12 @@ from jobfeatures.records.metrics import Metric
 from jobfeatures_exporter.families.exposition import Family, Number, Values
 from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.model.snapshot import WorkKey
-from jobfeatures_exporter.scrape.profiles.common import Reading, View
+from jobfeatures_exporter.scrape.profiles.common import ContextView, Reading
 
 log = logging.getLogger(__name__)
 
 
-class Profile(NamedTuple):
+class NamesOfOthers(NamedTuple):
     """One line of the table."""
 
     meaning: str
@@ -44,10 +44,10 @@ class Profile(NamedTuple):
         return metrics
 
 
-PROFILES: dict[str, Profile] = {
-    "treydock": Profile("treydock/cgroup_exporter", "treydock"),
-    "jobstats": Profile("Jobstats: its cgroup_exporter and nvidia_gpu_prometheus_exporter", "jobstats"),
-    "slurm-job-exporter": Profile(
+PROFILES: dict[str, NamesOfOthers] = {
+    "treydock": NamesOfOthers("treydock/cgroup_exporter", "treydock"),
+    "jobstats": NamesOfOthers("Jobstats: its cgroup_exporter and nvidia_gpu_prometheus_exporter", "jobstats"),
+    "slurm-job-exporter": NamesOfOthers(
         "guilbaults/slurm-job-exporter",
         "slurm_job_exporter",
         reads_processes=True,
@@ -55,8 +55,8 @@ PROFILES: dict[str, Profile] = {
         reads_thread_states=True,
         reads_programs=True,
     ),
-    "ceems": Profile("CEEMS' exporter", "ceems"),
-    "process-exporter": Profile(
+    "ceems": NamesOfOthers("CEEMS' exporter", "ceems"),
+    "process-exporter": NamesOfOthers(
         "ncabatoff/process-exporter, a group being a job",
         "process_exporter",
         reads_processes=True,
@@ -74,7 +74,7 @@ Readings = dict[WorkKey | None, list[Reading]]  # by job; None for the node
 
 def read_profiles(context: Context, names: Collection[str]) -> tuple[Readings, Family]:
     """Return the readings, and which profiles succeeded. A profile that fails loses only its own series."""
-    view = View(context)
+    view = ContextView(context)
     found: Readings = {}
     success: dict[str, int] = {}
     for name, profile in PROFILES.items():

@@ -13,8 +13,8 @@ from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.model.snapshot import JobSample, NodeSample
 from jobfeatures_exporter.scrape.collectors.node import MODES
 from jobfeatures_exporter.scrape.profiles.common import (
+    ContextView,
     Reading,
-    View,
     counter,
     cpu_readings,
     gauge,
@@ -82,7 +82,7 @@ METRICS = (
 )  # fmt: skip
 
 
-def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
+def of_job(view: ContextView, sample: JobSample) -> Iterator[Reading]:
     """Yield the readings of one job; none for a job without a control group."""
     if sample.cgroup is None or not isinstance(sample.key, JobKey):
         return
@@ -121,7 +121,7 @@ def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
         yield FLAG, (*values, index, f"{host}/gpu-{index}", uuid, instance), 1
 
 
-def of_node(view: View) -> Iterator[Reading]:
+def of_node(view: ContextView) -> Iterator[Reading]:
     """Yield the number of jobs of each batch system, and what recording rules need of the node."""
     units = Counter(
         _manager(sample.key)

@@ -37,7 +37,7 @@ def counter(name: str, meaning: str, label_names: tuple[str, ...]) -> Metric:
     return Metric(name, "counter", meaning, label_names, verbatim=True)
 
 
-class View:
+class ContextView:
     """A context, grouped by job on demand."""
 
     def __init__(self, context: Context) -> None:

@@ -12,8 +12,8 @@ from jobfeatures_exporter.families.exposition import Values
 from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.model.snapshot import GpuSample, JobSample, StepSample
 from jobfeatures_exporter.scrape.profiles.common import (
+    ContextView,
     Reading,
-    View,
     cpu_readings,
     gauge,
     is_unlimited,
@@ -57,7 +57,7 @@ METRICS = (
 )  # fmt: skip
 
 
-def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
+def of_job(view: ContextView, sample: JobSample) -> Iterator[Reading]:
     """Yield the readings of one job: of its control group, and of the cards that it has or uses."""
     job_id = job_id_of(sample)
     if job_id is None:
@@ -81,7 +81,7 @@ def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
         yield from known(values, (JOB_ID, int(job_id) if job_id.isdecimal() else None), (JOB_UID, uid))
 
 
-def of_node(view: View) -> Iterator[Reading]:
+def of_node(view: ContextView) -> Iterator[Reading]:
     """Yield the number of cards, and the readings of cards without a job."""
     if not view.cards:
         return
@@ -112,14 +112,14 @@ def _of_group(
     )
 
 
-def _card_labels(view: View, sample: GpuSample, job_id: str, uid: str) -> Values:
+def _card_labels(view: ContextView, sample: GpuSample, job_id: str, uid: str) -> Values:
     index, minor = view.card_number(sample)
     card = sample.card
     instance = number_text(card.instance_id)
     return number_text(index), number_text(minor), card.uuid, card.model, instance, job_id, uid
 
 
-def _of_card(view: View, sample: GpuSample, values: Values) -> list[Reading]:
+def _of_card(view: ContextView, sample: GpuSample, values: Values) -> list[Reading]:
     """Return the readings of a card; a MIG instance has its card's power, temperature and fan speed."""
     whole = view.cards.get(sample.card.parent_uuid or "", sample)
     watts = whole.power_watts

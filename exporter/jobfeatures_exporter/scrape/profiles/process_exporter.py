@@ -13,7 +13,7 @@ from jobfeatures_exporter.families.exposition import Values
 from jobfeatures_exporter.model.context import job_labels
 from jobfeatures_exporter.model.snapshot import JobSample, ProcessSample
 from jobfeatures_exporter.sampling.host.procfs import TICKS_PER_SEC
-from jobfeatures_exporter.scrape.profiles.common import Reading, View, counter, gauge, known
+from jobfeatures_exporter.scrape.profiles.common import ContextView, Reading, counter, gauge, known
 
 GROUP = ("groupname",)
 
@@ -47,7 +47,7 @@ _STATES = {"R": "Running", "S": "Sleeping", "D": "Waiting", "Z": "Zombie"}
 _OTHER = "Other"
 
 
-def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
+def of_job(view: ContextView, sample: JobSample) -> Iterator[Reading]:
     """Yield the readings of one job, unit or process group."""
     values = ("/".join(job_labels(sample.key)),)
     yield from known(values, (PROCESSES, sample.processes), (THREADS, sample.threads))
@@ -81,7 +81,7 @@ def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
         yield START, values, node.boot_time_secs + ticks // TICKS_PER_SEC
 
 
-def _open_files(view: View, values: Values, processes: list[ProcessSample]) -> Iterator[Reading]:
+def _open_files(view: ContextView, values: Values, processes: list[ProcessSample]) -> Iterator[Reading]:
     """Yield nothing if a process cannot be read: its files would be missing from the sum."""
     known = view.snapshot.open_files
     found = [known[each.pid] for each in processes if each.pid in known]

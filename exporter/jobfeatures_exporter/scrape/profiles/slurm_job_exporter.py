@@ -13,8 +13,8 @@ from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.families.exposition import Values
 from jobfeatures_exporter.model.snapshot import GpuSample, JobSample, cpu_secs_of
 from jobfeatures_exporter.scrape.profiles.common import (
+    ContextView,
     Reading,
-    View,
     counter,
     gauge,
     is_unlimited,
@@ -71,7 +71,7 @@ _STATES = {
 }
 
 
-def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
+def of_job(view: ContextView, sample: JobSample) -> Iterator[Reading]:
     """Yield the readings of one Slurm job."""
     if not isinstance(sample.key, JobKey) or sample.key.batch_system != "slurm":
         return

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from jobfeatures_exporter.model.snapshot import JobSample
 from jobfeatures_exporter.scrape.profiles.common import (
+    ContextView,
     Reading,
-    View,
     counter,
     cpu_readings,
     gauge,
@@ -46,7 +46,7 @@ INFO = gauge("cgroup_info", "Whose job it is.", (*CGROUP, "username", "uid", "jo
 METRICS = (USER, SYSTEM, TOTAL, CPUS, RSS, CACHE, USED, LIMIT, FAILURES, SWAP, *PRESSURE.values(), INFO)
 
 
-def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
+def of_job(view: ContextView, sample: JobSample) -> Iterator[Reading]:
     """Yield the readings of one job; none for a job without a control group."""
     if sample.cgroup is None:
         return

@@ -32,7 +32,7 @@ CHECKS_PER_SEC: Final = 2.0  # from one client; twice as many after a pause
 USED_BYTES: Final = 72  # of a password: bcrypt ignores the rest
 
 
-class Verdict(enum.Enum):
+class PasswordVerdict(enum.Enum):
     """The outcome of checking credentials."""
 
     RIGHT = "right"
@@ -58,22 +58,22 @@ class BasicAuth:
 
     async def judge(
         self, header: str, client: object, users: Mapping[str, str], *, now_secs: float
-    ) -> Verdict:
+    ) -> PasswordVerdict:
         """Return whether a header holds a user's name and password. `client` identifies the requester."""
         given = parse_basic(header)
         if given is None or not given[1]:
-            return Verdict.WRONG  # also where the hash is that of an empty password
+            return PasswordVerdict.WRONG  # also where the hash is that of an empty password
         user, password = given
         # An unknown user takes as long to check as a known one.
         stored = users.get(user) or self._dummy_hash(users)
         secret = password.encode("utf-8", "surrogateescape")
         digest = self._digest(user.encode("utf-8", "surrogateescape"), stored.encode(), secret)
         if digest in self._right:
-            return Verdict.RIGHT
+            return PasswordVerdict.RIGHT
         if digest in self._wrong:
-            return Verdict.WRONG
+            return PasswordVerdict.WRONG
         if self._waiting >= MAX_WAITING or not self._check_rates.take(client, now_secs):
-            return Verdict.BUSY
+            return PasswordVerdict.BUSY
         self._waiting += 1
         try:
             found = await asyncio.get_running_loop().run_in_executor(
@@ -86,7 +86,7 @@ class BasicAuth:
         results[digest] = None
         if len(results) > MAX_KEPT:
             del results[next(iter(results))]  # the oldest
-        return Verdict.RIGHT if is_right else Verdict.WRONG
+        return PasswordVerdict.RIGHT if is_right else PasswordVerdict.WRONG
 
     def _digest(self, *parts: bytes) -> bytes:
         """Return a digest of user, stored hash and password: a changed hash invalidates it."""

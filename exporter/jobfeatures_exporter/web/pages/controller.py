@@ -8,7 +8,7 @@ from jobfeatures.records.metrics import Metric
 from jobfeatures.records.model import Job
 from jobfeatures.records.quantities import counted
 from jobfeatures.records.schedulequality import ScheduleQuality, Verdict
-from jobfeatures_exporter.cluster.overview import ClusterView, Found, user_of
+from jobfeatures_exporter.cluster.overview import ClusterView, FoundJobs, user_of
 from jobfeatures_exporter.cluster.sums import ClusterSums, QueueSums
 from jobfeatures_exporter.families.exposition import Family
 from jobfeatures_exporter.model.context import Context
@@ -50,7 +50,7 @@ from jobfeatures_exporter.web.pages.pieces import (
 )
 from jobfeatures_exporter.web.pages.plans import plans_section
 
-NOTHING = Found()
+NOTHING = FoundJobs()
 SHOWN_NODES = 8
 
 
@@ -59,7 +59,7 @@ def render_controller(
     families: Sequence[Family],
     views: Sequence[ClusterView],
     *,
-    found: Found = NOTHING,
+    found: FoundJobs = NOTHING,
     find: str = "",
     node_url: str | None = None,
 ) -> str:
@@ -112,7 +112,7 @@ def _tiles(view: ClusterView, *, several: bool) -> list[Html]:
     return made
 
 
-def _find_section(text: str, found: Found, node_url: str | None, data: PageData) -> Html:
+def _find_section(text: str, found: FoundJobs, node_url: str | None, data: PageData) -> Html:
     """Return the search form, which needs no script, and the jobs found, if anything is searched for."""
     form = tag(
         "form",

@@ -32,7 +32,7 @@ from jobfeatures_exporter.view.units import (
     format_span,
     format_when,
 )
-from jobfeatures_exporter.web.asked import DENSE, FRONT, FULL, WASTED, Asked
+from jobfeatures_exporter.web.asked import DENSE, FRONT, FULL, WASTED, AskedPage
 from jobfeatures_exporter.web.pages.course import time_line
 from jobfeatures_exporter.web.pages.health import health_section, troubles_notice, words_of
 from jobfeatures_exporter.web.pages.jobs import jobs_table
@@ -71,7 +71,7 @@ def render_node(
     families: Sequence[Family],
     *,
     history: History | None = None,
-    asked: Asked = FRONT,
+    asked: AskedPage = FRONT,
 ) -> str:
     """Return the page; `families` are those of /metrics."""
     data = PageData(context, families)
@@ -109,7 +109,7 @@ def _by_waste(each: JobView) -> float:
     return 1.0 if share is None else -share
 
 
-def _choices(asked: Asked, full: str, *, are_lines: bool) -> Html:
+def _choices(asked: AskedPage, full: str, *, are_lines: bool) -> Html:
     """Return links to the other orders and views of the jobs, each with a URL of its own."""
     choices = [
         ("Largest first", asked.address(sort=""), asked.sort == ""),

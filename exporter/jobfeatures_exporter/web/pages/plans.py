@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from jobfeatures.drains.nodemetrics import READ, SeenNode, gather_nodes
-from jobfeatures.drains.plan import Choice, NodePlan, compute_choice, plan_drain
+from jobfeatures.drains.plan import NodePlan, ShutdownChoice, compute_choice, plan_drain
 from jobfeatures.errors import ParseError
 from jobfeatures.records.quantities import counted
 from jobfeatures.records.series import Series
@@ -64,7 +64,7 @@ def _plan(curve: DrainCurve, number: int, data: PageData) -> Html:
     )
 
 
-def label_of(now_core_secs: float, best: CurvePoint | Choice | None) -> str:
+def label_of(now_core_secs: float, best: CurvePoint | ShutdownChoice | None) -> str:
     """Return a curve's content in words."""
     said = f"Core hours wasted, by time of shutdown: now {format_core_time(now_core_secs)}"
     if best is None:
@@ -133,7 +133,7 @@ def _seen_node(families: Sequence[Family]) -> SeenNode | None:
     return nodes[0] if nodes else None
 
 
-def _point(node: SeenNode, choice: Choice) -> CurvePoint:
+def _point(node: SeenNode, choice: ShutdownChoice) -> CurvePoint:
     """Return a choice as a point of the curve; draining CPUs count as idle."""
     before = choice
     if choice.after_secs > 0:

@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from jobfeatures.analysis.schedule.pictures.drawn import View, share_words
+from jobfeatures.analysis.schedule.pictures.drawn import DrawnSchedule, share_words
 from jobfeatures.analysis.schedule.pictures.style import COLOURS, INK, WIDTH, brief, power
 from jobfeatures.analysis.schedule.runs import Array
 from jobfeatures.records.quantities import counted
@@ -25,7 +25,7 @@ RASTER: Final = 1500  # above so many dots, SVG embeds them as one bitmap
 HALF: Final = 0.3
 
 
-def draw_boxes(views: Sequence[View], names: Sequence[str]) -> Figure:
+def draw_boxes(views: Sequence[DrawnSchedule], names: Sequence[str]) -> Figure:
     """Draw box plots over users: VEET on the left, weighted tardiness on the right."""
     figure = Figure(figsize=(WIDTH, 1.75 + ROW_INCHES * len(views)), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)

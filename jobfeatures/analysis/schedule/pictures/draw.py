@@ -14,7 +14,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from jobfeatures.analysis.schedule.pictures.boxes import draw_boxes
-from jobfeatures.analysis.schedule.pictures.drawn import View, short_names
+from jobfeatures.analysis.schedule.pictures.drawn import DrawnSchedule, short_names
 from jobfeatures.analysis.schedule.pictures.heat import Heat, compute_heats, draw_heat, make_norm
 from jobfeatures.analysis.schedule.pictures.style import DAY, DPI, brief, styled
 from jobfeatures.records.quantities import counted
@@ -65,12 +65,12 @@ def _render(picture: Picture, form: str) -> bytes:
     return out.getvalue()
 
 
-def count_pictures(views: Sequence[View]) -> int:
+def count_pictures(views: Sequence[DrawnSchedule]) -> int:
     """Return how many pictures `draw_pictures` yields."""
     return len(views) + 1
 
 
-def draw_pictures(views: Sequence[View]) -> Iterator[Picture]:
+def draw_pictures(views: Sequence[DrawnSchedule]) -> Iterator[Picture]:
     """Yield a heatmap of each schedule and box plots of all, one at a time."""
     names = short_names([view.name for view in views])
     heats = compute_heats(views)
@@ -93,7 +93,7 @@ def write_picture(picture: Picture, directory: str) -> None:
             file.write(render(picture, form))
 
 
-def _say_heat(view: View, heat: Heat, name: str) -> str:
+def _say_heat(view: DrawnSchedule, heat: Heat, name: str) -> str:
     days = (view.last_secs - view.first_secs) / DAY
     most = float(heat.cells.max()) if heat.cells.size else 0.0
     use = " and ".join(
@@ -111,7 +111,7 @@ def _say_heat(view: View, heat: Heat, name: str) -> str:
     )
 
 
-def _say_boxes(views: Sequence[View], names: Sequence[str]) -> str:
+def _say_boxes(views: Sequence[DrawnSchedule], names: Sequence[str]) -> str:
     said = []
     for view, name in zip(views, names, strict=True):
         veet, weighted = (view.document["over_users"][key] for key in ("veet", "weighted_tardiness"))

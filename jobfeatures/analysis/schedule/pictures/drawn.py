@@ -22,7 +22,7 @@ _ENDING = re.compile(rf"(\.(swf|jsonl?|csv|txt|log))?({'|'.join(map(re.escape, C
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class View:
+class DrawnSchedule:
     """The data drawn of one schedule. Times are seconds since its log's time zero."""
 
     document: Values  # as `make_document` returns it
@@ -69,10 +69,10 @@ class Sketch:
         self._runs.append(self._store.write(rows))
         add_steps(self._steps, hand.steps(self._edges))
 
-    def view(self, document: Values) -> View:
+    def view(self, document: Values) -> DrawnSchedule:
         """Return the view; `document` is the schedule's from `make_document`."""
         whole = self._whole
-        return View(
+        return DrawnSchedule(
             document=document,
             users=whole.users,
             runs=self._runs,

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import StepPatch
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 
-from jobfeatures.analysis.schedule.pictures.drawn import COLUMNS, View, share_words, shortened
+from jobfeatures.analysis.schedule.pictures.drawn import COLUMNS, DrawnSchedule, share_words, shortened
 from jobfeatures.analysis.schedule.pictures.heatmap import (
     Grid,
     compute_heatmap,
@@ -58,7 +58,7 @@ class Heat(NamedTuple):
     span: tuple[float, float]
 
 
-def compute_heats(views: Sequence[View]) -> list[Heat]:
+def compute_heats(views: Sequence[DrawnSchedule]) -> list[Heat]:
     """Return the heatmap of each view; schedules of one workload share users and time span."""
     if are_alike(views):
         span = min(view.first_secs for view in views), max(view.last_secs for view in views)
@@ -66,7 +66,7 @@ def compute_heats(views: Sequence[View]) -> list[Heat]:
     return [_heat(view, [view], (view.first_secs, view.last_secs)) for view in views]
 
 
-def are_alike(views: Sequence[View]) -> bool:
+def are_alike(views: Sequence[DrawnSchedule]) -> bool:
     """Return whether schedules are of one workload: same users, and first arrival or much time shared."""
     firsts, lasts = [view.first_secs for view in views], [view.last_secs for view in views]
     if any(set(view.users) != set(views[0].users) for view in views):
@@ -74,7 +74,7 @@ def are_alike(views: Sequence[View]) -> bool:
     return len(set(firsts)) == 1 or min(lasts) - max(firsts) >= ALIKE * (max(lasts) - min(firsts))
 
 
-def _heat(view: View, beside: Sequence[View], span: tuple[float, float]) -> Heat:
+def _heat(view: DrawnSchedule, beside: Sequence[DrawnSchedule], span: tuple[float, float]) -> Heat:
     ranked = rank_users(
         [each.document["weighted_tardiness"] for each in beside], [each.marked_users for each in beside]
     )
@@ -93,7 +93,7 @@ def make_norm(heats: Sequence[Heat]) -> LogNorm:
     return LogNorm(min(low, high / 10), high, clip=True)
 
 
-def draw_heat(view: View, heat: Heat, norm: LogNorm, title: str) -> Figure:
+def draw_heat(view: DrawnSchedule, heat: Heat, norm: LogNorm, title: str) -> Figure:
     """Draw the heatmap of one schedule."""
     rows = len(heat.cells)
     tall = _inches(rows)
@@ -117,7 +117,7 @@ def _inches(rows: int) -> float:
     return min(max(rows * ROW_INCHES, LEAST_INCHES), MOST_INCHES)
 
 
-def _draw_cells(figure: Figure, axes: Axes, view: View, heat: Heat, norm: LogNorm) -> None:
+def _draw_cells(figure: Figure, axes: Axes, view: DrawnSchedule, heat: Heat, norm: LogNorm) -> None:
     rows, grid = len(heat.cells), heat.grid
     axes.set_facecolor(EMPTY)
     axes.tick_params(labelbottom=False)
@@ -176,7 +176,7 @@ def _label_rows(axes: Axes, heat: Heat) -> None:
     axes.set_ylabel("users by weighted tardiness (1: most)")
 
 
-def _draw_use(axes: Axes, view: View) -> None:
+def _draw_use(axes: Axes, view: DrawnSchedule) -> None:
     most = 100.0
     parts = {name: 100 * use.over_time / use.total for name, use in view.use.items() if use.total}
     for number, (resource, values) in enumerate(parts.items()):
@@ -197,7 +197,7 @@ def _draw_use(axes: Axes, view: View) -> None:
     axes.tick_params(labelbottom=False)
 
 
-def _draw_queue(axes: Axes, view: View) -> None:
+def _draw_queue(axes: Axes, view: DrawnSchedule) -> None:
     edges, means = view.edges, view.waiting
     _add_steps(axes, means, edges, facecolor=COLOURS[7], alpha=0.6, linewidth=0)
     if not means.any():

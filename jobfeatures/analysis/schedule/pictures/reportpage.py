@@ -12,7 +12,7 @@ from typing import Final
 from jobfeatures.analysis.schedule.document import Values, compare
 from jobfeatures.analysis.schedule.eligibility import REASONS
 from jobfeatures.analysis.schedule.pictures.draw import Picture, render
-from jobfeatures.analysis.schedule.pictures.drawn import View, share_words, short_names
+from jobfeatures.analysis.schedule.pictures.drawn import DrawnSchedule, share_words, short_names
 from jobfeatures.analysis.schedule.pictures.style import COLOURS, FAINT, GRID, INK
 from jobfeatures.analysis.schedule.tables import TextTable, comparison_table, make_tables
 from jobfeatures.errors import shown_name
@@ -29,7 +29,7 @@ _KINDS: Final = ("heatmap", "boxes")
 class Report:
     """A page to which pictures are added one by one, so that no figure is kept."""
 
-    def __init__(self, views: Sequence[View]) -> None:
+    def __init__(self, views: Sequence[DrawnSchedule]) -> None:
         self._documents = [view.document for view in views]
         self._figures: dict[str, list[str]] = {kind: [] for kind in _KINDS}
 

@@ -6,7 +6,7 @@ import bcrypt
 import pytest
 
 from jobfeatures_exporter.web.configfile import basicauth
-from jobfeatures_exporter.web.configfile.basicauth import MAX_KEPT, MAX_WAITING, BasicAuth, Verdict
+from jobfeatures_exporter.web.configfile.basicauth import MAX_KEPT, MAX_WAITING, BasicAuth, PasswordVerdict
 from tests.exporter.web.standins import HASH, PASSWORD
 from tests.held import count_held
 
@@ -44,7 +44,9 @@ def checks(monkeypatch):
 
 async def test_the_right_password_is_checked_once(auth, checks):
     for second in range(3):
-        assert await auth.judge(header("alice", PASSWORD), "c", USERS, now_secs=second) is Verdict.RIGHT
+        assert (
+            await auth.judge(header("alice", PASSWORD), "c", USERS, now_secs=second) is PasswordVerdict.RIGHT
+        )
     assert checks == [(b"$2b$04$", True)]
 
 
@@ -64,27 +66,27 @@ async def test_the_right_password_is_checked_once(auth, checks):
     ],
 )
 async def test_anything_else_is_wrong(auth, text):
-    assert await auth.judge(text, "c", USERS, now_secs=0) is Verdict.WRONG
+    assert await auth.judge(text, "c", USERS, now_secs=0) is PasswordVerdict.WRONG
 
 
 async def test_an_empty_password_is_never_right(auth, checks):
     users = {"alice": bcrypt.hashpw(b"", bcrypt.gensalt(4)).decode()}
-    assert await auth.judge(header("alice", ""), "c", users, now_secs=0) is Verdict.WRONG
+    assert await auth.judge(header("alice", ""), "c", users, now_secs=0) is PasswordVerdict.WRONG
     assert checks == []
 
 
 async def test_a_user_that_is_not_known_costs_as_much_as_one_that_is(auth, checks):
     users = {"alice": bcrypt.hashpw(b"x", bcrypt.gensalt(5)).decode()}
     for number, user in enumerate(("alice", "nobody")):
-        assert await auth.judge(header(user, "wrong"), number, users, now_secs=0) is Verdict.WRONG
+        assert await auth.judge(header(user, "wrong"), number, users, now_secs=0) is PasswordVerdict.WRONG
     assert [cost for cost, _ in checks] == [b"$2b$05$"] * 2
 
 
 async def test_a_new_hash_ends_what_is_kept_of_the_old_one(auth):
-    assert await auth.judge(header("alice", PASSWORD), "c", USERS, now_secs=0) is Verdict.RIGHT
+    assert await auth.judge(header("alice", PASSWORD), "c", USERS, now_secs=0) is PasswordVerdict.RIGHT
     changed = {"alice": bcrypt.hashpw(b"other", bcrypt.gensalt(4)).decode()}
-    assert await auth.judge(header("alice", PASSWORD), "c", changed, now_secs=9) is Verdict.WRONG
-    assert await auth.judge(header("alice", "other"), "c", changed, now_secs=9) is Verdict.RIGHT
+    assert await auth.judge(header("alice", PASSWORD), "c", changed, now_secs=9) is PasswordVerdict.WRONG
+    assert await auth.judge(header("alice", "other"), "c", changed, now_secs=9) is PasswordVerdict.RIGHT
 
 
 async def test_nothing_of_a_password_is_kept(auth):
@@ -95,15 +97,15 @@ async def test_nothing_of_a_password_is_kept(auth):
 
 
 async def test_who_guesses_may_guess_seldom_and_known_users_pass_by(auth, checks):
-    assert await auth.judge(header("alice", PASSWORD), "c", USERS, now_secs=0) is Verdict.RIGHT
+    assert await auth.judge(header("alice", PASSWORD), "c", USERS, now_secs=0) is PasswordVerdict.RIGHT
     guesses = [
         await auth.judge(header("alice", f"guess {number}"), "c", USERS, now_secs=0) for number in range(50)
     ]
-    assert guesses.count(Verdict.WRONG) == 3  # of a bucket of 4, one being taken
-    assert guesses.count(Verdict.BUSY) == 47
+    assert guesses.count(PasswordVerdict.WRONG) == 3  # of a bucket of 4, one being taken
+    assert guesses.count(PasswordVerdict.BUSY) == 47
     assert len(checks) == 4
-    assert await auth.judge(header("alice", PASSWORD), "c", USERS, now_secs=0) is Verdict.RIGHT
-    assert await auth.judge(header("alice", "guess"), "other", USERS, now_secs=0) is Verdict.WRONG
+    assert await auth.judge(header("alice", PASSWORD), "c", USERS, now_secs=0) is PasswordVerdict.RIGHT
+    assert await auth.judge(header("alice", "guess"), "other", USERS, now_secs=0) is PasswordVerdict.WRONG
 
 
 async def test_few_wait_for_a_check(auth, monkeypatch):
@@ -114,9 +116,9 @@ async def test_few_wait_for_a_check(auth, monkeypatch):
         for number in range(MAX_WAITING)
     ]
     await asyncio.sleep(0)
-    assert await auth.judge(header("alice", "late"), "late", USERS, now_secs=0) is Verdict.BUSY
+    assert await auth.judge(header("alice", "late"), "late", USERS, now_secs=0) is PasswordVerdict.BUSY
     gate.set()
-    assert await asyncio.gather(*waiting) == [Verdict.WRONG] * MAX_WAITING
+    assert await asyncio.gather(*waiting) == [PasswordVerdict.WRONG] * MAX_WAITING
 
 
 async def test_what_is_kept_is_bounded(auth, monkeypatch):
@@ -132,4 +134,4 @@ async def test_what_is_kept_is_bounded(auth, monkeypatch):
 async def test_hashes_of_other_programs_are_understood(auth):
     for prefix in ("$2a$", "$2y$"):
         users = {"alice": prefix + HASH[4:]}
-        assert await auth.judge(header("alice", PASSWORD), prefix, users, now_secs=0) is Verdict.RIGHT
+        assert await auth.judge(header("alice", PASSWORD), prefix, users, now_secs=0) is PasswordVerdict.RIGHT

@@ -12,7 +12,7 @@ from jobfeatures_exporter.cluster.overview import find_jobs
 from jobfeatures_exporter.families.exposition import render
 from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.view.numbers import Numbers
-from jobfeatures_exporter.web.asked import Asked
+from jobfeatures_exporter.web.asked import AskedPage
 from jobfeatures_exporter.web.pages.controller import render_controller
 from jobfeatures_exporter.web.pages.job import render_job, render_unknown
 from jobfeatures_exporter.web.pages.node import render_node, view_context
@@ -63,7 +63,7 @@ def job_page(context: Context, key: JobKey, **details) -> str:
 
 def dense_page(context: Context) -> str:
     history = showcase.make_history(context)
-    asked = Asked(view="dense", sort="wasted")
+    asked = AskedPage(view="dense", sort="wasted")
     return render_node(context, showcase.families_of(context), history=history, asked=asked)
 
 

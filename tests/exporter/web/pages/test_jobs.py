@@ -13,7 +13,7 @@ from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.model.missing import DaemonGroups, Missing, Reason
 from jobfeatures_exporter.view.job import GpuView, JobView
 from jobfeatures_exporter.view.node import NodeView
-from jobfeatures_exporter.web.asked import DENSE, FULL, Asked
+from jobfeatures_exporter.web.asked import DENSE, FULL, AskedPage
 from jobfeatures_exporter.web.pages import node
 from jobfeatures_exporter.web.pages.jobs import jobs_table
 from jobfeatures_exporter.web.pages.pieces import PageData
@@ -230,7 +230,7 @@ def test_with_many_jobs_each_view_is_marked_and_can_be_left(monkeypatch):
         (FULL, "Full", ["./", "./?view=dense"]),
         (DENSE, "Jobs alone", ["./?view=full", "./"]),
     ):
-        page = read_page(node.render_node(context, showcase.families_of(context), asked=Asked(view=view)))
+        page = read_page(node.render_node(context, showcase.families_of(context), asked=AskedPage(view=view)))
         choices = page.all("nav", class_="choices")[0]
         assert [each.text for each in choices.all("strong")] == ["Largest first", current]
         assert [each.attributes["href"] for each in choices.all("a")][1:] == others

@@ -11,7 +11,7 @@ from jobfeatures.drains.drain import Announced, Drain, Drains
 from jobfeatures.publish.drainbook import DrainView
 from jobfeatures.records.model import Job, JobKey, JobState
 from jobfeatures_exporter.model.context import Context
-from jobfeatures_exporter.web.asked import Asked
+from jobfeatures_exporter.web.asked import AskedPage
 from jobfeatures_exporter.web.pages.node import render_node
 from jobfeatures_exporter.web.pages.pieces import MAX_ROWS
 from tests.exporter.web.pages import showcase
@@ -89,7 +89,7 @@ def make_many(count: int) -> Context:
     )
 
 
-def page_with(count: int, asked: Asked) -> str:
+def page_with(count: int, asked: AskedPage) -> str:
     context = make_many(count)
     return render_node(context, showcase.families_of(context), asked=asked)
 
@@ -97,11 +97,11 @@ def page_with(count: int, asked: Asked) -> str:
 @pytest.mark.parametrize(
     ("count", "asked", "are_lines"),
     [
-        (24, Asked(), False),
-        (25, Asked(), True),
-        (25, Asked(view="full"), False),
-        (24, Asked(view="full"), False),
-        (2, Asked(view="dense"), True),
+        (24, AskedPage(), False),
+        (25, AskedPage(), True),
+        (25, AskedPage(view="full"), False),
+        (24, AskedPage(view="full"), False),
+        (2, AskedPage(view="dense"), True),
     ],
 )
 def test_many_jobs_have_a_line_each_unless_all_is_asked_for(count, asked, are_lines):
@@ -112,7 +112,7 @@ def test_many_jobs_have_a_line_each_unless_all_is_asked_for(count, asked, are_li
 
 
 def test_the_head_of_the_page_counts_what_is_wrong_with_jobs():
-    tiles = page_with(64, Asked()).partition("<section")[0]
+    tiles = page_with(64, AskedPage()).partition("<section")[0]
     assert "64 × CPUs idle" in tiles
     assert "1 × memory near its limit" in text_of("node-busy").partition("<section")[0]
     assert "×" not in text_of("node-idle").partition("<section")[0]

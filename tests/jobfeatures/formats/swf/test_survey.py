@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 
 from jobfeatures.formats.swf.check import check_log
 from jobfeatures.formats.swf.fields import UNKNOWN
-from jobfeatures.formats.swf.survey import LATEST_SECS, SMALL, Numbers, Survey, columns_of, numbering_of
+from jobfeatures.formats.swf.survey import LATEST_SECS, SMALL, NameNumbers, Survey, columns_of, numbering_of
 from jobfeatures.formats.swf.write import write_records
 from jobfeatures.joblogs.loggedjob import JobBatch, JobRecord, some_at_once
 from jobfeatures.records.model import JobState
@@ -54,13 +54,13 @@ def test_cpu_times_are_meant_where_nobody_asked_for_wall_time():
 
 
 def test_new_names_come_after_all_numbers_and_stay():
-    numbers = Numbers({7: "alice"}, are_numbers=True)
+    numbers = NameNumbers({7: "alice"}, are_numbers=True)
     assert [numbers.of(name) for name in ("bob", "12", "carol", "bob", "alice")] == [8, 12, 13, 8, 7]
     assert numbers.added == {"bob": 8, "carol": 13}
 
 
 def test_no_name_gets_the_number_that_says_unknown():
-    numbers = Numbers({-2: "alice"})
+    numbers = NameNumbers({-2: "alice"})
     assert [numbers.of(name) for name in ("bob", None, "alice")] == [1, UNKNOWN, -2]
 
 
