@@ -131,9 +131,9 @@ class BatchHierarchy(NamedTuple):
 
 
 def count_named(names: Sequence[str], entries: Iterable[Sequence[str]]) -> int:
-    """Return how many names a path from the root begins with that one of these entries has, 0 if none fits.
+    """Return how many names of a path, from the root on, the longest fitting entry matches; 0 if none fits.
 
-    Entries have one fnmatch pattern per name, as `batch.cgroup_parents`; the longest counts.
+    Entries have one fnmatch pattern per name, as `batch.cgroup_parents`.
     """
     fitting = (each for each in entries if len(each) <= len(names))
     return max((len(each) for each in fitting if all(map(fnmatchcase, names, each))), default=0)

@@ -1,4 +1,4 @@
-"""The jobs of a server that has fallen silent while others answer: those of its last answer stay. Pure.
+"""Keeps the last known jobs of a server that does not answer while others do. Pure.
 
 A command that asks several servers, or clusters, prints the jobs of those that answer, and says on standard
 error which it could not ask. Any other message is no reason to keep jobs, which may have ended: it may come
@@ -25,13 +25,13 @@ _SILENT = re.compile(
 
 
 def is_silence(complaint: str) -> bool:
-    """Return whether a command says that somebody did not answer it."""
+    """Return whether a command reports that a server did not answer."""
     return _SILENT.search(complaint) is not None
 
 
 @dataclass(slots=True)
 class LastJobs:
-    """The jobs of the last answers, and when each was told (epoch)."""
+    """The jobs of the last answers, and when each was reported (epoch)."""
 
     jobs: dict[JobKey, Job] = field(default_factory=dict)
     told_secs: dict[JobKey, float] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class LastJobs:
     def complete(
         self, table: JobTable, complaint: str, server_of: Callable[[JobKey], str] = lambda _: ""
     ) -> JobTable:
-        """Return an answer with the jobs that its silent part told last; it is incomplete then.
+        """Return an answer with the last known jobs of silent servers; it is incomplete then.
 
         Silent are the servers that had jobs and have none in this answer; where there is no such server, the
         answer was cut, and may lack any job. `server_of` returns the server of a job, also of earlier ones.

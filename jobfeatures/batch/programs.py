@@ -47,7 +47,7 @@ class Programs:
         return ask_command([*self._prefix, self.path(name), *arguments], **{**self._bounds, **more})
 
     def hear(self, name: str, *arguments: str, **more: Any) -> tuple[str, tuple[Rejected, ...]]:
-        """Return the output of a command that has to succeed, and what it says beside it. Raises SourceError.
+        """Return the standard output and error of a command that has to succeed. Raises SourceError.
 
         With status 0 a command may say on standard error that its answer lacks a part.
         """

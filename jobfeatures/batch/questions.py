@@ -224,7 +224,7 @@ class NodeQuestion:
 class ClockDifference:
     """An estimate of how far a batch system's clock is ahead of the node's.
 
-    It is consistent with the latest answer, and changes only when it is not.
+    The estimate is kept as long as new answers allow it.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The settings that all batch systems' own extend."""
+"""The base of each batch system's settings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jobfeatures.settings.resolve import PLAIN_PATH, POSITIVE_DURATION, choice, 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class AskingSettings:
-    """How a node asks, and where it looks for what hooks and its control groups tell."""
+    """How a node queries its batch system, and where it finds hooks' records and control groups."""
 
     features_root: str = option(
         PLAIN_PATH,

@@ -51,7 +51,7 @@ class Daemon:
     ) -> None:
         """`choose_reader` says how processes are read; it is called once the settings are known to agree.
 
-        `settings`, if given, is looked at now and then, and kept for hooks while it is good.
+        `settings`, if given, is checked at intervals; a good copy is kept for hooks.
         """
         clock = clock or SystemClock()
         self._privacy = make_privacy(config)

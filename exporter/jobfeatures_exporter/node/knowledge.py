@@ -17,7 +17,7 @@ from jobfeatures_exporter.node.nodeboard import NodeBoard
 
 
 class Knowledge:
-    """Combines the sources and the control groups on the board; there it replaces `jobs` and `roll`."""
+    """Combines the sources and the control groups on the board, and replaces `jobs` and `roll` there."""
 
     def __init__(self, board: NodeBoard) -> None:
         self._board = board
@@ -114,7 +114,7 @@ class Knowledge:
 
 
 def manners_of(config: Config) -> Manners:
-    """Return how suspended jobs fare in each batch system; the controller role reports suspensions."""
+    """Return which batch systems do not report suspensions, and in which these extend the limit."""
     asked = {name for name in SYSTEMS if getattr(config, f"{name}_ask", None) == "controller"}
     return Manners(
         silent=frozenset(name for name, each in SYSTEMS.items() if not each.tells_suspension) - asked,

@@ -87,9 +87,9 @@ class LatestSample:
 
 
 class NodeBoard:
-    """Each part is replaced by one assignment, by whom the line says, or has a view of which that holds.
+    """What is known about the node. To wait for a sample, use `samples`.
 
-    So readers take no lock. Who has to wait for a sample waits at `samples`.
+    Each part is replaced by one assignment, by the thread that its line names, so readers take no lock.
     """
 
     def __init__(self, config: DaemonConfig, clock: Clock) -> None:

@@ -51,7 +51,7 @@ def make_finder(config: DaemonConfig) -> PlaceFinder:
 
 
 def find_places(config: DaemonConfig, clock: Clock) -> Callable[[], Places]:
-    """Return what says where jobs' groups are on this node, and looks again as time goes by."""
+    """Return the finder of jobs' groups on this node, which searches again at intervals."""
     finder = make_finder(config)
     finder.read_configuration()
     looked_secs = float("-inf")

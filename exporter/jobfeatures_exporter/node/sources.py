@@ -31,7 +31,7 @@ STOP_SECS = 5.0  # for all queries in progress together to end
 
 
 class NodeSources:
-    """The keepers that poll the sources. A reload replaces them and carries over answers and counters."""
+    """Polls the sources, each by a `Keeper`; a reload replaces these and keeps answers and counters."""
 
     def __init__(
         self,
@@ -137,11 +137,11 @@ class NodeSources:
         return describe_problems(self._board.sources, self._board.clock.now_secs())
 
     def dead(self) -> list[str]:
-        """Return the names of keepers whose thread has died."""
+        """Return the names of sources whose thread has died."""
         return [f"source {keeper.status.name}" for keeper in self._board.keepers if keeper.has_died]
 
     def _make(self, config: DaemonConfig) -> list[Keeper[JobTable]]:
-        """Return keepers, in order of increasing authority."""
+        """Return a keeper for each source; if two know a job, the later one counts."""
         board, made = self._board, list[BatchSource]()
         if config.features_publish:
             made.append(HookSource(board.tree.records_path, board.clock))
@@ -209,7 +209,7 @@ def make_source(name: str, config: DaemonConfig, clock: Clock, node_name: str) -
 
 
 def confirm_jobs(config: DaemonConfig, clock: Clock, claims: Collection[JobKey]) -> dict[JobKey, Job]:
-    """Return the jobs of this node, by the batch systems whose word some of their groups need.
+    """Return the jobs of this node, by the batch systems that have to confirm some of their groups.
 
     One that does not answer is named in the log.
     """

@@ -82,7 +82,7 @@ def _parse(line: str) -> Mapping[str, str]:
 def make_records(
     told: Iterable[tuple[int, T]], parse: Callable[[T], Mapping[str, str]], *, source: str, notes: Notes
 ) -> Iterator[JobRecord | Rejected]:
-    """Yield the record of what is told at each line; `parse` returns its values by accounting(5)'s names."""
+    """Yield the record of each line; `parse` returns its values by accounting(5)'s names."""
     reruns: dict[str, int] = {}
     for number, each in told:
         try:

@@ -44,7 +44,7 @@ _MOST_COLONS = 256  # of a category
 def parse_line(line: str) -> Mapping[str, str]:
     """Return the fields of a line. Raises ParseError where it is not clear which is which.
 
-    What stands behind the known fields may be anything. One number that is none costs itself alone.
+    Anything may follow the known fields. A single malformed number is unknown, the rest of its line counts.
     """
     if len(line) > MAX_LINE_CHARACTERS:
         raise ParseError("line is too long", text=line)
@@ -70,7 +70,7 @@ def _is_amiss(fields: Sequence[str], place: int) -> bool:
 
 
 def _amiss(fields: Sequence[str], places: Sequence[int], more: int = 0) -> int:
-    """Return how many numbers are none, two at most, where `more` fields stand before them."""
+    """Return how many numbers are malformed (2 at most) if they are `more` fields further right."""
     return len(list(islice((place for place in places if _is_amiss(fields, place + more)), 2)))
 
 

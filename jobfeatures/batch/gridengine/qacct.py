@@ -1,4 +1,4 @@
-"""What ``qacct -j`` prints, as a log of jobs, for who cannot read the accounting file. Pure.
+"""What ``qacct -j`` prints, as a log of jobs, for users who cannot read the accounting file. Pure.
 
 Source: qacct(1), accounting(5). A line of ``=`` begins each record, and a row has a name and a value as a
 person reads it: local times, units behind numbers, words behind codes::

@@ -117,7 +117,7 @@ class CondorPool:
         return next(map(_number_of, _parse_ads(text, HISTORY_SOURCE)), None)
 
     def _ask_queue(self, attributes: Collection[str]) -> tuple[str, Mapping[str, str]]:
-        """Return the jobs of the schedds that answer, and what was said of the others, by address."""
+        """Return the jobs of the schedds that answer, and the errors of the others, by address."""
         output = self._programs.run(
             "condor_q", "-global", "-allusers", "-json", "-attributes", ",".join(attributes)
         )

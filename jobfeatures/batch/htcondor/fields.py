@@ -74,7 +74,7 @@ class Fields:
         return None if value is None else int(value)
 
     def is_told(self, name: str) -> bool:
-        """Return whether the ad says anything there, readable or not."""
+        """Return whether the ad has this attribute, readable or not."""
         return self.ad.value(name) is not Special.UNDEFINED
 
     def count(self, name: str, unit: int = 1) -> int | None:

@@ -67,11 +67,11 @@ class VacateTime(NamedTuple):
 
     @property
     def least_secs(self) -> int | None:
-        """Return what the job has in any case."""
+        """Return what the job has at least."""
         return self.after_retirement(0)
 
     def after_retirement(self, left_secs: int) -> int | None:
-        """Return what it has where it gave up `left_secs` of its retirement for it."""
+        """Return what it has if it gave up `left_secs` of its retirement time for it."""
         if self.machine_secs is None or self.wanted_secs is None:
             return None
         return min(self.wanted_secs, max(self.machine_secs, left_secs))

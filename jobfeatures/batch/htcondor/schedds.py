@@ -49,9 +49,9 @@ class LastAnswers:
     ) -> JobTable:
         """Return an answer with the last known jobs of schedds that are silent; it is incomplete then.
 
-        Silent is who did not answer (`failed`, by address), and who had jobs but has left the collector,
-        which forgets a dead schedd after a quarter of an hour. `ask_schedds` returns the names that the
-        collector has, by address. Raises SourceError if no schedd has answered.
+        Silent are schedds that did not answer (`failed`, by address), and those that had jobs but are no
+        longer in the collector, which forgets a dead schedd after 15 minutes. `ask_schedds` returns the names
+        that the collector has, by address. Raises SourceError if no schedd has answered.
         """
         pairs = ((job.schedd, (key, job)) for key, job in table.jobs.items() if job.schedd is not None)
         told = {name: dict(jobs) for name, jobs in grouped(pairs).items()}

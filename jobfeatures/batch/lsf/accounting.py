@@ -93,7 +93,7 @@ class _Fields:
         return int(value)
 
     def number(self, name: str) -> float:
-        """Return a number that a job can do without: -1, LSF's own word for it, where it is unreadable."""
+        """Return an optional number; -1, as LSF writes for none, if it is unreadable."""
         value, quoted = self._take(name)
         if quoted:  # a text: the record has another layout
             raise ParseError("not a number", field=name, text=value)
@@ -103,7 +103,7 @@ class _Fields:
         return float(value)
 
     def optional(self, name: str) -> int:
-        """Return a whole number, likewise."""
+        """Return an optional whole number, likewise."""
         value = self.number(name)
         if value != int(value):
             self.unread.append((name, str(value)))

@@ -109,10 +109,10 @@ def _time(value: Any) -> int:
 
 
 def suspensions_of(job: Values, start_secs: int) -> list[tuple[int, int | None]]:
-    """Return from when to when a job was asked to stand still (epoch), the last until None if it still is.
+    """Return the times between which a job was suspended (epoch); the last ends with None if it still is.
 
-    OAR acts upon it seconds later, both times. A job that waits can be asked too: before its start nothing
-    counts. Never raises.
+    These are the requests; OAR acts seconds later. Requests before the job's start do not count. Never
+    raises.
     """
     found: list[tuple[int, int | None]] = []
     for each in list_events(job):
@@ -130,7 +130,7 @@ def suspensions_of(job: Values, start_secs: int) -> list[tuple[int, int | None]]
 def suspended_limit(
     job: Values, state: JobState, start_secs: int | None, wall_secs: int | None
 ) -> tuple[int | None, int | None]:
-    """Return when its limit ends a job that stood still, which OAR adds; if it still does, what it ran."""
+    """Return when its limit, extended by suspensions, ends a job; of a suspended one, how long it has run."""
     if start_secs is None or wall_secs is None or not (spans := suspensions_of(job, start_secs)):
         return None, None
     before = sum(until - since for since, until in spans[:-1] if until is not None)
@@ -197,7 +197,7 @@ def make_job(values: Any, arrays: Collection[str] = ()) -> tuple[Job, tuple[str,
     state, _ = state_of(job)
     resources = job.names("assigned_resources")
     if "Job_Id" not in job.asked and "id" in job.asked:
-        raise ParseError("a job of OAR 3, whose answers tell no resources", field="id")
+        raise ParseError("a job of OAR 3, whose answers have no resources", field="id")
     job_id = parse_id(str(job.count("Job_Id")), "Job_Id")
     array, index = job_id if job_id in arrays else array_of(job.asked), job.count("array_index")
     total_cpus = len(resources) or None
@@ -229,7 +229,7 @@ def make_job(values: Any, arrays: Collection[str] = ()) -> tuple[Job, tuple[str,
 
 
 def make_record(values: Any, notes: Notes, arrays: Collection[str]) -> JobRecord:
-    """Return the record of a job; what it can do without may be unreadable. Raises ParseError."""
+    """Return the record of a job; optional fields may be unreadable. Raises ParseError."""
     asked = Values(values).asked
     record = without_unreadable(lambda: _make_record(Values(asked), arrays), asked, NEEDED, notes)
     # redundant, or only planned

@@ -36,7 +36,7 @@ def arrays_in(answer: Mapping[str, Any]) -> frozenset[str]:
 
 
 def make_record(values: Mapping[str, Any], notes: Notes, arrays: Collection[str] = ()) -> JobRecord:
-    """Return the record of a job; what it can do without may be unreadable. Raises ParseError.
+    """Return the record of a job; optional fields may be unreadable. Raises ParseError.
 
     `arrays` come from `arrays_in`.
     """
@@ -78,7 +78,7 @@ def _make_record(job: Values, arrays: Collection[str]) -> JobRecord:
 
 
 def _state_of(job: Values, code: int | None, *, is_interactive: bool) -> tuple[JobState, str | None]:
-    """Return a job's state, and OAR's word where that does not tell how it ended."""
+    """Return a job's state, and OAR's own word for it if that does not show how the job ended."""
     word = job.text("state") or ""
     if word in STATES:
         return STATES[word], None

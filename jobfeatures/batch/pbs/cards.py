@@ -1,10 +1,10 @@
 """Which GPUs a job has: the devices that the cgroups hook lets its control group open.
 
-On v1 the kernel tells, ``devices.list``, Documentation/admin-guide/cgroup-v1/devices.rst: ``c 195:3 rw``, and
-``a *:* rwm`` where anything may be opened. NVIDIA's have the major number 195; 254 and 255 are no cards. On
-v2 no file of the group does; there the hook's own does, ``mom_priv/hooks/hook_data/ID`` (pbs_cgroups.PY of
-OpenPBS, write_cgroup_assigned_resources): ``{"cpuset.cpus": "0-3", "device_names": ["nvidia0", "nvidia3"]}``,
-with the cards' minor numbers.
+On v1 the kernel shows them in ``devices.list``, Documentation/admin-guide/cgroup-v1/devices.rst: ``c 195:3
+rw``, and ``a *:* rwm`` where anything may be opened. NVIDIA's have the major number 195; 254 and 255 are no
+cards. On v2 no file of the group does; there the hook's own does, ``mom_priv/hooks/hook_data/ID``
+(pbs_cgroups.PY of OpenPBS, write_cgroup_assigned_resources): ``{"cpuset.cpus": "0-3", "device_names":
+["nvidia0", "nvidia3"]}``, with the cards' minor numbers.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def parse_assigned(text: str) -> tuple[str, ...]:
 
 
 def read_cards(cgroup: str, home: str, job_id: str) -> tuple[str, ...]:
-    """Return the numbers of a job's cards, () where neither its control group nor the hook tells.
+    """Return the numbers of a job's cards, () if neither its control group nor the hook's file shows them.
 
     `cgroup` is the root of the hierarchies, `home` is PBS's.
     """

@@ -121,8 +121,8 @@ def make_node(
 def make_host(name: str, vnodes: Sequence[ClusterNode]) -> ClusterNode:
     """Return a host of several vnodes: sockets, blades, or the natural one without CPUs beside them.
 
-    What a vnode that starts no job has free is left out while another starts some: what counts is what jobs
-    can get. The host has the states that all of them have.
+    If some of the vnodes start no jobs, their free resources are left out: what counts is what jobs can get.
+    The host has the states that all of them have.
     """
     if len(vnodes) == 1:
         return vnodes[0]

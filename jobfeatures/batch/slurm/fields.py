@@ -57,7 +57,7 @@ def split_open(
 
 
 def reason_word(text: str | None) -> str | None:
-    """Return why a job is pending: ``Resources``, JSON's word, for the sentence that squeue prints instead.
+    """Return why a job is pending: the one sentence that squeue prints becomes ``Resources``, as in JSON.
 
     Source: slurmctld's node_scheduler.c, "Nodes required for job are DOWN, DRAINED or reserved for jobs in
     higher priority partitions".

@@ -120,7 +120,7 @@ def shutdowns_of(maintenances: Iterable[Maintenance], node_name: str, now_secs: 
 
 
 def floating(maintenances: Iterable[Maintenance], nodes: Collection[str]) -> tuple[Rejected, ...]:
-    """Return what to say of maintenances of these nodes that float: nothing that changes with time."""
+    """Return a message about floating maintenances of these nodes, the same whatever the time."""
     if all(each.nodes.isdisjoint(nodes) for each in maintenances if each.floats):
         return ()
     reason = "its start moves on with the clock, so that no shutdown is announced"

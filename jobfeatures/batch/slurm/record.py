@@ -259,9 +259,9 @@ def _parse_fields(job_id: str, values: Mapping[str, str], details: str, *, tz: t
 def job_ends(
     state: JobState, start_secs: int | None, wall: Limit, end_secs: int | None, *, is_preempted: bool
 ) -> tuple[int | None, int | None]:
-    """Return when its limit ends a running job, and when its grace does: Slurm says the earlier.
+    """Return when a running job's limit ends it, and when its grace time does: Slurm shows the earlier one.
 
-    Of a job that was suspended before it was preempted either may be meant.
+    For a job that was suspended before it was preempted it may be either.
     """
     if state is not JobState.RUNNING:
         return None, None

@@ -1,4 +1,4 @@
-"""What no card can read: drivers answer with success and garbage, such as 4294967295 %. Pure.
+"""Figures that no card can have: drivers answer with success and garbage, such as 4294967295 %. Pure.
 
 A figure beyond its bound is unknown, and counted by name. A card's power is bounded by its own limit.
 """

@@ -116,7 +116,7 @@ class IntelDriver:
         return next(found, None)
 
     def _energy(self, address: str, sensors: str) -> float | None:
-        """Return the joules of the counter that the card had first: another one would not go on with it."""
+        """Return the joules of the counter that the card had first: any other starts from another value."""
         for name in (self._counters[address],) if address in self._counters else ENERGY:
             joules = self._sysfs.scaled(f"{sensors}/{name}", MICRO)
             if joules is not None:

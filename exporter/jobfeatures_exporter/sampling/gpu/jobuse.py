@@ -65,7 +65,7 @@ class GpuBook:
     """Keeps the counters of every job on every card."""
 
     def __init__(self, max_gap_secs: float = math.inf) -> None:
-        """Start empty. What a card used in a longer gap is not that of who came in it."""
+        """Start empty. What a card used in a longer gap is not attributed to a job that began in it."""
         self._max_gap_secs = max_gap_secs
         self._meters: dict[tuple[WorkKey, str], _Meter] = {}
         self._runs: Mapping[WorkKey, int] = {}

@@ -40,8 +40,8 @@ def node_of(gpu_id: int, properties: dict[str, int]) -> KfdNode | None:
     """Return a card from its properties, None for a node that is a CPU.
 
     ``location_id`` is PCI bus, device and function in PCI's encoding, ``domain`` the PCI domain;
-    ``gfx_target_version`` 90010 means gfx90a. The number of a partition stands in the function, or in bits
-    28 to 31 with older kernels.
+    ``gfx_target_version`` 90010 means gfx90a. The number of a partition is in the function, or in bits 28 to
+    31 with older kernels.
     """
     location = properties.get("location_id")
     if not gpu_id or location is None:

@@ -63,8 +63,8 @@ class CardMeter:
     def _growth(self, sample: GpuSample, now_secs: float) -> tuple[float, float] | None:
         """Return the joules since an earlier reading, and the seconds; None if they cannot be known.
 
-        A counter that decreased was reset, nobody knows when: its joules count, but tell no power. After a
-        reading that does not fit, the one before it goes on.
+        A counter that decreased was reset, nobody knows when: its joules count, but give no power. An
+        impossible reading is skipped.
         """
         counter = sample.energy_joules
         if counter is None:

@@ -97,7 +97,8 @@ def _merge_rows(now: Rows, earlier: Rows) -> Rows:
 class JobCgroup:
     """Reads one job directory, or that of a step, at each sample.
 
-    With the signs of the node most files of v2 take turns, see `turns`; else all are read.
+    Given the node's signs, most files of v2 are only read when they may have changed, see `turns`; else
+    all are.
     """
 
     def __init__(

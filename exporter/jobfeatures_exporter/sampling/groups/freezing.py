@@ -1,8 +1,8 @@
 """Whether a job's processes are frozen, as some batch systems freeze those of jobs that they suspend.
 
-v1 tells by ``freezer.state``, v2 by ``cgroup.events``, see cgroups(7). Either the job's own group is frozen,
-or those of its steps (on v2 ``user`` in each), beside which the batch system's own processes go on. A job
-that is not frozen costs one small file a sample.
+v1 shows it in ``freezer.state``, v2 in ``cgroup.events``, see cgroups(7). Either the job's own group is
+frozen, or those of its steps (on v2 ``user`` in each), beside which the batch system's own processes go on. A
+job that is not frozen costs one small file a sample.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from jobfeatures_exporter.sampling.layout.hierarchy import FREEZER, UNIFIED, Job
 
 
 class Cold(enum.Enum):
-    """What one group says of its processes."""
+    """Whether one group has processes, and whether these are frozen."""
 
     FROZEN = enum.auto()
     EMPTY = enum.auto()
@@ -25,7 +25,7 @@ class Cold(enum.Enum):
 
 
 class Freezing:
-    """Tells at each sample whether one job is frozen."""
+    """Reads at each sample whether one job is frozen."""
 
     def __init__(self, directory: JobDirectory, files: GroupFiles, unreadable: Unreadable) -> None:
         # What the names of steps begin with; empty: the job's own group is frozen.
@@ -42,7 +42,7 @@ class Freezing:
             self._one = files.file(f"{self._top}/{self._file}", parse_cold)
 
     def read(self) -> bool:
-        """Return whether all groups that have processes are frozen; False where nothing tells."""
+        """Return whether all groups that have processes are frozen; False if unknown."""
         said = self._one.known()
         if not self._steps or not self._top or said is Cold.RUNS:
             return said is Cold.FROZEN

@@ -64,8 +64,8 @@ class GroupFile(KeptFile, Generic[Parsed]):
     def said(self, *, every: int = 1) -> Parsed | Absence | None:
         """Return the parsed value, `ABSENT`, or None if it cannot be read, which is counted.
 
-        With `every` > 1 it is read only at each so many samples, and the last value
-        is returned in between; with 0 it is not read again once it has been.
+        With `every` > 1 it is read once in so many samples, and the last value is returned in between; with 0
+        it is read once.
         """
         look = self._files.look
         if self._data is None:

@@ -100,9 +100,9 @@ class GroupTree:
         return self._candidates
 
     def look(self, tops: Iterable[str], *, is_anew: bool = False) -> None:
-        """List what is not watched below these tops of hierarchies, the foremost first.
+        """List what is not watched below the roots `tops` of hierarchies, the most important first.
 
-        All is listed the first time, where a top is another, and with `is_anew`: other shapes count.
+        All is listed the first time, if a root is another one, and with `is_anew`: other shapes count now.
         """
         tops = tuple(dict.fromkeys(tops))
         self._most = min(MAX_WATCHES, read_watch_limit() // 2)
@@ -218,7 +218,7 @@ class GroupTree:
         return self._shapes_at(place.path[len(place.top) :])
 
     def _below(self, place: WatchedPlace, name: str, marks: Shapes) -> WatchedPlace | None:
-        """Return a subdirectory of what is no job's, None if it is of no interest."""
+        """Return a subdirectory of a group that is no job's, None if it is of no interest."""
         path = f"{place.path}/{name}"
         marked = compute_shapes_below(marks, name)
         shapes = marked | compute_shapes_below(place.shapes, name)
@@ -258,7 +258,7 @@ class GroupTree:
             return False
 
     def _forget(self, path: str, *, is_whole: bool) -> None:
-        """Forget a directory that was removed, which ends its watch silently, or one that `is_whole`."""
+        """Forget a removed directory, whose watch ends without notice; with `is_whole` also all below it."""
         gone = [path, f"{path}/{EVENTS_FILE}"]
         if is_whole:
             gone += [each for each in (*self._watches, *self.unwatched) if each.startswith(f"{path}/")]

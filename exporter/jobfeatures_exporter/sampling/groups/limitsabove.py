@@ -1,6 +1,6 @@
 """The memory limits of the groups above those of jobs on v2, which several jobs may share.
 
-v1 tells the lowest of a group's own and of those above it in memory.stat; v2 does not.
+v1 shows the lowest of a group's own and of those above it in memory.stat; v2 does not.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LIMITS_V2 = ("memory.max", "memory.swap.max", "memory.high")
 
 
 class Limits(NamedTuple):
-    """Limits of memory, swap and memory before it is slowed down, in bytes; None: unlimited or unknown."""
+    """Limits in bytes; `high` is that beyond which a job is slowed down. None: unlimited or unknown."""
 
     memory: int | None = None
     swap: int | None = None

@@ -1,9 +1,10 @@
 """Which files of a job's group of v2 are read at a sample: those that may have changed, a few at a time.
 
-CPU time, memory by part and charged memory are read at each sample. Of each other file something that is read
-anyway tells whether it can have changed: the job's CPU time for the peak of memory and its events, the node's
-own counts for swap, disks and pressures. Of those that may have, `PER_LOOK` are read, the longest unread
-first; the others keep their last values until then. An OOM kill, which the node counts too, is read at once.
+CPU time, memory by part and charged memory are read at each sample. For each other file, something that is
+read anyway shows whether it can have changed: the job's CPU time for the peak of memory and its events, the
+node's own counts for swap, disks and pressures. Of those that may have, `PER_LOOK` are read, the longest
+unread first; the others keep their last values until then. An OOM kill, which the node counts too, is read at
+once.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _SIGNS = 2 + len(RESOURCES)
 
 
 class NodeSigns(NamedTuple):
-    """What the node's own files tell about those of groups at one sample of the node."""
+    """Figures of the node: while one is unchanged, so are the files of groups that depend on it."""
 
     kills: int | None = None  # the node's OOM kills since boot; None: not reported
     # How often swap, disks and each pressure have changed; None: not reported, so every file has to be read.
@@ -64,7 +65,7 @@ class Turns:
     def choose(self, signs: Sequence[object], *, at_once: bool = False) -> None:
         """Choose the files of this sample by a sign for each, which differs if the file may have changed.
 
-        None: nothing tells. Without signs only those are read that have waited.
+        None: it may have changed. Without signs only those are read that still have to be.
         """
         left, unread, read = PER_LOOK, [], []
         if at_once:

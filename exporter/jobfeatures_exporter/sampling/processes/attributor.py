@@ -34,10 +34,10 @@ Owner = tuple[str, str, int | None, str]  # batch system, job name, uid and pare
 class Attribution(NamedTuple):
     """The keys of processes in one sample, and the jobs of control groups that do not name a job id.
 
-    `strangers` own groups that carry the id of a job on this node but belong to an earlier or another job, or
-    groups that have no job's id yet, and no process or not for long. `claims` are jobs whose groups do not
-    count until the batch system says that the job runs here. `apart` has the jobs by what their groups name
-    and by place, as each cluster numbers its jobs by itself.
+    `strangers` are owners of groups to ignore: these have the id of a job on this node but belong to an
+    earlier or another one, or have no job's id yet (for a short time, or without processes). `claims` are
+    jobs whose groups do not count until the batch system says that the job runs here. `apart` has the jobs by
+    what their groups name and by place, as each cluster numbers its jobs by itself.
     """
 
     keys: dict[int, Key]
@@ -178,7 +178,7 @@ class Attributor:
         return found
 
     def _tell_taken(self, found: Attribution, claims: Mapping[Owner, Membership]) -> None:
-        """Say of which groups nobody confirms that they are another job of the same number."""
+        """Log the groups that have another job's number and that no batch system confirms."""
         for owner, each in claims.items():
             if found.claimed(each) != found.named(each) and owner not in self._told:
                 self._told.add(owner)
@@ -190,7 +190,7 @@ class Attributor:
                 )
 
     def _tell_shared(self, refused: Iterable[Membership]) -> None:
-        """Say which groups do not count because another place has one of that name, for another job."""
+        """Log the groups that do not count because another place has one of that name, for another job."""
         for each in refused:
             if each.alias is not None and _owner(each) not in self._told:
                 self._told.add(_owner(each))
@@ -207,7 +207,7 @@ class Attributor:
         groups: Collection[JobDirectory],
         jobs: Mapping[JobKey, Job],
     ) -> None:
-        """Leave out the batch system's own processes beside a job, such as a starter that transfers files.
+        """Leave out the batch system's own processes of a job, such as a starter that transfers files.
 
         They count where they have to, since they wait for the job's processes: of a job without control
         group, once it has other processes. Where a batch system makes control groups, these tell its jobs.
@@ -276,7 +276,7 @@ class Attributor:
         return aliases
 
     def _with_shepherds(self, jobs: Mapping[JobKey, Job]) -> Mapping[JobKey, Job]:
-        """Return the jobs, with the shepherds added from which the processes of active jobs descend."""
+        """Return the jobs, active ones with the batch system's processes that started theirs."""
         if not self._active:
             return jobs
         shepherded = {
@@ -294,7 +294,7 @@ def _owner(membership: Membership) -> Owner:
 def _find_starters(
     found: Attribution, groups: Collection[JobDirectory], jobs: Mapping[JobKey, Job]
 ) -> Collection[int]:
-    """Return what sources know jobs by that have a control group: it starts what is in there."""
+    """Return the processes that sources name for jobs with a control group: these start what is in it."""
     starters = {key: job.processes for key, job in jobs.items() if job.processes}
     keys = {found.job_key(group.membership) for group in groups} if starters else set()
     return {pid for key in starters.keys() & keys for pid in starters[key]}

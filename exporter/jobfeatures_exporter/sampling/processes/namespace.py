@@ -1,4 +1,4 @@
-"""Paths of control groups as the kernel tells them to an exporter in a control group namespace of its own.
+"""Paths of control groups as the kernel shows them to an exporter in a control group namespace of its own.
 
 podman and docker give one by default on control groups v2. /proc/PID/cgroup is then relative to our own
 group: ``0::/../../system.slice/some.scope/job_7``; see cgroup_namespaces(7). The mounted file system

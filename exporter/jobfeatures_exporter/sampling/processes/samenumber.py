@@ -14,7 +14,7 @@ Place = tuple[JobKey, str, str | None]  # what a group names, and the place and 
 
 
 class _Rank(NamedTuple):
-    """Which of several jobs of one number has it plain: the least."""
+    """The order of jobs with the same number: the lowest keeps the plain number as its id."""
 
     was_apart: bool
     is_further: bool

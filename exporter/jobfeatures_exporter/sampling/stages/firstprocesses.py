@@ -1,4 +1,4 @@
-"""Which processes of jobs are waited for, since their end may be the job's."""
+"""Which processes of jobs are watched, since their end may be the job's."""
 
 from __future__ import annotations
 

@@ -206,7 +206,7 @@ class JobRecorder:
         processes: Sequence[ProcessSample],
         facts: LookFacts,
     ) -> int | None:
-        """Return the bytes in huge pages of a job, as `said` with its memory, else by what else counts them.
+        """Return the bytes in huge pages of a job: `said` with its memory, else by other counts of them.
 
         Several processes may share a page, but no job has more than the node. None: unknown, or the node has
         no huge pages.

@@ -181,7 +181,7 @@ class JsonCluster:
     def _told(
         self, question: str, field: str, parse: Callable[..., T], *, service: str = "slurm"
     ) -> tuple[T, tuple[Rejected, ...]]:
-        """Return what is parsed of an answer, and its errors, which are among what is rejected too."""
+        """Return an answer parsed, with its errors among what was rejected."""
         taken_at_secs = self._clock.now_secs()
         document = self._answer(question, field, service=service)
         try:

@@ -36,7 +36,7 @@ _FINISHED: Final = frozenset(state for state in JobState if state.is_finished)
 def derive_columns(values: Mapping[str, Any], count: int) -> dict[str, list[Any]]:
     """Return the columns of `DERIVED` for columns of `TOLD`.
 
-    Values of rows that ran and have ended stand as they are; `derive` makes those of the others.
+    Values of rows that ran and have ended are taken as they are; `derive` makes those of the others.
     """
     told = {name: values.get(name) or [_ABSENT.get(name)] * count for name in TOLD}
     if JobState.FAILED in told["state"]:  # sacct before 26.05 takes 128 from exit statuses

@@ -204,8 +204,8 @@ class RecordConverter:
     ) -> Iterator[Sequence[Entry | ParseError]]:
         """Yield for each row its record, or the error that it has, in one list or several.
 
-        Where a job can do without a column, what cannot be read there is unknown, and counted in `notes`,
-        unless the row is `repaired`: then its fields are those of other columns.
+        In optional columns, unreadable text is unknown, and counted in `notes`, unless the row is `repaired`:
+        its fields may then belong to other columns.
         """
         try:
             yield self.convert(columns)
@@ -356,7 +356,7 @@ class RecordConverter:
             alike[0].convert(list(texts.difference(*(of_jobs[each] for each in alike))))
 
     def _settle(self, values: dict[str, Sequence[Any]], count: int) -> None:
-        """Choose the moments that local times mean which clocks show twice."""
+        """Choose the meanings of local times in the hour that clocks repeat."""
         told = (
             values.get(name) or repeat(None, count) for name in (*_IN_ORDER, "run_secs", "suspended_secs")
         )

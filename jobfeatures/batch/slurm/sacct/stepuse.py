@@ -19,7 +19,7 @@ def with_steps(
     clusters: Sequence[str | None],
     memory_bytes: Sequence[int | None],
 ) -> tuple[list[int | None], list[bool]]:
-    """Return the rows' memory, with a job's steps counted for it, and which rows are no such steps."""
+    """Return the rows' memory, a job's including its steps', and which rows are not steps."""
     most = list(memory_bytes)
     is_shown = [True] * len(most)
     job = -1
