@@ -168,7 +168,7 @@ class _Book:
         return life
 
     def _moment(self, stamp: int, own: str) -> int:
-        """Choose the meaning of a time in the hour that clocks repeat, by an epoch in the line or the line before."""
+        """Choose the meaning of a time that clocks show twice, by an epoch in the line or the line before."""
         if isinstance(stamp, Skipped):
             self._notes.doubtful[SKIPPED_HOUR] += 1
         if not isinstance(stamp, Twice):
