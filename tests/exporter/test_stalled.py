@@ -11,7 +11,7 @@ from jobfeatures.system import inotify
 from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.node.daemon import Daemon
-from jobfeatures_exporter.node.samplingloop import LOOK_SECS
+from jobfeatures_exporter.node.samplingloop import LATE_SECS
 from jobfeatures_exporter.node.sources import NodeSources
 from jobfeatures_exporter.service.reload import SettingsChange
 from tests.running import NO_INOTIFY, until
@@ -76,7 +76,7 @@ def test_a_look_that_does_not_end_is_death_after_some_patience(site):
     daemon.start()
     assert entered.wait(60)
     looked = []
-    while clock.ahead_secs <= LOOK_SECS + 10:
+    while clock.ahead_secs <= LATE_SECS + 10:
         looked.append(daemon.stalled())
         clock.ahead_secs += 10  # it is asked every few seconds
     *before, at_its_end, after = looked  # the machine's own clock goes on, too: at its end either is right
@@ -97,7 +97,7 @@ def test_a_pause_of_the_whole_process_is_no_death(site):
     daemon.start()
     assert entered.wait(60)
     assert daemon.stalled() == []
-    clock.ahead_secs = LOOK_SECS + 1
+    clock.ahead_secs = LATE_SECS + 1
     assert daemon.stalled() == []
 
 
@@ -111,7 +111,7 @@ def test_looks_that_fail_are_none(site):
 
     daemon.sampling.sampler.sample = fail
     daemon.start()
-    clock.ahead_secs = LOOK_SECS + 1
+    clock.ahead_secs = LATE_SECS + 1
     count = len(rounds)
     until(lambda: len(rounds) > count + 2)
     assert daemon.stalled() == []
@@ -129,7 +129,7 @@ def test_a_source_that_hangs_is_none(site, monkeypatch):
     monkeypatch.setattr(SpoolSource, "poll_jobs", hang)
     daemon.start()
     assert entered.wait(60)
-    clock.ahead_secs = LOOK_SECS + 1
+    clock.ahead_secs = LATE_SECS + 1
     until(lambda: daemon.stalled() == [])  # the looks go on, by that clock too
     assert "spool has not answered yet" in daemon.summary()
 

@@ -24,7 +24,7 @@ class Knowledge:
         self._roster = Roster(manners_of(board.config))
         self._lock = threading.Lock()
         self._published: Mapping[JobKey, float] = {}
-        self._last_looks: dict[JobKey, Job] = {}  # jobs with a reported end that need a last sample
+        self._to_sample_last: dict[JobKey, Job] = {}  # jobs with a reported end that need a last sample
         self.ending: Mapping[JobKey, Job] = {}  # jobs whose last sample is being taken
 
     def remember(self, published: Iterable[JobObservation]) -> None:
@@ -61,7 +61,7 @@ class Knowledge:
                 for key, job in before.items()
                 if job.state.is_on_node and not (key in jobs and jobs[key].state.is_on_node)
             }
-            self._last_looks.update(ended)
+            self._to_sample_last.update(ended)
         if ended:
             board.samples.wanted.set()
         return roll.presences != old.presences
@@ -72,10 +72,10 @@ class Knowledge:
         if board.pause_secs > board.config.sample_interval_secs and self.on_node():
             board.samples.wanted.set()
 
-    def begin_look(self) -> None:
+    def begin_sample(self) -> None:
         """Note the jobs for which the next sample is the last."""
         with self._lock:
-            self.ending, self._last_looks = self._last_looks, {}
+            self.ending, self._to_sample_last = self._to_sample_last, {}
 
     def on_node(self) -> Mapping[JobKey, Job]:
         """Return the jobs whose processes are sampled; a finished job's leftover processes are not counted.

@@ -41,7 +41,7 @@ PLACES_SECS = 60.0  # between two looks of commands for further places
 PAUSE_SECS = 0.5  # at least, between two looks whether control groups are those of jobs
 REST_SECS = 55.0  # between two samples without any job: the page's history has a point a minute
 PROFILING = "profiling"  # a file in a job's $JOBSTATUS: the job wants the hardware counters for itself
-LOOK_SECS = 30.0  # beyond the interval, after which the sampling thread counts as hung
+LATE_SECS = 30.0  # beyond the interval, after which the sampling thread counts as hung
 
 
 def make_finder(config: DaemonConfig) -> PlaceFinder:
@@ -166,7 +166,7 @@ class SamplingLoop:
 
     def is_late(self) -> bool:
         """Return whether the sampling thread takes too long; to be asked as often as `Progress` says."""
-        return self._progress.missing_secs() > self._board.pause_secs + LOOK_SECS
+        return self._progress.missing_secs() > self._board.pause_secs + LATE_SECS
 
     def reconfigure(self) -> None:
         """Apply new settings."""
@@ -245,7 +245,7 @@ class SamplingLoop:
     def sample(self) -> None:
         """Take one sample. Only the sampling thread calls it, or a test without that thread."""
         board, knowledge = self._board, self._knowledge
-        knowledge.begin_look()
+        knowledge.begin_sample()
         snapshot = self._power.fill(self.sampler.sample(self._wishes()))
         snapshot = self._work.fill(snapshot, self._whole_node_jobs, self.gives_up_counters)
         now_secs = board.clock.monotonic_secs()

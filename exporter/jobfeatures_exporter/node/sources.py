@@ -81,6 +81,7 @@ class NodeSources:
                 for keeper in made:
                     keeper.status = known.get(keeper.status.name, keeper.status)
                 self._board.keepers = made
+                self._expected &= self._board.source_names  # one that came meanwhile is to be found again
                 self.start()
 
         return replace

@@ -85,7 +85,7 @@ def test_a_job_whose_end_is_reported_is_sampled_once_more_at_once(
     board.keepers = [answering(make_table(ended, taken_at_secs=clock.now_secs()))]
     assert knowledge.judge()
     assert board.samples.wanted.is_set()
-    knowledge.begin_look()
+    knowledge.begin_sample()
     assert knowledge.on_node().keys() == {ended.key}
 
 

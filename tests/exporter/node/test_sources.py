@@ -67,6 +67,15 @@ def test_jobs_of_a_system_that_was_not_found_make_it_a_source_that_fails_and_say
     assert "scontrol: No such file or directory" in status.last_error
 
 
+def test_a_source_that_jobs_make_while_settings_are_read_again_is_one_afterwards(make_sources):
+    sources, board = make_sources(batch__sources="auto")
+    replace = sources.prepare(board.config)
+    sources.refresh({"slurm"})
+    replace()
+    sources.refresh({"slurm"})
+    assert names(board) == ["slurm"]
+
+
 def test_an_empty_group_of_a_system_that_is_not_here_is_told_once_and_is_no_source(make_sources, caplog):
     sources, board = make_sources(batch__sources="auto")
     for _ in range(3):
