@@ -19,7 +19,7 @@ from jobfeatures.features.keys import (
     Area,
     Key,
     Lifetime,
-    Profile,
+    MjfProfile,
 )
 from jobfeatures.features.origin import DEFAULTS, DERIVED, SETTINGS
 from jobfeatures.records.metrics import Metric
@@ -414,7 +414,9 @@ def batch_page() -> str:
 def _texts(key: Key) -> str:
     """Return which texts define the key; of the draft of 2014 with the section."""
     of_2014 = f"2014 {key.section}" if key.section else "2014"
-    return ", ".join(of_2014 if text != Profile.OF_2016.value else text for text in key.texts) or "extension"
+    return (
+        ", ".join(of_2014 if text != MjfProfile.OF_2016.value else text for text in key.texts) or "extension"
+    )
 
 
 def _changes(key: Key) -> str:

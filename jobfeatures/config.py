@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from jobfeatures.batch import BatchSettings
-from jobfeatures.features.keys import Area, Profile, names_in
+from jobfeatures.features.keys import Area, MjfProfile, names_in
 from jobfeatures.settings.resolve import (
     ADDRESS,
     BOOLEAN,
@@ -28,7 +28,7 @@ from jobfeatures.settings.resolve import (
     words,
 )
 
-JOB_KEYS = words(*sorted(names_in(Area.JOB, Profile.BOTH)), of="keys of jobs")
+JOB_KEYS = words(*sorted(names_in(Area.JOB, MjfProfile.BOTH)), of="keys of jobs")
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)

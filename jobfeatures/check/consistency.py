@@ -8,7 +8,7 @@ from decimal import Decimal
 from jobfeatures.check.listing import Case, DirectoryKind, Said
 from jobfeatures.errors import shown
 from jobfeatures.features import keys
-from jobfeatures.features.keys import Profile
+from jobfeatures.features.keys import MjfProfile
 from jobfeatures.status.jobstatus import STATUS_NAMES, StatusViolation, is_unwritten, parse_job_status
 
 CLOCK_SKEW_SECS = 60
@@ -127,7 +127,11 @@ def shutdown_without_grace(case: Case) -> Said:
     """A shutdown is announced, but no notice period was promised."""
     shutdown, grace = SHUTDOWNS[case.listing.kind]
     entries = case.listing.entries
-    if case.listing.profile is not Profile.OF_2014 and shutdown.name in entries and grace.name not in entries:
+    if (
+        case.listing.profile is not MjfProfile.OF_2014
+        and shutdown.name in entries
+        and grace.name not in entries
+    ):
         yield grace.name, f"is required if {shutdown.name} may be set"
 
 

@@ -27,7 +27,7 @@ from jobfeatures.check.listing import (
     guess_kind,
 )
 from jobfeatures.errors import JobfeaturesError
-from jobfeatures.features.keys import Profile
+from jobfeatures.features.keys import MjfProfile
 from jobfeatures.system.privatefile import opened
 
 MAX_VALUE_BYTES = 4096
@@ -40,7 +40,9 @@ class CannotCheckError(JobfeaturesError):
     """A location could not be read, so there is nothing to check."""
 
 
-def read_listing(location: str, kind: DirectoryKind | None = None, profile: Profile | None = None) -> Listing:
+def read_listing(
+    location: str, kind: DirectoryKind | None = None, profile: MjfProfile | None = None
+) -> Listing:
     """Return the listing of an absolute path or an http(s) address. Raises CannotCheckError."""
     if location.startswith("/"):
         entries, is_cut, missing = *read_directory(location), None

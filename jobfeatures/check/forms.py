@@ -21,7 +21,7 @@ from jobfeatures.check.listing import (
 )
 from jobfeatures.errors import shown
 from jobfeatures.features import keys
-from jobfeatures.features.keys import Profile
+from jobfeatures.features.keys import MjfProfile
 
 # 2016 keys as in the WLCG probe; 2014 keys: the same quantities under their older names.
 REQUIRED = {
@@ -115,7 +115,7 @@ def illegal_name(case: Case) -> Said:
 
 def name_of_2014(case: Case) -> Said:
     """A name of the 2014 draft that the 2016 specification does not allow."""
-    for name in _own_keys(case) if case.listing.profile is Profile.OF_2016 else ():
+    for name in _own_keys(case) if case.listing.profile is MjfProfile.OF_2016 else ():
         if not _LEGAL_NAME.match(name):
             yield name, "a name of the 2014 draft, which the 2016 specification forbids"
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 
-from jobfeatures.features.keys import KEYS, Area, Key, Profile
+from jobfeatures.features.keys import KEYS, Area, Key, MjfProfile
 from jobfeatures.status.jobstatus import STATUS_KEYS
 
 MAX_SHOWN_NAMES = 1000  # of one directory
@@ -93,17 +93,17 @@ class Listing:
     is_cut: bool = False  # there were too many names
     missing: ResponseHead | None = None
     rights: tuple[Rights, ...] = ()  # of a local directory, then of each of its parents
-    reported_profile: Profile | None = None
+    reported_profile: MjfProfile | None = None
 
     @cached_property
-    def profile(self) -> Profile:
+    def profile(self) -> MjfProfile:
         """Return the specification to check against: the requested one, else what the names suggest."""
         if self.reported_profile is not None:
             return self.reported_profile
         texts = {key.texts for key in KEYS if key.name in self.entries and len(key.texts) == 1}
         if texts == {("2014",)}:
-            return Profile.OF_2014
-        return Profile.BOTH if len(texts) > 1 else Profile.OF_2016
+            return MjfProfile.OF_2014
+        return MjfProfile.BOTH if len(texts) > 1 else MjfProfile.OF_2016
 
     @cached_property
     def numbers(self) -> Mapping[str, Decimal]:

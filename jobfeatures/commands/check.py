@@ -15,7 +15,7 @@ from jobfeatures.check.listing import VARIABLES, Case, DirectoryKind, Listing, L
 from jobfeatures.check.rules import judge
 from jobfeatures.commands.common import TimeIsUpError, number_flag, time_limit
 from jobfeatures.errors import ConfigurationError, shown, shown_name
-from jobfeatures.features.keys import Profile
+from jobfeatures.features.keys import MjfProfile
 from jobfeatures.formats.sonar.fields import PROFILES
 from jobfeatures.records.quantities import counted
 
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--profile",
-        choices=(*(profile.value for profile in Profile), *PROFILES),
+        choices=(*(profile.value for profile in MjfProfile), *PROFILES),
         help="specification of features (default: by the names), or Sonar's fields (default: any)",
     )
     parser.add_argument("--strict", action="store_true", help="Sonar: report also what readers tolerate")
@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
     if files and not directories:
         return status
     wanted = _wanted(directories, DirectoryKind(kind) if kind else None, os.environ)
-    verdicts = check(wanted, arguments.timeout, None if profile in {None, *PROFILES} else Profile(profile))
+    verdicts = check(wanted, arguments.timeout, None if profile in {None, *PROFILES} else MjfProfile(profile))
     print(format_json(verdicts) if arguments.format == "json" else format_text(verdicts))
     if any(verdict.problem for verdict in verdicts):
         return UNREADABLE
@@ -119,7 +119,7 @@ def _wanted(
 
 
 def check(
-    wanted: Iterable[tuple[str, DirectoryKind | None]], timeout_secs: float, profile: Profile | None = None
+    wanted: Iterable[tuple[str, DirectoryKind | None]], timeout_secs: float, profile: MjfProfile | None = None
 ) -> list[LocationVerdict]:
     """Read and judge; a location that cannot be read in time gets a verdict with its problem."""
     listings: list[Listing] = []

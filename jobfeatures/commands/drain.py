@@ -28,7 +28,7 @@ from jobfeatures.drains.metricsource import add_source_flags
 from jobfeatures.errors import ConfigurationError, JobfeaturesError, ParseError, shown
 from jobfeatures.features import keys
 from jobfeatures.features.job import job_shutdown
-from jobfeatures.features.keys import Profile
+from jobfeatures.features.keys import MjfProfile
 from jobfeatures.hooks.actions import read_record
 from jobfeatures.publish.drainstore import DrainStore
 from jobfeatures.publish.site import Site
@@ -161,7 +161,7 @@ def _publish(
                 raise
         return
     at_secs = machine_shutdown(drains, announced)
-    if site.profile is Profile.OF_2014 and at_secs is not None and at_secs <= now_secs:
+    if site.profile is MjfProfile.OF_2014 and at_secs is not None and at_secs <= now_secs:
         at_secs = None  # "must be removed if the shutdowntime has arrived"
     tree.put_machine_value(keys.SHUTDOWNTIME.name, None if at_secs is None else str(at_secs))
 
@@ -172,7 +172,7 @@ def _promise(tree: FeatureTree, site: Site, key: JobKey | None) -> tuple[str, in
     terms = None if key is None else site.terms(_job(tree, key))
     configured = site.machine.grace_secs if terms is None else terms.grace_secs
     known = [] if configured is None else [configured]
-    if terms is None or terms.profile is Profile.OF_2016:  # else a job's directory is its user's
+    if terms is None or terms.profile is MjfProfile.OF_2016:  # else a job's directory is its user's
         area = "machine" if key is None else "job"
         try:
             reported = Features(tree.machine_path, None if key is None else tree.job_path(key)).get(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from jobfeatures.features import keys
-from jobfeatures.features.keys import Area, Profile
+from jobfeatures.features.keys import Area, MjfProfile
 from jobfeatures.features.machine import Machine, Values
 from jobfeatures.records.model import Job, Limit
 
@@ -24,7 +24,7 @@ class Terms:
     cpu_factor: str | None = None  # decimal; above 1 for a machine faster than the reference
     scratch_bytes_per_cpu: int | None = None
     scratch_size_bytes: int | None = None  # of the whole file system, where no job has a quota
-    profile: Profile = Profile.OF_2016
+    profile: MjfProfile = MjfProfile.OF_2016
     left_out: frozenset[str] = frozenset()  # keys that are not published
     shutdown_by_limit: bool = False  # shutdowntime_job is at most the end that the wall limit sets
     origins: Mapping[str, str] = field(default_factory=dict)

@@ -26,7 +26,7 @@ class Lifetime(enum.Enum):
     DYNAMIC = "dynamic"
 
 
-class Profile(enum.Enum):
+class MjfProfile(enum.Enum):
     """The text whose keys are published. The text of 2016 forbids capitals in names."""
 
     OF_2016 = "2016"
@@ -50,9 +50,9 @@ class Key(NamedTuple):
     meaning: str
     area: Area
 
-    def is_in(self, profile: Profile) -> bool:
+    def is_in(self, profile: MjfProfile) -> bool:
         """Return whether the key is published in a profile."""
-        return not self.texts or profile is Profile.BOTH or profile.value in self.texts
+        return not self.texts or profile is MjfProfile.BOTH or profile.value in self.texts
 
 
 _STATIC, _DYNAMIC = Lifetime.STATIC, Lifetime.DYNAMIC
@@ -128,6 +128,6 @@ KEYS = tuple(each for each in vars().values() if isinstance(each, Key))  # in th
 
 
 @cache
-def names_in(area: Area, profile: Profile) -> frozenset[str]:
+def names_in(area: Area, profile: MjfProfile) -> frozenset[str]:
     """Return the names of an area's keys in a profile."""
     return frozenset(key.name for key in KEYS if key.area is area and key.is_in(profile))

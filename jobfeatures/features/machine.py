@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from jobfeatures.features import keys
-from jobfeatures.features.keys import Area, Profile
+from jobfeatures.features.keys import Area, MjfProfile
 
 Values = dict[str, str]
 
@@ -33,7 +33,9 @@ class Machine:
     origins: Mapping[str, str] = field(default_factory=dict)
 
 
-def machine_features(machine: Machine, *, profile: Profile = Profile.OF_2016, now_secs: float) -> Values:
+def machine_features(
+    machine: Machine, *, profile: MjfProfile = MjfProfile.OF_2016, now_secs: float
+) -> Values:
     """Return key → value; unknown values and keys outside the profile are omitted.
 
     The profile of 2014 omits a shutdown time that has passed: it "must be removed if the shutdowntime has
@@ -42,7 +44,7 @@ def machine_features(machine: Machine, *, profile: Profile = Profile.OF_2016, no
     Sources: HSF-TN-2016-02, "$MACHINEFEATURES"; draft 0.99 of 2014, 2.1 to 2.6.
     """
     shutdown_secs = machine.shutdown_secs
-    if profile is Profile.OF_2014 and shutdown_secs is not None and shutdown_secs <= now_secs:
+    if profile is MjfProfile.OF_2014 and shutdown_secs is not None and shutdown_secs <= now_secs:
         shutdown_secs = None
     known = {
         keys.TOTAL_CPU.name: machine.total_cpus,

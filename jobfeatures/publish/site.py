@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from jobfeatures.config import Config
 from jobfeatures.features import keys
 from jobfeatures.features.job import Terms, compute_share
-from jobfeatures.features.keys import Profile
+from jobfeatures.features.keys import MjfProfile
 from jobfeatures.features.machine import Machine
 from jobfeatures.features.origin import SETTINGS
 from jobfeatures.publish.exports import FeatureAccess
@@ -83,7 +83,7 @@ class Site:
         self._cpu_model = cpu_model
         self._cores = cores
         self._terms: dict[str | None, Terms] = {}
-        self.profile = Profile(config.features_profile)
+        self.profile = MjfProfile(config.features_profile)
 
     @cached_property
     def machine(self) -> Machine:
@@ -98,7 +98,7 @@ class Site:
             if values[key.name] is None and rating is not None:
                 values[key.name] = compute_share(rating, 1, total_cpus)
                 origins[key.name] = f"{origin} * total_cpu"
-        cores = None if self.profile is Profile.OF_2016 else self._cores or read_cores()
+        cores = None if self.profile is MjfProfile.OF_2016 else self._cores or read_cores()
         return Machine(
             total_cpus=total_cpus,
             physical_cores=cores.physical if cores else None,
@@ -129,9 +129,9 @@ class Site:
         terms = (keys.GRACE_SECS_JOB, keys.CPUFACTOR_LRMS, keys.SCRATCH_LIMIT_BYTES)
         stated = {key.name: self._stated(SETTINGS[key.name], partition) for key in terms}
         origins = {name: origin for name, (_, origin) in stated.items() if origin}
-        profile = Profile(self._stated("features.profile", partition)[0])
+        profile = MjfProfile(self._stated("features.profile", partition)[0])
         folder, size = self._config.machine_scratch_dir, None
-        if folder is not None and profile is not Profile.OF_2016:
+        if folder is not None and profile is not MjfProfile.OF_2016:
             try:
                 found = os.statvfs(folder)
                 size = found.f_blocks * found.f_frsize

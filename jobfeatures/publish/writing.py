@@ -10,7 +10,7 @@ from jobfeatures.batch import SYSTEMS
 from jobfeatures.errors import ParseError
 from jobfeatures.features import keys
 from jobfeatures.features.job import job_features
-from jobfeatures.features.keys import Profile
+from jobfeatures.features.keys import MjfProfile
 from jobfeatures.features.machine import Machine, machine_features
 from jobfeatures.features.origin import format_origins, job_origins, machine_origins
 from jobfeatures.jobs.evidence import find_difference
@@ -68,7 +68,7 @@ def write_job(
     values = job_features(job, machine, terms=terms, shutdown_secs=shutdown_secs)
     gid = group_of(job.uid)
     owner = None
-    if terms.profile is not Profile.OF_2016 and job.uid is not None:
+    if terms.profile is not MjfProfile.OF_2016 and job.uid is not None:
         # "Owned by the user who is executing the original job"; the text of 2016 only allows it.
         owner = Owner(job.uid, gid)
     tree.write_job(job.key, values, owner)

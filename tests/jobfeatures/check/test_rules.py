@@ -22,7 +22,7 @@ from jobfeatures.check.listing import (
 )
 from jobfeatures.check.rules import RULES, judge
 from jobfeatures.features.job import Terms, job_features
-from jobfeatures.features.keys import KEYS, Area, Profile
+from jobfeatures.features.keys import KEYS, Area, MjfProfile
 from jobfeatures.features.machine import Machine, machine_features
 from jobfeatures.records.model import Job, JobKey, Limits
 from jobfeatures.status.jobstatus import STATUS_KEYS
@@ -113,7 +113,7 @@ BROKEN = {
     "open_to_all": lambda: breaches(J, rights=(Rights("/x", 0o40777, 0),)),
     "link": lambda: breaches(J, {"job_id": Entry(trouble=Trouble.FOREIGN_LINK, is_link=True)}),
     "illegal_name": lambda: breaches(M, {".hs06.tmp": "1"}),
-    "name_of_2014": lambda: breaches(J, reported_profile=Profile.OF_2016),
+    "name_of_2014": lambda: breaches(J, reported_profile=MjfProfile.OF_2016),
     "misplaced_key": lambda: breaches(M, {"job_id": "1"}),
     "unknown_key": lambda: breaches(S, {"Mine": "1"}),
     "empty": lambda: breaches(J, {"max_rss_bytes": b""}),
@@ -233,7 +233,7 @@ def rules_of(*findings):
     return {finding.rule for finding in findings}
 
 
-@pytest.mark.parametrize("profile", Profile)
+@pytest.mark.parametrize("profile", MjfProfile)
 def test_what_we_publish_in_each_profile_has_no_error(profile):
     machine = Machine(
         total_cpus=16, hs06="171.04", grace_secs=60, jobslots=4, physical_cores=8, logical_cores=16

@@ -12,7 +12,7 @@ from jobfeatures.features.job import (
     compute_share,
     job_features,
 )
-from jobfeatures.features.keys import KEYS, Area, Profile, names_in
+from jobfeatures.features.keys import KEYS, Area, MjfProfile, names_in
 from jobfeatures.features.machine import Machine, machine_features
 from jobfeatures.records.model import UNLIMITED, Job, JobKey, Limits
 
@@ -101,22 +101,22 @@ def test_every_value_is_one_line_of_a_known_key(limits, cpus):
 
 def test_names_are_legal_in_the_text_of_2016():
     for area in Area:
-        assert all(re.fullmatch(r"[a-z0-9_]+", name) for name in names_in(area, Profile.OF_2016))
+        assert all(re.fullmatch(r"[a-z0-9_]+", name) for name in names_in(area, MjfProfile.OF_2016))
     assert len({(key.area, key.name) for key in KEYS}) == len(KEYS)
 
 
 @pytest.mark.parametrize(
     ("name", "profiles"),
     [
-        ("total_cpu", {Profile.OF_2016, Profile.BOTH}),
-        ("jobslots", {Profile.OF_2014, Profile.BOTH}),
-        ("hs06", set(Profile)),
-        ("hs23", set(Profile)),  # of neither text
+        ("total_cpu", {MjfProfile.OF_2016, MjfProfile.BOTH}),
+        ("jobslots", {MjfProfile.OF_2014, MjfProfile.BOTH}),
+        ("hs06", set(MjfProfile)),
+        ("hs23", set(MjfProfile)),  # of neither text
     ],
 )
 def test_a_key_is_in_the_profiles_of_its_texts_and_one_of_neither_in_all(name, profiles):
     [key] = (key for key in KEYS if key.name == name)
-    assert {profile for profile in Profile if key.is_in(profile)} == profiles
+    assert {profile for profile in MjfProfile if key.is_in(profile)} == profiles
 
 
 MACHINE_2016 = {"total_cpu", "hs06", "shutdowntime", "grace_secs"}
@@ -145,9 +145,9 @@ FULL_TERMS = Terms(grace_secs=600, cpu_factor="2.5", scratch_bytes_per_cpu=10**1
 @pytest.mark.parametrize(
     ("profile", "machine_keys", "job_keys"),
     [
-        (Profile.OF_2016, MACHINE_2016, JOB_2016),
-        (Profile.OF_2014, MACHINE_2014, JOB_2014),
-        (Profile.BOTH, MACHINE_2016 | MACHINE_2014, JOB_2016 | JOB_2014),
+        (MjfProfile.OF_2016, MACHINE_2016, JOB_2016),
+        (MjfProfile.OF_2014, MACHINE_2014, JOB_2014),
+        (MjfProfile.BOTH, MACHINE_2016 | MACHINE_2014, JOB_2016 | JOB_2014),
     ],
 )
 def test_a_profile_publishes_every_key_of_its_text_and_no_other(make_job, profile, machine_keys, job_keys):
@@ -163,7 +163,7 @@ def test_a_profile_publishes_every_key_of_its_text_and_no_other(make_job, profil
 def test_values_of_2014_are_in_its_units(make_job):
     limits = Limits(wall_secs=34560, cpu_secs=17280, memory_bytes=4_000_999_999, scratch_bytes=29_999_999_999)
     job = make_job(allocated_cpus=4, start_secs=1, limits=limits)
-    assert job_features(job, FULL_MACHINE, terms=replace(FULL_TERMS, profile=Profile.OF_2014)) == {
+    assert job_features(job, FULL_MACHINE, terms=replace(FULL_TERMS, profile=MjfProfile.OF_2014)) == {
         "cpufactor_lrms": "2.5",
         "cpu_limit_secs_lrms": "43200",
         "cpu_limit_secs": "17280",
@@ -178,24 +178,26 @@ def test_values_of_2014_are_in_its_units(make_job):
 
 def test_less_than_a_unit_of_2014_is_not_told_as_nothing(make_job):
     job = make_job(limits=Limits(memory_bytes=999_999, scratch_bytes=1))
-    assert job_features(job, Machine(), terms=Terms(profile=Profile.OF_2014)) == {}
+    assert job_features(job, Machine(), terms=Terms(profile=MjfProfile.OF_2014)) == {}
 
 
 def test_job_slots_that_nobody_states_are_one_for_each_processor():
-    assert machine_features(Machine(total_cpus=16), profile=Profile.OF_2014, now_secs=0) == {"jobslots": "16"}
-    assert machine_features(Machine(total_cpus=16, jobslots=4), profile=Profile.OF_2014, now_secs=0) == {
+    assert machine_features(Machine(total_cpus=16), profile=MjfProfile.OF_2014, now_secs=0) == {
+        "jobslots": "16"
+    }
+    assert machine_features(Machine(total_cpus=16, jobslots=4), profile=MjfProfile.OF_2014, now_secs=0) == {
         "jobslots": "4"
     }
 
 
 def test_cores_are_told_as_they_are_counted():
-    told = machine_features(FULL_MACHINE, profile=Profile.OF_2014, now_secs=0)
+    told = machine_features(FULL_MACHINE, profile=MjfProfile.OF_2014, now_secs=0)
     assert (told["phys_cores"], told["log_cores"]) == ("8", "0")
 
 
 def test_hs23_is_told_in_every_profile_once_it_is_stated(make_job):
     machine = Machine(total_cpus=16, hs23="200")
-    for profile in Profile:
+    for profile in MjfProfile:
         assert machine_features(machine, profile=profile, now_secs=0)["hs23"] == "200"
         assert (
             job_features(make_job(allocated_cpus=4), machine, terms=Terms(profile=profile))["hs23_job"]
@@ -203,13 +205,13 @@ def test_hs23_is_told_in_every_profile_once_it_is_stated(make_job):
         )
 
 
-@pytest.mark.parametrize("profile", Profile)
+@pytest.mark.parametrize("profile", MjfProfile)
 def test_a_shutdown_time_that_has_come_is_removed_by_the_rule_of_2014_only(make_job, profile):
     machine = Machine(shutdown_secs=1000)
     before = machine_features(machine, profile=profile, now_secs=999.9)
     after = machine_features(machine, profile=profile, now_secs=1000.0)
     assert before == {"shutdowntime": "1000"}
-    assert after == ({} if profile is Profile.OF_2014 else before)
+    assert after == ({} if profile is MjfProfile.OF_2014 else before)
     assert (
         job_features(make_job(), machine, terms=Terms(profile=profile), shutdown_secs=5)["shutdowntime_job"]
         == "5"
@@ -263,14 +265,14 @@ def test_a_normalized_limit_is_rounded_down_at_any_size(limit, factor):
 def test_the_job_s_own_factor_and_scratch_go_before_the_site_s(make_job):
     job = make_job(cpu_factor="3", limits=Limits(cpu_secs=10, scratch_bytes=2 * 10**9))
     terms = Terms(cpu_factor="2", scratch_size_bytes=7 * 10**9)
-    values = job_features(job, Machine(), terms=replace(terms, profile=Profile.BOTH))
+    values = job_features(job, Machine(), terms=replace(terms, profile=MjfProfile.BOTH))
     assert (values["cpufactor_lrms"], values["cpu_limit_secs_lrms"]) == ("3", "30")
     assert values["disk_limit_GB"] == "2"
 
 
 def test_a_job_without_a_scratch_limit_has_the_whole_scratch_space(make_job):
     values = job_features(
-        make_job(), Machine(), terms=Terms(profile=Profile.BOTH, scratch_size_bytes=7 * 10**9)
+        make_job(), Machine(), terms=Terms(profile=MjfProfile.BOTH, scratch_size_bytes=7 * 10**9)
     )
     assert values["disk_limit_GB"] == "7"
 
@@ -278,7 +280,7 @@ def test_a_job_without_a_scratch_limit_has_the_whole_scratch_space(make_job):
 @pytest.mark.parametrize(("limit_bytes", "told"), [(0, "0"), (1, None), (10**9 - 1, None), (10**9, "1")])
 def test_none_of_a_thing_is_told_and_less_than_one_unit_is_not(make_job, limit_bytes, told):
     job = make_job(limits=Limits(scratch_bytes=limit_bytes))
-    assert job_features(job, Machine(), terms=Terms(profile=Profile.BOTH)).get("disk_limit_GB") == told
+    assert job_features(job, Machine(), terms=Terms(profile=MjfProfile.BOTH)).get("disk_limit_GB") == told
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.errors import ParseError
 from jobfeatures.features.job import Terms, job_features
-from jobfeatures.features.keys import KEYS, Area, Profile
+from jobfeatures.features.keys import KEYS, Area, MjfProfile
 from jobfeatures.features.machine import Machine
 from jobfeatures.features.origin import (
     DERIVED,
@@ -44,7 +44,7 @@ def test_every_value_of_a_job_has_an_origin(make_job):
     )
     terms = Terms(grace_secs=1, cpu_factor="2", origins={"grace_secs_job": "a", "cpufactor_lrms": "b"})
     machine = Machine(total_cpus=8, hs06="1", hs23="2")
-    values = job_features(job, machine, terms=replace(terms, profile=Profile.BOTH), shutdown_secs=5)
+    values = job_features(job, machine, terms=replace(terms, profile=MjfProfile.BOTH), shutdown_secs=5)
     origins = job_origins(values, job, terms, SYSTEMS["slurm"].key_sources)
     assert origins.keys() == values.keys()
     assert UNKNOWN not in origins.values()

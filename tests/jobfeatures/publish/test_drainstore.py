@@ -13,7 +13,7 @@ import pytest
 from jobfeatures.config import Config
 from jobfeatures.drains.drain import NO_DRAINS, NOT_ANNOUNCED, Announced, Drain, Drains
 from jobfeatures.errors import LockTimeoutError, ParseError, UnsafePathError
-from jobfeatures.features.keys import Profile
+from jobfeatures.features.keys import MjfProfile
 from jobfeatures.features.machine import Machine
 from jobfeatures.jobs.roster import Roster
 from jobfeatures.publish import drainstore
@@ -234,7 +234,7 @@ def test_when_the_time_has_come_the_profile_says_what_stays(
     tree, store, clock, make_job, make_table, profile, after
 ):
     site = Site(Config(features_profile=profile, machine_total_cpu=4))
-    assert site.profile is Profile(profile)
+    assert site.profile is MjfProfile(profile)
     publisher, book = Publisher(tree, site, clock), DrainBook(store, clock)
     job = make_job("1", uid=os.geteuid(), start_secs=int(clock.now))
     store.change(lambda old: old.with_drain(None, DRAIN).with_drain(job.key, DRAIN))

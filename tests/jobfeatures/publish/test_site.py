@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.features.job import job_features
-from jobfeatures.features.keys import Profile
+from jobfeatures.features.keys import MjfProfile
 from jobfeatures.features.machine import Machine
 from jobfeatures.features.origin import job_origins
 from jobfeatures.publish.site import Cores, Site, parse_cpu_model, read_cores, read_cpu_model
@@ -121,7 +121,7 @@ def test_cores_are_counted_only_for_the_keys_of_2014():
     for profile in ("2014", "both"):
         machine = Site(Config(features_profile=profile), cores=Cores(4, 8)).machine
         assert (machine.physical_cores, machine.logical_cores) == (4, 8)
-    assert Site(Config(features_profile="both")).profile is Profile.BOTH
+    assert Site(Config(features_profile="both")).profile is MjfProfile.BOTH
 
 
 @pytest.mark.parametrize(
@@ -213,9 +213,13 @@ def test_a_partition_has_its_own_profile_keys_and_end(load, make_job):
     """
     site = Site(load(text), cpu_model="x", cores=Cores(1, 1))
     dirac, other = site.terms(make_job(partition="dirac")), site.terms(make_job(partition="x"))
-    assert (dirac.profile, dirac.shutdown_by_limit) == (Profile.OF_2014, True)
+    assert (dirac.profile, dirac.shutdown_by_limit) == (MjfProfile.OF_2014, True)
     assert dirac.left_out == {"max_rss_bytes", "grace_secs_job"}
-    assert (other.profile, other.left_out, other.shutdown_by_limit) == (Profile.OF_2016, {"hs06_job"}, False)
+    assert (other.profile, other.left_out, other.shutdown_by_limit) == (
+        MjfProfile.OF_2016,
+        {"hs06_job"},
+        False,
+    )
 
 
 def test_a_key_that_no_job_has_cannot_be_left_out(load):

@@ -18,7 +18,7 @@ from jobfeatures.config import Config
 from jobfeatures.drains.drain import NO_DRAINS, NOT_ANNOUNCED, compute_announced
 from jobfeatures.errors import CommandError, SourceError
 from jobfeatures.features.job import Terms, job_features
-from jobfeatures.features.keys import Profile
+from jobfeatures.features.keys import MjfProfile
 from jobfeatures.features.machine import Machine, machine_features
 from jobfeatures.features.origin import job_origins
 from jobfeatures.publish.drainstore import with_announced
@@ -120,7 +120,7 @@ def test_the_cpu_factor_is_that_of_the_batch_system_whatever_the_site_states(
     job = source(lsf, now).poll_jobs(()).jobs[JobKey("lsf", "101")]
     assert job.cpu_factor == "2.5"
     terms = Terms(cpu_factor="1.0", origins={"cpufactor_lrms": "machine.cpu_factor"})
-    told = job_features(job, Machine(), terms=replace(terms, profile=Profile.OF_2014))
+    told = job_features(job, Machine(), terms=replace(terms, profile=MjfProfile.OF_2014))
     assert (told["cpufactor_lrms"], told["cpu_limit_secs"], told["cpu_limit_secs_lrms"]) == (
         "2.5",
         "17280",
@@ -134,7 +134,7 @@ def test_without_a_factor_of_lsf_s_the_site_s_counts(lsf: Lsf, now: FakeClock) -
     lsf.say("lshosts", "exit 1")
     job = source(lsf, now).poll_jobs(()).jobs[JobKey("lsf", "101")]
     assert job.cpu_factor is None
-    told = job_features(job, Machine(), terms=Terms(profile=Profile.OF_2014, cpu_factor="1.5"))
+    told = job_features(job, Machine(), terms=Terms(profile=MjfProfile.OF_2014, cpu_factor="1.5"))
     assert told["cpufactor_lrms"] == "1.5"
 
 
@@ -146,7 +146,7 @@ def test_job_slots_are_those_of_the_batch_system_as_they_change(lsf: Lsf, now: F
     def told() -> tuple[str, str]:
         announced = compute_announced(NOT_ANNOUNCED, [polled.poll_jobs(())], now_secs=now.now)
         machine = with_announced(site, NO_DRAINS, announced)
-        return machine_features(machine, profile=Profile.OF_2014, now_secs=0)["jobslots"], machine.origins[
+        return machine_features(machine, profile=MjfProfile.OF_2014, now_secs=0)["jobslots"], machine.origins[
             "jobslots"
         ]
 
