@@ -85,7 +85,7 @@ class _Run:
 
     def add_step(self, step: Any) -> None:
         """Add a step; of one that is known already, what is told later counts."""
-        if self.steps is _NO_STEPS:
+        if not self.steps:  # that without any may be shared, also by runs that went to disk together
             self.steps = {}
         known = self.steps.get(step.step)
         if isinstance(known, JobRecord) and isinstance(step, JobRecord):
