@@ -1,1 +1,1 @@
-"""What the daemon of a node keeps between samples: what is known of jobs, the last hour, ended jobs."""
+"""What the daemon of a node keeps between samples: rates, the last hour, ended jobs, jobs without groups."""

@@ -1,13 +1,16 @@
-"""Waiting for a sample that is fresh, and that lists all processes where that matters."""
+"""Waiting for a sample that is fresh, and that lists all processes where that matters; what a board shows."""
 
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 
 import pytest
 
+from jobfeatures.batch.source import KeeperStatus
+from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.model.snapshot import Snapshot
-from jobfeatures_exporter.node.nodeboard import LatestSample
+from jobfeatures_exporter.node.nodeboard import LatestSample, NodeBoard
 from tests.running import HandClock, until
 
 
@@ -71,3 +74,34 @@ def test_nobody_waits_any_more_once_there_are_no_more_samples(samples, waiting):
     samples.stop()
     thread.join(60)
     assert not thread.is_alive()
+
+
+@pytest.fixture
+def board(clock, tmp_path):
+    config = ExporterConfig(features_root=str(tmp_path), batch_sources=(), scrape_deadline_secs=0.0)
+    return NodeBoard(config, clock)
+
+
+def test_a_listing_that_takes_too_long_is_none(board, clock):
+    assert board.listing() is None
+    board.samples.put(snapshot(clock.now_secs(), lists_all=False))
+    assert board.listing() is None
+    assert board.samples.all_are_wanted
+    board.samples.put(taken := snapshot(clock.now_secs() + 1))
+    assert board.listing() is taken
+
+
+def test_a_source_that_has_not_answered_is_on_the_board_without_a_table(board, make_table):
+    answers = [KeeperStatus("hooks"), KeeperStatus("slurm", table := make_table())]
+    board.keepers = [SimpleNamespace(status=each) for each in answers]
+    assert (board.source_names, board.tables()) == ({"hooks", "slurm"}, [table])
+    assert board.context().sources == tuple(answers)
+
+
+def test_a_context_stays_as_it_was_whatever_is_written_to_the_board_afterwards(board, make_job):
+    board.feature_answers = {200: 1}
+    context = board.context()
+    board.feature_answers[200] += 1
+    board.jobs = {make_job().key: make_job()}
+    board.unreadable.counts["x"] = 1
+    assert (context.feature_answers, context.jobs, context.sonar_unreadable) == ({200: 1}, {}, {})
