@@ -145,8 +145,8 @@ class Features:
     def watch(self):
         """Let this node's daemon know that somebody waits for a change; to be called before each reading.
 
-        It then has known jobs asked about each minute. It sees a shared lock on $JOBFEATURES, which ends with
-        this process, or our name as we ask an address. Other providers do not care.
+        The daemon then queries the job each minute. It notices a shared lock on $JOBFEATURES, which ends with
+        this process, or our name in requests over HTTP. Other providers ignore both.
         """
         location, self._agent = self._locations[JOB] or "", WATCHING
         if not location.startswith("/"):
@@ -208,7 +208,7 @@ class Features:
         return Remaining(bases, tuple(dict.fromkeys(notes)), details)
 
     def _limit(self, key, notes, details):
-        """Return a limit in real seconds, None if unknown; of a normalized one those of its factor."""
+        """Return a limit in real seconds, None if unknown; a normalized one is divided by its factor."""
         limit = self._seconds(JOB, key, notes, unlimited=_UNLIMITED)
         if limit == _UNLIMITED:
             details[key[: -len("_secs")]] = "unlimited"
@@ -712,7 +712,7 @@ class Notice:
 
 
 def parse_signal(text):
-    """Return the notice that ``USR1@300``, ``SIGUSR1@300`` or ``10@300`` means. Raises ValueError."""
+    """Return the notice for ``USR1@300``, ``SIGUSR1@300`` or ``10@300``. Raises ValueError."""
     import signal
 
     name, secs = _split_notice(text)
@@ -726,7 +726,7 @@ def parse_signal(text):
 
 
 def parse_hook(text):
-    """Return the notice that ``PROGRAM@300`` means. Raises ValueError."""
+    """Return the notice for ``PROGRAM@300``: run it 300 s before the end. Raises ValueError."""
     program, secs = _split_notice(text)
     return Notice(secs, hook=program)
 
@@ -745,8 +745,8 @@ def run_noticed(command, notices=(), kill_after_secs=KILL_AFTER_SECS, features=N
     less is left. What is known is read again and again, by default from the places in the environment. The
     program has its own process group, the terminal and the standard streams; signals sent to us are passed on
     to it. When it has ended, the rest of its group gets SIGTERM, and `kill_after_secs` later SIGKILL. A hook
-    runs at most as long as its notice, with $JOBFEATURES_LEFT_SECS and $JOBFEATURES_PID. To be called in the
-    main thread, as the last that a process does: its handlers of signals stay.
+    runs at most as long as its notice, with $JOBFEATURES_LEFT_SECS and $JOBFEATURES_PID. Call it in the main
+    thread, as the last thing that a process does: its signal handlers stay.
     """
     return _Run(notices, kill_after_secs, Features.from_environment() if features is None else features).run(
         command
@@ -781,7 +781,7 @@ class _End:
         return time.monotonic() - self._began if self._is_reading else None
 
     def begin(self):
-        """Begin to read, unless that is being done."""
+        """Begin a reading, unless one is under way."""
         import threading
 
         if not self._is_reading:
@@ -836,11 +836,11 @@ _ENDING_SIGNALS = ("HUP", "INT", "QUIT", "KILL", "TERM", "STOP")  # who does not
 
 
 def plan_notice(until, age, waited, every_secs, unready_secs):
-    """Return whether a reading begins, whether the notice is given, and how long there is nothing to do then.
+    """Return whether to begin a reading, whether to give the notice, and for how long to sleep then.
 
-    The notice is due in `until` seconds, infinity if no end is known. The last reading is `age` seconds old
-    and another has been waited for so long, or None. Usually one begins `every_secs`; the program is ready
-    for signals in `unready_secs`.
+    The notice is due in `until` seconds, infinity if no end is known. The last reading is `age` seconds old;
+    `waited` is for how long one has been under way, None if none is. Readings usually begin `every_secs`; the
+    program is ready for signals in `unready_secs`.
     """
     every = every_secs if until > _PATIENCE_SECS else _FRESH_SECS
     begins = waited is None and age >= every
@@ -1004,7 +1004,7 @@ class _Run:
     # --- notices
 
     def _look(self):
-        """Give the notices that are due, and return for how long there is nothing to do."""
+        """Give the notices that are due, and return for how long to sleep."""
         self._end.take()
         now = time.monotonic()
         next_secs = [self._end_hooks()]

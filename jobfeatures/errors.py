@@ -195,7 +195,7 @@ def shown_name(name: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a text of which nothing moves a cursor or ends a line: what is not printable is escaped."""
+    """Return a text with unprintable characters escaped, so that none moves a cursor or ends a line."""
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 

@@ -1,7 +1,7 @@
 """What a batch system is: the abstract class `System`; each has a subclass in its package, its room.
 
-It stands in ``system``; settings, and what commands need, in ``__init__``. Hooks start often and have to know
-all systems: so these import no other part of the room, but each method the one that it needs.
+It is in ``system``; settings, and what commands need, are in ``__init__``. Hooks start often and have to know
+all systems, so these two files import nothing else of the package: each method imports what it needs.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class System(ABC, Generic[Settings_contra]):
         return ()
 
     def daemon_uids(self, config: Settings_contra) -> Collection[int]:
-        """Return whom its daemons may be beside root. Raises OSError, JobfeaturesError."""
+        """Return the uids besides root's that its daemons may have. Raises OSError, JobfeaturesError."""
         return ()
 
     def hierarchy(self) -> BatchHierarchy | None:
@@ -130,13 +130,13 @@ class System(ABC, Generic[Settings_contra]):
         return self.hierarchy() is not None
 
     def make_group_names(self, config: Settings_contra, procfs: str, failures: Failures) -> GroupNames | None:
-        """Return what finds the jobs of groups that name none, if it has such."""
+        """Return the finder of jobs for control groups that name no job id, None if it has no such groups."""
         return None
 
     def make_job_processes(
         self, config: Settings_contra, procfs: str, failures: Failures
     ) -> JobProcesses | None:
-        """Return what finds jobs by their processes, if only these tell them."""
+        """Return the finder of jobs by their processes, None if control groups show them."""
         return None
 
 

@@ -15,7 +15,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O
 
 
 class WaitedFor:
-    """Tells of one batch system's jobs whether somebody waits, by the directories below `features.root`."""
+    """The jobs of one batch system for which a program waits, by locks below `features.root`."""
 
     def __init__(self, batch_system: str, root: str) -> None:
         self._batch_system = batch_system

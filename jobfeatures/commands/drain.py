@@ -186,7 +186,7 @@ def _promise(tree: FeatureTree, site: Site, key: JobKey | None) -> tuple[str, in
 
 
 def _job(tree: FeatureTree, key: JobKey) -> Job:
-    """Return the job as its daemon or else its prolog knows it: a limit may have changed since it began.
+    """Return the job as the daemon, else its prolog, recorded it: limits may have changed since its start.
 
     Without a record of either, only its key.
     """

@@ -1,4 +1,4 @@
-"""$JOBFEATURES of a job."""
+"""The keys and values of a job's $JOBFEATURES."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""$MACHINEFEATURES of a machine."""
+"""The keys and values of a machine's $MACHINEFEATURES."""
 
 from __future__ import annotations
 

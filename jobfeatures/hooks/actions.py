@@ -163,8 +163,8 @@ def write(
 ) -> None:
     """Write a job's directories, and the record for the daemon; `reported_at_secs` is epoch time.
 
-    A prolog runs once for each run of a job: what the record of an earlier one still stands for is removed
-    at first, unless this is the same hook's second time (`is_first`).
+    A prolog runs once for each run of a job: what an earlier run left is removed first, unless this hook has
+    already written (`is_first`).
 
     If the daemon serves a hook (`is_served`), the machine's values are kept
     up to date elsewhere, and a held lock is retried later: other requests wait.
@@ -201,7 +201,7 @@ def remove_own(tree: FeatureTree, key: JobKey, environ: Mapping[str, str]) -> bo
 
 
 def is_of_another(tree: FeatureTree, key: JobKey, cluster: str | None) -> bool:
-    """Return whether what is here of a job is of another cluster's; if not, none of this one's is refused.
+    """Return whether another cluster's job has this id here; if not, this one is no longer refused.
 
     Several clusters may have their hooks publish below one root, and each numbers its jobs by itself.
     """

@@ -52,7 +52,7 @@ _USE: Final = attrgetter(*StepUse._fields)
 
 
 class _Run:
-    """One run of a job with its steps, as told so far; or a step that does not directly follow its run."""
+    """One run of a job with its steps, as reported so far; or a step that does not follow its run."""
 
     __slots__ = ("at_secs", "parts", "place", "record", "steps")
 
@@ -64,7 +64,7 @@ class _Run:
         self.steps = _NO_STEPS
 
     def order(self) -> tuple[Number, bool, Number, int, int]:
-        """Return a key that sorts by the time when something was told, steps behind their job."""
+        """Return a key that sorts by the time of the report, steps after their job."""
         if self.record.step is not None:
             told = getattr(self.record, "told", None)
             return (0 if told is None else told.at_secs, True, 0, 0, self.place)
@@ -72,7 +72,7 @@ class _Run:
         return (self.at_secs, False, submit, stage, self.place)
 
     def is_whole(self) -> bool:
-        """Return whether the record is that of the job as it stands."""
+        """Return whether the record is the job's as it is, with nothing to merge."""
         return not self.steps and self.record.step is None and self.record.told is None
 
     def has_step(self, step: JobRecord | StepUse) -> bool:
@@ -84,7 +84,7 @@ class _Run:
         return told is None or (mine.told is not None and mine.told.at_secs == told.at_secs)
 
     def add_step(self, step: Any) -> None:
-        """Add a step; of one that is known already, what is told later counts."""
+        """Add a step; of a known one, the later report counts."""
         if not self.steps:  # that without any may be shared, also by runs that went to disk together
             self.steps = {}
         known = self.steps.get(step.step)
@@ -94,7 +94,7 @@ class _Run:
             self.steps[step.step] = step
 
     def go_on(self, later: _Run, how: Relation) -> _Run:
-        """Take what a later record says about this run."""
+        """Merge a later record of this run."""
         if how is Relation.PART:
             self.parts, self.record = (*self.parts, self.record), later.record
         else:
@@ -119,7 +119,7 @@ class _Run:
 
 
 def without_told(record: JobRecord) -> JobRecord:
-    """Return a record without what it was made of."""
+    """Return a record without the reports that it was made of."""
     return record if record.told is None else replace(record, told=None)
 
 
@@ -133,11 +133,10 @@ def fold_jobs(
 ) -> Iterator[JobRecord]:
     """Return one record per job, in order of first appearance, after reading all records.
 
-    Several reports of a run become one record, see `tellings`. Steps follow the run of their job,
-    as sacct writes them, unless the log says when each was told. Of several runs the latest is kept;
-    `all_runs` keeps every run, under the shared id, `keeps_steps` each step behind its run too. `folded` is
-    called with a reason for each record that is merged. More than `MOST` runs are grouped by `sort` instead
-    of in memory.
+    Several reports of a run become one record, see `tellings`. Steps follow the run of their job, as sacct
+    writes them, unless the log has the time of each report. Of several runs the latest is kept; `all_runs`
+    keeps every run, under the shared id, `keeps_steps` each step behind its run too. `folded` is called with
+    a reason for each record that is merged. More than `MOST` runs are grouped by `sort` instead of in memory.
     """
     found = fold_batches(records, folded, all_runs=all_runs, keeps_steps=keeps_steps, sort=sort)
     return (record for batch in found for record in batch)
@@ -222,7 +221,7 @@ def _runs(
 
 
 def _in_batches(found: Iterable[Any]) -> Iterator[tuple[int, _Run | JobBatch]]:
-    """Yield batches, also of the runs that are told whole, and other runs, each with its place in the log."""
+    """Yield batches, also of runs with nothing to merge, and other runs, each with its place in the log."""
     some: list[_Run] = []
     for each in found:
         is_whole = isinstance(each, _Run) and each.is_whole()
@@ -246,7 +245,7 @@ def _each_run(items: Iterable[tuple[int, Any]]) -> Iterator[_Run]:
 
 
 def _taken(batches: Iterable[Pair], ids: HashedIds, again: set[int]) -> Iterator[_Run]:
-    """Yield the runs of batches whose ids come again."""
+    """Yield the runs of batches whose ids occur again."""
     for (place, batch), hashes in zip(batches if again else (), ids.of_batches, strict=False):
         if not again.isdisjoint(hashes):
             yield from compress(map(_Run, count(place), batch), map(again.__contains__, hashes))
@@ -342,7 +341,7 @@ def _jobs_of(runs: list[_Run], folded: Lost, *, keeps_steps: bool) -> tuple[list
 
 
 def _with_steps(runs: list[_Run]) -> Iterator[_Run]:
-    """Yield runs with the steps behind them; other steps, and those told with a time, by themselves."""
+    """Yield runs with the steps that follow them; other steps, and those with a report time, alone."""
     last: _Run | None = None
     for each in runs:
         if each.record.step is None:

@@ -46,7 +46,7 @@ class SourceText(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What a log that tells jobs bit by bit says at one time: values, and what makes a record of them."""
+    """One report of a log that reports a job's changes: values, and what makes a record of them."""
 
     at_secs: Number
     values: Mapping[str, Any]
@@ -136,7 +136,7 @@ _DEFAULTS: Final[dict[str, Any]] = {each.name: each.default for each in fields(J
 
 
 class JobBatch:
-    """Records of jobs, not of steps, each told whole. A column has a field's values, one for each job."""
+    """Records of jobs, not of steps, each from one report. A column has a field's values, one per job."""
 
     __slots__ = ("_columns", "_count", "_packed", "_records")
 
@@ -235,7 +235,7 @@ class Notes:
         return not self.rejected and not any(name.startswith(WHOLE_JOB) for name in self.lost)
 
     def miss(self, name: str, text: str) -> None:
-        """Count a value that a job can do without and that cannot be read: it is unknown, the job stays."""
+        """Count an optional value that cannot be read: it is unknown, the job stays."""
         self.unread[self._examples.setdefault(name, f"{name}, such as {shown(text)}")] += 1
 
     def faults(self, source: str) -> list[Rejected]:
@@ -377,10 +377,10 @@ def some_at_once(records: Iterable[JobRecord]) -> Iterator[list[JobRecord]]:
 
 
 class Lost(Protocol):
-    """Counts values, or jobs, by what is said of them."""
+    """Counts values, or jobs, by name."""
 
     def __call__(self, name: str, count: int = 1, /) -> None:
-        """Count some under one name."""
+        """Add to the count of a name."""
 
 
 Pair = tuple[Any, Any]  # the key to sort by, and a value

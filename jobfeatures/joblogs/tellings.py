@@ -1,8 +1,9 @@
-"""What a record says after another of its id: the same run, its next part, the next run, another job. Pure.
+"""How a record relates to an earlier one of its id: same run, its next part, next run, another job. Pure.
 
-Batch systems report a job again and again: the queue, accounting of each day, Sonar with each change. What
-is told later counts, and what it leaves out stays. A run begins anew only where the system says so: by its
-count of restarts, a new submission, a start after an end, or a job that has ended and now waits or runs.
+Batch systems report a job repeatedly: the queue, accounting of each day, Sonar with each change. Later values
+replace earlier ones; values that a later report leaves out stay. A run begins anew only where the system says
+so: by its count of restarts, a new submission, a start after an end, or a job that has ended and now waits or
+runs.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _TOLD_OF_A_START: Final = _TOLD_OF_A_RUN | {"start_time", "nodes", "allocated_re
 
 
 class Relation(Enum):
-    """How a record goes on with a run that is known."""
+    """How a record relates to a known run."""
 
     SAME = "run that is told again"
     PART = "part of a resized job"
@@ -45,7 +46,7 @@ class Relation(Enum):
 
 
 def told_at(record: JobRecord) -> Number:
-    """Return when a record was told: by its log, else at the latest time that it knows of."""
+    """Return when a record was reported: the time in its log, else the latest time in the record."""
     if record.told is not None:
         return record.told.at_secs
     if record.end_secs is not None:
@@ -56,13 +57,13 @@ def told_at(record: JobRecord) -> Number:
 
 
 def order_of(record: JobRecord) -> tuple[Number, Number, int]:
-    """Return a key that sorts records by when they were told, then by submission and stage of life."""
+    """Return a key that sorts records by time of report, then by submission and stage of life."""
     stage = 3 if record.state.is_finished else _STAGES.get(record.state, 1)
     return told_at(record), record.submit_secs or 0, stage
 
 
 def relation(one: JobRecord, two: JobRecord, at_secs: Number) -> Relation | None:
-    """Return how `two` goes on with a run `one` of which was last told at `at_secs`; None: another job's."""
+    """Return how `two` relates to the run `one`, last reported at `at_secs`; None: it is another job's."""
     if _both(one.user, two.user) and one.user != two.user:
         return None
     if one.restarts is not None and two.restarts is not None and one.restarts < two.restarts:
@@ -109,7 +110,7 @@ def _by_submission(one: Any, two: Any, at_secs: Number) -> Relation | None:
 
 
 def _by_start(one: Any, two: Any) -> Relation | None:
-    """Compare two known starts. That of a run that goes on may be set again: nodes had to be powered up."""
+    """Compare two known starts. A run's start may be set again when nodes had to be powered up."""
     if one.start_secs == two.start_secs or _both(one.restarts, two.restarts) or not _has_ended(one):
         return Relation.SAME
     end = one.start_secs if one.end_secs is None else one.end_secs
@@ -117,7 +118,7 @@ def _by_start(one: Any, two: Any) -> Relation | None:
 
 
 def _begins_anew(one: Any, two: Any) -> bool:
-    """Return whether a record of which the submission or the start is not told is of a further run."""
+    """Return whether a record without a submission or a start is of a further run."""
     if two.state is JobState.PENDING:
         return one.start_secs is not None or _has_ended(one)
     if two.state.is_on_node and _has_ended(one):
@@ -130,7 +131,7 @@ def _begins_anew(one: Any, two: Any) -> bool:
 
 
 def overridden(one: JobRecord, two: JobRecord) -> JobRecord:
-    """Return what two records say of one run: what the later says counts, what it leaves out stays."""
+    """Return two records of one run as one: the later one's values, else the earlier one's."""
     restarted = _both(one.start_secs, two.start_secs) and one.start_secs != two.start_secs
     if one.told is not None and two.told is not None:
         return _retold(one.told, two.told, _TOLD_OF_A_RUN if restarted else frozenset())
@@ -156,7 +157,7 @@ def _filled(one: JobRecord, two: JobRecord, forgotten: frozenset[str]) -> JobRec
 
 
 def continued(one: JobRecord, two: JobRecord) -> JobRecord:
-    """Return a record of the next run: what is told only when it changes holds for all runs of a job."""
+    """Return a record of the next run, with the last run's values that are reported only on change."""
     if one.told is None or two.told is None:
         return two
     return _retold(one.told, two.told, _TOLD_OF_A_START)

@@ -145,8 +145,8 @@ def find_difference(one: Job, other: Job) -> str | None:
 def is_another_run(before: Job, now: Job, *, was_over: bool) -> bool:
     """Return whether a job that is here is another run than `before`.
 
-    `was_over`: in between it had ended or was not known. Else its start, of which two sources may have
-    told, has to be too much later, allowing for clock differences.
+    `was_over`: in between it had ended or was not known. Else its start has to be much later, allowing for
+    clock differences between two sources.
     """
     if find_difference(before, now) is not None:
         return True
@@ -158,9 +158,9 @@ def is_another_run(before: Job, now: Job, *, was_over: bool) -> bool:
 
 
 def before_prolog(job: Job, prolog_secs: float) -> Job:
-    """Return what was known before a prolog that tells no restart count, for it may begin a later run.
+    """Return what was known before a prolog that has no restart count, as it may begin a later run.
 
-    The count goes, and a start that is too long before the prolog, allowing for clock differences.
+    The count is dropped, and so is a start too long before the prolog, allowing for clock differences.
     """
     is_old = job.start_secs is not None and job.start_secs + CLOCK_DOUBT_SECS < prolog_secs
     return replace(job, restarts=None, start_secs=None if is_old else job.start_secs)
@@ -221,7 +221,7 @@ def _weigh(evidence: Evidence) -> _State:
 
 
 def _as_of_prolog(reported: tuple[JobObservation, ...]) -> Iterator[JobObservation]:
-    """Yield observations; older ones than a prolog that does not tell its run may be of an earlier run.
+    """Yield observations; those older than a prolog without a restart count may be of an earlier run.
 
     See `before_prolog`.
     """

@@ -1,7 +1,7 @@
 """What a frozen control group says about a job: that it is suspended. No I/O, but keeps state.
 
-The kernel tells at each sample what an answer tells up to `batch.refresh` later. A newer answer replaces what
-an older freeze said; where answers never tell that a job is suspended, the group decides.
+The kernel shows at each sample what the batch system reports up to `batch.refresh` later. A newer answer
+overrides an older freeze; if answers never report suspensions, the group decides.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from jobfeatures.records.model import Job, JobKey, JobState
 
 @dataclass(frozen=True, slots=True)
 class Manners:
-    """Batch systems by name: those whose answers never tell a suspension, those whose wall limits wait."""
+    """Batch systems whose answers never report suspensions, and those that extend wall limits for them."""
 
     silent: Collection[str] = ()
     waiting: Collection[str] = ()
@@ -39,7 +39,7 @@ class Freezes:
         self._latest: dict[JobKey, _Freeze] = {}
 
     def follow(self, groups: Mapping[JobKey, Group], *, now_secs: float) -> None:
-        """Take in the latest look at the groups."""
+        """Add the latest sample of the groups."""
         latest, self._latest = self._latest, {}
         for key, group in groups.items():
             last = latest.get(key)
@@ -58,7 +58,7 @@ class Freezes:
         return since_secs < (last.since_secs if last.thawed_secs is None else last.thawed_secs)
 
     def apply(self, known: JobObservation, *, ahead_secs: float) -> Job:
-        """Return the job with what its groups say; `ahead_secs` is its batch system's clock minus ours.
+        """Return the job with what its groups show; `ahead_secs` is its batch system's clock minus ours.
 
         Where the wall limit waits, a suspended job gets `ran_secs`, and later another `limit_end_secs`.
         """

@@ -1,4 +1,4 @@
-"""Says once, and counts, what is told against the text: too little notice, a start ahead of the clock."""
+"""Logs once, and counts, what contradicts the specification: too little notice, a start in the future."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ log = logging.getLogger(__name__)
 
 
 class Doubts:
-    """Looks at what is published of the machine (None) and of jobs; it stays published: it is what is known.
+    """Checks what is published about the machine (None) and about jobs; it stays published all the same.
 
     Source: HSF-TN-2016-02: a shutdown "will not be less than grace_secs seconds after the moment the shutdown
     time is set".
@@ -31,9 +31,9 @@ class Doubts:
         now_secs: float,
         was_known: bool,
     ) -> None:
-        """Take in a shutdown, the notice that the site promises, and a start; times are epoch seconds.
+        """Check a shutdown against the notice that the site promises, and a start; times are epoch seconds.
 
-        `was_known`: it was published before the daemon's start, when the time was announced perhaps.
+        `was_known`: it was published before the daemon's start, so the time may have been announced earlier.
         """
         seen = shutdown_secs, start_secs
         before = self._seen.get(key, seen if was_known else (None, None))

@@ -45,8 +45,8 @@ def format_exports(tree: FeatureTree, key: JobKey, binds: Iterable[str] = ()) ->
 def beside_others(lines: Iterable[str], environ: Mapping[str, str]) -> Iterator[str]:
     """Yield export lines for a Slurm TaskProlog or a shell.
 
-    What a job binds and which hosts it asks without a proxy stay, before ours, or alone if a shell could
-    change them.
+    The binds and ``no_proxy`` hosts that a job already has come first; if they are unsafe in a shell, ours
+    are left out.
     """
     for line in lines:
         name, _, ours = line.removeprefix("export ").partition("=")

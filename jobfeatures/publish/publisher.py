@@ -206,7 +206,7 @@ class Publisher:
 
 
 def _known_to_have_left(roll: Roll, keys: Collection[JobKey]) -> Iterator[JobKey]:
-    """Yield jobs without directories whose notes prove nothing more by being gone: their ends are known."""
+    """Yield the jobs that are known to have left, so that the removal of their records proves nothing new."""
     for key in keys:
         found = roll.findings.get(key)
         if found is None or found.presence is Presence.LEFT:

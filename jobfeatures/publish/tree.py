@@ -164,7 +164,7 @@ class FeatureTree(Folders):
             write_if_changed(folder, staging, key.directory_name, text.encode(), mode, owner)
 
     def refuse(self, key: JobKey, cluster: str) -> None:
-        """Have the tasks of another cluster's job of this number be told nothing; see `accept`."""
+        """Let the task prolog give nothing to another cluster's job of this number; see `accept`."""
         with self.writing(EXPORTS) as (folder, staging):
             write_if_changed(folder, staging, _refusal_name(key, cluster), b"")
 

@@ -46,11 +46,11 @@ def write_job(
 ) -> None:
     """Write a job's directories; `shutdown_secs` (epoch) is its own shutdown time if there is one.
 
-    `noted` is the daemon's note, which is written before anything is told: killed in between, the next daemon
-    would take that back. From it a start stays that of the prolog's record, which the job has read. What an
-    earlier job of this id has provably left is removed first. Values that were published of this job before
-    fill those that are unknown now; they take precedence if reported later than `reported_at_secs` (epoch,
-    node's clock). Call it with the tree `locked` for the job.
+    `noted` is the daemon's note, written before anything is published: otherwise a daemon started after a
+    crash would withdraw it. The start in the prolog's record stays, as the job has read it. What an earlier
+    job of this id has provably left is removed first. Values that were published of this job before fill
+    those that are unknown now; they take precedence if reported later than `reported_at_secs` (epoch, node's
+    clock). Call it with the tree `locked` for the job.
     """
     known, record = (_read_note(text, job.key) for text in tree.notes(job.key))
     note = known or record
@@ -93,7 +93,7 @@ def _read_note(text: str, key: JobKey) -> PrologRecord | None:
 
 
 def _with_start_of(first: Job, job: Job) -> Job:
-    """Return the job with the start that its prolog told, which is seconds late where no server told it."""
+    """Return the job with its prolog's start time, which is seconds late if no server reported it."""
     if None in (first.start_secs, job.start_secs) or first.restarts != job.restarts:
         return job  # a prolog that tells no restart count may have what was known of the run before
     is_same = abs((first.start_secs or 0) - (job.start_secs or 0)) <= LATE_PROLOG_SECS

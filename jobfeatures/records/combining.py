@@ -1,4 +1,4 @@
-"""Values put together: those of one key in a list; sum, smallest and largest of those known. Pure."""
+"""Combines values: those of one key as a list; sum, minimum and maximum of known ones. Pure."""
 
 from __future__ import annotations
 

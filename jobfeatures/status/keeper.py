@@ -128,7 +128,7 @@ class StatusKeeper:
     ) -> None:
         """Read changed `targets` within MIN_INTERVAL_SECS, and all every `interval_secs`.
 
-        All only each WATCHED_SECS while the kernel tells every change of each.
+        All only every WATCHED_SECS while the kernel reports every change.
         """
         self._board = board
         self._targets = targets

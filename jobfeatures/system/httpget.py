@@ -112,7 +112,7 @@ class Server:
         return Response(answer.status, body, answer.reason, answer.headers)
 
     def speaks_tls(self) -> bool:
-        """Return whether an http address completes a handshake; nothing else is sent to whoever it is."""
+        """Return whether an http address completes a handshake; nothing else is sent."""
         if self._scheme != "http":
             return False
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

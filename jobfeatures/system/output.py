@@ -37,7 +37,7 @@ def give_up_output(error: OSError, complain: Callable[[str], None]) -> int:
 
 
 def end_output(status: int, complain: Callable[[str], None]) -> int:
-    """Write what is still kept back, and return the exit status: `status`, or that of a failure."""
+    """Flush the output, and return the exit status: `status`, or that of a failure."""
     if sys.stdout is None:  # it was closed from the beginning
         return status
     try:

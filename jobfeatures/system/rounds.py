@@ -1,4 +1,4 @@
-"""Work that is done again and again, by one thread: one wakeup does all that is nearly due."""
+"""Repeated work of one thread: one wakeup does all that is nearly due."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ log = logging.getLogger(__name__)
 
 
 class Round:
-    """Work that is done at once, and again after the seconds that it returns, or sooner if somebody wants it.
+    """Repeated work: done at once, and again after the seconds that it returns, or sooner on request.
 
-    `least_secs` pass between two times at least, `hasty_secs` if somebody is in haste. `close` is called when
-    it is not done any more.
+    At least `least_secs` pass between two times, `hasty_secs` for urgent requests. `close` is called at the
+    end.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Round:
         return min(regular, self._ended_secs + self._wanted_after_secs)
 
     def begin(self) -> None:
-        """Note that it is being done: who wants it from now on wants it once more."""
+        """Note that it is being done: a request from now on has it done once more."""
         self.is_running = True
         self._wanted_after_secs = _NEVER
 

@@ -66,7 +66,7 @@ def watch_directory(
 
 @dataclass(eq=False)
 class _Folder:
-    """A path, which folder has it, and what watches that."""
+    """A watched path, the identity of the folder there, and its watch."""
 
     path: str
     notify: Callable[[], None]
@@ -102,7 +102,7 @@ class _Watcher:
         )
 
     def has(self, directory: str) -> bool:
-        """Return whether a folder has this path: an observer knows each but once."""
+        """Return whether this path is watched already: an observer accepts each path only once."""
         path = os.path.realpath(directory)
         return any(os.path.realpath(each.path) == path for each in list(self._folders))
 
@@ -178,7 +178,7 @@ _shared = _Watcher()
 
 
 def make_handler(notify: Callable[[], None], is_wanted: Callable[[str], bool]) -> FileSystemEventHandler:
-    """Return a handler that notifies of events on wanted names, of those that are observed."""
+    """Return a handler that calls `notify` for observed events on wanted names."""
     from watchdog.events import FileSystemEventHandler
 
     class Handler(FileSystemEventHandler):

@@ -42,7 +42,7 @@ def _warn_of_misspelt(variables: Set[str]) -> None:
 
 
 def pause_until_signal() -> Callable[[float], bool]:
-    """Return `pause(secs)`, which waits and returns whether a signal to end has come: at once from then on.
+    """Return `pause(secs)`, which waits, and returns whether a signal to end has come: then at once.
 
     An Event's lock would not do: the handler, which runs between two lines of the main thread, would wait
     for itself if that holds it. A SimpleQueue is made for this.

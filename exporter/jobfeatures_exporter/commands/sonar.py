@@ -88,7 +88,7 @@ def _node_documents(
     places: Callable[[], Places] = lambda: ORDINARY,
     jobs: Callable[[], Mapping[JobKey, Job]] = dict,
 ) -> Iterator[NodeDocuments]:
-    """Yield a maker of documents. Jobs are found at `places` on the node, `jobs` by their system's word."""
+    """Yield a maker of documents. Control groups of jobs are at `places`; `jobs` are those confirmed."""
     from jobfeatures_exporter.sampling.gpu import Paths
     from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
     from jobfeatures_exporter.sampling.sampler import Sampler
@@ -110,7 +110,7 @@ def _node_documents(
 
 
 def _sample(config: ExporterConfig, origin: Origin) -> Document:
-    """Return the state of the node and its processes. A batch system is asked where groups need its word."""
+    """Return the state of the node and its processes. Groups are confirmed by the batch system."""
     from jobfeatures_exporter.node.samplingloop import find_places
     from jobfeatures_exporter.node.sources import confirm_jobs
 
@@ -123,7 +123,7 @@ def _sample(config: ExporterConfig, origin: Origin) -> Document:
 
 
 def _sysinfo(config: ExporterConfig, origin: Origin) -> Document:
-    """Return the node's hardware and system, which is asked for no job."""
+    """Return the node's hardware and system, without any query."""
     with _node_documents(config, origin) as documents:
         return documents.sysinfo()[0]
 

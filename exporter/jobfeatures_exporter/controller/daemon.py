@@ -185,7 +185,7 @@ class Controller:
         return self.dead()
 
     def dead(self) -> list[str]:
-        """Return the names of keepers whose thread has died."""
+        """Return the names of queries whose thread has died."""
         return [f"source {keeper.status.name}" for keeper in self._keepers() if keeper.has_died]
 
     def summary(self) -> str:
@@ -270,7 +270,7 @@ def _was_asked(keeper: Keeper[Any]) -> bool:
 
 
 def known(keepers: Iterable[Keeper[AnswerT]]) -> Iterator[AnswerT]:
-    """Yield the keepers' last good answers."""
+    """Yield the last good answer of each query."""
     for keeper in keepers:
         if (table := keeper.status.table) is not None:
             yield table

@@ -56,7 +56,7 @@ class Family(NamedTuple):
 
     @classmethod
     def counted(cls, metric: Metric, counts: Iterable[tuple[Values, int]]) -> Family:
-        """Return a family of what has counted; beside it stands a sum, from 0 on, as `increase` needs it."""
+        """Return a family of the counts above 0; only for counts whose sum is a series too, from 0 on."""
         return cls(metric, [each for each in sorted(counts) if each[1]])
 
 
@@ -134,7 +134,7 @@ class Range(NamedTuple):
 
 
 def parse_accept(header: str) -> list[Range]:
-    """Return the elements of a header. Source: RFC 9110, 12.4.2 and 12.5.1; a quality that is none is 1."""
+    """Return the elements of a header. Source: RFC 9110, 12.4.2 and 12.5.1; invalid quality counts as 1."""
     found = []
     for element in _ELEMENT.findall(header.lower()):
         name, *rest = [each.strip() for each in _PART.findall(element)] or [""]
@@ -150,7 +150,7 @@ def parse_accept(header: str) -> list[Range]:
 def choose_format(accept: str) -> tuple[bool, str]:
     """Return (is it OpenMetrics, content type) for an Accept header: the format that it prefers.
 
-    Of two that it likes as much, OpenMetrics if it is named; else text, which is also for who takes neither.
+    Of two equally preferred, OpenMetrics if it is named; else text, also if neither is accepted.
     """
     ranges = parse_accept(accept)
     openmetrics, is_named = _quality(ranges, "application/openmetrics-text", {"1.0.0", "0.0.1"})
@@ -161,7 +161,7 @@ def choose_format(accept: str) -> tuple[bool, str]:
 
 
 def _quality(ranges: Iterable[Range], name: str, versions: Collection[str]) -> tuple[float, bool]:
-    """Return how much a format is liked, by the most specific range, and whether that names it."""
+    """Return a format's quality by the most specific range, and whether that names the format."""
     ranks = [
         [each.quality for each in ranges if each.name == name and each.version in versions],
         [each.quality for each in ranges if each.name == name and not each.version],
@@ -174,7 +174,7 @@ def _quality(ranges: Iterable[Range], name: str, versions: Collection[str]) -> t
 
 
 def takes(header: str, coding: str) -> bool:
-    """Return whether an Accept-Encoding header names a coding, and likes it no less than none at all."""
+    """Return whether an Accept-Encoding header accepts a coding, and does not prefer none at all."""
     liked = {each.name: each.quality for each in parse_accept(header)}
     return liked.get(coding, 0.0) > 0 and liked[coding] >= liked.get("identity", 0.0)
 

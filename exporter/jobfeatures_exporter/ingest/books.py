@@ -106,7 +106,7 @@ def _counts_of(process: ProcessRecord) -> Counts:
 
 
 def _goes_on(before: _Look, now: _Look, unit: _Unit) -> bool:
-    """Return whether it is the same as before: pids are reused; a process may change parent or command."""
+    """Return whether a process is the same: pids are reused; a process may change parent or command."""
     if unit not in before.counts or unit not in now.counts:
         return False
     if isinstance(unit, tuple):

@@ -1,4 +1,4 @@
-"""Jobs that run here by their batch system's word and have no control group: frozen records."""
+"""Jobs that their batch system reports as running here, without a control group: frozen records."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jobfeatures.records.model import JobKey
 
 
 class DaemonGroups(NamedTuple):
-    """What is seen of a batch system: its daemon's name and group, and what is known by its processes."""
+    """A batch system's daemon and its control group, and the groups of its other processes."""
 
     daemon: str
     group: str | None = None  # None: no such process of root is seen; "": it cannot be told
@@ -29,7 +29,7 @@ class Reason(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """The jobs without a group, and where the daemons of those stand that should have one."""
+    """The jobs without a group, and the groups of the daemons of those that should have one."""
 
     reasons: Mapping[JobKey, Reason] = field(default_factory=dict)
     daemons: Mapping[str, DaemonGroups] = field(default_factory=dict)  # by batch system
@@ -41,5 +41,5 @@ class Missing:
 
     @property
     def counts(self) -> dict[Reason, int]:
-        """Return how many jobs each reason has, without reasons that none has."""
+        """Return how many jobs each reason has, without reasons that have none."""
         return dict(Counter(self.reasons.values()))

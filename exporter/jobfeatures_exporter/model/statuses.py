@@ -27,7 +27,7 @@ class WebStatus:
 
 @dataclass(frozen=True, slots=True)
 class SinkStatus:
-    """What a keeper reports about its sink; counts are since the start, by type of document."""
+    """The state of a sink; counts are since the start, by type of document."""
 
     name: str
     sent: Mapping[str, int] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Whether what has to go on in the daemon does."""
+"""Notices that threads of the daemon have died, or that repeated work is no longer done."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ MOST_SECS = 20.0  # what counts between two looks: longer, and this whole proces
 
 
 class Threaded(Protocol):
-    """What has threads."""
+    """An object with threads."""
 
     def dead(self) -> Collection[str]:
         """Return the names of threads that have ended though nobody has stopped them."""
 
 
 class Progress:
-    """How long something has not been done, in the time in which this process could have done it.
+    """For how long repeated work has not been done.
 
-    A time in which the process was stopped (SIGSTOP, a frozen group, a suspended machine) does not count.
+    Time in which the process was stopped (SIGSTOP, a frozen group, a suspended machine) does not count.
     One thread calls `made`, another `missing_secs` at least every MOST_SECS.
     """
 

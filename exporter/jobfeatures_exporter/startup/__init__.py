@@ -1,1 +1,1 @@
-"""Start and end of either role: settings checked, listeners opened, settings read again, `doctor`."""
+"""Start and end of either role: settings checked, listeners opened, settings reloaded, `doctor`."""

@@ -36,7 +36,7 @@ class NamedHook(NamedTuple):
 
 
 def mentions_us(command: str) -> bool:
-    """Return whether a hook names us, in its command (but its folder) or its file. Raises OSError."""
+    """Return whether a hook names us, in its command (the folder aside) or its file. Raises OSError."""
     path = program_of(command)
     if not path.startswith("/"):
         return "jobfeatures" in command

@@ -1,7 +1,7 @@
 """Which batch systems' configurations lead to a folder of hooks; asked before a package is removed.
 
 ``python3 -m jobfeatures_exporter.startup.hooksleft FOLDER`` prints a line for each: its name, a tab, and why.
-One that is here and cannot be asked is among them: that no hook is known to be named is not that none is.
+A batch system that is here but cannot be queried is listed too, as its hooks are unknown.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from jobfeatures_exporter.startup.hooksites import HOOK_SITES, MAX_BYTES, named_
 
 
 def systems_left(config: ExporterConfig, folder: str) -> Iterator[tuple[str, str]]:
-    """Yield each batch system that may run what lies below `folder`, and why it is thought so."""
+    """Yield each batch system that may run a file below `folder`, and the reason."""
     for system in HOOK_SITES:
         if system not in config.batch_sources and not SYSTEMS[system].is_here(config):
             continue

@@ -141,7 +141,7 @@ async def _serve(
 
 
 def _settle(config: ExporterConfig) -> None:
-    """Load what the first scrape needs; what the start alone needed is given back."""
+    """Load what the first scrape needs, and free the memory that only the start needed."""
     load_all(config.enabled_collectors())
     give_back_free_memory()
 

@@ -1,4 +1,4 @@
-"""What a batch system itself says of this node's jobs, and of what they cannot see; for `doctor`."""
+"""What a batch system reports about this node's jobs, and which folders it hides from them; for `doctor`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OF_TMPFS = ("/tmp", "/dev/shm")  # noqa: S108  # where Dirs is not set
 
 
 class Hidden(NamedTuple):
-    """Folders of the node in whose place each job sees its own; `setting` is what says so."""
+    """Folders that each job sees its own copy of instead of the node's, by `setting`."""
 
     setting: str
     folders: tuple[str, ...]
@@ -51,7 +51,7 @@ def listed_jobs(system: str, config: DaemonConfig, node: str) -> frozenset[JobKe
 def jobs_without_group(
     name: str, table: JobTable, snapshot: Snapshot, places: Places, groups: GroupReader
 ) -> Iterator[DoctorFinding]:
-    """Judge whether the jobs that run by the batch system's account have a control group here."""
+    """Check that the jobs that the batch system reports as running have a control group here."""
     before_secs = time.time() - STARTING_SECS
     running = {
         key: job
@@ -96,7 +96,7 @@ def _remedy(daemon: DaemonGroups, places: Places, groups: GroupReader) -> str:
 
 
 def unseen_processes(config: DaemonConfig) -> Iterator[DoctorFinding]:
-    """Judge whether processes are hidden, or stand in groups that cannot be told."""
+    """Check whether processes are hidden, or the paths of their groups unknown."""
     if not os.path.exists(f"{config.path_procfs}/1"):
         yield wrong("processes", f"those of others are hidden in {config.path_procfs}", HIDDEN)
     elif GroupReader(config.path_procfs, config.path_cgroup).is_lost():
@@ -117,7 +117,7 @@ def refused_places(places: Places) -> Iterator[DoctorFinding]:
 
 
 def hidden_features(system: str, config: DaemonConfig, node: str) -> Iterator[DoctorFinding]:
-    """Judge whether jobs see the folder of their features."""
+    """Check whether jobs see the folder of their features."""
     what = f"{system} jobs"
     try:
         hidden = _hidden_folders(system, config, node)
@@ -181,7 +181,7 @@ def _paths(text: str) -> tuple[str, ...]:
 
 
 def _of_lines(text: str, node: str) -> Iterator[str]:
-    """Yield Dirs of each line that holds for the node, the most particular last."""
+    """Yield Dirs of each line that applies to the node, the most specific last."""
     lines = [dict(re.findall(r"""(\w+)\s*=\s*("[^"]*"|\S+)""", line)) for line in text.splitlines()]
     lines = [{key.lower(): value.strip('"') for key, value in line.items()} for line in lines]
     for line in sorted(lines, key=lambda line: "nodename" in line):

@@ -1,6 +1,7 @@
-"""Where a batch system's own processes stand among the control groups, and what follows for its jobs.
+"""The control groups of a batch system's own processes, and what follows for its jobs.
 
-Anybody may call a program so: only processes of root count. What is told is for people to judge.
+Any user can run a program of that name: only root's processes count. The result is shown to people, who judge
+it.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ _SPECIAL = re.compile(r"[*?[]")
 
 
 def parent_of(path: str, job_id: str, above: str = "") -> str | None:
-    """Return what a job's group stands below, by its form or the job's number; None: it is no job's.
+    """Return the parent of a job's group, by the group's form or the job's number; None: it is no job's.
 
-    The number counts behind what the path has in common with `above`, the daemon's group. A job may make
+    The number counts after what the path has in common with `above`, the daemon's group. A job may make
     groups of that form in its own: the parent that is nearest to the root counts.
     """
     number = re.compile(rf"(?<![0-9A-Za-z]){re.escape(job_id)}(?![0-9])")
@@ -71,8 +72,9 @@ def _is_container(path: str) -> bool:
 class GroupReader:
     """Reads control groups of processes, as paths from the root.
 
-    Of several daemons on a host, that counts which `node_name` is in the group or the arguments of. That one
-    makes no groups is believed of the host's, and in containers at `named`, see `batch.cgroup_parents`.
+    Of several daemons on a host, the one with `node_name` in its group or arguments counts. Only the host's
+    daemons, and those in containers at `named` (see `batch.cgroup_parents`), can prove that they make no
+    groups.
     """
 
     def __init__(self, procfs: str, cgroup: str, node_name: str = "", named: Collection[str] = ()) -> None:
@@ -82,7 +84,7 @@ class GroupReader:
         self._absolute = GroupNamespace(cgroup, Unreadable()).absolute
 
     def paths(self, pid: int) -> tuple[str, ...]:
-        """Return the groups of a process, each once; none where they cannot be told."""
+        """Return the groups of a process, each once; none if they are unknown."""
         paths = (line.split(":", 2)[-1] for line in self._absolute(self._read(pid)).split("\n"))
         return tuple(dict.fromkeys(path for path in paths if path.startswith("/")))
 
@@ -92,7 +94,7 @@ class GroupReader:
         return ""
 
     def of_system(self, name: str, job_ids: Collection[str]) -> DaemonGroups:
-        """Return where a batch system's processes are; `parents` are of groups that are no job's to us."""
+        """Return the groups of a batch system's processes, and the parents of unrecognised ones."""
         system = SYSTEMS[name]
         commands = tuple(filter(None, (system.daemon, system.shepherd)))
         parents_of, named = self._processes(commands)
@@ -117,7 +119,7 @@ class GroupReader:
         return DaemonGroups(system.daemon or "its daemon", group, tuple(found), makes_none)
 
     def _is_believed(self, pid: int) -> bool:
-        """Return whether a daemon is the host's, or in a container that is named."""
+        """Return whether a daemon is the host's, or in a container that settings name."""
         with contextlib.suppress(OSError):
             named = (count_named(path.split("/")[1:], self._named) for path in self.paths(pid))
             return not is_in_container(self._procfs, pid) or any(named)
@@ -150,7 +152,7 @@ class GroupReader:
         return parents, named
 
     def is_lost(self) -> bool:
-        """Return whether paths are relative to a namespace of which nobody knows where it is."""
+        """Return whether paths are relative to a control group namespace whose place is unknown."""
         text = self._read(1)
         return ":/.." in text and not self._absolute(text)
 

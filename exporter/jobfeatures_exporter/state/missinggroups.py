@@ -1,4 +1,4 @@
-"""Jobs that run here by their batch system's word and have no control group."""
+"""Finds jobs that their batch system reports as running here, without a control group."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX_ASKED = 16  # processes of a job
 def find_missing(
     jobs: Mapping[JobKey, Job], snapshot: Snapshot, tables: Collection[JobTable]
 ) -> dict[JobKey, Reason | None]:
-    """Return the running jobs without a group; None: one is to be expected, as far as batch systems say."""
+    """Return the running jobs without a group, and why; None: as far as is known they should have one."""
     groupless = frozenset[JobKey]().union(*(each.groupless for each in tables))
     found: dict[JobKey, Reason | None] = {}
     for key, job in jobs.items():
@@ -43,8 +43,8 @@ def judge_jobs(
 ) -> tuple[dict[JobKey, Reason], DaemonGroups]:
     """Judge jobs without a group by their processes and by their batch system's.
 
-    None is to be expected where the job's own are seen in no group that could be a job's, or where all that
-    descends from the daemon stands in its group.
+    A job needs no group if its processes are in no group that could be a job's, or if all descendants of the
+    daemon are in the daemon's group.
     """
     daemon = groups.of_system(system, job_ids)
     keys = [JobKey(system, each) for each in job_ids]
@@ -64,10 +64,10 @@ def _stands_apart(key: JobKey, snapshot: Snapshot, groups: GroupReader) -> bool:
 
 
 class MissingGroups:
-    """Follows them from sample to sample: a job counts after a minute without a group.
+    """Follows jobs without a group from sample to sample; one counts after a minute.
 
-    Processes are looked at then, and again now and then if it needs none. The daemon of jobs that should have
-    a group is named in the log, once while there are such jobs.
+    Then its processes are examined, and again at intervals if it needs no group. The daemon of jobs that
+    should have a group is named in the log, once while there are such jobs.
     """
 
     def __init__(self, clock: Clock, groups: GroupReader) -> None:
@@ -115,7 +115,7 @@ class MissingGroups:
 
 
 def describe(daemon: DaemonGroups) -> str:
-    """Return where a daemon stands, in words."""
+    """Return the control group of a daemon, in words."""
     if daemon.group is None:
         return f"{daemon.daemon} is not seen"
     if not daemon.group:

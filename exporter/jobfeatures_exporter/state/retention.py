@@ -1,4 +1,4 @@
-"""What jobs have used that have ended, kept for a while. Does no I/O.
+"""Keeps the figures of ended jobs for a while. Does no I/O.
 
 Otherwise, a job that ends between two scrapes would be shown with its values at
 the last scrape before its end, or never. Of what it held nothing is left, but the
@@ -153,10 +153,10 @@ def _find_renamed(before: Snapshot, now: Snapshot) -> frozenset[JobKey]:
 
 
 def _informed(ended: EndedJob, job: Job | None) -> EndedJob:
-    """Return the same with what its batch system reports now; without a report, running becomes unknown.
+    """Return an ended job with what its batch system reports now; without a report, running becomes unknown.
 
-    How a job ended is reported once: what is remembered of it afterwards does not say it. What waits, or is
-    of another user, count or SLUID, is no report of this run.
+    How a job ended is reported only once and stays. A report of a pending job, or with another user, restart
+    count or SLUID, is about another run.
     """
     is_report = job is not None and job.state is not JobState.PENDING and not find_difference(job, ended.job)
     if job is None or not is_report or (job.state is JobState.UNKNOWN and ended.job.state.is_finished):

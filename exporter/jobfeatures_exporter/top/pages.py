@@ -143,7 +143,7 @@ WITHOUT_TRACES = {
 
 
 def find_confirmed(numbers: Numbers) -> dict[JobKey, Job]:
-    """Return the jobs that a daemon has by their control groups: some of these need its word."""
+    """Return the jobs that a daemon reports, which confirm their control groups."""
     names = JOB_INFO.label_names[2:]
     found: dict[JobKey, Job] = {}
     for key, info in find_jobs(numbers).items():

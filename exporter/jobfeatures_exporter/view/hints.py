@@ -1,4 +1,4 @@
-"""Hints on a node's jobs: what the judge finds of them, and what their time and memory are now. Pure."""
+"""Hints on a node's jobs: the judge's advice, and warnings about their time and memory now. Pure."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def find_hints(job: JobView) -> list[Hint]:
 
 
 def judge_now(job: JobView) -> list[Advice]:
-    """Return what holds of its time so far, and would if all had been as now; nothing while suspended."""
+    """Return the advice on its use so far that its present use would get too; none while suspended."""
     if job.elapsed_secs is None or job.identity.state == JobState.SUSPENDED.value:
         return []
     secs, cards = job.elapsed_secs, job.gpus
@@ -64,7 +64,7 @@ def judge_now(job: JobView) -> list[Advice]:
 
 
 def _use(job: JobView, secs: float, cpus: float | None, busy_secs: list[float | None]) -> JobUse:
-    """Return its use of this node, were so many CPUs busy all the time, and its cards for so long."""
+    """Return its use of this node if so many CPUs had been busy all the time, and its cards for so long."""
     cards = [
         GpuUse(uuid=card.uuid, is_allocated=card.is_allocated, busy_secs=busy)
         for card, busy in zip(job.gpus, busy_secs, strict=True)

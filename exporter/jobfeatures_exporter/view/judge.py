@@ -1,7 +1,7 @@
 """The judge of jobs: rules over what is known of a job's use, each a function. Pure.
 
 The page, `top` and reports judge by these, alerts by the same thresholds. What is unknown is not zero, and is
-not judged: who knows less of a job finds less, but nothing else.
+not judged: with less data there is less advice, never other advice.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def _memory_wait(use: JobUse) -> str | None:
 
 
 def _unused_memory(use: JobUse) -> float | None:
-    """Return the allocated bytes that it never used for its own data, None if few."""
+    """Return the allocated bytes that it never used for its own data, None if little."""
     share, unused = use.memory_share, use.unused_memory
     if share is None or unused is None or share >= at.LOW_MEMORY or unused < at.SPARED_BYTES:
         return None

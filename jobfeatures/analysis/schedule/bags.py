@@ -2,7 +2,7 @@
 
 Source: Tóth, Klusáček, outlook: "For such a workflow or bags of tasks we should therefore generate single EET
 rather than compute separate EET for each job/task." It is the latest of the jobs' expected ends; a job that
-follows another of its user is laid into the share from the other's expected end on.
+follows another of its user is placed into the share from the other's expected end on.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _chained(part: UsersPart, user: int, mine: slice, links: Links) -> Array:
 
 
 def _neighbours(users: Array, codes: Array) -> Iterator[tuple[int, int]]:
-    """Return pairs of jobs of one user that have the same code, so that all of them hang together."""
+    """Return pairs of jobs of one user that have the same code, so that all of these are connected."""
     known = np.flatnonzero(codes >= 0)
     order = known[np.lexsort((codes[known], users[known]))]
     same = (users[order][1:] == users[order][:-1]) & (codes[order][1:] == codes[order][:-1])

@@ -143,7 +143,7 @@ def passing(log: ScheduleLog, filters: Iterable[Filter]) -> Array:
 
 
 def stable_order(codes: Array, count: int) -> Array:
-    """Return the order that sorts codes from −1 to `count` − 1, equal ones as they stand."""
+    """Return the stable order that sorts codes from −1 to `count` − 1."""
     small = codes + 1
     return np.argsort(small.astype(np.uint16) if count < 2**16 - 1 else small, kind="stable")
 

@@ -185,7 +185,7 @@ def _mean(means: Array) -> float:
 
 
 def _rounded(means: Array) -> list[float]:
-    """Return the means without what rounding leaves of a nought."""
+    """Return the means, with rounding errors near 0 as 0."""
     return [round(value, 9) + 0.0 for value in means.tolist()]
 
 

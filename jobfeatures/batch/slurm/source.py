@@ -1,8 +1,8 @@
 """The source that queries the controller about the jobs of this node.
 
-No question of Slurm is about one node's jobs: for ``squeue -w`` slurmctld sends its whole queue. So jobs are
-asked about that are seen here, or that slurmd's folder names (`steps`); and where the node's record, asked
-for anyway, has more CPUs allocated than these jobs, squeue tells which others run here.
+Slurm has no query for one node's jobs: for ``squeue -w`` slurmctld sends its whole queue. So the source asks
+about jobs that are seen here or named in slurmd's folder (`steps`). If the node's record has more CPUs
+allocated than these jobs, squeue lists the others.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ SPREAD = (0.75, 1.25)  # random factor on the refresh interval
 
 
 class Unexplained:
-    """Tells whether more CPUs of the node are allocated than the known jobs have: twice, as jobs come and go.
+    """Notices at two polls in a row that more CPUs are allocated than the known jobs have.
 
-    What a list of the jobs has not explained is not asked about again until it grows.
+    A difference that a list of jobs has not explained is not asked about again until it grows.
     """
 
     def __init__(self) -> None:

@@ -2,9 +2,9 @@
 
 Source: stepd_api.c of Slurm 20.11 to 26.05. Each slurmstepd listens on a socket in SlurmdSpoolDir,
 ``n1_154.4294967291`` of job 154's batch step, ``n1_154.0.2`` of a component of a heterogeneous one. slurmd
-removes the socket of a step that has ended, and soon that of one that was killed. A slurmd in a container
-has the folder in its own mount namespace; of one that nothing names the jobs are asked about, but that others
-have no step is not believed: root in any container may call a program so.
+removes the socket of a step that has ended, and soon that of one that was killed. A slurmd in a container has
+the folder in its own mount namespace. If no setting names the container, its jobs are queried, but it proves
+nothing about others: root in any container may give a program that name.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Setup(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """The jobs that have a step here; `is_whole`: others have none, as each slurmd's folder was read."""
+    """The jobs that have a step here; `is_whole`: no other job has one, as each slurmd's folder was read."""
 
     jobs: frozenset[str] = frozenset()
     is_whole: bool = False
@@ -113,7 +113,7 @@ class LocalSteps:
     def __init__(
         self, spool: str, node_name: str, procfs: str, clock: Clock, parents: Collection[str] = ()
     ) -> None:
-        """`parents` are those of `batch.cgroup_parents`: containers at these are believed."""
+        """`parents` are those of `batch.cgroup_parents`: containers there are trusted."""
         self._spool = expand_spool(spool, node_name)
         self._parents = [each.split("/")[1:] for each in parents]
         self._node_name = node_name
@@ -176,7 +176,7 @@ class LocalSteps:
 
 
 class WithSteps:
-    """A source of Slurm's jobs that asks about those, too, of which only slurmd's folder tells.
+    """A source of Slurm's jobs that also asks about those that only slurmd's folder shows.
 
     Jobs that run and of which no control group is to be expected go into `JobTable.groupless`: all where
     Slurm makes none, else those without a step here.
@@ -199,7 +199,7 @@ class WithSteps:
         """`ask_setup` may raise SourceError or ParseError: it is called again later.
 
         `parents` are those of `batch.cgroup_parents`. A node that asks by HTTP need not have Slurm's
-        commands, which is no trouble.
+        commands.
         """
         self._source = source
         self._ask_setup = ask_setup

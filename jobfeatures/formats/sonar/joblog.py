@@ -171,7 +171,7 @@ def _of_document(
 
 
 def _told_values(raw: Json, reader: Reader) -> dict[str, Any]:
-    """Return what an element says, limits in seconds, traffic in bytes; defaults are the same as no value."""
+    """Return the values of an element, limits in seconds, traffic in bytes; defaults count as no value."""
     said = {
         name: value
         for name, value in raw.items()
@@ -189,14 +189,14 @@ def _told_values(raw: Json, reader: Reader) -> dict[str, Any]:
 
 
 def _made_again(values: Json, cluster: str | None) -> JobRecord:
-    """Return the record of values that several elements said."""
+    """Return the record of the values of several elements."""
     reader = Reader({}, SONAR, "")
     reader.limit_unit_secs, reader.traffic_unit_bytes = 1, 1
     return make_record(values, reader, cluster)
 
 
 def _count_unreadable(raw: Json, notes: Notes) -> None:
-    """Count the amounts of trackable resources that are no whole numbers."""
+    """Count the amounts of trackable resources that are not whole numbers."""
     for which in ("allocated_resources", "requested_resources"):
         found = parse_resources(raw.get(which) or "")
         for name in found.keys() & _COUNTED:

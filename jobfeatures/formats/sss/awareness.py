@@ -68,7 +68,7 @@ def understood(element: Element, slot: Slot, inherited: str, warn: Warn) -> Elem
 
 
 def understood_child(child: Element, content: Mapping[str, Slot], policy: str, warn: Warn) -> Element | None:
-    """Apply `understood` to an element inside a container that may hold `content`."""
+    """Return what `understood` does for a child of a container; `content` is what that may hold."""
     slot = content.get(child.name)
     if slot is not None:
         return understood(child, slot, policy, warn)

@@ -1,4 +1,4 @@
-"""What the specification forbids and a reader of logs can bear: for those who check documents. Pure."""
+"""Breaches of the specification that readers of logs tolerate, but checks of documents report. Pure."""
 
 from __future__ import annotations
 

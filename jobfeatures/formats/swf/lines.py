@@ -195,5 +195,5 @@ def parse_number(word: str) -> Number | None:
 
 
 def format_job(job: SwfJob) -> str:
-    """Return the line of a job, without a newline: whole numbers as such, others with what they need."""
+    """Return the line of a job, without a newline: whole numbers as such, others with decimals."""
     return "%s %s %s %s %s %s %s %s %s %s %s %s %s %s %s %s %s %s" % job  # noqa: UP031  # twice as fast

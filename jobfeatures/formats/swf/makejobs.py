@@ -75,7 +75,7 @@ def make_jobs(
 
 
 def format_jobs(columns: Sequence[Sequence[Any]]) -> Iterator[str]:
-    """Return the lines of jobs, without newlines: whole numbers as such, others with what they need."""
+    """Return the lines of jobs, without newlines: whole numbers as such, others with decimals."""
     shown = [str(column[0]) if are_same(column) else "%s" for column in columns]
     rows = zip(*(column for column, text in zip(columns, shown, strict=True) if text == "%s"), strict=True)
     line = " ".join(shown)

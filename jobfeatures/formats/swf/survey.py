@@ -61,7 +61,7 @@ def columns_of(batch: JobBatch) -> SwfRow:
 
 
 class _Known(dict[str | None, int]):
-    """The numbers of names, asked for once."""
+    """A cache of the numbers of names."""
 
     def __init__(self, of: Callable[[str | None], int]) -> None:
         super().__init__()

@@ -229,7 +229,7 @@ class Connection(asyncio.Protocol):
         self._has_body = None
 
     def send(self, chunks: Iterable[bytes]) -> None:
-        """Send what the web server says in answer to a request; in place of what it says otherwise, 400."""
+        """Send the web server's answer to a request; anything else that it sends is replaced by 400."""
         if self._has_body is not None:
             self.transport.write(b"".join(chunks))  # writelines ignores limits up to Python 3.12.8
         elif not self.transport.is_closing():
@@ -285,7 +285,7 @@ class Connection(asyncio.Protocol):
         self.web.data_received(data)
 
     def _end_once_answered(self, idle_looks: int) -> None:
-        """Close once nothing has been answered or sent for some looks: nobody says which request is last."""
+        """Close once nothing has been answered or sent for a while: which request is last is unknown."""
         if self.transport.is_closing():
             return
         is_busy = self._has_body is not None or self.transport.get_write_buffer_size()

@@ -1,4 +1,4 @@
-"""Programs that wait for a job's end and read by address: the server holds for them what `run` holds itself.
+"""For programs that wait for a job's end over HTTP: holds the lock that `run` holds where it reads files.
 
 That is a shared lock on the job's directory; see `jobfeatures.batch.waiting`.
 """

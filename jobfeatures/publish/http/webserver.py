@@ -35,11 +35,11 @@ class Listener(Protocol):
         """Answer a request."""
 
     def close(self) -> None:
-        """Release what answering needs: there will be no further request."""
+        """Release resources: there will be no further request."""
 
 
 class _Ends(AbstractAccessLogger):
-    """Tells connections that an answer has been sent: aiohttp says so to its access log alone."""
+    """Notifies connections that an answer has been sent; aiohttp only writes that to its access log."""
 
     def log(self, request: web.BaseRequest, response: web.StreamResponse, time: float) -> None:
         del response, time

@@ -1,7 +1,7 @@
 """When one job is expected to end by its user's share, and what of the share is before it: pure.
 
-Bounds and verdicts are those of `jobfeatures.analysis.schedule.live.outlook`; here stands
-beside them what they are made of.
+Bounds and verdicts are those of `jobfeatures.analysis.schedule.live.outlook`; here are also the numbers that
+they come from.
 """
 
 from __future__ import annotations
@@ -96,10 +96,10 @@ class Expectation:
 
     @property
     def late_secs(self) -> tuple[Number | None, Number] | None:
-        """Return how much too late a job ends, at least (None: not known) and at most; None: it does not run.
+        """Return by how much a job is late, at least (None: unknown) and at most; None if it does not run.
 
-        One that runs is the later against its expected end the shorter it
-        runs: at most by what it would be if it ended now.
+        A running job is at most as late as if it ended now: as it runs on, its expected end moves at least as
+        fast.
         """
         facts = self.facts
         if facts.end_secs is not None:
@@ -179,7 +179,7 @@ def compute_expectation(
 def _place(
     lanes: Lanes, jobs: Sequence[JobFacts], runtimes: Iterable[Number], tasks: Iterable[int], scale: int
 ) -> list[Number]:
-    """Place so many tasks of each job, and return the latest end of each."""
+    """Place the given number of tasks of each job, and return the latest end of each."""
     ends: list[Number] = []
     for facts, runtime, count in zip(jobs, runtimes, tasks, strict=True):
         arrival = whole(facts.submit_secs or 0, lanes.mode)

@@ -1,8 +1,8 @@
 """The quality of a schedule in progress: expected ends kept up to date as jobs arrive and end. Pure.
 
 Each user's jobs are kept in order of arrival. An ended job is settled once all jobs before it have ended too:
-then its expected end is final. It is laid into the user's share, added to the sums, and dropped. Jobs after
-the first unfinished one are kept, and laid in anew at each query. A settled job is never taken back. Until
+then its expected end is final. It is placed into the user's share, added to the sums, and dropped. Jobs after
+the first unfinished one are kept, and placed anew at each query. A settled job is never taken back. Until
 then a job's records may come in any order, repeated or corrected, and give the same sums.
 """
 
@@ -271,7 +271,7 @@ class LiveSchedule:
         self._remember(facts, horizon_secs)
 
     def _remember(self, facts: JobFacts, horizon_secs: float) -> None:
-        """Remember a settled job until no job with as early an end can be new; only its end decides."""
+        """Remember a settled job while a new job with as early an end may still come."""
         if facts.end_secs is not None and facts.end_secs > horizon_secs - REMEMBER_SECS:
             self._settled.pop(facts.job_id, None)
             self._settled[facts.job_id] = facts, horizon_secs

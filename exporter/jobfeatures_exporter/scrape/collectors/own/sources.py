@@ -60,5 +60,5 @@ def families(context: Context) -> Iterator[Family]:
 
 
 def _of_system(table: JobTable, context: Context) -> Iterator[JobKey]:
-    """Yield the jobs here of which a batch system's table tells; prologs' records are no answers."""
+    """Yield the jobs here that a batch system has reported; prologs' records do not count."""
     return (key for key in context.jobs_here.keys() & table.jobs.keys() if key.batch_system == table.source)
