@@ -12,6 +12,7 @@ UNITS = ROOT / "packaging/systemd"
 VARIANTS = ROOT / "packaging/systemd-variants"
 SERVICES = sorted(path.name for path in UNITS.glob("*.service"))
 PAGE = ROOT / "docs/systemd.md"
+TUNING = ROOT / "docs/tuning.md"
 LEFT_OPEN = ROOT / "docs/reliability.md"
 MOST_EXPOSURE = 2.0
 # Root, four rights, GPUs and the network, each for a reason that the page names: it cannot be less in one unit.
@@ -112,6 +113,22 @@ def test_a_wrong_setting_is_not_tried_again_and_a_hanging_service_is_ended(name)
     assert unit["RestartPreventExitStatus"] == "2"
     assert float(unit["WatchdogSec"]) > 0
     assert unit["ExecReload"] == '/bin/sh -c "kill -HUP ${MAINPID}"'
+
+
+def test_jobs_come_first_on_a_full_node_and_which_cpus_the_service_has_is_the_sites_choice():
+    unit = dict(directives(UNITS / "jobfeatures-exporter.service"))
+    assert 0 < int(unit["CPUWeight"]) < 100  # what other services have
+    assert not {"Nice", "CPUAffinity", "AllowedCPUs", "CPUQuota"} & unit.keys()
+
+
+@pytest.mark.program
+def test_systemd_takes_the_lines_by_which_the_page_gives_the_service_cores_of_its_own(installed, tmp_path):
+    [lines] = re.findall(r"```ini\n(\[Service\]\nCPUAffinity=.*?)```", TUNING.read_text(), re.DOTALL)
+    both = tmp_path / "jobfeatures-exporter.service"
+    both.write_text(f"{(installed / both.name).read_text()}\n{lines}")
+    done = analyze("verify", "--man=no", "--recursive-errors=no", both)
+    assert done.returncode == 0, done.stderr
+    assert [line for line in done.stderr.splitlines() if "jobfeatures" in line] == []
 
 
 def test_what_jobs_read_outlasts_the_service():
