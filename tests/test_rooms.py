@@ -3,6 +3,8 @@
 import ast
 import re
 
+import pytest
+
 from jobfeatures.batch import SYSTEMS
 from tests.test_structure import PACKAGES, ROOT, modules
 
@@ -45,10 +47,11 @@ MOST_OF_DAEMON = 13
 ASKED_ONCE = {"Daemon.choose_reader"}  # while it is made: how processes are read on this machine
 
 
-def test_a_node_is_made_of_parts_in_an_order_that_their_types_enforce():
+@pytest.mark.parametrize("room", ["node", "controller"])
+def test_a_daemon_is_made_of_parts_in_an_order_that_their_types_enforce(room):
     """A part gets the board and parts that there are already: no lambda, no callable and nothing to set later."""
     flaws = []
-    for path in sorted((PACKAGES["jobfeatures_exporter"] / "node").glob("*.py")):
+    for path in sorted((PACKAGES["jobfeatures_exporter"] / room).glob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2][:1].isupper():
                 flaws += [f"{path.name}: {ast.unparse(each)}" for each in _lambdas_given(node)]

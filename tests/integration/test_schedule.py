@@ -18,6 +18,7 @@ from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.controller import livequality
 from jobfeatures_exporter.controller.livequality import LiveQuality
 from jobfeatures_exporter.scrape.collectors import CONTROLLER
+from tests.exporter.controller.polled import Kept
 
 BIN = Path(sys.executable).parent
 DAY = 86_400
@@ -38,8 +39,8 @@ def watch(slurm, monkeypatch):
             clock,
             ExporterConfig(role=CONTROLLER, schedule_history_secs=DAY, **settings),
             feed=AccountingFeed(source),
-            queue=lambda: KeeperStatus("slurm-queue", source.poll_queue()),
-            cluster=lambda: KeeperStatus("slurm-nodes", source.poll_cluster()),
+            queue=Kept(lambda: KeeperStatus("slurm-queue", source.poll_queue())),
+            cluster=Kept(lambda: KeeperStatus("slurm-nodes", source.poll_cluster())),
         )
         made._wait_secs, made._overlap_secs = 0.0, 600.0
         return made

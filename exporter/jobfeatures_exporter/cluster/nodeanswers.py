@@ -44,7 +44,7 @@ class NodeAnswers:
     def __init__(
         self,
         source: object,
-        queue: Callable[[], JobTable | None],
+        queue: Keeper[JobTable],
         clock: Clock,
         *,
         interval_secs: float,
@@ -73,7 +73,7 @@ class NodeAnswers:
 
     def _ask(self) -> ByNode:
         self._queue_known.wait(self._timeout_secs)
-        queue = self._queue()
+        queue = self._queue.status.table
         if queue is None:
             raise SourceError("the queue is not known yet")
         return self._poll(queue)

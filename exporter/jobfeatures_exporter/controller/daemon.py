@@ -83,7 +83,7 @@ class Controller:
         if config.controller_listen is not None:
             self.node_answers = NodeAnswers(
                 self.sources[0],
-                lambda: self._queues[0].status.table,
+                self._queues[0],
                 self._clock,
                 interval_secs=config.controller_interval_secs,
                 timeout_secs=config.controller_timeout_secs,
@@ -112,8 +112,8 @@ class Controller:
                 config,
                 feed=feed,
                 fed_secs=None if sender is None else config.sonar_jobs_interval_secs,
-                queue=lambda: queue.status,
-                cluster=lambda: cluster.status,
+                queue=queue,
+                cluster=cluster,
             )
             self._qualities.append(quality)
             self._schedules.append(self._keep(f"{source.name}-schedule", quality.ask))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import accumulate
 
@@ -16,7 +16,7 @@ from jobfeatures.analysis.schedule.live.facts import from_queue, from_record
 from jobfeatures.analysis.schedule.live.ongoing import LiveSchedule
 from jobfeatures.analysis.schedule.live.userhistory import compute_begin, make_rules
 from jobfeatures.analysis.schedule.shares import CPU, STEPS, Shares, make_shares
-from jobfeatures.batch.source import AnswerT, ClusterSource, HistorySource, KeeperStatus
+from jobfeatures.batch.source import AnswerT, ClusterSource, HistorySource, Keeper
 from jobfeatures.errors import Rejected, SourceError
 from jobfeatures.records.model import Cluster, JobTable
 from jobfeatures.records.schedulequality import Histogram, ScheduleQuality
@@ -45,8 +45,8 @@ class LiveQuality:
         *,
         feed: AccountingFeed,
         fed_secs: float | None = None,
-        queue: Callable[[], KeeperStatus[JobTable]],
-        cluster: Callable[[], KeeperStatus[Cluster]],
+        queue: Keeper[JobTable],
+        cluster: Keeper[Cluster],
     ) -> None:
         """Raise ConfigurationError. `fed_secs`: how often another consumer queries the feed; None: never."""
         self._source = source
@@ -100,13 +100,13 @@ class LiveQuality:
             log.warning("clock was set back, schedule is read anew", extra={"by_secs": round(ahead_secs)})
         return ahead_secs > SETTLE_SECS
 
-    def _answer_of(self, status: Callable[[], KeeperStatus[AnswerT]]) -> AnswerT:
+    def _answer_of(self, keeper: Keeper[AnswerT]) -> AnswerT:
         """Return what another thread has read; at the start, wait for its first answer."""
-        while status().table is None and not status().failures and not self._stopping.is_set():
-            self._stopping.wait(OTHERS_WAIT_SECS)
-        table = status().table
-        if table is None:
-            raise SourceError(f"{status().name} has not answered yet")
+        while (status := keeper.status).table is None and not status.failures:
+            if self._stopping.wait(OTHERS_WAIT_SECS):
+                break
+        if (table := keeper.status.table) is None:
+            raise SourceError(f"{status.name} has not answered yet")
         return table
 
     def _begin(self) -> LiveSchedule:

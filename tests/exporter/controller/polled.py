@@ -1,4 +1,4 @@
-"""A controller whose queries are made when a test wants them, in its own thread."""
+"""A controller whose queries are made when a test wants them, in its own thread; a keeper that does without."""
 
 import pytest
 
@@ -12,3 +12,14 @@ def poll(controller, name=None):
             Keeper, "start", lambda each: each.poll_once() if name in {None, each.status.name} else None
         )
         controller.start()
+
+
+class Kept:
+    """Stands in for a keeper: its status is what `ask` returns now."""
+
+    def __init__(self, ask):
+        self._ask = ask
+
+    @property
+    def status(self):
+        return self._ask()

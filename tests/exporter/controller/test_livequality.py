@@ -29,7 +29,7 @@ from jobfeatures_exporter.controller import livequality
 from jobfeatures_exporter.controller.daemon import Controller
 from jobfeatures_exporter.controller.livequality import LiveQuality, compute_begin, compute_shown, make_rules
 from jobfeatures_exporter.scrape.collectors import CONTROLLER
-from tests.exporter.controller.polled import poll
+from tests.exporter.controller.polled import Kept, poll
 from tests.jobfeatures.evaluated import evaluate
 
 DAY = 86_400
@@ -141,8 +141,8 @@ def watch(source, clock, feed=None, *, fed_secs=None, queue=None, **settings):
         ExporterConfig(role=CONTROLLER, **settings),
         feed=feed or AccountingFeed(source),
         fed_secs=fed_secs,
-        queue=queue or (lambda: KeeperStatus("slurm-queue", source.poll_queue())),
-        cluster=lambda: KeeperStatus("slurm-nodes", source.poll_cluster()),
+        queue=Kept(queue or (lambda: KeeperStatus("slurm-queue", source.poll_queue()))),
+        cluster=Kept(lambda: KeeperStatus("slurm-nodes", source.poll_cluster())),
     )
 
 
@@ -383,8 +383,8 @@ def test_a_queue_that_fails_is_told_and_not_waited_for(clock, begin):
         clock,
         ExporterConfig(role=CONTROLLER),
         feed=AccountingFeed(source),
-        queue=lambda: KeeperStatus("slurm-queue", None, failures=1),
-        cluster=lambda: KeeperStatus("slurm-nodes", None),
+        queue=Kept(lambda: KeeperStatus("slurm-queue", None, failures=1)),
+        cluster=Kept(lambda: KeeperStatus("slurm-nodes", None)),
     )
     with pytest.raises(SourceError, match="slurm-queue has not answered"):
         made.ask()

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import resource
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 
 import aiohttp
 import pytest
@@ -67,8 +68,8 @@ def slurm():
 
 @pytest.fixture
 def answers(slurm, clock, make_table):
-    queue = make_table(taken_at_secs=clock.now)
-    made = NodeAnswers(slurm, lambda: queue, clock, interval_secs=60, timeout_secs=1)
+    queue = SimpleNamespace(status=KeeperStatus("slurm-queue", make_table(taken_at_secs=clock.now)))
+    made = NodeAnswers(slurm, queue, clock, interval_secs=60, timeout_secs=1)
     made.refresh()  # the queue is known
     made.tells = lambda *tables, age=20.0: setattr(
         slurm, "answer", Tables({f"n{n}": each for n, each in enumerate(tables, 1)}, clock.now - age)
@@ -260,7 +261,9 @@ async def test_the_nodes_are_asked_about_behind_the_queue(answers, slurm, make_t
 
 
 def test_without_a_queue_nothing_is_asked(slurm, clock):
-    answers = NodeAnswers(slurm, lambda: None, clock, interval_secs=60, timeout_secs=0.01)
+    answers = NodeAnswers(
+        slurm, SimpleNamespace(status=KeeperStatus("slurm-queue")), clock, interval_secs=60, timeout_secs=0.01
+    )
     answers.keeper.poll_once()
     assert answers.keeper.status.last_error == "the queue is not known yet"
     assert slurm.queues == []
@@ -268,7 +271,7 @@ def test_without_a_queue_nothing_is_asked(slurm, clock):
 
 def test_a_batch_system_that_does_not_tell_of_nodes_is_refused_at_the_start(clock):
     with pytest.raises(ConfigurationError, match=r"controller\.listen"):
-        NodeAnswers(object(), lambda: None, clock, interval_secs=60, timeout_secs=1)
+        NodeAnswers(object(), None, clock, interval_secs=60, timeout_secs=1)
 
 
 async def test_a_new_secret_is_taken_beside_the_old_one(answers, site, make_table, tmp_path):
