@@ -30,6 +30,24 @@ def test_sampling_names_no_batch_system():
     assert found == set()
 
 
+def test_records_are_made_by_what_opens_no_file():
+    """Nor does anything in the sampler that it imports: reading is a stage of its own."""
+    room, seen, pending = (
+        "jobfeatures_exporter.sampling.",
+        set(),
+        ["jobfeatures_exporter.sampling.stages.jobbook"],
+    )
+    while pending:
+        name = pending.pop()
+        seen.add(name)
+        pending += {each for each in modules()[name] if each.startswith(room) and each in modules()} - seen
+    assert len(seen) > 10
+    opening = re.compile(r"(?<![\w.])open\(|\bos\.(?!sysconf)\w+|\bPath\(|\bread_(?:text|file|processes)\b")
+    folder = PACKAGES["jobfeatures_exporter"].parent
+    texts = {name: folder / f"{name.replace('.', '/')}.py" for name in seen}
+    assert {name for name, path in texts.items() if opening.search(path.read_text())} == set()
+
+
 def test_no_part_of_a_sampler_sets_what_belongs_to_another():
     """What a stage passes on is its answer: nothing but `self.name` and locals' own names are assigned to."""
     folder = PACKAGES["jobfeatures_exporter"] / "sampling"

@@ -19,7 +19,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.model.snapshot import Accounting, JobSample, NodeSample, Snapshot
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget
-from jobfeatures_exporter.sampling.layout.hierarchy import UNIFIED, find_hierarchies
+from jobfeatures_exporter.sampling.layout.hierarchy import find_hierarchies
+from jobfeatures_exporter.sampling.layout.jobdirectory import UNIFIED
 from jobfeatures_exporter.sampling.performance.events import SOFTWARE
 from jobfeatures_exporter.sampling.performance.monitor import WorkMonitor
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from functools import partial
 
+from jobfeatures.batch import SYSTEMS
 from jobfeatures.batch.groups import Membership
 from jobfeatures.records.model import Job, JobKey
 from jobfeatures.system.clock import Clock
@@ -15,8 +16,8 @@ from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadab
 from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
 from jobfeatures_exporter.sampling.groups.cgroup import JobCgroups
 from jobfeatures_exporter.sampling.groups.lastwords import LastWords
-from jobfeatures_exporter.sampling.groups.steps import StepBook
-from jobfeatures_exporter.sampling.groups.turns import NodeSigns
+from jobfeatures_exporter.sampling.groups.nodesigns import NodeSigns
+from jobfeatures_exporter.sampling.groups.steps import StepReader
 from jobfeatures_exporter.sampling.groups.unseenkills import UnseenKills
 from jobfeatures_exporter.sampling.host.disks import Disks
 from jobfeatures_exporter.sampling.host.hugepages import read_huge_pages
@@ -35,15 +36,15 @@ from jobfeatures_exporter.sampling.samplersettings import SamplerSettings, Wishe
 from jobfeatures_exporter.sampling.stages.counting import ProcessCounting
 from jobfeatures_exporter.sampling.stages.firstprocesses import FirstProcesses
 from jobfeatures_exporter.sampling.stages.jobbook import JobRecorder
+from jobfeatures_exporter.sampling.stages.jobreading import JobReader
 from jobfeatures_exporter.sampling.stages.kernellooks import KernelLooks
 from jobfeatures_exporter.sampling.stages.reading import ProcessReading
 from jobfeatures_exporter.sampling.stages.values import (
     Attributed,
-    LastLook,
-    Listed,
-    LookFacts,
-    NodeLook,
+    LastSample,
+    NodeReading,
     ProcessesRead,
+    find_lost,
     find_populated,
     gather,
     list_groups,
@@ -85,25 +86,32 @@ class Sampler:
         members = Members(
             procfs, unreadable, absolute=GroupNamespace(settings.cgroup, unreadable).absolute, places=places
         )
-        steps = StepBook(budget, unreadable) if settings.steps else None
+        finders = [each.make_job_processes(settings.batch, procfs, unreadable) for each in SYSTEMS.values()]
+        steps = StepReader(budget, unreadable) if settings.steps else None
         self._kernel = None if reader.kernel is None else KernelLooks(reader.kernel, unreadable)
         self._node = NodeReader(procfs, sysfs or "/sys", unreadable)
         self._cgroups = JobCgroups(settings.cgroup, budget, unreadable, wanted=is_here, places=places)
         self._last_words = last_words
-        self._attributor = Attributor(procfs, members, unreadable, is_here=is_here, config=settings.batch)
+        self._attributor = Attributor(procfs, unreadable, is_here=is_here, config=settings.batch)
         self._counting = ProcessCounting(settings, budget, unreadable)
         scanner = ProcessScanner(procfs, budget=budget, unreadable=unreadable)
         self._processes = ProcessReading(
-            scanner, self._attributor, self._kernel, unreadable, always_all=self._counting.needs_all
+            scanner,
+            members,
+            list(filter(None, finders)),
+            self._kernel,
+            unreadable,
+            always_all=self._counting.needs_all,
         )
-        self._first = None if last_words is None else FirstProcesses(last_words)
-        self._book = JobRecorder(members, steps, tells_io=settings.process_io)
+        self._first = FirstProcesses()
+        self._job_reader = JobReader(self._cgroups, members, steps)
+        self._book = JobRecorder(tells_io=settings.process_io, tells_network=reader.no_network == "")
         self._kills = UnseenKills()
         self._energy = None if sysfs is None else NodeEnergy(sysfs, clock, budget, unreadable)
         self._job_energy = JobEnergy()
         self._open_files = OpenFileBook(procfs, unreadable)
         self._procfs = procfs
-        self._last = LastLook()
+        self._last = LastSample()
         self._closing = ExitStack()
         for each in (scanner, self._cgroups, self._counting, reader.kernel, steps, self._energy):
             if each is not None:
@@ -114,22 +122,24 @@ class Sampler:
 
         The stages, each of which takes values and returns one: the node; all processes if they are wanted;
         the control groups of jobs; the kernel's sums; else the processes that are due; which job has which;
-        what these have used in all; the records of jobs; kills that none of them shows; joules; GPUs.
+        what these have used in all; what the groups say; the records of jobs; kills that none of them shows;
+        joules; GPUs. What is read of a group depends on what its processes did, so these come first.
         """
         taken_at_secs, started_secs = self._clock.now_secs(), self._clock.monotonic_secs()
         last = self._last
         node = self._node.read()
         has_gpus = self._gpus is not None and bool(self._gpus.readers)
-        needs_all = has_gpus or (bool(node.huge_pages) and self._book.counts_huge_pages)
-        every = self._processes.begin(wants_all=wishes.all_processes or needs_all)
-        groups = self._cgroups.update()
-        listed = list_groups(groups, {} if self._last_words is None else self._last_words.take(), last)
+        needs_all = has_gpus or (bool(node.huge_pages) and self._job_reader.counts_huge_pages)
+        every = self._processes.read_all(is_wanted=wishes.all_processes or needs_all)
+        between = {} if self._last_words is None else self._last_words.take()
+        listed = list_groups(self._cgroups.update(), between, last)
         sums = self._processes.read_sums(listed)
         jobs = self._jobs()
         read = every or self._processes.read_due(listed, sums, jobs, last)
         read_at_secs = self._clock.monotonic_secs()
         attribution = self._attributor.attribute(
             read.processes,
+            read.owners,
             listed.groups.directories,
             jobs,
             by_group=node.epoch is not None,
@@ -138,28 +148,20 @@ class Sampler:
             populated=find_populated(listed, sums),
         )
         staying = [key for key in jobs if key in last.jobs]  # seen before, and said to be here
-        found = gather(attribution, listed, read.processes, staying)
+        found = gather(attribution, listed, read, staying)
         counted = self._counting.count(read, sums, found)
-        if self._first is not None:
-            self._first.follow(listed, read, found)
-        facts = LookFacts(
-            signs=node.signs,
-            sums=sums,
-            heard=listed.heard,
-            other_devices=node.other_devices,
-            reads_cores=wishes.cores,
-            counts_network=self._reader.no_network == "",
-            huge_pages=node.huge_pages,
-            has_all_processes=read.are_all,
-            jobs=jobs,
+        if self._last_words is not None and (awaited := self._first.find(listed, read, found)) is not None:
+            self._last_words.follow(*awaited)
+        readings = self._job_reader.read(
+            found, listed, read, sums, counted.io, node, last, with_cores=wishes.cores
         )
-        records, final = self._book.records(found, counted, listed, last, facts, node.epoch)
-        lost = _find_lost(listed, found, last)
+        records, final = self._book.records(found, counted, readings, node, jobs, last)
+        lost = find_lost(listed, readings, last)
         records, final = self._kills.doubt(node.node.oom_kills, last.jobs, records, final, lost)
         of_node = node.node
         if self._energy is not None:
             of_node, records = self._job_energy.share(self._energy.read(), of_node, records)
-        self._last = LastLook(found.key_of, records)
+        self._last = LastSample(found.key_of, records)
         of_jobs = (read.processes[pid] for pid, key in found.keys.items() if isinstance(key, JobKey))
         by_command = self._counting.by_command(read, found, records, with_programs=wishes.programs)
         snapshot = Snapshot(
@@ -190,7 +192,7 @@ class Sampler:
     @property
     def is_at_rest(self) -> bool:
         """Return whether the last sample had no job, and none can begin without a control group."""
-        needs_processes = self._attributor.needs_all or self._counting.needs_all
+        needs_processes = self._processes.needs_all or self._counting.needs_all
         has_gpus = self._gpus is not None and bool(self._gpus.readers)
         has_jobs = any(isinstance(key, JobKey) for key in self._last.jobs)
         return not (has_jobs or needs_processes or has_gpus)
@@ -215,13 +217,6 @@ def _is_here(node_name: str | None, membership: Membership) -> bool:
     return node_name is None or membership.node in {None, node_name}
 
 
-def _find_lost(listed: Listed, found: Attributed, last: LastLook) -> set[JobKey | None]:
-    """Return the jobs of which a group, or one below it, was removed unread since the last sample."""
-    lost = {last.key_of.get(each.directory.cpu_source) for each in listed.groups.gone}
-    below = {found.key_of.get(each.directory.cpu_source) for each in listed.groups.groups if each.take_lost()}
-    return lost | below
-
-
 class NodeReader:
     """Reads the node's own files at each sample, and tells what has changed since the last sample."""
 
@@ -232,7 +227,7 @@ class NodeReader:
         self._signs = NodeSigns()
         self._epoch: int | None = None
 
-    def read(self) -> NodeLook:
+    def read(self) -> NodeReading:
         """Return the node as it is now. What cannot be read is omitted and counted."""
         node = read_node(self._procfs, self._unreadable, self._disks.read())
         self._signs = self._signs.then(node)
@@ -240,4 +235,4 @@ class NodeReader:
             # Only once: the kernel derives the boot time from the clock, and groups must keep their names.
             self._epoch = compute_epoch(node.boot_time_secs)
         pages = read_huge_pages(self._sysfs, node.memory_bytes, self._unreadable)
-        return NodeLook(node, self._signs, self._disks.others, self._epoch, pages)
+        return NodeReading(node, self._signs, self._disks.others, self._epoch, pages)

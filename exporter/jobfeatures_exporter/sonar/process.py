@@ -20,7 +20,7 @@ from jobfeatures_exporter.model.snapshot import (
     Snapshot,
     UnitKey,
 )
-from jobfeatures_exporter.sampling.host.procfs import TICKS_PER_SEC
+from jobfeatures_exporter.sampling.host.units import TICKS_PER_SEC
 
 DEFUNCT = " <defunct>"
 DEAD, ZOMBIE = "X", "Z"

@@ -33,7 +33,8 @@ from jobfeatures_exporter.node.samplingloop import find_places
 from jobfeatures_exporter.node.sources import chosen_systems, make_source
 from jobfeatures_exporter.sampling.bpf.choice import try_reader
 from jobfeatures_exporter.sampling.layout.hierarchies import Places
-from jobfeatures_exporter.sampling.layout.hierarchy import UNIFIED, find_hierarchies
+from jobfeatures_exporter.sampling.layout.hierarchy import find_hierarchies
+from jobfeatures_exporter.sampling.layout.jobdirectory import UNIFIED
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.scrape.collectors import CONTROLLER
 from jobfeatures_exporter.startup.checks import check, check_features_root

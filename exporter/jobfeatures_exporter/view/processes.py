@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.model.snapshot import ProcessSample, Snapshot
-from jobfeatures_exporter.sampling.host.procfs import TICKS_PER_SEC
+from jobfeatures_exporter.sampling.host.units import TICKS_PER_SEC
 
 MAX_PROCESSES = 200
 

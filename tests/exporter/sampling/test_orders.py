@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from types import SimpleNamespace
-from typing import ClassVar
 
 import pytest
 from hypothesis import given
@@ -13,14 +11,24 @@ from hypothesis import strategies as st
 from jobfeatures.batch.groups import Membership
 from jobfeatures.records.model import Job, JobKey, JobState
 from jobfeatures_exporter.model.measured import MemoryBytes
-from jobfeatures_exporter.model.snapshot import ProcessSample
+from jobfeatures_exporter.model.snapshot import NodeSample, ProcessSample
 from jobfeatures_exporter.sampling.bpf.byjob import Figures, Sums
-from jobfeatures_exporter.sampling.groups.cgroup import GroupList, JobFigures
-from jobfeatures_exporter.sampling.layout.hierarchy import JobDirectory, _named
+from jobfeatures_exporter.sampling.groups.figures import JobFigures
+from jobfeatures_exporter.sampling.groups.nodesigns import NodeSigns
+from jobfeatures_exporter.sampling.layout.hierarchy import _named
+from jobfeatures_exporter.sampling.layout.jobdirectory import JobDirectory
 from jobfeatures_exporter.sampling.parsers.cgroupfiles import CpuTimes
 from jobfeatures_exporter.sampling.processes.accumulate import CpuAccumulator
 from jobfeatures_exporter.sampling.stages.jobbook import JobRecorder
-from jobfeatures_exporter.sampling.stages.values import Attributed, Counted, LastLook, Listed, LookFacts
+from jobfeatures_exporter.sampling.stages.values import (
+    Attributed,
+    Counted,
+    GroupReading,
+    JobReading,
+    LastSample,
+    NodeReading,
+    Readings,
+)
 
 KEY = JobKey("slurm", "7")
 PATH = "/slurm/uid_6001/job_7"
@@ -28,8 +36,6 @@ PATH = "/slurm/uid_6001/job_7"
 
 class Group:
     """The job's groups on v1: memory, and perhaps cpuacct. What is used counts in those that are there."""
-
-    counts_memory, has_gone, freezing = True, False, SimpleNamespace(read=lambda: False)
 
     def __init__(self, last: JobDirectory | None = None, made: Group | None = None, *, cpuacct=True) -> None:
         self.memory = next(INODES) if made is None else made.memory
@@ -42,31 +48,19 @@ class Group:
             JobDirectory(path=PATH, membership=membership, groups=groups, inodes=inodes), last
         )
 
-    def read(self, _signs, _heard) -> JobFigures:
+    def read(self, processes) -> GroupReading:
         row = {"": (self.used,)}
-        return JobFigures(
+        figures = JobFigures(
             MemoryBytes(anon=1, charged=1, peak=10 + self.used),
             CpuTimes(self.cpu, 0.0) if self.counts_cpu else None,
             {"oom_kills": row, "limit_hits": row, "block_io": {"8:0": (self.used,) * 4}},
         )
-
-    def stands_still(self, *, cpu: bool) -> bool:
-        return False
-
-
-class Unread:
-    """What is read of processes beside their CPU time: nothing."""
-
-    attributed: ClassVar = {}
-
-    def uid(self, _pid):
-        return None
-
-    def memory(self, processes):
-        return MemoryBytes(anon=1) if processes else MemoryBytes()
+        sums = Sums(Figures(*[self.used] * len(Figures._fields)), len(processes), len(processes))
+        return GroupReading(self.directory, figures, sums)
 
 
 INODES = itertools.count(1)
+NODE = NodeReading(NodeSample(), NodeSigns(), (), None, None)
 
 
 class Jobs(dict):
@@ -89,9 +83,9 @@ class World:
         self.pids, self.ticks = itertools.count(10), 0
         self.restarts, self.told = 0, False
         self.used = self.cpu = 0  # by all its processes ever, and what of it is counted as CPU time
-        self.recorder = JobRecorder(Unread(), None, tells_io=True)
+        self.recorder = JobRecorder(tells_io=True, tells_network=False)
         self.accumulator = CpuAccumulator()
-        self.last = LastLook()
+        self.last = LastSample()
 
     # --- events
 
@@ -147,21 +141,19 @@ class World:
 
     def sample(self):
         jobs = {KEY: JOBS[self.restarts if self.counts else None]} if self.told else {}
-        groups = {} if self.group is None else {KEY: [self.group]}
-        for key in jobs.keys() & self.last.jobs.keys():
-            groups.setdefault(key, [])
         processes = {} if self.pid is None else {self.pid: process(self.pid, 100 * self.ticks)}
+        groups = [] if self.group is None else [self.group.read(processes)]
+        readings = {}
+        staying = jobs.keys() & self.last.jobs.keys()
+        if groups or processes or staying:
+            memory = groups[0].figures.memory if groups else MemoryBytes(anon=1 if processes else None)
+            readings[KEY] = JobReading(groups, memory)
         keys = dict.fromkeys(processes, KEY)
-        sums = {}
-        if self.group is not None:
-            figures = Figures(*[self.group.used] * len(Figures._fields))
-            sums[self.group.directory.cpu_source] = Sums(figures, len(processes), len(processes))
-        found = Attributed(keys, {}, groups, {KEY: [*processes.values()]} if processes else {})
-        ticks = self.accumulator.update(processes, keys, groups.keys())
-        facts = LookFacts(None, sums, {}, (), False, False, None, has_all_processes=True, jobs=jobs)
-        listed = Listed(GroupList(), {}, {})
-        records, _ = self.recorder.records(found, Counted(ticks, {}), listed, self.last, facts, None)
-        self.last = LastLook({}, records)
+        found = Attributed(keys, {}, {}, {KEY: [*processes.values()]} if processes else {})
+        ticks = self.accumulator.update(processes, keys, {KEY} if groups or staying else set())
+        counted = Counted(ticks, {})
+        records, _ = self.recorder.records(found, counted, Readings(readings), NODE, jobs, self.last)
+        self.last = LastSample({}, records)
         return records.get(KEY)
 
 

@@ -21,7 +21,8 @@ from jobfeatures_exporter.sampling.bpf.library import (
     run_iterator,
 )
 from jobfeatures_exporter.sampling.descriptors import read_file
-from jobfeatures_exporter.sampling.layout.hierarchy import UNIFIED, JobDirectory, find_hierarchies
+from jobfeatures_exporter.sampling.layout.hierarchy import find_hierarchies
+from jobfeatures_exporter.sampling.layout.jobdirectory import UNIFIED, JobDirectory
 
 OBJECT = f"{os.path.dirname(__file__)}/sums.bpf.o"
 MAX_GROUPS = 16384

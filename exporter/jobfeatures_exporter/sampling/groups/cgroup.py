@@ -6,30 +6,30 @@ Everything is read at the job's own level, which includes its steps, except memo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from jobfeatures.batch.groups import Membership
 from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
+from jobfeatures_exporter.sampling.groups.figures import JobFigures
 from jobfeatures_exporter.sampling.groups.freezing import Freezing
 from jobfeatures_exporter.sampling.groups.groupfiles import ABSENT, NO_FILE, GroupFile, GroupFiles
 from jobfeatures_exporter.sampling.groups.groupmemory import GroupMemory
 from jobfeatures_exporter.sampling.groups.ledger import Counter, Rows
 from jobfeatures_exporter.sampling.groups.limitsabove import RARELY_LOOKS, LimitsAbove
 from jobfeatures_exporter.sampling.groups.memorytree import MemoryTree
-from jobfeatures_exporter.sampling.groups.turns import NodeSigns, Turns
-from jobfeatures_exporter.sampling.host.procfs import RESOURCES, TICKS_PER_SEC
+from jobfeatures_exporter.sampling.groups.nodesigns import NodeSigns
+from jobfeatures_exporter.sampling.groups.turns import Turns
+from jobfeatures_exporter.sampling.host.units import RESOURCES, TICKS_PER_SEC
 from jobfeatures_exporter.sampling.layout.hierarchy import (
-    UNIFIED,
-    JobDirectory,
     Listings,
     are_same,
     find_hierarchies,
     list_job_directories,
 )
+from jobfeatures_exporter.sampling.layout.jobdirectory import UNIFIED, GroupList, JobDirectory
 from jobfeatures_exporter.sampling.parsers.cgroupfiles import (
     NO_CPU_TIME,
     CpuTimes,
@@ -63,37 +63,6 @@ _parse_split = partial(parse_cpuacct_stat, ticks_per_sec=TICKS_PER_SEC)
 Parsed = TypeVar("Parsed")
 
 
-class JobFigures(NamedTuple):
-    """A job directory's figures; None: unreadable or missing. `counters` has no key for what is missing."""
-
-    memory: MemoryBytes
-    cpu: CpuTimes | None = None
-    counters: Mapping[Counter, Rows] = MappingProxyType({})
-    cpus: frozenset[int] | None = None  # of its cpuset
-
-    def merged(self, earlier: JobFigures) -> JobFigures:
-        """Return these figures, with no counter below an earlier one; earlier figures fill the gaps."""
-        cpu, memory = self.cpu or earlier.cpu, self.memory
-        if self.cpu is not None and earlier.cpu is not None:
-            cpu = earlier.cpu.or_more(self.cpu)
-        if memory == _NO_MEMORY:
-            memory = earlier.memory
-        elif earlier.memory.peak is not None:
-            memory = memory._replace(peak=max(memory.peak or 0, earlier.memory.peak))
-        counters = {
-            counter: _merge_rows(self.counters.get(counter), earlier.counters.get(counter))
-            for counter in self.counters.keys() | earlier.counters.keys()
-        }
-        return JobFigures(cpu=cpu, memory=memory, counters=counters, cpus=self.cpus or earlier.cpus)
-
-
-def _merge_rows(now: Rows, earlier: Rows) -> Rows:
-    if now is None or earlier is None:
-        return now or earlier
-    both = {source: tuple(map(max, now[source], earlier[source])) for source in now.keys() & earlier.keys()}
-    return {**earlier, **now, **both}
-
-
 class JobCgroup:
     """Reads one job directory, or that of a step, at each sample.
 
@@ -110,7 +79,6 @@ class JobCgroup:
     ) -> None:
         """Open nothing yet. `above` has the limits of what is above the group; None: they do not count."""
         self.directory = directory
-        self.has_gone = False
         self._groups = groups = directory.groups
         # The offset spreads rare reads of different groups over different samples.
         self._files = GroupFiles(budget, unreadable, first_look=sum(directory.inodes.values()) % STILL_LOOKS)
@@ -156,28 +124,16 @@ class JobCgroup:
         return NO_FILE if top is None else self._files.file(f"{top}/{name}", parse)
 
     @property
-    def counts_cpu(self) -> bool:
-        """Return whether the kernel counts CPU time for this job at all."""
-        return "cpuacct" in self._groups or UNIFIED in self._groups
+    def has_lost(self) -> bool:
+        """Return whether a group below the memory group was removed unread before the last reading."""
+        return self._memory_tree is not None and self._memory_tree.has_lost
 
-    @property
-    def counts_memory(self) -> bool:
-        """Return whether the kernel counts memory for this job at all."""
-        return "memory" in self._groups or UNIFIED in self._groups
-
-    def take_lost(self) -> bool:
-        """Return whether a group below the memory group was removed unread since the last call."""
-        return self._memory_tree is not None and self._memory_tree.take_lost()
-
-    def read(self, signs: NodeSigns | None = None, heard: JobFigures | None = None) -> JobFigures:
-        """Read all figures; what was `heard` between samples fills gaps, and is all of a removed group."""
-        if self.has_gone:  # another group may have the same path by now
-            return heard or JobFigures(_NO_MEMORY)
+    def read(self, signs: NodeSigns | None = None) -> JobFigures:
+        """Read all figures."""
         cpu, memory = self.read_use(signs)
         counters = self._read_counters(None if signs is None else signs.kills)
         cpus = next((found for each in self._cpus if (found := each.known(every=RARELY_LOOKS))), None)
-        figures = JobFigures(memory, cpu, counters, cpus)
-        return figures if heard is None else figures.merged(heard)
+        return JobFigures(memory, cpu, counters, cpus)
 
     def read_use(self, signs: NodeSigns | None = None) -> tuple[CpuTimes | None, MemoryBytes]:
         """Begin a new sample and read only CPU time and memory."""
@@ -198,7 +154,7 @@ class JobCgroup:
         """
         files, look = self._files, self._files.look + 1
         charged = self._memory.charged
-        if self.has_gone or not look % STILL_LOOKS or not charged.is_known:
+        if not look % STILL_LOOKS or not charged.is_known:
             return False
         also = [each for each in self._rare if each.is_known] if not look % RARELY_LOOKS else ()
         try:
@@ -229,16 +185,11 @@ class JobCgroup:
 
     def read_core_usage(self) -> tuple[int, ...]:
         """Return nanoseconds used on each CPU; empty where these are not counted, as on v2."""
-        return () if self.has_gone else self._core_usage.known() or ()
+        return self._core_usage.known() or ()
 
     def close(self) -> None:
         """Close the descriptors."""
         self._files.close()
-
-    def end(self) -> None:
-        """Note that the group was removed."""
-        self.has_gone = True
-        self.close()
 
     def _read_cpu_v1(self) -> CpuTimes | None:
         split, nanoseconds = self._cpu_split.known(), self._cpu_usage.known()
@@ -291,15 +242,6 @@ class JobCgroup:
         return {"block_io": rows}
 
 
-class GroupList(NamedTuple):
-    """The control groups of jobs at one sample."""
-
-    groups: tuple[JobCgroup, ...] = ()
-    directories: Sequence[JobDirectory] = ()  # theirs; the same object until one is added or removed
-    gone: tuple[JobCgroup, ...] = ()  # removed since the last sample; closed
-    have_changed: bool = False  # since the last sample
-
-
 class JobCgroups:
     """The control groups of all jobs on the node, from one sample to the next."""
 
@@ -343,21 +285,24 @@ class JobCgroups:
             self._hierarchies, self._unreadable, known=listed, listings=listings, places=self._places
         )
         self._listings = listings if complete and are_found and self._hierarchies else {}
-        gone: list[JobCgroup] = []
+        gone: list[JobDirectory] = []
         directories = {each.path: each for each in found if self._wanted(each.membership)}
         for path, known in list(self._known.items()):
             if directories.get(path) is known.directory:
                 continue
-            known.end()
-            gone.append(self._known.pop(path))
+            known.close()
+            gone.append(self._known.pop(path).directory)
         new = [each for path, each in directories.items() if path not in self._known]
         for each in new:
             self._known[each.path] = JobCgroup(each, self._budget, self._unreadable, self._above)
         if not new and not gone:
             return self._listed
-        groups = tuple(self._known.values())
-        self._listed = GroupList(groups, [each.directory for each in groups])
-        return self._listed._replace(gone=tuple(gone), have_changed=True)
+        self._listed = GroupList([each.directory for each in self._known.values()])
+        return self._listed._replace(gone=gone, have_changed=True)
+
+    def reader(self, directory: JobDirectory) -> JobCgroup:
+        """Return what reads a directory of the latest update."""
+        return self._known[directory.path]
 
     def close(self) -> None:
         """Close all descriptors."""

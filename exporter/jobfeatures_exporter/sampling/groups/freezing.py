@@ -13,7 +13,7 @@ import os
 from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
 from jobfeatures_exporter.sampling.groups.groupfiles import NO_FILE, GroupFile, GroupFiles
 from jobfeatures_exporter.sampling.layout.hierarchies import IDLE_STEPS, STEPS
-from jobfeatures_exporter.sampling.layout.hierarchy import FREEZER, UNIFIED, JobDirectory
+from jobfeatures_exporter.sampling.layout.jobdirectory import FREEZER, UNIFIED, JobDirectory
 
 
 class Cold(enum.Enum):

@@ -16,7 +16,7 @@ from jobfeatures_exporter.sampling.groups.limitsabove import (
     LimitsAbove,
 )
 from jobfeatures_exporter.sampling.host.hugepages import name_size
-from jobfeatures_exporter.sampling.layout.hierarchy import UNIFIED, JobDirectory
+from jobfeatures_exporter.sampling.layout.jobdirectory import UNIFIED, JobDirectory
 from jobfeatures_exporter.sampling.parsers.cgroupfiles import (
     parse_limit,
     parse_memory_stat_v1,

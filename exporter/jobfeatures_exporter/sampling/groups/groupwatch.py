@@ -19,7 +19,8 @@ from jobfeatures_exporter.sampling.groups.grouptree import (
     read_watch_limit,
 )
 from jobfeatures_exporter.sampling.layout.hierarchies import is_in_container, is_of_users, shapes_at
-from jobfeatures_exporter.sampling.layout.hierarchy import FREEZER, UNIFIED, find_hierarchies
+from jobfeatures_exporter.sampling.layout.hierarchy import find_hierarchies
+from jobfeatures_exporter.sampling.layout.jobdirectory import FREEZER, UNIFIED
 from jobfeatures_exporter.sampling.lookplan import LookPlan
 
 log = logging.getLogger(__name__)

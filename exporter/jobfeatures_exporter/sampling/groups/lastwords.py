@@ -22,8 +22,9 @@ from jobfeatures_exporter.sampling.descriptors import (
     DescriptorBudget,
     Unreadable,
 )
-from jobfeatures_exporter.sampling.groups.cgroup import JobCgroup, JobFigures
-from jobfeatures_exporter.sampling.layout.hierarchy import JobDirectory
+from jobfeatures_exporter.sampling.groups.cgroup import JobCgroup
+from jobfeatures_exporter.sampling.groups.figures import JobFigures
+from jobfeatures_exporter.sampling.layout.jobdirectory import JobDirectory
 
 log = logging.getLogger(__name__)
 

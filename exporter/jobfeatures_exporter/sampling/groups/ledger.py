@@ -5,13 +5,13 @@ What belongs to a run, when it ends, and when a counter may restart is in docs/e
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from operator import lt, sub
 from typing import Any
 
 from jobfeatures_exporter.model.snapshot import BlockIo, ProcessIo
 from jobfeatures_exporter.sampling.bpf.byjob import Figures
-from jobfeatures_exporter.sampling.layout.hierarchy import UNIFIED, JobDirectory
+from jobfeatures_exporter.sampling.layout.jobdirectory import UNIFIED, JobDirectory
 
 KEPT_ABSENT = 256  # absent sources that are remembered because they could come back
 
@@ -178,6 +178,7 @@ class JobLedger:
         self.process_io = CounterLedger(len(ProcessIo._fields))
         self.counters = JobCounters()
         self._cores: CounterLedger | None = None
+        self._steps: dict[str, CounterLedger] = {}  # as `cpu`
         self._peak: int | None = None
         self._peaks: dict[str, int] = {}  # by control group, as the kernel tells them
         self._marked: dict[str, int] | None = None  # the same as of the latest mark
@@ -193,7 +194,7 @@ class JobLedger:
         """Leave all up to the latest mark, else up to the last sample, to earlier runs."""
         self._earlier, self._marked = dict(self._peaks) if self._marked is None else self._marked, None
         self._peak = None
-        for each in self._all():
+        for each in (*self._all(), *self._steps.values()):
             each.begin_run()
 
     def _all(self) -> Iterator[CounterLedger]:
@@ -209,6 +210,11 @@ class JobLedger:
         if own and len(known) == len(told):
             self._peak = max(self._peak or 0, sum(own))
         return self._peak
+
+    def steps(self, names: Iterable[str]) -> Mapping[str, CounterLedger]:
+        """Return the CPU time of the steps that there are; the others are forgotten."""
+        self._steps = {name: self._steps.get(name) or CounterLedger(2, resets=False) for name in names}
+        return self._steps
 
     def cores(self, used: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
         """Add the nanoseconds of each control group on each CPU of the machine; return their sums."""

@@ -39,7 +39,7 @@ class MemoryTree:
         self._last: tuple[list[str], list[_Count], list[_Count]] = ([], [], [])
         self._reported: dict[str, Rows] = {}  # computed from `_last`
         self._look = 0
-        self._has_lost = False  # whether a group was removed between the latest two readings
+        self.has_lost = False  # whether a group was removed between the latest two readings
 
     def read(self, node_kills: int | None) -> dict[str, Rows]:
         """Return ``oom_kills`` and ``limit_hits`` by group, as far as the kernel counts them.
@@ -47,7 +47,7 @@ class MemoryTree:
         `node_kills` are those of /proc/vmstat, read before; None: not reported.
         """
         quiet = node_kills is not None and node_kills == self._kills_read_at
-        self._has_lost = False
+        self.has_lost = False
         self._kills_read_at = node_kills
         try:
             groups = self._walk(quiet)
@@ -66,11 +66,6 @@ class MemoryTree:
             found = {"oom_kills": self._rows(groups, kills), "limit_hits": self._rows(groups, last[2])}
             self._reported = {name: rows for name, rows in found.items() if rows != {}}
         return self._reported
-
-    def take_lost(self) -> bool:
-        """Return whether a group was removed unread since the last call."""
-        lost, self._has_lost = self._has_lost, False
-        return lost
 
     def _open(self, path: str) -> tuple[_Counter, _Counter]:
         files = self._files
@@ -114,7 +109,7 @@ class MemoryTree:
             known[path] = last
             pending.extend(last[1])
         for gone in self._known.keys() - known.keys():
-            self._has_lost = True
+            self.has_lost = True
             self._files.forget(gone)
             del self._counts[gone]
         self._known = known

@@ -10,38 +10,11 @@ once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from jobfeatures_exporter.model.snapshot import NodeSample
 from jobfeatures_exporter.sampling.groups.groupfiles import GroupFile
-from jobfeatures_exporter.sampling.host.procfs import RESOURCES
 
 PER_LOOK = 2
-_SWAP = ("SwapTotal", "SwapFree", "SwapCached")
-_SIGNS = 2 + len(RESOURCES)
-
-
-class NodeSigns(NamedTuple):
-    """Figures of the node: while one is unchanged, so are the files of groups that depend on it."""
-
-    kills: int | None = None  # the node's OOM kills since boot; None: not reported
-    # How often swap, disks and each pressure have changed; None: not reported, so every file has to be read.
-    changes: tuple[int | None, ...] = (None,) * _SIGNS
-    counts: tuple[int, ...] = (0,) * _SIGNS
-    said: tuple[object, ...] = (None,) * _SIGNS
-
-    def then(self, node: NodeSample) -> NodeSigns:
-        """Return the signs at the next sample of the node, which is read before its groups."""
-        sizes = [node.memory_bytes.get(name) for name in _SWAP]
-        said: list[object] = [None if None in sizes else sizes, node.disks or None]
-        for resource in RESOURCES:
-            some, full = (node.pressure_secs.get((resource, share)) for share in ("some", "full"))
-            said.append(None if some is None else (some, full))
-        counts = [
-            count + (now != last) for count, now, last in zip(self.counts, said, self.said, strict=True)
-        ]
-        changes = [None if now is None else count for now, count in zip(said, counts, strict=True)]
-        return NodeSigns(node.oom_kills, tuple(changes), tuple(counts), tuple(said))
 
 
 class _Turn:

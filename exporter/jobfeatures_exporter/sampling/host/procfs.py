@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,10 +11,9 @@ from jobfeatures.errors import ParseError
 from jobfeatures.records.quantities import parse_count
 from jobfeatures_exporter.model.snapshot import CpuSecs, DiskSample, NodeSample
 from jobfeatures_exporter.sampling.descriptors import NOT_OFFERED, Unreadable, read_text
+from jobfeatures_exporter.sampling.host.units import RESOURCES, TICKS_PER_SEC
 from jobfeatures_exporter.sampling.parsers.counterfiles import parse_pressure
 
-TICKS_PER_SEC = os.sysconf("SC_CLK_TCK")
-RESOURCES = ("cpu", "memory", "io")  # whose pressure is reported
 MODES = 8  # user nice system idle iowait irq softirq steal; guest times are part of user and nice
 
 _CPU = re.compile(r"cpu([0-9]{0,6})\Z")

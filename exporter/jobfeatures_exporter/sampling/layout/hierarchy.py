@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from fnmatch import translate
 from functools import lru_cache
 from itertools import count
@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING
 
 from jobfeatures.batch.groups import Membership
 from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable
+from jobfeatures_exporter.sampling.layout.jobdirectory import FREEZER, UNIFIED, JobDirectory
 
 if TYPE_CHECKING:
     from jobfeatures_exporter.sampling.layout.hierarchies import Places
 
-UNIFIED = "unified"  # key of the v2 hierarchy next to the controllers of v1
-FREEZER = "freezer"
 V1_CONTROLLERS = ("cpuacct", "memory", "cpuset", "blkio", "cpu", "hugetlb", FREEZER)
 # Not listed if other controllers have jobs: the paths are the same, and a missing one is not a failure.
 _FOLLOWING = frozenset({"cpuset", "blkio", "cpu", "hugetlb", FREEZER})
@@ -29,42 +28,6 @@ _NUMBERS = count(1)  # of directories found: file systems give inodes again
 
 # Content of the directories listed, by path: inodes by name, or the errno.
 Listings = MutableMapping[str, Mapping[str, int] | int | None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobDirectory:
-    """One job's control group, by its path from the root: the same in every hierarchy of v1.
-
-    `groups` has its directories by controller, `UNIFIED` for v2. `inodes`
-    distinguishes them from earlier directories with the same path: a requeued
-    job, or the next job of a name, gets new directories. `sources` names each of
-    them once and for all: another, also with the same inode, has another name.
-    """
-
-    path: str
-    membership: Membership
-    groups: Mapping[str, str]
-    inodes: Mapping[str, int] = field(default_factory=dict)
-    sources: Mapping[str, str] = field(default_factory=dict, compare=False)  # by controller
-    cpu_source: str = field(default="", compare=False)  # of the whole, as long as one of its parts is there
-
-    def __post_init__(self) -> None:
-        if not self.cpu_source:
-            own = next(iter(self.inodes.values()), None)
-            number = self.inodes.get("cpuacct") or self.inodes.get(UNIFIED) or own
-            object.__setattr__(self, "cpu_source", f"{self.path}@{number}")
-
-    def source(self, *controllers: str) -> str:
-        """Return the name of the group that counts: the first of these controllers that it has."""
-        for each in controllers:
-            if each in self.sources:
-                return self.sources[each]
-        return self.cpu_source
-
-    @property
-    def version(self) -> int:
-        """Return the version of control groups that counts for this job: 2 if no v1 hierarchy has it."""
-        return 2 if self.groups.keys() == {UNIFIED} else 1
 
 
 def find_hierarchies(root: str, listings: Listings | None = None) -> dict[str, str]:

@@ -17,7 +17,8 @@ from jobfeatures.records.model import JobKey
 from jobfeatures.system.privatefile import closing
 from jobfeatures_exporter.model.snapshot import JobSample, RunKey, Snapshot, WorkKey
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, read_text
-from jobfeatures_exporter.sampling.layout.hierarchy import UNIFIED, find_hierarchies
+from jobfeatures_exporter.sampling.layout.hierarchy import find_hierarchies
+from jobfeatures_exporter.sampling.layout.jobdirectory import UNIFIED
 from jobfeatures_exporter.sampling.parsers.counterfiles import parse_cpu_list
 from jobfeatures_exporter.sampling.performance.events import Count, Event, find_events, parse_cpu
 

@@ -3,13 +3,73 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
+from jobfeatures.batch.groups import Membership
+from jobfeatures.batch.processes import ActiveJob
 from jobfeatures.records.model import Job, JobKey
-from jobfeatures_exporter.model.snapshot import ProcessSample
+from jobfeatures_exporter.model.snapshot import ProcessSample, UnitKey
 from jobfeatures_exporter.sampling.processes.accumulate import MISSED_LOOKS
+from jobfeatures_exporter.sampling.processes.samenumber import Place, place_of
 
 SONAR_EPOCH_SECS = 1577836800  # 2020-01-01T00:00:00Z
+
+
+# Within a sample a process group is a bare number: most processes have no
+# job, and a number hashes faster than a record.
+Key = JobKey | UnitKey | int
+Owner = tuple[str, str, int | None, str]  # batch system, job name, uid and parent in a control group's path
+
+
+class Owners(NamedTuple):
+    """What was read of processes that tells whose they are, by pid: groups' jobs, units, effective uids.
+
+    `by_group` has the pids by supplementary group; `active` the jobs that batch systems' own files tell.
+    """
+
+    memberships: Mapping[int, Membership] = MappingProxyType({})
+    units: Mapping[int, UnitKey] = MappingProxyType({})
+    uids: Mapping[int, int] = MappingProxyType({})
+    by_group: Mapping[int, Collection[int]] = MappingProxyType({})
+    active: Mapping[JobKey, ActiveJob] = MappingProxyType({})
+
+
+class Attribution(NamedTuple):
+    """The keys of processes in one sample, and the jobs of control groups that do not name a job id.
+
+    `strangers` are owners of groups to ignore: these have the id of a job on this node but belong to an
+    earlier or another one, or have no job's id yet (for a short time, or without processes). `claims` are
+    jobs whose groups do not count until the batch system says that the job runs here. `apart` has the jobs by
+    what their groups name and by place, as each cluster numbers its jobs by itself.
+    """
+
+    keys: dict[int, Key]
+    aliases: Mapping[JobKey, JobKey]
+    strangers: Collection[Owner] = ()
+    claims: Collection[JobKey] = ()
+    apart: Mapping[Place, JobKey] = MappingProxyType({})
+
+    def job_key(self, membership: Membership) -> JobKey | None:
+        """Return a job's key; the name of its group stands in for the job id until that is known."""
+        if self.strangers and owner_of(membership) in self.strangers:
+            return None
+        return self.claimed(membership)
+
+    def claimed(self, membership: Membership) -> JobKey:
+        """Return the job that a group says it is, ``ID@PLACE`` if its id belongs to another place's."""
+        key = self.named(membership)
+        return self.apart.get(place_of(key, membership), key) if self.apart else key
+
+    def named(self, membership: Membership) -> JobKey:
+        """Return the job that a group names."""
+        key = JobKey(membership.batch_system, membership.name)
+        return self.aliases.get(key, key)
+
+
+def owner_of(membership: Membership) -> Owner:
+    """Return whose a control group is."""
+    return membership.batch_system, membership.name, membership.uid, membership.parent
 
 
 def compute_epoch(boot_time_secs: int) -> int:

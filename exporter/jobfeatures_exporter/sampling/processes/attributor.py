@@ -5,62 +5,29 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
-from types import MappingProxyType
-from typing import NamedTuple
 
 from jobfeatures.batch import SYSTEMS, BatchSettings
 from jobfeatures.batch.groups import Membership
-from jobfeatures.batch.processes import ActiveJob, GroupNames, JobProcesses, UnnumberedGroups
+from jobfeatures.batch.processes import ActiveJob, GroupNames, UnnumberedGroups
 from jobfeatures.records.model import Alias, Job, JobKey
-from jobfeatures_exporter.model.snapshot import ProcessSample, UnitKey
+from jobfeatures_exporter.model.snapshot import ProcessSample
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.groups.endings import SHEPHERD_COMMANDS
-from jobfeatures_exporter.sampling.layout.hierarchy import JobDirectory
-from jobfeatures_exporter.sampling.processes.attribution import ProcessJobs
-from jobfeatures_exporter.sampling.processes.members import Members
-from jobfeatures_exporter.sampling.processes.samenumber import Place, place_of, tell_apart
+from jobfeatures_exporter.sampling.layout.jobdirectory import JobDirectory
+from jobfeatures_exporter.sampling.processes.attribution import (
+    Attribution,
+    Owner,
+    Owners,
+    ProcessJobs,
+    owner_of,
+)
+from jobfeatures_exporter.sampling.processes.samenumber import Place, tell_apart
 
 log = logging.getLogger(__name__)
 
-# Within a sample a process group is a bare number: most processes have no
-# job, and a number hashes faster than a record.
-Key = JobKey | UnitKey | int
 NAMING_SECS = (
     10.0  # within which what names a job may come later than its processes: an ad, a record, an answer
 )
-Owner = tuple[str, str, int | None, str]  # batch system, job name, uid and parent in a control group's path
-
-
-class Attribution(NamedTuple):
-    """The keys of processes in one sample, and the jobs of control groups that do not name a job id.
-
-    `strangers` are owners of groups to ignore: these have the id of a job on this node but belong to an
-    earlier or another one, or have no job's id yet (for a short time, or without processes). `claims` are
-    jobs whose groups do not count until the batch system says that the job runs here. `apart` has the jobs by
-    what their groups name and by place, as each cluster numbers its jobs by itself.
-    """
-
-    keys: dict[int, Key]
-    aliases: Mapping[JobKey, JobKey]
-    strangers: Collection[Owner] = ()
-    claims: Collection[JobKey] = ()
-    apart: Mapping[Place, JobKey] = MappingProxyType({})
-
-    def job_key(self, membership: Membership) -> JobKey | None:
-        """Return a job's key; the name of its group stands in for the job id until that is known."""
-        if self.strangers and _owner(membership) in self.strangers:
-            return None
-        return self.claimed(membership)
-
-    def claimed(self, membership: Membership) -> JobKey:
-        """Return the job that a group says it is, ``ID@PLACE`` if its id belongs to another place's."""
-        key = self.named(membership)
-        return self.apart.get(place_of(key, membership), key) if self.apart else key
-
-    def named(self, membership: Membership) -> JobKey:
-        """Return the job that a group names."""
-        key = JobKey(membership.batch_system, membership.name)
-        return self.aliases.get(key, key)
 
 
 class Attributor:
@@ -74,23 +41,15 @@ class Attributor:
     def __init__(
         self,
         procfs: str,
-        members: Members,
         unreadable: Unreadable,
         *,
         is_here: Callable[[Membership], bool],
         config: BatchSettings,
     ) -> None:
-        self._members = members
         self._is_here = is_here
         self._process_jobs = ProcessJobs()
         self._of_system = config, procfs, unreadable
         self._names: dict[str, GroupNames] = {}  # by batch system; only of those with groups that need it
-        self._finders: list[JobProcesses] = [
-            finder
-            for each in SYSTEMS.values()
-            if (finder := each.make_job_processes(*self._of_system)) is not None
-        ]
-        self._active: dict[JobKey, ActiveJob] = {}
         self._grouping: set[str] = set()  # batch systems of which there was a job's control group
         self._bare: set[JobKey] = set()  # jobs with a shepherd that had other processes and no group
         self._apart: Mapping[Place, JobKey] = {}
@@ -98,22 +57,10 @@ class Attributor:
         self._unreadable = unreadable
         self._nameless: Mapping[Owner, float] = {}  # owners of groups without a job's id, and since when
 
-    @property
-    def needs_all(self) -> bool:
-        """Return whether a job's processes can only be found by reading all processes of the node."""
-        return any(each.is_here for each in self._finders)
-
-    def read(self, processes: Mapping[int, ProcessSample], *, are_all: bool = True) -> None:
-        """Read what attributing the processes of this sample requires."""
-        if are_all:
-            self._active = {}
-            for finder in self._finders:
-                self._active.update(finder.update(processes))
-        self._members.update(processes, are_all=are_all, groups=self.needs_all)
-
     def attribute(
         self,
         processes: Mapping[int, ProcessSample],
+        owners: Owners,
         groups: Collection[JobDirectory],
         jobs: Mapping[JobKey, Job],
         *,
@@ -122,19 +69,19 @@ class Attributor:
         are_all: bool = True,
         populated: Collection[Membership] = (),
     ) -> Attribution:
-        """Return the key of each process, given the control groups of jobs and the known jobs.
+        """Return the key of each process, given what tells whose it is, jobs' control groups and known jobs.
 
         The kernel counts processes in the `populated` groups, whether or not `processes` has them. With
         `by_group` a process that belongs to nothing else is attributed to its process group; unless `are_all`
         is set, only the processes of jobs are attributed. `now_secs` is monotonic.
         """
-        attributed, units = self._members.attributed, self._members.units
+        attributed, units = owners.memberships, owners.units
         if not are_all:
             attributed = {pid: attributed[pid] for pid in processes if pid in attributed}
             units = {}
         batch = self._on_this_node(attributed)
         distinct = _distinct(batch)
-        living = {_owner(each) for each in (*distinct.values(), *populated)}
+        living = {owner_of(each) for each in (*distinct.values(), *populated)}
         found = Attribution({}, self._resolve(batch, groups, processes, living, jobs))
         self._nameless = {each: self._nameless.get(each, now_secs) for each in _find_nameless(found, groups)}
         unborn = {
@@ -146,19 +93,21 @@ class Attributor:
         self._apart = tell_apart(found.named, groups, distinct.values(), jobs, self._apart)
         found = found._replace(apart=self._apart)
         claims = {
-            _owner(each): each for each in memberships if each.needs_word and found.claimed(each) not in jobs
+            owner_of(each): each
+            for each in memberships
+            if each.needs_word and found.claimed(each) not in jobs
         }
         unconfirmed = {found.named(each) for each in claims.values()} - jobs.keys()
         found = found._replace(strangers={*unborn, *claims}, claims=unconfirmed)
         rivals = _find_strangers(found, groups, living, jobs)
         self._tell_taken(found, claims)
-        self._tell_shared(each for each in memberships if each.is_shared and _owner(each) in rivals)
+        self._tell_shared(each for each in memberships if each.is_shared and owner_of(each) in rivals)
         found = found._replace(strangers={*found.strangers, *rivals})
         keys = found.keys
         if by_group and are_all:
             keys.update((pid, process.pgid) for pid, process in processes.items())
         keys.update(units)
-        jobs = self._with_shepherds(jobs)
+        jobs = _with_parents(jobs, owners.active)
         named = self._process_jobs.update(processes, jobs)
         for pid in _find_starters(found, groups, jobs):
             named.pop(pid, None)
@@ -166,10 +115,10 @@ class Attributor:
         keys.update(named)
         # Directories of ended jobs may remain, and group ids are reused: jobs with a live shepherd come last.
         for key, job in sorted(
-            self._active.items(), key=lambda each: not each[1].shepherds.isdisjoint(processes)
+            owners.active.items(), key=lambda each: not each[1].shepherds.isdisjoint(processes)
         ):
             for gid in job.gids:
-                keys.update(dict.fromkeys(self._members.pids_of_group(gid), key))
+                keys.update(dict.fromkeys(owners.by_group.get(gid, ()), key))
         # Processes of one group share one membership object.
         of_batch = {number: found.job_key(each) for number, each in distinct.items()}
         keys.update(
@@ -192,8 +141,8 @@ class Attributor:
     def _tell_shared(self, refused: Iterable[Membership]) -> None:
         """Log the groups that do not count because another place has one of that name, for another job."""
         for each in refused:
-            if each.alias is not None and _owner(each) not in self._told:
-                self._told.add(_owner(each))
+            if each.alias is not None and owner_of(each) not in self._told:
+                self._told.add(owner_of(each))
                 self._unreadable.count("job_number_taken")
                 log.warning(
                     "a group below %s has the %s of another job, %s, and does not count: %s",
@@ -275,20 +224,14 @@ class Attributor:
             aliases.update((JobKey(system, name), JobKey(system, job_id)) for name, job_id in numbers.items())
         return aliases
 
-    def _with_shepherds(self, jobs: Mapping[JobKey, Job]) -> Mapping[JobKey, Job]:
-        """Return the jobs, active ones with the batch system's processes that started theirs."""
-        if not self._active:
-            return jobs
-        shepherded = {
-            key: replace(known, processes=known.processes | active.shepherds)
-            for key, active in self._active.items()
-            for known in (jobs.get(key) or Job(key=key),)
-        }
-        return {**jobs, **shepherded}
 
-
-def _owner(membership: Membership) -> Owner:
-    return membership.batch_system, membership.name, membership.uid, membership.parent
+def _with_parents(jobs: Mapping[JobKey, Job], active: Mapping[JobKey, ActiveJob]) -> Mapping[JobKey, Job]:
+    """Return the jobs, with the batch system's own processes from which those of active jobs descend."""
+    if not active:
+        return jobs
+    found = {key: (jobs.get(key) or Job(key=key), each.shepherds) for key, each in active.items()}
+    more = {key: replace(job, processes=job.processes | parents) for key, (job, parents) in found.items()}
+    return {**jobs, **more}
 
 
 def _find_starters(
@@ -318,7 +261,7 @@ def _is_of_family(pid: int, starters: Collection[int], processes: Mapping[int, P
 def _find_nameless(found: Attribution, groups: Collection[JobDirectory]) -> Collection[Owner]:
     """Return the owners of groups whose name is no job id and whose job is not known."""
     return {
-        _owner(each)
+        owner_of(each)
         for each in (group.membership for group in groups)
         if each.job_id is None and JobKey(each.batch_system, each.name) not in found.aliases
     }
@@ -346,7 +289,7 @@ def _find_strangers(
         job = jobs.get(key)
         alias = each.owner
         is_known = job is not None and (alias.is_of(job) if isinstance(alias, Alias) else alias == job.uid)
-        owner = _owner(each)
+        owner = owner_of(each)
         rank = not each.parent, owner in living, is_known, max(group.inodes.values(), default=0)
         owners = rivals.setdefault(key, {})
         owners[owner] = max(rank, owners.get(owner, rank))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from jobfeatures_exporter.model.snapshot import CommandSample, ProcessSample, RunKey
-from jobfeatures_exporter.sampling.host.procfs import TICKS_PER_SEC
+from jobfeatures_exporter.sampling.host.units import TICKS_PER_SEC
 from jobfeatures_exporter.sampling.processes.accumulate import CpuAccumulator
 
 OTHER = "other"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from jobfeatures.batch.groups import Membership
 from jobfeatures.errors import ParseError
@@ -18,6 +18,7 @@ from jobfeatures_exporter.sampling.layout.hierarchies import (
     is_removed,
     parse_process_cgroup,
 )
+from jobfeatures_exporter.sampling.processes.attribution import Owners
 
 MAX_GAP_LOOKS = 32
 _LINE = re.compile(r"^(RssAnon|RssFile|RssShmem|VmSwap|HugetlbPages):[ \t]+([0-9]{1,16}) kB$", re.MULTILINE)
@@ -30,7 +31,7 @@ _NO_GROUPS: frozenset[int] = frozenset()
 class _Known:
     """One process. `memory` was read when its stat line was `memory_of`."""
 
-    __slots__ = ("command", "gap", "groups", "memory", "memory_of", "next_check", "start_ticks", "uid")
+    __slots__ = ("command", "gap", "groups", "memory", "memory_of", "next_check", "start_ticks")
 
     def __init__(self, process: ProcessSample) -> None:
         self.start_ticks = process.start_ticks
@@ -38,7 +39,6 @@ class _Known:
         self.gap = 0
         self.groups = _NO_GROUPS
         self.next_check = 0
-        self.uid: int | None = None
         self.memory = _NO_MEMORY
         self.memory_of: ProcessSample | None = None
 
@@ -75,21 +75,20 @@ class Members:
         self._unreadable = unreadable
         self._known: dict[int, _Known] = {}
         self._look = 0
-        self.attributed: dict[int, Membership] = {}
-        self.units: dict[int, UnitKey] = {}
-        self._by_group: dict[int, set[int]] = {}  # pids by supplementary group
+        self._memberships: dict[int, Membership] = {}
+        self._units: dict[int, UnitKey] = {}
+        self._uids: dict[int, int] = {}
+        self._by_group: dict[int, set[int]] = {}
+        self.owners = Owners(self._memberships, self._units, self._uids, self._by_group)
         self.memory_failed = False  # whether the latest call of `memory` could not read a process
-
-    def pids_of_group(self, gid: int) -> Collection[int]:
-        """Return the processes with a supplementary group, as of the latest update."""
-        return self._by_group.get(gid, ())
 
     def update(
         self, processes: Mapping[int, ProcessSample], *, are_all: bool = True, groups: bool = False
-    ) -> None:
+    ) -> Owners:
         """Check the processes of one sample; if these are all processes, forget others.
 
-        With `groups` their supplementary groups are read when they are checked.
+        With `groups` their supplementary groups are read when they are checked. What is returned holds
+        until the next call.
         """
         known = self._known
         self._look += 1
@@ -107,7 +106,7 @@ class Members:
             elif (
                 look < each.next_check
                 and each.command == process.command
-                and (process.state not in DYING or pid not in self.attributed)
+                and (process.state not in DYING or pid not in self._memberships)
             ):
                 continue
             each.command = process.command
@@ -117,11 +116,7 @@ class Members:
         if are_all and len(known) != len(processes):
             for pid in known.keys() - processes.keys():
                 self._forget(pid)
-
-    def uid(self, pid: int) -> int | None:
-        """Return the effective uid of a process in the latest update. See proc_pid(5)."""
-        known = self._known.get(pid)
-        return None if known is None else known.uid
+        return self.owners
 
     def memory(self, processes: Iterable[ProcessSample]) -> MemoryBytes:
         """Return the sum of the memory of processes in the latest update, by component.
@@ -141,8 +136,8 @@ class Members:
 
     def _forget(self, pid: int) -> None:
         self._regroup(pid, self._known.pop(pid), _NO_GROUPS)
-        self.attributed.pop(pid, None)
-        self.units.pop(pid, None)
+        for those in (self._memberships, self._units, self._uids):
+            those.pop(pid, None)
 
     def _regroup(self, pid: int, known: _Known, groups: frozenset[int]) -> None:
         for gid in known.groups - groups:
@@ -167,24 +162,25 @@ class Members:
                 if has_ended and not is_v2 and not isinstance(found, Membership):
                     found = self._remembered(process) or found
             if isinstance(found, Membership):
-                self.attributed[pid] = found
+                self._memberships[pid] = found
             else:
-                self.attributed.pop(pid, None)
+                self._memberships.pop(pid, None)
             if isinstance(found, UnitKey):
-                self.units[pid] = found
+                self._units[pid] = found
             else:
-                self.units.pop(pid, None)
+                self._units.pop(pid, None)
         if groups:
             text = tried("process_status", read_text, f"{folder}/status")
             if text is not None:
                 self._regroup(pid, known, parse_process_groups(text))
-        owner = tried("process_owner", os.stat, folder)
-        known.uid = known.uid if owner is None else owner.st_uid
+        uid = tried("process_owner", read_owner, folder)
+        if uid is not None:
+            self._uids[pid] = uid
 
     def _remembered(self, process: ProcessSample) -> Membership | UnitKey | None:
         """Return what a process that has ended belonged to, else what its relatives do."""
         for pid in (process.pid, process.ppid, process.pgid, process.session):
-            if (found := self.attributed.get(pid) or self.units.get(pid)) is not None:
+            if (found := self._memberships.get(pid) or self._units.get(pid)) is not None:
                 return found
         return None
 
@@ -206,6 +202,11 @@ def _next_gap(known: _Known, pid: int) -> int:
     known.gap = min(max(1, known.gap * 2), MAX_GAP_LOOKS)
     # Processes that existed at the start should not all be due in the same sample.
     return known.gap + pid % known.gap if known.gap < MAX_GAP_LOOKS else known.gap
+
+
+def read_owner(folder: str) -> int:
+    """Return the effective uid of a process, by its folder; see proc_pid(5). Raises OSError."""
+    return os.stat(folder).st_uid
 
 
 def find_thread(procfs: str, process: ProcessSample, unreadable: Unreadable) -> str | None:

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from jobfeatures.errors import ParseError
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.groups.groupfiles import read_processes
-from jobfeatures_exporter.sampling.layout.hierarchy import UNIFIED, find_hierarchies
+from jobfeatures_exporter.sampling.layout.hierarchy import find_hierarchies
+from jobfeatures_exporter.sampling.layout.jobdirectory import UNIFIED
 
 MAX_GROUPS = 65_536  # looked at to find our own
 FIND_AGAIN = 10_000  # lines later, if it was not found

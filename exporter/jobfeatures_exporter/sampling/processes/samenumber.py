@@ -8,7 +8,7 @@ from typing import NamedTuple
 from jobfeatures.batch.groups import Membership
 from jobfeatures.records.model import Job, JobKey
 from jobfeatures_exporter.sampling.layout.hierarchies import name_place
-from jobfeatures_exporter.sampling.layout.hierarchy import JobDirectory
+from jobfeatures_exporter.sampling.layout.jobdirectory import JobDirectory
 
 Place = tuple[JobKey, str, str | None]  # what a group names, and the place and the node in its path
 

@@ -12,7 +12,7 @@ from jobfeatures_exporter.model.snapshot import CommandSample, JobSample, Proces
 from jobfeatures_exporter.sampling.bpf.byjob import Sums
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
 from jobfeatures_exporter.sampling.processes.accumulate import CpuAccumulator, CpuTicks
-from jobfeatures_exporter.sampling.processes.attributor import Key
+from jobfeatures_exporter.sampling.processes.attribution import Key
 from jobfeatures_exporter.sampling.processes.bycommand import CommandBook
 from jobfeatures_exporter.sampling.processes.processio import ProcessIoBook
 from jobfeatures_exporter.sampling.processes.programs import read_program

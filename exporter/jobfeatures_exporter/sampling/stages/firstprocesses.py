@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.model.snapshot import ProcessSample
 from jobfeatures_exporter.sampling.groups.endings import find_first_processes
-from jobfeatures_exporter.sampling.groups.lastwords import LastWords
+from jobfeatures_exporter.sampling.layout.jobdirectory import JobDirectory
 from jobfeatures_exporter.sampling.stages.values import Attributed, Listed, ProcessesRead
 
 # Every so many samples first processes are searched in any case: their parents may have changed.
 AGAIN_LOOKS = 16
 
 
+class Awaited(NamedTuple):
+    """The groups of jobs, and by pid those that end with one of their first processes."""
+
+    directories: Collection[JobDirectory]
+    by_pid: Mapping[int, Collection[JobDirectory]]
+
+
 class FirstProcesses:
     """Finds each job's processes whose end may be the job's, at each sample where something has changed."""
 
-    def __init__(self, last_words: LastWords) -> None:
-        self._last_words = last_words
+    def __init__(self) -> None:
         self._looks = 0
         self._first: dict[JobKey, tuple[int, ...]] = {}
         self._read: Mapping[JobKey, Sequence[ProcessSample]] = {}  # the job's processes when these were found
 
-    def follow(self, listed: Listed, read: ProcessesRead, found: Attributed) -> None:
-        """Have the groups of jobs, and their first processes, waited for."""
+    def find(self, listed: Listed, read: ProcessesRead, found: Attributed) -> Awaited | None:
+        """Return what is to be waited for from now on; None: the same as before."""
         self._looks += 1
         if not (read.are_all or found.members or listed.groups.have_changed):
-            return
+            return None
         groups, members = found.groups, found.members
         of_jobs = {job: members.get(job, ()) for job in groups if read.are_all or job in members}
         again = self._looks % AGAIN_LOOKS == 1
@@ -38,8 +45,8 @@ class FirstProcesses:
             for job in groups
         }
         self._read = of_jobs
-        if first != self._first or listed.groups.have_changed:
-            self._first = first
-            directories = {job: [each.directory for each in those] for job, those in groups.items()}
-            by_pid = {pid: directories[job] for job, pids in first.items() for pid in pids}
-            self._last_words.follow([each for those in directories.values() for each in those], by_pid)
+        if first == self._first and not listed.groups.have_changed:
+            return None
+        self._first = first
+        by_pid = {pid: groups[job] for job, pids in first.items() for pid in pids}
+        return Awaited([each for those in groups.values() for each in those], by_pid)

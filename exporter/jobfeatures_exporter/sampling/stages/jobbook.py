@@ -1,4 +1,4 @@
-"""Makes one record per job from control groups, processes and accumulated times.
+"""Makes one record per job from what was read of control groups and processes, and accumulated times: pure.
 
 Its counters never decrease during a run; docs/evidence.md says when another one begins.
 """
@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Any
 
 from jobfeatures.batch.groups import Membership
-from jobfeatures.records.combining import min_known, sum_all
+from jobfeatures.records.combining import min_known
 from jobfeatures.records.model import Job, JobKey
 from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.model.snapshot import (
@@ -21,147 +21,134 @@ from jobfeatures_exporter.model.snapshot import (
     ProcessIo,
     ProcessSample,
     Scheduling,
+    StepSample,
     UnitKey,
     WorkKey,
 )
 from jobfeatures_exporter.sampling.bpf.byjob import Figures
-from jobfeatures_exporter.sampling.groups.cgroup import JobCgroup
 from jobfeatures_exporter.sampling.groups.endings import complete, emptied, keep_counts
-from jobfeatures_exporter.sampling.groups.ledger import JobLedger
-from jobfeatures_exporter.sampling.groups.steps import StepBook
-from jobfeatures_exporter.sampling.host.procfs import TICKS_PER_SEC
+from jobfeatures_exporter.sampling.groups.figures import JobFigures
+from jobfeatures_exporter.sampling.groups.ledger import CounterLedger, JobLedger
+from jobfeatures_exporter.sampling.host.units import TICKS_PER_SEC
 from jobfeatures_exporter.sampling.layout.hierarchies import name_place
-from jobfeatures_exporter.sampling.layout.hierarchy import UNIFIED
+from jobfeatures_exporter.sampling.layout.jobdirectory import UNIFIED, JobDirectory
 from jobfeatures_exporter.sampling.parsers.cgroupfiles import CpuTimes, compute_memory_sum
 from jobfeatures_exporter.sampling.processes.accumulate import CpuTicks
-from jobfeatures_exporter.sampling.processes.members import Members
-from jobfeatures_exporter.sampling.stages.jobruns import JobRun, JobRuns, path_uids
-from jobfeatures_exporter.sampling.stages.values import Attributed, Counted, LastLook, Listed, LookFacts
+from jobfeatures_exporter.sampling.processes.attribution import Owners
+from jobfeatures_exporter.sampling.stages.jobruns import JobRuns, find_uid, path_uids
+from jobfeatures_exporter.sampling.stages.values import (
+    Attributed,
+    Counted,
+    GroupReading,
+    JobReading,
+    LastSample,
+    NodeReading,
+    Readings,
+)
 
 _NETWORK = Figures._fields.index("received_bytes")
 _IO_OF = attrgetter(*ProcessIo._fields)  # `Figures` has fields of the same names
-_ASLEEP = frozenset("SIT")  # without those that wait for storage or for a CPU
 
 
 class JobRecorder:
-    """Makes the records of jobs, and drops the state of jobs that have ended."""
+    """Makes the records of jobs, and drops the state of jobs that have ended. It reads nothing."""
 
-    def __init__(self, members: Members, steps: StepBook | None, *, tells_io: bool) -> None:
-        self._members = members
-        self._tells_io = tells_io
-        self.counts_huge_pages = False  # whether a job's huge pages are known by its processes alone
-        self._steps = steps
-        self._runs = JobRuns(members, steps)
-        self._units: dict[UnitKey | GroupKey, tuple[CpuTicks, JobSample, Sequence[ProcessSample]]] = {}
+    def __init__(self, *, tells_io: bool, tells_network: bool) -> None:
+        self._tells_io, self._tells_network = tells_io, tells_network
+        self._runs = JobRuns()
+        self._units: dict[UnitKey | GroupKey, tuple[CpuTicks, JobSample]] = {}
 
     def records(
         self,
         found: Attributed,
         counted: Counted,
-        listed: Listed,
-        last: LastLook,
-        facts: LookFacts,
-        epoch: int | None,
+        readings: Readings,
+        node: NodeReading,
+        jobs: Mapping[JobKey, Job],
+        last: LastSample,
     ) -> tuple[Mapping[WorkKey, JobSample], Mapping[JobKey, JobSample]]:
         """Return the record of each job, unit and process group, and the final ones of jobs that have ended.
 
-        Without `epoch` process groups have no records.
+        `jobs` are those said to be here.
         """
-        groups, members, ticks = dict(found.groups), found.members, counted.ticks
         final: dict[JobKey, JobSample] = {}
-        for job, gone in listed.gone.items():
-            if job in groups or job in members:
-                groups[job] = [*groups.get(job, ()), *gone]
-            elif (before := last.jobs.get(job)) is not None:
-                final[job] = complete(before, self.job(job, gone, (), None, None, facts))
-        records: dict[WorkKey, JobSample] = {}
-        for key in [*groups, *(each for each in members if each not in groups)]:
-            if isinstance(key, JobKey):
-                of_job = groups.get(key, ()), members.get(key, ())
-                records[key] = self.job(key, *of_job, ticks.get(key), counted.io.get(key), facts)
-            elif isinstance(key, UnitKey):
-                records[key] = self.unit(key, members[key], ticks[key])
-            elif epoch is not None:
-                group = GroupKey(key, epoch)
-                records[group] = self.unit(group, members[key], ticks[key])
-        if self._steps is not None:
-            self._steps.forget_others()
+        for key, reading in readings.ended.items():
+            if (before := last.jobs.get(key)) is not None:
+                final[key] = complete(before, self.job(key, reading, found, counted, node, jobs.get(key)))
+        records: dict[WorkKey, JobSample] = {
+            key: self.job(key, reading, found, counted, node, jobs.get(key))
+            for key, reading in readings.jobs.items()
+        }
+        known, self._units = self._units, {}
+        for unit, memory in readings.memory.items():
+            own = unit if isinstance(unit, UnitKey) else unit.pgid
+            processes, ticks = found.members[own], counted.ticks[own]
+            record = _make_unit(unit, processes, ticks, memory, found.owners, known.get(unit))
+            records[unit] = record
+            self._units[unit] = ticks, record
         self._runs.forget_others(records.keys())
-        for over in self._units.keys() - records.keys():
-            del self._units[over]
         return records, final
 
     def job(
         self,
         key: JobKey,
-        cgroups: Sequence[JobCgroup],
-        processes: Sequence[ProcessSample],
-        ticks: CpuTicks | None,
-        io: ProcessIo | None,
-        facts: LookFacts,
+        reading: JobReading,
+        found: Attributed,
+        counted: Counted,
+        node: NodeReading,
+        job: Job | None,
     ) -> JobSample:
         """Return the record of a job that has control groups, processes, both, or none any more.
 
         CPU time is what the kernel counted for the job's control groups, else the sum over its processes,
-        with that of children that were waited for; the same holds for memory, independently.
+        with that of children that were waited for; the same holds for memory, independently. `job` is None
+        where nobody says that it is here.
         """
-        run = self._runs.present(key, cgroups, processes, facts)
-        is_frozen = bool(cgroups) and all(not each.has_gone and each.freezing.read() for each in cgroups)
-        if run.last is not None and self._stands_still(run, cgroups, processes, io, facts):
-            if run.last.is_frozen != is_frozen:
-                run.last = replace(run.last, is_frozen=is_frozen)
+        groups, processes = reading.groups, found.members.get(key, ())
+        run = self._runs.present(key, reading, processes, found.owners, job)
+        if run.last is not None and reading.is_still:
+            if run.last.is_frozen != reading.is_frozen:
+                run.last = replace(run.last, is_frozen=reading.is_frozen)
             return run.last
-        heard = facts.heard
         ledger = run.ledger
-        figures = [(each, each.read(facts.signs, heard.get(each.directory.cpu_source))) for each in cgroups]
         by_cpu: dict[Hashable, CpuTimes | None] = {
-            each.directory.source("cpuacct", UNIFIED): read.cpu for each, read in figures if each.counts_cpu
+            each.directory.source("cpuacct", UNIFIED): each.figures.cpu
+            for each in groups
+            if each.directory.counts_cpu
         }
         run.by_cgroup = run.by_cgroup or bool(by_cpu)
-        counted = ledger.cpu.update(by_cpu)
+        by_group = ledger.cpu.update(by_cpu)
+        ticks, io = counted.ticks.get(key), counted.io.get(key)
         by_process = None if ticks is None else ledger.ticks.update({"": ticks})
-        cpu = _seconds(counted, 1) if run.by_cgroup else _seconds(by_process, TICKS_PER_SEC)
+        cpu = _seconds(by_group, 1) if run.by_cgroup else _seconds(by_process, TICKS_PER_SEC)
         if cpu is not None:
             run.reported = cpu = run.reported.or_more(cpu)
         counters = ledger.counters.update(
             {
-                each.directory.cpu_source: (each.directory, read.counters, each.has_gone)
-                for each, read in figures
+                each.directory.cpu_source: (each.directory, each.figures.counters, each.has_gone)
+                for each in groups
             },
-            facts.other_devices,
+            node.other_devices,
         )
-        sets = [read.cpus for _, read in figures if read.cpus is not None]
+        sets = [each.figures.cpus for each in groups if each.figures.cpus is not None]
         numbers = None if not sets else sets[0] if len(sets) == 1 else sets[0].union(*sets[1:])
-        peaks: dict[bool, dict[str, int | None]] = {True: {}, False: {}}
-        for each, read in figures:
-            if each.counts_memory:
-                peaks[each.has_gone][each.directory.source("memory", UNIFIED)] = read.memory.peak
-        for source, peak in peaks[True].items():
-            ledger.peak({source: peak})
-        memories = [read.memory for each, read in figures if each.counts_memory and not each.has_gone]
-        memory = compute_memory_sum(memories) if memories else self._members.memory(processes)
-        memory = memory._replace(
-            hugetlb=self._huge_pages(memory.hugetlb, cgroups, processes, facts),
-            limit=_find_limit(memory, facts.jobs.get(key)),
-            peak=ledger.peak(peaks[False]),
-        )
         transfers = None if io is None else ledger.process_io.update({"": io})
         reported: dict[str, Any] = {
             "processes": len(processes),
             "threads": sum([process.threads for process in processes]),
             "process_io": None if transfers is None else ProcessIo._make(transfers),
         }
-        reported.update(_summed(ledger, cgroups, facts))
+        reported.update(_summed(ledger, groups, tells_network=self._tells_network))
         reported["process_io"] = _no_lower(reported["process_io"], run.io) if self._tells_io else None
         run.io = reported["process_io"] or run.io
-        memberships = [each.directory.membership for each in cgroups] or self._memberships(processes)
+        memberships = [each.directory.membership for each in groups] or _memberships(processes, found.owners)
         nodes = {each.node for each in memberships}
         run.place = next((name_place(each.parent) for each in memberships), run.place)
         if memberships:
             is_shared = any(each.is_shared for each in memberships)  # such a name may have an @
             run.own_place = "" if is_shared else key.job_id.partition("@")[2]
-        if run.uid is None or (len(cgroups) > 1 and len(path_uids(cgroups)) > 1):
-            uid = self._runs.uid(cgroups, processes, facts.sums)
+        if run.uid is None or (len(groups) > 1 and len(path_uids(groups)) > 1):
+            uid = find_uid(groups, processes, found.owners)
             run.uid = run.uid if uid is None else uid
         sample = JobSample(
             key=key,
@@ -169,23 +156,23 @@ class JobRecorder:
             accounting=Accounting.CGROUP if run.by_cgroup else Accounting.PROCESSES,
             user_cpu_secs=None if cpu is None else cpu.user_secs,
             system_cpu_secs=None if cpu is None else cpu.system_secs,
-            memory=memory,
+            memory=_find_memory(ledger, reading, job),
             uid=run.uid,
             node=nodes.pop() if len(nodes) == 1 else None,
             place=run.own_place or run.place or "",
             alias=next((each.alias for each in memberships if each.alias is not None), None),
             cpus=None if numbers is None else len(numbers),
             cpu_numbers=numbers,
-            core_nanosecs=_sum_cores(ledger, cgroups, numbers) if facts.reads_cores and cgroups else {},
-            steps=() if self._steps is None else self._steps.read(key, cgroups),
+            core_nanosecs=_sum_cores(ledger, groups, numbers),
+            steps=make_steps(ledger, reading.steps),
             **reported,
             **counters,
-            cgroup=cgroups[0].directory.path if cgroups else None,
-            cgroup_version=cgroups[0].directory.version if cgroups else None,
+            cgroup=groups[0].directory.path if groups else None,
+            cgroup_version=groups[0].directory.version if groups else None,
             in_group=bool(memberships),
-            is_frozen=is_frozen,
+            is_frozen=reading.is_frozen,
         )
-        has_groups = not all(each.has_gone for each in cgroups)
+        has_groups = not all(each.has_gone for each in groups)
         if run.last is not None and not has_groups:
             sample = keep_counts(sample, run.last)  # its remaining processes have outlived its groups
         if sample.processes:
@@ -194,91 +181,77 @@ class JobRecorder:
             sample = sample if has_groups else emptied(sample)
             if not run.has_come:
                 ledger.mark()
-            run.is_over = run.told is not None and key not in facts.jobs
-        if cgroups or not sample.processes:
+            run.is_over = run.told is not None and job is None
+        if groups or not sample.processes:
             run.last = sample
         return sample
 
-    def _huge_pages(
-        self,
-        said: int | None,
-        cgroups: Sequence[JobCgroup],
-        processes: Sequence[ProcessSample],
-        facts: LookFacts,
-    ) -> int | None:
-        """Return the bytes in huge pages of a job: `said` with its memory, else by other counts of them.
 
-        Several processes may share a page, but no job has more than the node. None: unknown, or the node has
-        no huge pages.
-        """
-        if facts.huge_pages is None:
-            return said or None
-        in_use = sum(facts.huge_pages.values())
-        if said is None and in_use:
-            living = [each for each in cgroups if not each.has_gone]
-            said = sum_all([each.read_huge_pages(facts.huge_pages) for each in living])
-            if said is None:
-                self.counts_huge_pages = True
-                if not facts.has_all_processes:
-                    return None
-                said = self._members.memory(processes).hugetlb
-        return min(said or 0, in_use)
+def _make_unit(
+    key: UnitKey | GroupKey,
+    processes: Sequence[ProcessSample],
+    ticks: CpuTicks,
+    memory: MemoryBytes,
+    owners: Owners,
+    last: tuple[CpuTicks, JobSample] | None,
+) -> JobSample:
+    """Return the record of processes without a job; the `last` one if nothing has changed."""
+    uid = owners.uids.get(processes[0].pid)
+    if last is not None and last[0] is ticks and last[1].memory is memory and last[1].uid == uid:
+        return last[1]
+    return JobSample(
+        key=key,
+        accounting=Accounting.PROCESSES,
+        user_cpu_secs=ticks.user / TICKS_PER_SEC,
+        system_cpu_secs=ticks.system / TICKS_PER_SEC,
+        memory=memory,
+        processes=len(processes),
+        threads=sum(process.threads for process in processes),
+        uid=uid,
+    )
 
-    def _stands_still(
-        self,
-        run: JobRun,
-        cgroups: Sequence[JobCgroup],
-        processes: Sequence[ProcessSample],
-        io: ProcessIo | None,
-        facts: LookFacts,
-    ) -> bool:
-        """Return whether none of a job's threads has run since the last sample, nor waits for storage.
 
-        Then nothing has changed except memory that the kernel reclaimed. Without sums in the kernel, the
-        states of its processes and unchanged CPU time are the evidence.
-        """
-        if not cgroups and not processes:
-            before, run.seen = run.seen, ()
-            return before == ()
-        if len(cgroups) != 1 or run.uid is None or self._steps is not None:
-            run.seen = None
-            return False
-        source = cgroups[0].directory.cpu_source
-        sums = facts.sums.get(source)
-        seen = (source, sums, io, None if sums is not None else processes)
-        before, run.seen = run.seen, seen
-        if seen != before or source in facts.heard:
-            return False
-        if sums is not None:
-            return not (sums.running or sums.blocked) and cgroups[0].stands_still(cpu=False)
-        sleep = all(each.threads == 1 and each.state in _ASLEEP for each in processes)
-        return sleep and bool(processes) and cgroups[0].stands_still(cpu=True)
+def _memberships(processes: Sequence[ProcessSample], owners: Owners) -> set[Membership]:
+    found = (owners.memberships.get(process.pid) for process in processes)
+    return {membership for membership in found if membership is not None}
 
-    def unit(self, key: UnitKey | GroupKey, processes: Sequence[ProcessSample], ticks: CpuTicks) -> JobSample:
-        """Return the record of processes without a job; the same object if nothing has changed."""
-        uid = self._members.uid(processes[0].pid)
-        last = self._units.get(key)
-        if last is not None and last[0] is ticks and last[1].uid == uid and last[2] == processes:
-            return last[1]
-        record = JobSample(
-            key=key,
-            accounting=Accounting.PROCESSES,
-            user_cpu_secs=ticks.user / TICKS_PER_SEC,
-            system_cpu_secs=ticks.system / TICKS_PER_SEC,
-            memory=self._members.memory(processes),
-            processes=len(processes),
-            threads=sum(process.threads for process in processes),
-            uid=uid,
-        )
-        if self._members.memory_failed:
-            self._units.pop(key, None)
-        else:
-            self._units[key] = (ticks, record, processes)
-        return record
 
-    def _memberships(self, processes: Sequence[ProcessSample]) -> set[Membership]:
-        found = (self._members.attributed.get(process.pid) for process in processes)
-        return {membership for membership in found if membership is not None}
+def _find_memory(ledger: JobLedger, reading: JobReading, job: Job | None) -> MemoryBytes:
+    """Return the memory of a job, with the limit that it meets first and the peak of its run."""
+    peaks: dict[bool, dict[str, int | None]] = {True: {}, False: {}}
+    for each in reading.groups:
+        if each.directory.counts_memory:
+            peaks[each.has_gone][each.directory.source("memory", UNIFIED)] = each.figures.memory.peak
+    for source, told in peaks[True].items():
+        ledger.peak({source: told})
+    memory, limit, peak = reading.memory, _find_limit(reading.memory, job), ledger.peak(peaks[False])
+    if (limit, peak) == (memory.limit, memory.peak):
+        return memory
+    return memory._replace(limit=limit, peak=peak)
+
+
+def make_steps(
+    ledger: JobLedger, steps: Mapping[str, Sequence[tuple[JobDirectory, JobFigures]]]
+) -> tuple[StepSample, ...]:
+    """Return the usage of each step of a job, summed over all control groups of the job."""
+    ledgers = ledger.steps(steps)
+    return tuple(_make_step(name, groups, ledgers[name]) for name, groups in steps.items())
+
+
+def _make_step(
+    name: str, groups: Sequence[tuple[JobDirectory, JobFigures]], ledger: CounterLedger
+) -> StepSample:
+    counted: dict[Hashable, CpuTimes | None] = {
+        group.cpu_source: figures.cpu for group, figures in groups if group.counts_cpu
+    }
+    cpu = _seconds(ledger.update(counted), 1) if counted else None
+    memories = [figures.memory for group, figures in groups if group.counts_memory]
+    return StepSample(
+        step=name,
+        user_cpu_secs=None if cpu is None else cpu.user_secs,
+        system_cpu_secs=None if cpu is None else cpu.system_secs,
+        memory=compute_memory_sum(memories) if memories else MemoryBytes(),
+    )
 
 
 def _find_limit(memory: MemoryBytes, job: Job | None) -> int | None:
@@ -290,18 +263,17 @@ def _find_limit(memory: MemoryBytes, job: Job | None) -> int | None:
     return min_known(memory.limit, above)
 
 
-def _summed(ledger: JobLedger, cgroups: Sequence[JobCgroup], facts: LookFacts) -> dict[str, Any]:
+def _summed(ledger: JobLedger, groups: Sequence[GroupReading], *, tells_network: bool) -> dict[str, Any]:
     """Return the fields from the kernel's sums of a job; none if a control group has no sums."""
-    found = ((each, facts.sums.get(each.directory.cpu_source)) for each in cgroups)
-    sums = [(each, known) for each, known in found if known is not None]
+    sums = [(each, each.sums) for each in groups if each.sums is not None]
     row = ledger.done.update({each.directory.cpu_source: known.figures for each, known in sums})
     there = [known for each, known in sums if not each.has_gone]
-    if row is None or not sums or len(there) < sum([not each.has_gone for each in cgroups]):
+    if row is None or not sums or len(there) < sum([not each.has_gone for each in groups]):
         return {}
     done = Figures._make(row)
     counts = {
         "process_io": ProcessIo._make(_IO_OF(done)),
-        "network": row[_NETWORK:] if facts.counts_network else None,
+        "network": row[_NETWORK:] if tells_network else None,
         "scheduling": Scheduling(
             waiting_secs=done.waiting / 1e9,
             major_faults=done.major_faults,
@@ -330,9 +302,11 @@ def _seconds(row: Sequence[float] | None, per_sec: int) -> CpuTimes | None:
 
 
 def _sum_cores(
-    ledger: JobLedger, cgroups: Sequence[JobCgroup], numbers: frozenset[int] | None
+    ledger: JobLedger, groups: Sequence[GroupReading], numbers: frozenset[int] | None
 ) -> dict[int, int]:
-    used = {each.directory.source("cpuacct"): each.read_core_usage() for each in cgroups}
+    if all(each.core_nanosecs is None for each in groups):
+        return {}
+    used = {each.directory.source("cpuacct"): each.core_nanosecs or () for each in groups}
     return {
         cpu: nanosecs for cpu, nanosecs in enumerate(ledger.cores(used)) if numbers is None or cpu in numbers
     }

@@ -11,7 +11,7 @@ from jobfeatures_exporter.sampling.bpf.reader import KernelSums
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.groups.groupfiles import read_processes
 from jobfeatures_exporter.sampling.groups.memorytree import list_directories
-from jobfeatures_exporter.sampling.layout.hierarchy import JobDirectory
+from jobfeatures_exporter.sampling.layout.jobdirectory import JobDirectory
 
 MAX_GAP_LOOKS = 32
 NO_GROUPS_BELOW = 2  # link count of a directory without subdirectories

@@ -2,87 +2,100 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 
+from jobfeatures.batch.processes import ActiveJob, JobProcesses
 from jobfeatures.records.model import Job, JobKey
 from jobfeatures_exporter.model.snapshot import ProcessSample
 from jobfeatures_exporter.sampling.bpf.byjob import Sums
 from jobfeatures_exporter.sampling.descriptors import Unreadable
-from jobfeatures_exporter.sampling.layout.hierarchy import JobDirectory
-from jobfeatures_exporter.sampling.processes.attributor import Attributor
+from jobfeatures_exporter.sampling.layout.jobdirectory import JobDirectory
+from jobfeatures_exporter.sampling.processes.members import Members
 from jobfeatures_exporter.sampling.processes.scan import ProcessScanner
 from jobfeatures_exporter.sampling.stages.kernellooks import KernelLooks
-from jobfeatures_exporter.sampling.stages.values import LastLook, Listed, ProcessesRead
+from jobfeatures_exporter.sampling.stages.values import LastSample, Listed, ProcessesRead
 
 ALL_AGAIN_LOOKS = 64  # every so many samples all processes are read even if the kernel's sums suffice
 
 
 class ProcessReading:
-    """Reads processes, and what attributing them requires."""
+    """Reads processes, and what attributing them requires. `finders` know jobs by batch systems' files."""
 
     def __init__(
         self,
         scanner: ProcessScanner,
-        attributor: Attributor,
+        members: Members,
+        finders: Collection[JobProcesses],
         kernel: KernelLooks | None,
         unreadable: Unreadable,
         *,
         always_all: bool,
     ) -> None:
         self._scanner = scanner
-        self._attributor = attributor
+        self._members = members
+        self._finders = finders
         self._kernel = kernel
         self._unreadable = unreadable
         self._always_all = always_all or kernel is None
         self._looks = 0
         self._processes: Mapping[int, ProcessSample] = {}  # of the last complete list
+        self._active: Mapping[JobKey, ActiveJob] = MappingProxyType({})  # likewise
 
-    def begin(self, *, wants_all: bool) -> ProcessesRead | None:
-        """Begin a sample; return all processes if these are wanted or due, else None.
+    @property
+    def needs_all(self) -> bool:
+        """Return whether a job's processes can only be found by reading all processes of the node."""
+        return any(each.is_here for each in self._finders)
+
+    def read_all(self, *, is_wanted: bool) -> ProcessesRead | None:
+        """Return all processes at a sample at which these are wanted or due, else None.
 
         They are read before the control groups: a group made meanwhile is then found, with its processes.
         """
         self._looks += 1
-        is_due = self._always_all or self._looks % ALL_AGAIN_LOOKS == 1 or self._attributor.needs_all
-        return self._read_all() if wants_all or is_due else None
+        is_due = self._always_all or self._looks % ALL_AGAIN_LOOKS == 1 or self.needs_all
+        return self._read_all() if is_wanted or is_due else None
 
     def read_sums(self, listed: Listed) -> Mapping[str, Sums]:
         """Return the kernel's sums by the control groups' `cpu_source`; empty without sums in the kernel."""
         if self._kernel is None:
             return {}
-        also = [each.directory for those in listed.gone.values() for each in those]
+        also = [each for those in listed.gone.values() for each in those]
         return self._kernel.sums([*listed.groups.directories, *also])
 
     def read_due(
-        self, listed: Listed, sums: Mapping[str, Sums], jobs: Mapping[JobKey, Job], last: LastLook
+        self, listed: Listed, sums: Mapping[str, Sums], jobs: Mapping[JobKey, Job], last: LastSample
     ) -> ProcessesRead:
         """Return the processes of jobs that are due; all of the node if the sums do not suffice."""
+        directories = listed.groups.directories
         suffices = all(
-            each.counts_memory
-            and each.directory.cpu_source in sums
-            and not each.directory.membership.is_shared
-            for each in listed.groups.groups
+            each.counts_memory and each.cpu_source in sums and not each.membership.is_shared
+            for each in directories
         )
         named = {key for key, job in jobs.items() if job.processes or job.sessions}
-        grouped = {last.key_of.get(each.cpu_source) for each in listed.groups.directories}
+        grouped = {last.key_of.get(each.cpu_source) for each in directories}
         if self._kernel is None or not suffices or not named <= grouped:
             return self._read_all()
-        pids = self._kernel.due(listed.groups.directories, lambda each: _is_settled(each, last))
-        processes = self._scanner.glance(pids)
-        self._attributor.read(processes, are_all=False)
+        processes = self._scanner.glance(self._kernel.due(directories, lambda each: _is_settled(each, last)))
         self._scanner.close()  # its open descriptors only pay off in consecutive samples of all processes
-        return ProcessesRead(processes, are_all=False)
+        return self._with_owners(processes, are_all=False)
 
     def _read_all(self) -> ProcessesRead:
         try:
             self._processes = self._scanner.scan()
         except OSError as error:  # no process is known to have ended: keep the last list
             self._unreadable.add("process_list", error)
-        self._attributor.read(self._processes)
-        return ProcessesRead(self._processes, are_all=True)
+        self._active = {}
+        for finder in self._finders:
+            self._active = {**self._active, **finder.update(self._processes)}
+        return self._with_owners(self._processes, are_all=True)
+
+    def _with_owners(self, processes: Mapping[int, ProcessSample], *, are_all: bool) -> ProcessesRead:
+        owners = self._members.update(processes, are_all=are_all, groups=self.needs_all)
+        return ProcessesRead(processes, are_all, owners._replace(active=self._active))
 
 
-def _is_settled(directory: JobDirectory, last: LastLook) -> bool:
+def _is_settled(directory: JobDirectory, last: LastSample) -> bool:
     """Return whether job and user of a control group are known without reading its processes."""
     key, membership = last.key_of.get(directory.cpu_source), directory.membership
     sample = None if key is None else last.jobs.get(key)

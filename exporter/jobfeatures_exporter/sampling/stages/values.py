@@ -1,4 +1,4 @@
-"""What the stages of a sample pass to each other: records that no stage changes."""
+"""What the stages of a sample pass to each other: records that no stage changes. Pure."""
 
 from __future__ import annotations
 
@@ -7,29 +7,33 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from jobfeatures.batch.groups import Membership
-from jobfeatures.records.model import Job, JobKey
+from jobfeatures.records.model import JobKey
+from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.model.snapshot import (
+    GroupKey,
     JobSample,
     NodeSample,
     ProcessIo,
     ProcessSample,
+    UnitKey,
     WorkKey,
 )
 from jobfeatures_exporter.sampling.bpf.byjob import Sums
-from jobfeatures_exporter.sampling.groups.cgroup import GroupList, JobCgroup, JobFigures
-from jobfeatures_exporter.sampling.groups.turns import NodeSigns
+from jobfeatures_exporter.sampling.groups.figures import JobFigures
+from jobfeatures_exporter.sampling.groups.nodesigns import NodeSigns
+from jobfeatures_exporter.sampling.layout.jobdirectory import GroupList, JobDirectory
 from jobfeatures_exporter.sampling.processes.accumulate import CpuTicks
-from jobfeatures_exporter.sampling.processes.attributor import Attribution, Key
+from jobfeatures_exporter.sampling.processes.attribution import Attribution, Key, Owners
 
 
-class LastLook(NamedTuple):
+class LastSample(NamedTuple):
     """What a sample needs of the one before it."""
 
     key_of: Mapping[str, JobKey | None] = MappingProxyType({})  # as in `Attributed`
     jobs: Mapping[WorkKey, JobSample] = MappingProxyType({})
 
 
-class NodeLook(NamedTuple):
+class NodeReading(NamedTuple):
     """The node as a whole."""
 
     node: NodeSample
@@ -43,8 +47,8 @@ class Listed(NamedTuple):
     """The control groups of jobs, and what was read of them between samples."""
 
     groups: GroupList
-    heard: Mapping[str, JobFigures]  # by `cpu_source`
-    gone: Mapping[JobKey, Sequence[JobCgroup]]  # removed groups that have such a reading
+    between: Mapping[str, JobFigures]  # by `cpu_source`
+    gone: Mapping[JobKey, Sequence[JobDirectory]]  # removed groups that have such a reading
 
 
 class ProcessesRead(NamedTuple):
@@ -52,6 +56,7 @@ class ProcessesRead(NamedTuple):
 
     processes: Mapping[int, ProcessSample]
     are_all: bool
+    owners: Owners = Owners()
 
 
 class Attributed(NamedTuple):
@@ -59,8 +64,9 @@ class Attributed(NamedTuple):
 
     keys: Mapping[int, Key]  # by pid
     key_of: Mapping[str, JobKey | None]  # by `cpu_source` of groups; None: a stranger's
-    groups: Mapping[JobKey, Sequence[JobCgroup]]  # none of a job that goes on without any
+    groups: Mapping[JobKey, Sequence[JobDirectory]]  # none of a job that goes on without any
     members: Mapping[Key, Sequence[ProcessSample]]
+    owners: Owners = Owners()
     aliases: Mapping[JobKey, JobKey] = MappingProxyType({})  # what a job was called before its id was known
     claims: Collection[JobKey] = ()  # of groups that the batch system has yet to confirm
 
@@ -78,18 +84,33 @@ class Counted(NamedTuple):
     io: Mapping[JobKey, ProcessIo]
 
 
-class LookFacts(NamedTuple):
-    """What records of jobs are made from besides each job's own groups and processes."""
+class GroupReading(NamedTuple):
+    """What was read of one control group of a job."""
 
-    signs: NodeSigns
-    sums: Mapping[str, Sums]
-    heard: Mapping[str, JobFigures]
-    other_devices: Collection[str]
-    reads_cores: bool
-    counts_network: bool
-    huge_pages: Mapping[int, int] | None = None  # bytes in use on the node by size; None: it has none
-    has_all_processes: bool = True  # whether each job's processes are complete
-    jobs: Mapping[JobKey, Job] = MappingProxyType({})  # those said to be here
+    directory: JobDirectory
+    figures: JobFigures
+    sums: Sums | None = None  # the kernel's, of what is in it
+    has_gone: bool = False  # its figures are those of before its end
+    core_nanosecs: tuple[int, ...] | None = None  # by CPU, empty where not counted; None: nobody asked
+
+
+class JobReading(NamedTuple):
+    """What was read of a job. It is the same object as long as nothing of the job has run."""
+
+    groups: Sequence[GroupReading] = ()
+    memory: MemoryBytes = MemoryBytes()  # of its groups, else of its processes
+    steps: Mapping[str, Sequence[tuple[JobDirectory, JobFigures]]] = MappingProxyType({})  # by name
+    is_frozen: bool = False
+    has_lost: bool = False  # whether a group below one of its groups was removed unread
+    is_still: bool = False  # whether nothing of the job has run since it was read before
+
+
+class Readings(NamedTuple):
+    """What was read of each job, of those that have ended, and the memory of what belongs to no job."""
+
+    jobs: Mapping[JobKey, JobReading] = MappingProxyType({})
+    ended: Mapping[JobKey, JobReading] = MappingProxyType({})
+    memory: Mapping[UnitKey | GroupKey, MemoryBytes] = MappingProxyType({})
 
 
 def find_populated(listed: Listed, sums: Mapping[str, Sums]) -> list[Membership]:
@@ -101,33 +122,39 @@ def find_populated(listed: Listed, sums: Mapping[str, Sums]) -> list[Membership]
 def gather(
     found: Attribution,
     listed: Listed,
-    processes: Mapping[int, ProcessSample],
+    read: ProcessesRead,
     staying: Collection[JobKey] = (),
 ) -> Attributed:
     """Return groups and processes by job, also of those that are `staying` without any."""
     key_of: dict[str, JobKey | None] = {}
-    groups: dict[JobKey, list[JobCgroup]] = {}
-    for cgroup in listed.groups.groups:
-        job_key = key_of[cgroup.directory.cpu_source] = found.job_key(cgroup.directory.membership)
+    groups: dict[JobKey, list[JobDirectory]] = {}
+    for directory in listed.groups.directories:
+        job_key = key_of[directory.cpu_source] = found.job_key(directory.membership)
         if job_key is not None:
-            groups.setdefault(job_key, []).append(cgroup)
+            groups.setdefault(job_key, []).append(directory)
     members: dict[Key, list[ProcessSample]] = {}
     for pid, key in found.keys.items():
-        members.setdefault(key, []).append(processes[pid])
+        members.setdefault(key, []).append(read.processes[pid])
     for job in staying:
         groups.setdefault(job, [])
-    return Attributed(found.keys, key_of, groups, members, found.aliases, found.claims)
+    return Attributed(found.keys, key_of, groups, members, read.owners, found.aliases, found.claims)
 
 
-def list_groups(groups: GroupList, heard: Mapping[str, JobFigures], last: LastLook) -> Listed:
+def list_groups(groups: GroupList, between: Mapping[str, JobFigures], last: LastSample) -> Listed:
     """Return the present groups, and those removed since the `last` sample by the jobs that had them.
 
-    `heard` are the readings since then, by `cpu_source`.
+    What was read `between` the two is by `cpu_source`.
     """
-    gone: dict[JobKey, list[JobCgroup]] = {}
+    gone: dict[JobKey, list[JobDirectory]] = {}
     living = {each.cpu_source for each in groups.directories} if groups.gone else ()
-    for cgroup in groups.gone:
-        source = cgroup.directory.cpu_source
-        if source in heard and source not in living and (key := last.key_of.get(source)) is not None:
-            gone.setdefault(key, []).append(cgroup)
-    return Listed(groups, heard, gone)
+    for directory in groups.gone:
+        source = directory.cpu_source
+        if source in between and source not in living and (key := last.key_of.get(source)) is not None:
+            gone.setdefault(key, []).append(directory)
+    return Listed(groups, between, gone)
+
+
+def find_lost(listed: Listed, readings: Readings, last: LastSample) -> set[JobKey | None]:
+    """Return the jobs of which a group, or one below it, was removed unread since the last sample."""
+    lost = {last.key_of.get(each.cpu_source) for each in listed.groups.gone}
+    return lost | {key for key, each in readings.jobs.items() if each.has_lost}

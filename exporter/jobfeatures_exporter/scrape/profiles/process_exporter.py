@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from jobfeatures_exporter.families.exposition import Values
 from jobfeatures_exporter.model.context import job_labels
 from jobfeatures_exporter.model.snapshot import JobSample, ProcessSample
-from jobfeatures_exporter.sampling.host.procfs import TICKS_PER_SEC
+from jobfeatures_exporter.sampling.host.units import TICKS_PER_SEC
 from jobfeatures_exporter.scrape.profiles.common import ContextView, Reading, counter, gauge, known
 
 GROUP = ("groupname",)

@@ -13,7 +13,7 @@ from jobfeatures_exporter.families.exposition import Family
 from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.model.ended import EndedJob
 from jobfeatures_exporter.model.snapshot import Accounting, JobSample, ProcessSample, cpu_secs_of
-from jobfeatures_exporter.sampling.host.procfs import TICKS_PER_SEC
+from jobfeatures_exporter.sampling.host.units import TICKS_PER_SEC
 from jobfeatures_exporter.scrape.collectors import gpus
 from jobfeatures_exporter.state.history import HOUR_SECS, Course, Span
 from jobfeatures_exporter.view.hints import find_hints

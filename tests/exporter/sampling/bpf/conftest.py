@@ -14,7 +14,8 @@ import pytest
 
 from jobfeatures.batch.groups import Membership
 from jobfeatures_exporter.sampling.bpf.reader import KernelSums
-from jobfeatures_exporter.sampling.layout.hierarchy import UNIFIED, JobDirectory, find_hierarchies
+from jobfeatures_exporter.sampling.layout.hierarchy import find_hierarchies
+from jobfeatures_exporter.sampling.layout.jobdirectory import UNIFIED, JobDirectory
 from tests.running import until
 
 CGROUP = "/sys/fs/cgroup"

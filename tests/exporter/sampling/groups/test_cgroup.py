@@ -5,13 +5,8 @@ import shutil
 import pytest
 
 from jobfeatures_exporter.model.measured import MemoryBytes
-from jobfeatures_exporter.sampling.groups.cgroup import (
-    RARELY_LOOKS,
-    STILL_LOOKS,
-    JobCgroup,
-    JobCgroups,
-    JobFigures,
-)
+from jobfeatures_exporter.sampling.groups.cgroup import RARELY_LOOKS, STILL_LOOKS, JobCgroup, JobCgroups
+from jobfeatures_exporter.sampling.groups.figures import JobFigures
 from jobfeatures_exporter.sampling.groups.groupfiles import GroupFile
 from jobfeatures_exporter.sampling.parsers.cgroupfiles import CpuTimes
 from tests.exporter.sampling.groups.made import listed
@@ -147,16 +142,16 @@ def test_groups_come_and_go_with_their_directories(node, budget, unreadable):
     node.job_v2("job_1")
     node.job_v2("job_2")
     found = groups.update()
-    first = {each.directory.membership.job_id: each for each in found.groups}
-    for each in found.groups:
-        each.read()
+    first = {each.membership.job_id: each for each in found.directories}
+    for each in found.directories:
+        groups.reader(each).read()
     node.end_job("job_1")
     found = groups.update()
-    assert list(found.groups) == [first["2"]]
+    assert list(found.directories) == [first["2"]]
     node.job_v2("job_3")
     node.end_job("job_2")
     found = groups.update()
-    assert list(found.groups) == [], "and the third is not wanted"
+    assert list(found.directories) == [], "and the third is not wanted"
     assert budget.open == 0
     groups.close()
 
@@ -191,11 +186,16 @@ def test_of_v1_the_limit_of_memory_and_swap_together_leaves_that_of_swap(
     assert JobCgroup(directory, budget, unreadable).read().memory.swap_limit == swap
 
 
+def readers(groups):
+    """Return what reads the groups that are there at this sample."""
+    return [groups.reader(each) for each in groups.update().directories]
+
+
 def limits_of(node, budget, unreadable, looks=1):
     """Return the limits of the only job at the last of so many samples."""
     groups = JobCgroups(str(node.cgroup), budget, unreadable)
     for _ in range(looks):
-        [job] = groups.update().groups
+        [job] = readers(groups)
         memory = job.read().memory
     groups.close()
     return memory.limit_above or memory.limit, memory.swap_limit, memory.high
@@ -228,7 +228,7 @@ def test_memory_that_v2_counts_beside_v1_s_cpu_time_is_read(node, budget, unread
     ):
         (group / f"memory.{name}").write_text(text)
     [job] = [JobCgroup(each, budget, unreadable) for each in listed(node.cgroup, unreadable)]
-    assert job.counts_cpu
+    assert job.directory.counts_cpu
     memory = job.read().memory
     assert (memory.anon, memory.used, memory.limit) == (9, 20, 50)
     job.close()
@@ -256,11 +256,11 @@ def test_limits_above_are_read_once_for_all_jobs_below_and_seldom(node, budget, 
     monkeypatch.setattr(GroupFile, "read", read)
     groups = JobCgroups(str(node.cgroup), budget, unreadable)
     for _ in range(RARELY_LOOKS):
-        assert {each.read().memory.limit_above for each in groups.update().groups} == {5000}
+        assert {each.read().memory.limit_above for each in readers(groups)} == {5000}
     assert reads.count(f"{scope}/memory.max") == 2
     (scope / "memory.max").write_text("6000\n")
     for _ in range(RARELY_LOOKS):
-        found = {each.read().memory.limit_above for each in groups.update().groups}
+        found = {each.read().memory.limit_above for each in readers(groups)}
     assert found == {6000}
     groups.close()
     assert budget.open == 0
@@ -284,7 +284,7 @@ def test_a_memory_limit_that_is_lowered_while_the_job_runs_is_told_soon(
     group = node.cgroup / "memory/slurm/uid_1/job_3" if is_v1 else group
     (group / file).write_text("400000000\n")
     groups = JobCgroups(str(node.cgroup), budget, unreadable)
-    [job] = groups.update().groups
+    [job] = readers(groups)
     assert job.read().memory.limit == 400_000_000
     (group / file).write_text("76000000\n")
     for _ in range(RARELY_LOOKS):
@@ -298,7 +298,7 @@ def test_a_memory_limit_that_is_lowered_while_the_job_runs_is_told_soon(
 def test_a_sleeping_job_s_limit_above_it_is_noticed(node, budget, unreadable):
     scope = node.job_v2("job_1").parent
     groups = JobCgroups(str(node.cgroup), budget, unreadable)
-    [job] = groups.update().groups
+    [job] = readers(groups)
     job.read()
     (scope / "memory.max").write_text("5000\n")
     seen = []
@@ -347,14 +347,14 @@ def test_a_listing_that_fails_ends_no_job(node, budget, unreadable, monkeypatch)
     node.job_v2("job_1")
     node.job_v2("job_2")
     found = groups.update()
-    before = list(found.groups)
+    before = list(found.directories)
     fail_listing(monkeypatch, "slurmstepd.scope")
     found = groups.update()
-    assert list(found.groups) == before
+    assert list(found.directories) == before
     assert unreadable.counts == {"job_directories_eio": 1}
     shutil.rmtree(node.cgroup / "system.slice/slurmstepd.scope/job_1")
     found = groups.update()
-    assert [each.directory.membership.job_id for each in found.groups] == ["2"]
+    assert [each.membership.job_id for each in found.directories] == ["2"]
     groups.close()
 
 
@@ -364,13 +364,13 @@ def test_directories_are_the_same_until_one_comes_or_goes(node, budget, unreadab
     memory.rename(memory.with_name("later"))
     groups = JobCgroups(str(node.cgroup), budget, unreadable)
     found = groups.update()
-    (before,) = found.groups
+    (before,) = found.directories
     found = groups.update()
-    assert list(found.groups) == [before]
+    assert list(found.directories) == [before]
     assert not found.have_changed
     memory.with_name("later").rename(memory)
     found = groups.update()
-    (with_memory,) = found.groups
+    (with_memory,) = found.directories
     assert with_memory.counts_memory > before.counts_memory, "that of memory was made a moment later"
     listed = found.directories
     found = groups.update()
@@ -379,7 +379,7 @@ def test_directories_are_the_same_until_one_comes_or_goes(node, budget, unreadab
     found = groups.update()
     failed = unreadable.counts["job_directories_eio"]
     found = groups.update()
-    assert list(found.groups) == [with_memory]
+    assert list(found.directories) == [with_memory]
     assert unreadable.counts == {"job_directories_eio": 2 * failed}, "it is counted at each look"
     groups.close()
 
@@ -394,17 +394,17 @@ def test_a_kernel_that_did_not_say_which_version_it_has_is_asked_again(node, bud
     with monkeypatch.context() as patch:
         patch.setattr(os, "stat", fail)
         found = groups.update()
-        assert list(found.groups) == []
+        assert list(found.directories) == []
         assert unreadable.counts == {"cgroup_hierarchies_eio": 1}
     found = groups.update()
-    assert [each.directory.membership.job_id for each in found.groups] == ["1"]
+    assert [each.membership.job_id for each in found.directories] == ["1"]
     groups.close()
 
 
 def test_a_node_without_control_groups_has_no_jobs(tmp_path, budget, unreadable):
     groups = JobCgroups(str(tmp_path / "nothing"), budget, unreadable)
     found = groups.update()
-    assert list(found.groups) == []
+    assert list(found.directories) == []
     assert unreadable.counts == {}
 
 

@@ -15,7 +15,7 @@ from jobfeatures_exporter.sampling.groups.cgroup import (
     STILL_LOOKS,
     JobCgroup,
 )
-from jobfeatures_exporter.sampling.groups.turns import NodeSigns
+from jobfeatures_exporter.sampling.groups.nodesigns import NodeSigns
 from tests.exporter.sampling.groups.made import listed
 
 

@@ -13,10 +13,9 @@ from jobfeatures.system import filelimit
 from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.sampling import descriptors
 from jobfeatures_exporter.sampling.groups import lastwords
-from jobfeatures_exporter.sampling.groups.cgroup import JobFigures
+from jobfeatures_exporter.sampling.groups.figures import JobFigures
 from jobfeatures_exporter.sampling.groups.lastwords import LastWords, most_waited_for, read_figures
-from jobfeatures_exporter.sampling.layout.hierarchy import JobDirectory
-from jobfeatures_exporter.sampling.parsers.cgroupfiles import CpuTimes
+from jobfeatures_exporter.sampling.layout.jobdirectory import JobDirectory
 from tests.running import started, until
 
 PIDFD = re.compile(r"^Pid:\t(\d+)$", re.MULTILINE)
@@ -125,28 +124,6 @@ def test_a_reading_that_fails_is_told_and_ends_nothing(caplog):
     assert words.take() == {}
     assert "cannot be read" in caplog.text
     words.close()
-
-
-def test_figures_merge_without_falling():
-    before = JobFigures(
-        cpu=CpuTimes(2.0, 1.0),
-        memory=MemoryBytes(anon=3, peak=9),
-        counters={"limit_hits": {"": (4,)}, "block_io": None},
-        cpus=frozenset({1}),
-    )
-    now = JobFigures(
-        cpu=CpuTimes(1.0, 5.0),
-        memory=MemoryBytes(anon=1),
-        counters={"limit_hits": {"": (1,), "/a": (2,)}, "block_io": {"8:0": (1, 2, 3, 4)}},
-    )
-    both = now.merged(before)
-    assert both == JobFigures(
-        cpu=CpuTimes(2.0, 5.0),
-        memory=MemoryBytes(anon=1, peak=9),
-        counters={"limit_hits": {"": (4,), "/a": (2,)}, "block_io": {"8:0": (1, 2, 3, 4)}},
-        cpus=frozenset({1}),
-    )
-    assert JobFigures(memory=MemoryBytes()).merged(before) == before
 
 
 def test_a_reading_keeps_no_descriptor(node, open_descriptors):

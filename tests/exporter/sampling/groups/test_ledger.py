@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 
 from jobfeatures_exporter.model.snapshot import BlockIo
 from jobfeatures_exporter.sampling.groups.ledger import KEPT_ABSENT, CounterLedger, JobCounters
-from jobfeatures_exporter.sampling.layout.hierarchy import JobDirectory
+from jobfeatures_exporter.sampling.layout.jobdirectory import JobDirectory
 from tests.held import count_held
 
 # What a look may find of each of three sources: nothing, something that cannot be read, or a number.

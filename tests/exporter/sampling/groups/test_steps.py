@@ -4,14 +4,12 @@ import shutil
 
 import pytest
 
-from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
-from jobfeatures_exporter.sampling.groups.cgroup import JobCgroup
-from jobfeatures_exporter.sampling.groups.steps import StepBook
+from jobfeatures_exporter.sampling.groups.ledger import JobLedger
+from jobfeatures_exporter.sampling.groups.steps import StepReader
 from jobfeatures_exporter.sampling.layout.hierarchy import find_hierarchies, list_job_directories
-
-JOB = JobKey("slurm", "2")
+from jobfeatures_exporter.sampling.stages.jobbook import make_steps
 
 
 @pytest.fixture
@@ -27,16 +25,16 @@ def budget():
 @pytest.fixture
 def read(budget, unreadable):
     """Return a function that takes one look at the steps of all jobs below a root, as if they were one."""
-    book = StepBook(budget, unreadable)
+    reader, ledger = StepReader(budget, unreadable), JobLedger()
 
     def read(root):
         directories, _ = list_job_directories(find_hierarchies(str(root)), unreadable)
-        steps = book.read(JOB, [JobCgroup(each, budget, unreadable) for each in directories])
-        book.forget_others()
+        steps = make_steps(ledger, reader.read(directories))
+        reader.forget_others()
         return {each.step: each for each in steps}
 
     yield read
-    book.close()
+    reader.close()
     assert budget.open == 0
 
 

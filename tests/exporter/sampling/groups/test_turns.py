@@ -1,38 +1,30 @@
-from jobfeatures_exporter.model.snapshot import DiskSample, NodeSample
-from jobfeatures_exporter.sampling.groups.turns import NodeSigns
+"""Which of several files are read: the longest unread of those that may have changed."""
 
-SWAP = {"SwapTotal": 8, "SwapFree": 8, "SwapCached": 0}
-CALM = {(resource, "some"): 1.0 for resource in ("cpu", "memory", "io")}
+from jobfeatures_exporter.sampling.groups.turns import PER_LOOK, Turns
 
 
-def changed(first: NodeSample, second: NodeSample) -> list[bool | None]:
-    """Whether each sign differs between two samples: swap, disks, pressure of cpu, memory, io; None: no sign."""
-    before = NodeSigns().then(first)
-    pairs = zip(before.changes, before.then(second).changes, strict=True)
-    return [None if None in {earlier, now} else earlier != now for earlier, now in pairs]
+class File:
+    is_known = True
+    waits = False
+
+    def wait(self, *, waits):
+        self.waits = waits
 
 
-def test_each_sign_differs_when_the_node_says_that_its_own_figure_has_changed():
-    disk = DiskSample(major=8, minor=0, stats=(1,) * 11)
-    first = NodeSample(memory_bytes=SWAP, disks={"sda": disk}, pressure_secs=CALM)
-    assert changed(first, first) == [False] * 5
-    second = NodeSample(
-        memory_bytes=SWAP | {"SwapFree": 4},
-        disks={"sda": disk._replace(stats=(2,) * 11)},
-        pressure_secs=CALM | {("memory", "some"): 1.000001},
-    )
-    assert changed(first, second) == [True, True, False, True, False]
+def test_a_few_are_read_at_each_sample_and_each_has_its_turn():
+    files = [File() for _ in range(5)]
+    turns, read = Turns(files), []
+    for _ in range(3):
+        turns.choose([1] * 5 if not read else ())
+        read.append([number for number, each in enumerate(files) if not each.waits])
+    assert [len(each) for each in read] == [PER_LOOK, PER_LOOK, 1]
+    assert sorted(number for those in read for number in those) == [0, 1, 2, 3, 4]
+    assert not turns.waiting
 
 
-def test_where_the_node_says_nothing_nothing_is_said_of_groups():
-    assert changed(NodeSample(), NodeSample()) == [None] * 5
-    partly = NodeSample(memory_bytes=SWAP, pressure_secs={("cpu", "some"): 1.0})
-    assert changed(partly, partly) == [False, None, False, None, None]
-    assert changed(NodeSample(), partly) == [None] * 5
-
-
-def test_a_sign_that_comes_back_after_a_failed_read_differs_from_the_one_before():
-    signs = NodeSigns().then(NodeSample(memory_bytes=SWAP))
-    before = signs.then(NodeSample(memory_bytes=SWAP | {"SwapFree": 2}))
-    after = before.then(NodeSample()).then(NodeSample(memory_bytes=SWAP | {"SwapFree": 1}))
-    assert after.changes[0] != before.changes[0]
+def test_the_first_is_read_at_once_where_it_may_be_about_a_kill():
+    files = [File() for _ in range(5)]
+    turns = Turns(files)
+    turns.choose([1] * 5)
+    turns.choose((), at_once=True)
+    assert not files[0].waits

@@ -81,13 +81,11 @@ def test_a_job_with_a_memory_group_alone_is_found_beside_others_that_have_more(
     group.mkdir(parents=True)
     groups = JobCgroups(str(node.cgroup), budget, unreadable)
     for _ in range(2):  # one that is known is found again
-        [found] = (
-            each.directory for each in groups.update().groups if each.directory.membership.job_id == "2"
-        )
+        [found] = (each for each in groups.update().directories if each.membership.job_id == "2")
         assert (found.path, found.groups["memory"]) == (f"/{path}", str(group))
         assert found.cpu_source.startswith(f"/{path}@{group.stat().st_ino}#")  # the next one is another
         assert "cpuacct" not in found.groups
     group.rmdir()
     found = groups.update()
-    assert [each.directory.membership.job_id for each in found.groups] == ["3"]
+    assert [each.membership.job_id for each in found.directories] == ["3"]
     groups.close()

@@ -16,7 +16,8 @@ from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.model.snapshot import Accounting, JobSample, NodeSample, Snapshot
 from jobfeatures_exporter.node.daemon import Daemon
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget
-from jobfeatures_exporter.sampling.layout.hierarchy import UNIFIED, find_hierarchies
+from jobfeatures_exporter.sampling.layout.hierarchy import find_hierarchies
+from jobfeatures_exporter.sampling.layout.jobdirectory import UNIFIED
 from jobfeatures_exporter.sampling.performance import monitor as module
 from jobfeatures_exporter.sampling.performance.events import SOFTWARE
 from jobfeatures_exporter.sampling.performance.monitor import WorkMonitor, open_counter, read_counter

@@ -236,7 +236,9 @@ def test_a_job_whose_slot_stays_has_ended_in_whatever_order_its_parts_go(node, m
 
     def look():
         clock.advance(1.0)
-        taken, ended = kept.take(sampler.sample(), known, now_secs=clock.monotonic_secs(), shown={})
+        taken, ended = kept.take(
+            sampler.sample(), known.jobs, known.ending, now_secs=clock.monotonic_secs(), shown={}
+        )
         known.ending = {}
         return job in taken.jobs, ended.get(job)
 

@@ -45,9 +45,9 @@ def moments(node, members, look, looks: int) -> list[int]:
     found = []
     for number in range(1, looks + 1):
         (node.proc / "10/cgroup").write_text(JOB)
-        members.attributed.pop(10, None)
+        members.owners.memberships.pop(10, None)
         look()
-        if 10 in members.attributed:
+        if 10 in members.owners.memberships:
             found.append(number)
     return found
 
@@ -79,14 +79,14 @@ def test_processes_that_were_there_at_the_start_are_not_all_checked_at_once(node
 def test_a_process_that_is_moved_is_found_in_its_new_group(node, members, look):
     node.process(10)
     look()
-    assert members.attributed == {}
+    assert members.owners.memberships == {}
     (node.proc / "10/cgroup").write_text(JOB)
     look()
-    assert members.attributed[10].job_id == "4"
+    assert members.owners.memberships[10].job_id == "4"
     (node.proc / "10/cgroup").write_text("0::/\n")
     for _ in range(2):
         look()
-    assert members.attributed == {}
+    assert members.owners.memberships == {}
 
 
 def test_a_new_command_is_a_reason_to_check(node, members, look):
@@ -95,7 +95,7 @@ def test_a_new_command_is_a_reason_to_check(node, members, look):
         look()
     node.process(10, name=b"sleep", cgroup=JOB)
     look()
-    assert members.attributed[10].step == "0"
+    assert members.owners.memberships[10].step == "0"
 
 
 def test_a_reused_number_inherits_nothing(node, members, look):
@@ -103,7 +103,7 @@ def test_a_reused_number_inherits_nothing(node, members, look):
     look()
     node.process(10, start=2)
     look()
-    assert members.attributed == {}
+    assert members.owners.memberships == {}
 
 
 def test_the_ended_are_forgotten(node, members, look):
@@ -113,8 +113,8 @@ def test_the_ended_are_forgotten(node, members, look):
     look()
     node.end(10)
     look()
-    assert members.attributed == {}
-    assert members.uid(10) is None
+    assert members.owners.memberships == {}
+    assert members.owners.uids.get(10) is None
     assert count_held(members) == before
 
 
@@ -126,12 +126,12 @@ def test_one_for_whom_nobody_waits_is_in_no_group_once_that_is_removed(node, mem
         look()
     node.process(10, cgroup=JOB, state="Z", virtual=0, resident=0)
     look()
-    assert members.attributed.keys() == {10, 11}, "somebody may still wait for it"
+    assert members.owners.memberships.keys() == {10, 11}, "somebody may still wait for it"
     node.process(10, cgroup=JOB.replace("\n", " (deleted)\n"), state="Z", virtual=0, resident=0)
     node.process(11, cgroup="0::/system.slice/slurmstepd.scope/job_4/any (deleted)\n")
     for _ in range(40):
         look()
-    assert members.attributed.keys() == {11}, "this one lives: a user has named its group so"
+    assert members.owners.memberships.keys() == {11}, "this one lives: a user has named its group so"
 
 
 def test_one_that_has_ended_is_where_v2_says_that_it_was_last(node, members, look):
@@ -140,13 +140,13 @@ def test_one_that_has_ended_is_where_v2_says_that_it_was_last(node, members, loo
     look()
     node.process(10, cgroup="0::/system.slice/slurmstepd.scope/system\n", state="Z", virtual=0, resident=0)
     look()
-    assert members.attributed == {}
+    assert members.owners.memberships == {}
 
 
 def test_the_owner_is_that_of_the_directory(node, members, look):
     node.process(10)
     look()
-    assert members.uid(10) == os.stat(node.proc / "10").st_uid
+    assert members.owners.uids.get(10) == os.stat(node.proc / "10").st_uid
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.ESRCH])
@@ -157,7 +157,7 @@ def test_a_group_that_cannot_be_read_stays_as_it_was_known(
     look()
     fail_opening("/10/cgroup", number)
     look()
-    assert members.attributed[10].job_id == "4"
+    assert members.owners.memberships[10].job_id == "4"
     kind = errno.errorcode[number].lower()
     assert unreadable.counts == ({} if number == errno.ESRCH else {f"process_cgroup_{kind}": 1})
 
@@ -211,7 +211,7 @@ def test_a_pipe_in_place_of_a_file_does_not_hang(node, members, look):
         (path / name).unlink()
         os.mkfifo(path / name)
     assert members.memory(look().values()) == MemoryBytes()
-    assert members.attributed == {}
+    assert members.owners.memberships == {}
 
 
 def test_the_next_process_of_a_number_has_its_own_groups_and_none_is_left_behind(node, members):
@@ -219,14 +219,14 @@ def test_the_next_process_of_a_number_has_its_own_groups_and_none_is_left_behind
 
     def holders() -> list[set[int]]:
         members.update(scanner.scan(), groups=True)
-        return [set(members.pids_of_group(gid)) for gid in (1, 2, 3, 65400)]
+        return [set(members.owners.by_group.get(gid, ())) for gid in (1, 2, 3, 65400)]
 
     for number in range(3):
         node.process(10, start=number, groups=f"65400 {number + 1}", cgroup="0::/a.service\n")
         assert holders() == [*({10} if gid == number + 1 else set() for gid in (1, 2, 3)), {10}]
     node.end(10)
     assert holders() == [set()] * 4
-    assert (members.units, members.uid(10)) == ({}, None)
+    assert (members.owners.units, members.owners.uids.get(10)) == ({}, None)
     scanner.close()
 
 

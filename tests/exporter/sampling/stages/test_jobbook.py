@@ -1,14 +1,33 @@
 """Whose a control group is, and what an earlier run at the same path leaves to the next: nothing."""
 
+import os
 import shutil
 
 import pytest
 
+from jobfeatures.batch.groups import Membership
 from jobfeatures.records.model import Job, JobKey
-from jobfeatures_exporter.model.snapshot import BlockIo
+from jobfeatures_exporter.model.measured import MemoryBytes
+from jobfeatures_exporter.model.snapshot import BlockIo, Kind, NodeSample, ProcessSample, UnitKey
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget
+from jobfeatures_exporter.sampling.groups.figures import JobFigures
 from jobfeatures_exporter.sampling.groups.lastwords import LastWords
-from jobfeatures_exporter.sampling.processes.members import Members
+from jobfeatures_exporter.sampling.groups.nodesigns import NodeSigns
+from jobfeatures_exporter.sampling.layout.jobdirectory import JobDirectory
+from jobfeatures_exporter.sampling.parsers.cgroupfiles import CpuTimes
+from jobfeatures_exporter.sampling.processes import members
+from jobfeatures_exporter.sampling.processes.accumulate import CpuTicks
+from jobfeatures_exporter.sampling.processes.attribution import Owners
+from jobfeatures_exporter.sampling.stages.jobbook import JobRecorder
+from jobfeatures_exporter.sampling.stages.values import (
+    Attributed,
+    Counted,
+    GroupReading,
+    JobReading,
+    LastSample,
+    NodeReading,
+    Readings,
+)
 from tests.exporter.sampling.jobs import V2, killed_v1, slurm, v1
 
 
@@ -87,7 +106,7 @@ def test_a_group_of_v2_that_was_left_empty_is_the_next_users_as_soon_as_his_proc
     node, make, monkeypatch
 ):
     owners = {10: 6001, 11: 0, 12: 6002}
-    monkeypatch.setattr(Members, "uid", lambda _, pid: owners[pid])
+    monkeypatch.setattr(members, "read_owner", lambda folder: owners[int(folder.rpartition("/")[2])])
     node.job_v2("job_4")
     node.process(10, cgroup=f"{V2}/job_4/step_0/user/task_0\n")
     sampler = make()
@@ -152,3 +171,41 @@ def test_the_next_job_at_the_same_path_has_nothing_of_the_last(node, make):
     used = [sampler.sample().jobs[slurm("10")].user_cpu_secs for _ in range(2)]
     assert used == [3.0 + 1.0] * 2, "what was read of the former group is not taken for the latter's"
     words.close()
+
+
+def test_a_record_is_made_of_values_alone(monkeypatch):
+    """Whoever has readings, by hand or of another machine, gets the record: no file is opened for it."""
+    monkeypatch.setattr(os, "open", None)
+    monkeypatch.setattr(os, "stat", None)
+    directory = JobDirectory(
+        path="/slurm/job_2",
+        membership=Membership(batch_system="slurm", job_id="2", uid=6001),
+        groups={"cpuacct": "/nowhere", "memory": "/nowhere"},
+    )
+    recorder, node = (
+        JobRecorder(tells_io=True, tells_network=False),
+        NodeReading(NodeSample(), NodeSigns(), (), 7, None),
+    )
+    job, sleeping, unit = (
+        slurm("2"),
+        ProcessSample(9, 1, 9, 9, 5, "x", "S", 30, 10, 0, 0, 2, 0, 0),
+        UnitKey(Kind.SERVICE, "a"),
+    )
+    found = Attributed({9: unit}, {}, {job: [directory]}, {unit: [sleeping]}, Owners(uids={9: 44}))
+    counted, last = Counted({unit: CpuTicks(30, 10)}, {}), LastSample()
+
+    def record(cpu, **more):
+        figures = JobFigures(
+            MemoryBytes(anon=5, limit=100, peak=8), CpuTimes(cpu, 0.5), {"oom_kills": {"": (1,)}}
+        )
+        reading = JobReading([GroupReading(directory, figures)], figures.memory, **more)
+        readings = Readings({job: reading}, memory={unit: MemoryBytes(anon=3)})
+        return recorder.records(found, counted, readings, node, {}, last)[0]
+
+    records = record(2.0)
+    made, of_unit = records[job], records[unit]
+    assert (made.user_cpu_secs, made.uid, made.oom_kills, made.memory.peak) == (2.0, 6001, 1, 8)
+    assert (of_unit.user_cpu_secs, of_unit.uid, of_unit.memory.anon, of_unit.threads) == (0.3, 44, 3, 2)
+    assert record(3.0)[job].user_cpu_secs == 3.0
+    still = record(3.0, is_still=True, is_frozen=True)[job]
+    assert (still.user_cpu_secs, still.is_frozen) == (3.0, True)

@@ -14,7 +14,7 @@ from jobfeatures_exporter.sampling.bpf.byjob import Figures, Sums
 from jobfeatures_exporter.sampling.bpf.choice import Choice
 from jobfeatures_exporter.sampling.bpf.reader import find_lists
 from jobfeatures_exporter.sampling.groups.cgroup import RARELY_LOOKS, STILL_LOOKS
-from jobfeatures_exporter.sampling.layout.hierarchy import JobDirectory
+from jobfeatures_exporter.sampling.layout.jobdirectory import JobDirectory
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings, Wishes
 from jobfeatures_exporter.sampling.stages.kernellooks import KernelLooks

@@ -1,15 +1,16 @@
-"""Which processes a sample reads; scanner, attributor and kernel are stand-ins that tell what was asked of them."""
-
-from types import SimpleNamespace
+"""Which processes a sample reads; scanner, members, finder and kernel are stand-ins that tell what was asked of them."""
 
 import pytest
 
+from jobfeatures.batch.groups import Membership
 from jobfeatures_exporter.sampling.descriptors import Unreadable
-from jobfeatures_exporter.sampling.groups.cgroup import GroupList
+from jobfeatures_exporter.sampling.layout.jobdirectory import UNIFIED, GroupList, JobDirectory
+from jobfeatures_exporter.sampling.processes.attribution import Owners
 from jobfeatures_exporter.sampling.stages.reading import ALL_AGAIN_LOOKS, ProcessReading
-from jobfeatures_exporter.sampling.stages.values import LastLook, Listed
+from jobfeatures_exporter.sampling.stages.values import LastSample, Listed
 
 NOTHING = Listed(GroupList(), {}, {})
+ALL = ({1: "init"}, True, Owners({1: "a job's"}, active={1: "active"}))
 
 
 class Scanner:
@@ -28,11 +29,18 @@ class Scanner:
         self.closed += 1
 
 
-class Attributor:
-    needs_all = False
+class Members:
+    def update(self, processes, *, are_all=True, groups=False):
+        return Owners(dict.fromkeys(processes, "a job's"))
 
-    def read(self, processes, *, are_all=True):
-        pass
+
+class Finder:
+    """What knows jobs by a batch system's files: of each process, that it is the job of its number."""
+
+    is_here = False
+
+    def update(self, processes):
+        return dict.fromkeys(processes, "active")
 
 
 class Kernel:
@@ -43,8 +51,9 @@ class Kernel:
 @pytest.fixture
 def make():
     def make(kernel=None, *, always_all=False):
-        parts = Scanner(), Attributor(), Unreadable()
-        return ProcessReading(*parts[:2], kernel, parts[2], always_all=always_all), *parts
+        scanner, finder, unreadable = Scanner(), Finder(), Unreadable()
+        reading = ProcessReading(scanner, Members(), [finder], kernel, unreadable, always_all=always_all)
+        return reading, scanner, finder, unreadable
 
     return make
 
@@ -53,41 +62,47 @@ def make():
 def test_all_are_read_at_each_sample_where_nothing_else_counts_them(make, kernel, always_all):
     reading, *_ = make(kernel, always_all=always_all)
     for _ in range(ALL_AGAIN_LOOKS + 1):
-        assert reading.begin(wants_all=False) == ({1: "init"}, True)
+        assert reading.read_all(is_wanted=False) == ALL
 
 
 def test_with_the_kernels_sums_all_are_read_first_and_then_rarely(make):
     reading, *_ = make(Kernel())
-    found = [reading.begin(wants_all=False) is not None for _ in range(2 * ALL_AGAIN_LOOKS)]
+    found = [reading.read_all(is_wanted=False) is not None for _ in range(2 * ALL_AGAIN_LOOKS)]
     assert [number for number, is_all in enumerate(found) if is_all] == [0, ALL_AGAIN_LOOKS]
 
 
 def test_and_where_somebody_wants_them_or_a_job_can_be_found_in_no_other_way(make):
-    reading, _, attributor, _ = make(Kernel())
-    reading.begin(wants_all=False)
-    assert reading.begin(wants_all=True) is not None
-    attributor.needs_all = True
-    assert reading.begin(wants_all=False) is not None
+    reading, _, finder, _ = make(Kernel())
+    reading.read_all(is_wanted=False)
+    assert reading.read_all(is_wanted=True) is not None
+    finder.is_here = True
+    assert reading.read_all(is_wanted=False) is not None
 
 
 def test_else_those_that_are_due_are_read_and_no_descriptor_is_kept(make):
     reading, scanner, *_ = make(Kernel())
-    assert reading.read_due(NOTHING, {}, {}, LastLook()) == ({7: "one"}, False)
+    assert reading.read_due(NOTHING, {}, {}, LastSample()) == ({7: "one"}, False, Owners({7: "a job's"}))
     assert scanner.closed == 1
 
 
 def test_a_job_that_only_processes_tell_has_all_of_them_read(make, make_job):
     reading, *_ = make(Kernel())
     job = make_job("9", processes=frozenset({41}))
-    assert reading.read_due(NOTHING, {}, {job.key: job}, LastLook()).are_all
-    last, one = LastLook({"/a": job.key}), GroupList(directories=[SimpleNamespace(cpu_source="/a")])
-    assert not reading.read_due(Listed(one, {}, {}), {}, {job.key: job}, last).are_all
+    assert reading.read_due(NOTHING, {}, {job.key: job}, LastSample()).are_all
+    group = JobDirectory(
+        path="/a",
+        membership=Membership(batch_system="slurm", job_id="9"),
+        groups={UNIFIED: "/a"},
+        cpu_source="/a",
+    )
+    last, one = LastSample({"/a": job.key}), GroupList([group])
+    assert not reading.read_due(Listed(one, {}, {}), {"/a": "sums"}, {job.key: job}, last).are_all
     assert reading.read_due(NOTHING, {}, {job.key: job}, last).are_all  # its group has gone
 
 
 def test_a_list_that_cannot_be_read_is_the_last_one_and_counted(make):
     reading, scanner, _, unreadable = make()
-    reading.begin(wants_all=True)
+    reading.read_all(is_wanted=True)
     scanner.failing = True
-    assert reading.begin(wants_all=True) == ({1: "init"}, True)
+    assert reading.read_all(is_wanted=True) == ALL
     assert dict(unreadable.counts) == {"process_list_eio": 1}

@@ -34,7 +34,7 @@ from jobfeatures_exporter.model.snapshot import (
     SysinfoSample,
 )
 from jobfeatures_exporter.model.statuses import SinkStatus
-from jobfeatures_exporter.sampling.host.procfs import TICKS_PER_SEC
+from jobfeatures_exporter.sampling.host.units import TICKS_PER_SEC
 from jobfeatures_exporter.scrape.collectors import COLLECTORS, FAILED, SPENT
 from jobfeatures_exporter.scrape.collectors.own import process
 from jobfeatures_exporter.state.history import History

@@ -16,7 +16,8 @@ from jobfeatures.version import find_revision
 from jobfeatures_exporter.families.exposition import Family
 from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.sampling.descriptors import read_file
-from jobfeatures_exporter.sampling.host.procfs import TICKS_PER_SEC, read_stat
+from jobfeatures_exporter.sampling.host.procfs import read_stat
+from jobfeatures_exporter.sampling.host.units import TICKS_PER_SEC
 from jobfeatures_exporter.sampling.processes.scan import PAGE_BYTES, parse_process_stat
 
 BUILD = Metric(

@@ -1,0 +1,66 @@
+"""One job's control group: where its directories are, and how they are told from earlier ones. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from jobfeatures.batch.groups import Membership
+
+UNIFIED = "unified"  # key of the v2 hierarchy next to the controllers of v1
+FREEZER = "freezer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDirectory:
+    """One job's control group, by its path from the root: the same in every hierarchy of v1.
+
+    `groups` has its directories by controller, `UNIFIED` for v2. `inodes`
+    distinguishes them from earlier directories with the same path: a requeued
+    job, or the next job of a name, gets new directories. `sources` names each of
+    them once and for all: another, also with the same inode, has another name.
+    """
+
+    path: str
+    membership: Membership
+    groups: Mapping[str, str]
+    inodes: Mapping[str, int] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict, compare=False)  # by controller
+    cpu_source: str = field(default="", compare=False)  # of the whole, as long as one of its parts is there
+
+    def __post_init__(self) -> None:
+        if not self.cpu_source:
+            own = next(iter(self.inodes.values()), None)
+            number = self.inodes.get("cpuacct") or self.inodes.get(UNIFIED) or own
+            object.__setattr__(self, "cpu_source", f"{self.path}@{number}")
+
+    def source(self, *controllers: str) -> str:
+        """Return the name of the group that counts: the first of these controllers that it has."""
+        for each in controllers:
+            if each in self.sources:
+                return self.sources[each]
+        return self.cpu_source
+
+    @property
+    def counts_cpu(self) -> bool:
+        """Return whether the kernel counts CPU time for this job at all."""
+        return "cpuacct" in self.groups or UNIFIED in self.groups
+
+    @property
+    def counts_memory(self) -> bool:
+        """Return whether the kernel counts memory for this job at all."""
+        return "memory" in self.groups or UNIFIED in self.groups
+
+    @property
+    def version(self) -> int:
+        """Return the version of control groups that counts for this job: 2 if no v1 hierarchy has it."""
+        return 2 if self.groups.keys() == {UNIFIED} else 1
+
+
+class GroupList(NamedTuple):
+    """The control groups of jobs at one sample."""
+
+    directories: Sequence[JobDirectory] = ()  # the same object until one is added or removed
+    gone: Sequence[JobDirectory] = ()  # removed since the last sample
+    have_changed: bool = False  # since the last sample
