@@ -61,7 +61,7 @@ class Turns:
         self._queue = unread + read
         self.waiting = any(turn.may_differ for turn in unread)
 
-    def doubt(self) -> None:
+    def mark_stale(self) -> None:
         """Read each file again within the next samples."""
         for turn in self._queue:
             turn.may_differ = True

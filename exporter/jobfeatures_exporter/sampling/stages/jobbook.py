@@ -101,8 +101,7 @@ class JobRecorder:
         """Return the record of a job that has control groups, processes, both, or none any more.
 
         CPU time is what the kernel counted for the job's control groups, else the sum over its processes,
-        with that of children that were waited for; the same holds for memory, independently. `job` is None
-        where nobody says that it is here.
+        with that of children that were waited for; the same holds for memory, independently.
         """
         groups, processes = reading.groups, found.members.get(key, ())
         run = self._runs.present(key, reading, processes, found.owners, job)

@@ -1,0 +1,142 @@
+"""What is read of a job's group on cgroup v2: its files, and the figures that come of them, in order.
+
+Beside v1 in a hybrid layout, what v1 counts is read there, see `version1`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection
+from typing import Any, TypeVar
+
+from jobfeatures_exporter.model.measured import MemoryBytes
+from jobfeatures_exporter.sampling.groups.groupfiles import ABSENT, NO_FILE, GroupFile, GroupFiles
+from jobfeatures_exporter.sampling.groups.ledger import Counter, Rows
+from jobfeatures_exporter.sampling.groups.limitsabove import (
+    LIMITS_V2,
+    NO_LIMITS,
+    RARELY_LOOKS,
+    Limits,
+    LimitsAbove,
+)
+from jobfeatures_exporter.sampling.groups.nodesigns import NodeSigns
+from jobfeatures_exporter.sampling.groups.turns import Turns
+from jobfeatures_exporter.sampling.host.units import RESOURCES
+from jobfeatures_exporter.sampling.parsers.cgroupfiles import (
+    CpuTimes,
+    parse_cpu_stat,
+    parse_limit,
+    parse_memory_stat_v2,
+    parse_number,
+)
+from jobfeatures_exporter.sampling.parsers.counterfiles import (
+    parse_cpu_list,
+    parse_io_stat,
+    parse_memory_events,
+    parse_pressure,
+)
+
+Parsed = TypeVar("Parsed")
+SHARES = ("some", "full")
+_EVENTS = {"oom_kills": "oom_kill", "ooms": "oom", "limit_hits": "max", "high_hits": "high"}
+_NO_MEMORY = MemoryBytes()
+
+
+class GroupV2:
+    """Reads the group of one job. With the signs of the node most files take turns, see `turns`."""
+
+    def __init__(
+        self, top: str, depth: int, files: GroupFiles, above: LimitsAbove | None, beside: Collection[str]
+    ) -> None:
+        """Open nothing yet. `beside` are the controllers of v1 that the job has too.
+
+        `above` has the limits of the `depth` groups above it; None: they do not count.
+        """
+
+        def file(name: str, parse: Callable[[str], Parsed], *not_beside: str) -> GroupFile[Parsed]:
+            return NO_FILE if {*not_beside} & {*beside} else files.file(f"{top}/{name}", parse)
+
+        # CPU time, and for how long a quota kept it from its CPUs; these CPUs.
+        self.usage = file("cpu.stat", parse_cpu_stat, "cpuacct", "memory")
+        self.cpu_lists = [file("cpuset.cpus.effective", parse_cpu_list, "cpuset")]
+        # Memory by part, its swap, all that is charged, its peak (since Linux 5.19), and its limits.
+        self._stat = file("memory.stat", parse_memory_stat_v2, "memory")
+        self._swap = file("memory.swap.current", parse_number, "memory")
+        self.charged = file("memory.current", parse_number, "memory")
+        self._peak = file("memory.peak", parse_number, "memory")
+        self.limits = [file(name, parse_limit, "memory") for name in LIMITS_V2]
+        self.huge_pages = None if "hugetlb" in beside else top, "current"  # where, and how files are called
+        # How often it was killed or met a limit; transfers by device; for how long it waited for what.
+        self._events = file("memory.events", parse_memory_events, "memory")
+        self.transfers = file("io.stat", parse_io_stat, "blkio")
+        self._pressures = [(each, file(f"{each}.pressure", parse_pressure)) for each in RESOURCES]
+        self._above, self._place = above, (os.path.dirname(top), depth)
+        self._throttled_usecs: int | None = None
+        self._told: tuple[list[int | None], Limits] = [], Limits()
+        self._limits: tuple[int | None, ...] = (None,) * 4  # as of what was told
+        taking: list[GroupFile[Any]] = [self._events, self._peak, self._swap, self.transfers]
+        self._turns = Turns([*taking, *(each for _, each in self._pressures)])
+        self._node_kills: int | None = None  # at the last sample
+        self._is_at_rest = False  # whether nothing has happened since the last sample, but files wait
+
+    def read_cpu(self, signs: NodeSigns | None, *, is_whole: bool) -> CpuTimes | None:
+        """Return the CPU time, and choose the files of this sample; `is_whole` makes all of them due."""
+        found = self.usage.known()
+        cpu, self._throttled_usecs = found or (None, None)
+        if signs is not None:
+            kills, before = signs.kills, self._node_kills
+            self._node_kills = kills
+            if is_whole:
+                self._turns.mark_stale()
+            told = () if self._is_at_rest else (found, found, *signs.changes)
+            self._is_at_rest = False
+            self._turns.choose(told, at_once=kills is None or kills != before)
+        return cpu
+
+    def has_waiting(self) -> bool:
+        """Return whether files that may have changed wait for their turn: the next sample reads them."""
+        self._is_at_rest = self._is_at_rest or self._turns.waiting
+        return self._turns.waiting
+
+    def read_memory(self) -> MemoryBytes:
+        """Return what can be read."""
+        parts = self._stat.known() or _NO_MEMORY
+        swap, charged, peak = self._swap.known(), self.charged.known(), self._peak.known()
+        limits = [each.known(every=RARELY_LOOKS) for each in self.limits]
+        told = limits, self._find_above()
+        if told != self._told:  # they hardly ever change
+            own, lowest = limits[0], Limits(*limits).lowest(told[1])
+            limit_above = None if lowest.memory == own else lowest.memory
+            self._told, self._limits = told, (own, limit_above, lowest.swap, lowest.high)
+        if peak is not None and charged is not None:
+            peak = max(peak, charged)  # which may have risen since the peak was read
+        return MemoryBytes(
+            *(parts.anon, parts.file, parts.shmem, parts.kernel, parts.sock, parts.hugetlb, swap),
+            *(charged, parts.reclaimable, *self._limits, peak),
+        )
+
+    def has_new_limits_above(self) -> bool:
+        """Return whether a limit above has changed since the last reading."""
+        return self._find_above() != self._told[1]
+
+    def read_counters(self) -> dict[Counter, Rows]:
+        """Return the counters, without a key for what is missing."""
+        counters: dict[Counter, Rows] = {}
+        if self._throttled_usecs is not None:
+            counters["throttled"] = {"": (self._throttled_usecs,)}
+        if (events := self._events.said()) is not ABSENT:
+            for counter, name in _EVENTS.items():
+                if events is None:
+                    counters[counter] = None
+                elif name in events:
+                    counters[counter] = {"": (events[name],)}
+        if (devices := self.transfers.said()) is not ABSENT:
+            counters["block_io"] = devices
+        for resource, file in self._pressures:
+            if (stalled := file.said()) is not ABSENT:
+                for share in SHARES if stalled is None else stalled:
+                    counters[resource, share] = None if stalled is None else {"": (stalled[share],)}
+        return counters
+
+    def _find_above(self) -> Limits:
+        return NO_LIMITS if self._above is None else self._above.of(*self._place)
