@@ -216,6 +216,9 @@ def make_record(raw: Json, reader: Reader, cluster: str | None = None) -> JobRec
     # Part of a job that was requeued or resized: accounting reports it besides the later run.
     has_ended = raw.get("end_time") is not None and (word in _PARTS or job.state is JobState.UNKNOWN)
     state = _PARTS.get(word, job.state) if has_ended else job.state
+    exit_status = raw.get("exit_code")
+    if state is JobState.PREEMPTED and has_ended:  # of what was taken from its nodes 0 is said
+        state, exit_status = (JobState.FAILED, exit_status) if exit_status else (state, None)
     record = record_of(
         job,
         cluster=cluster,
@@ -226,7 +229,7 @@ def make_record(raw: Json, reader: Reader, cluster: str | None = None) -> JobRec
         end_secs=secs_of(raw, "end_time") if has_ended else job.end_secs,
         run_secs=sacct.get("ElapsedRaw"),
         suspended_secs=raw.get("suspend_time"),
-        exit_status=raw.get("exit_code"),
+        exit_status=exit_status,
         total_nodes=nodes or None,
         total_cpus=count_of(allocated, "cpu"),
         total_gpus=count_of(allocated, "gres/gpu"),

@@ -21,6 +21,7 @@ from jobfeatures.batch.slurm.basics import NAME, checked_id
 from jobfeatures.batch.slurm.gpus import count_gpus
 from jobfeatures.batch.slurm.json.values import MEBIBYTE, JsonRecord, exit_code_of, parse_number
 from jobfeatures.batch.slurm.record import STATES
+from jobfeatures.batch.slurm.sacct.requeued import REQUEUED, state_of_requeued
 from jobfeatures.batch.slurm.sacct.values import ENDED
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.joblogs.loggedjob import Accounting, JobRecord, Notes, Number, pairs
@@ -28,7 +29,7 @@ from jobfeatures.joblogs.nottaken import without_unreadable
 from jobfeatures.records.model import JobState
 
 _STEP = re.compile(r"(?:[0-9]{1,10}(?:_[0-9]{1,10}|\+[0-9]{1,10})?\.)?([A-Za-z0-9_+-]{1,64})\Z")
-_UNFINISHED = frozenset({"PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING"})
+_UNFINISHED = frozenset({"PENDING", "RUNNING", "SUSPENDED", "RESIZING"})
 _VERSION = re.compile(r"v[0-9]+\.[0-9]+\.[0-9]+")
 _OLD = frozenset({"v0.0.37", "v0.0.38"})
 _WITHOUT_START = "v0.0.37"
@@ -84,6 +85,10 @@ def parse_db_job(
             bad.append(error.at(about=f"a step of job {job.job_id}"))
     if version == _WITHOUT_START and job.start_secs is not None:
         job = replace(job, start_secs=_real_start(job, found))
+    if job.state_word == REQUEUED:
+        batch_step = next((step.state.value for step in found if step.step == "batch"), None)
+        has_code = job.exit_status is not None or job.exit_signal is not None
+        job = replace(job, state=state_of_requeued(has_code=has_code, batch_step=batch_step))
     known = version in _OLD or all(step.used_cpu_secs is not None for step in found)  # old: 0 is not told
     return [_with_cpu_time(job, found, are_all=known and not bad), *found], bad
 
@@ -266,12 +271,12 @@ def _cpu_secs(record: JsonRecord, which: str, *parts: Number | None) -> Number |
 
 def _exit(record: JsonRecord, word: str, *, version: str) -> tuple[int | None, int | None]:
     """Return exit status and signal; no status if a signal ended it."""
-    if word in _UNFINISHED:
+    if word in _UNFINISHED or (word == REQUEUED and version in _OLD):
         return None, None
     status, signal = exit_code_of(record)
     if version in _OLD and not signal:
         status = 0 if word == "COMPLETED" else None
-    if status == 0 and word == "FAILED":  # which is no answer
+    if status == 0 and word in {"FAILED", REQUEUED}:  # which is no answer
         status = None
     return status, signal
 
@@ -283,7 +288,7 @@ def db_state(record: JsonRecord, *path: str) -> str:
     it; the part of a run before it was resized is ``["PENDING", "RESIZING"]``.
     """
     words = record.words(*path)
-    word = "REQUEUED" if "REQUEUED" in words else words[0].partition(" ")[0] if words else ""
+    word = REQUEUED if REQUEUED in words else words[0].partition(" ")[0] if words else ""
     if word == "PENDING" and "RESIZING" in words:
         word = "RESIZING"
     if not re.fullmatch(r"[A-Z_]{1,40}", word):

@@ -31,6 +31,7 @@ _ABSENT: Final[dict[str, Any]] = {
 _SIZES: Final = ("nodes", "total_nodes", "total_cpus")
 _REQUESTED: Final = {"requested_cpus": "cpu", "requested_nodes": "node", "requested_memory_bytes": "mem"}
 _FINISHED: Final = frozenset(state for state in JobState if state.is_finished)
+_WITHOUT_0: Final = frozenset({JobState.FAILED, JobState.PREEMPTED})
 
 
 def derive_columns(values: Mapping[str, Any], count: int) -> dict[str, list[Any]]:
@@ -39,9 +40,10 @@ def derive_columns(values: Mapping[str, Any], count: int) -> dict[str, list[Any]
     Values of rows that ran and have ended are taken as they are; `derive` makes those of the others.
     """
     told = {name: values.get(name) or [_ABSENT.get(name)] * count for name in TOLD}
-    if JobState.FAILED in told["state"]:  # sacct before 26.05 takes 128 from exit statuses
+    # sacct before 26.05 takes 128 from exit statuses; what was taken from its nodes had none.
+    if not _WITHOUT_0.isdisjoint(told["state"]):
         told["exit"] = [
-            (None, None) if each == (0, None) and state is JobState.FAILED else each
+            (None, None) if each == (0, None) and state in _WITHOUT_0 else each
             for each, state in zip(told["exit"], told["state"], strict=True)
         ]
     statuses, signals = zip(*told["exit"], strict=True)

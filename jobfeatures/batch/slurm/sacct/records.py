@@ -10,6 +10,7 @@ from jobfeatures.batch.slurm.basics import NAME
 from jobfeatures.batch.slurm.fields import split_open
 from jobfeatures.batch.slurm.sacct.lines import parse_header
 from jobfeatures.batch.slurm.sacct.reader import RecordConverter, read_rows
+from jobfeatures.batch.slurm.sacct.requeued import with_ends
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.joblogs.loggedjob import Accounting, JobBatch, JobRecord, Notes, StepUse
 
@@ -67,12 +68,14 @@ def parse_accounting(text: str, separator: str, *, taken_at_secs: float) -> Acco
     notes = Notes()
     converter = RecordConverter(ACCOUNTING_FIELDS, notes=notes)
     answer = split_open(text, separator, ACCOUNTING_FIELDS, source=ACCOUNTING_SOURCE)
-    while rows := [tuple(values.values()) for values in islice(answer, BATCH)]:
-        each = chain.from_iterable(converter.each(range(len(rows)), list(zip(*rows, strict=True))))
-        for row, found in zip(rows, each, strict=True):
+    told = iter(lambda: [tuple(values.values()) for values in islice(answer, BATCH)], [])
+    batches = ((range(len(rows)), list(zip(*rows, strict=True))) for rows in told)
+    for numbers, columns in with_ends(batches, ACCOUNTING_FIELDS):
+        each = chain.from_iterable(converter.each(numbers, columns))
+        for job_id, found in zip(columns[0] if columns else (), each, strict=True):
             if isinstance(found, JobRecord):
                 records.append(found)
             elif isinstance(found, ParseError):
-                error = found.at(ACCOUNTING_SOURCE, about=f"job {row[0][:32]}")
+                error = found.at(ACCOUNTING_SOURCE, about=f"job {job_id[:32]}")
                 rejected.append(Rejected.from_error(error))
     return Accounting(NAME, tuple(records), taken_at_secs, (*rejected, *notes.faults(ACCOUNTING_SOURCE)))

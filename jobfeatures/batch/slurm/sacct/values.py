@@ -109,12 +109,15 @@ def split_step(text: str) -> tuple[str, str, str]:
 def parse_state(text: str) -> JobState:
     """Return a state from its first word (``CANCELLED by 6001``, ``CANCELLED+`` where truncated).
 
-    REQUEUED is PREEMPTED: that run ended early, and the job runs again. RESIZING is UNKNOWN: what ended is a
-    part of the job, which goes on with other resources. Raises ParseError.
+    REQUEUED is PREEMPTED, that run ended early, or what stands behind it: see `with_ends`. RESIZING is
+    UNKNOWN: what ended is a part of the job, which goes on with other resources. Raises ParseError.
     """
-    word = text.partition(" ")[0].rstrip("+")
+    word, _, more = text.partition(" ")
+    word = word.rstrip("+")
     if not word.isupper() or not word.replace("_", "").isalpha():
         raise ParseError("not a state", field="State", text=text)
+    if word == "REQUEUED" and more:
+        return JobState(more)
     return ENDED.get(word) or STATES.get(word, JobState.UNKNOWN)
 
 

@@ -138,6 +138,15 @@ def test_a_part_of_a_job_that_has_ended_has_its_end(make, word, state):
     assert (job.state, job.state_word, job.end_secs) == (state, word, 1795168800)
 
 
+@pytest.mark.parametrize(("code", "end"), [(0, (JobState.PREEMPTED, None)), (3, (JobState.FAILED, 3))])
+def test_a_run_that_is_requeued_with_an_exit_code_has_ended_by_itself(make, code, end):
+    document = make("job")
+    told = {"job_state": "REQUEUED", "end_time": "2026-11-20T10:00:00Z", "exit_code": code}
+    document["data"]["attributes"]["slurm_jobs"][0] |= told
+    [job] = read(json.dumps(document))
+    assert (job.state, job.exit_status) == end
+
+
 def test_amounts_that_are_no_numbers_are_named(make):
     document = make("job")
     document["data"]["attributes"]["slurm_jobs"][0]["allocated_resources"] = "cpu=many,node=1"

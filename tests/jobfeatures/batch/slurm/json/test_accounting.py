@@ -72,6 +72,23 @@ def test_a_requeued_job_is_there_twice():
     assert states == [(JobState.PREEMPTED, "REQUEUED"), (JobState.COMPLETED, None)]
 
 
+@pytest.mark.parametrize(
+    ("code", "batch_step", "end"),
+    [
+        (0, "CANCELLED", (JobState.PREEMPTED, None)),
+        (0, "COMPLETED", (JobState.UNKNOWN, None)),
+        (3, "FAILED", (JobState.FAILED, 3)),
+    ],
+)
+def test_a_run_that_is_requeued_at_its_end_was_not_taken_from_its_node(code, batch_step, end):
+    values = document("accounting-26.05-v0.0.45").values
+    [requeued] = [each for each in values["jobs"] if "REQUEUED" in each["state"]["current"]]
+    requeued["exit_code"]["return_code"]["number"] = code
+    requeued["steps"][0]["state"] = [batch_step]
+    [run] = [each for each in records_of(JsonRecord(values)) if each.state_word == "REQUEUED"]
+    assert (run.state, run.exit_status) == end
+
+
 @pytest.mark.parametrize("version", ["24.11-v0.0.42", "26.05-v0.0.45"])
 def test_captured_accounting_of_later_versions_tells_how_jobs_ended(version):
     """A requeued job's first run is called PENDING and REQUEUED there, and has its times."""

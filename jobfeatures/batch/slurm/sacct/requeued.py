@@ -1,0 +1,87 @@
+"""What accounting's REQUEUED means: not only runs that were taken from their nodes. Pure.
+
+Slurm requeues a scrontab's job at its end, for its next time, and one that exits with a code of RequeueExit:
+each of their runs is REQUEUED. Of one that is taken away ExitCode is 0:0 (26.05.5), so with another a run
+has ended by itself. With 0:0 and a batch step that is COMPLETED nobody knows: a scrontab's run has succeeded,
+or a script has ended in order when it was told of its requeue, or asked for it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
+from typing import Final
+
+from jobfeatures.batch.slurm.sacct.values import split_step
+from jobfeatures.records.model import JobState
+
+Batch = tuple[Sequence[int], Sequence[Sequence[str]]]
+
+REQUEUED: Final = "REQUEUED"
+AHEAD: Final = 3  # rows behind a job's in which its batch step comes, if it has one
+_EXIT = re.compile("[0-9]+:[0-9]+")
+
+
+def state_of_requeued(*, has_code: bool, batch_step: str | None) -> JobState:
+    """Return the state of a run that is REQUEUED, with an exit code or signal, by its batch step's state."""
+    if has_code:
+        return JobState.FAILED
+    return JobState.UNKNOWN if batch_step == JobState.COMPLETED.value else JobState.PREEMPTED
+
+
+def with_ends(batches: Iterable[Batch], names: Sequence[str]) -> Iterator[Batch]:
+    """Yield batches of rows in which a job's REQUEUED is followed by a blank and the state that it means.
+
+    A batch is the numbers of its lines, and its columns. The last rows may come with the next batch.
+    """
+    places = {name: place for place, name in reversed([*enumerate(names)])}
+    head, state, code = (
+        places.get("JobIDRaw", places.get("JobID")),
+        places.get("State"),
+        places.get("ExitCode"),
+    )
+    if head is None or state is None:
+        yield from batches
+        return
+
+    kept: Batch = ((), ())
+    for batch in batches:
+        rows = _joined(kept, batch) if kept[0] else batch
+        kept = ((), ())
+        if rows[1] and REQUEUED in rows[1][state]:
+            rows, kept = _told(rows, head, state, code, is_end=False)
+        yield rows
+    if kept[0]:
+        yield _told(kept, head, state, code, is_end=True)[0]
+
+
+def _joined(one: Batch, two: Batch) -> Batch:
+    columns = zip(one[1], two[1] or [()] * len(one[1]), strict=True)
+    return [*one[0], *two[0]], [[*first, *second] for first, second in columns]
+
+
+def _told(rows: Batch, head: int, state: int, code: int | None, *, is_end: bool) -> tuple[Batch, Batch]:
+    """Return rows with what their states mean, and those that want the next ones: a job at the end."""
+    numbers, columns = rows
+    heads, states = columns[head], [*columns[state]]
+    sure = len(heads)
+    for place in [place for place, word in enumerate(states) if word == REQUEUED]:
+        job, dot, _ = split_step(heads[place])
+        behind = heads[place + 1 : place + 1 + AHEAD]
+        if dot:
+            continue
+        steps = list(takewhile(f"{job}.".__eq__, (f"{each.rpartition('.')[0]}." for each in behind)))
+        if len(steps) == len(behind) < AHEAD and not is_end:
+            sure = place
+            break
+        ends = [states[place + 1 + at] for at in range(len(steps)) if behind[at] == f"{job}.batch"]
+        exit_code = "" if code is None else columns[code][place]
+        has_code = _EXIT.fullmatch(exit_code) is not None and exit_code != "0:0"
+        means = state_of_requeued(has_code=has_code, batch_step=ends[0] if ends else None)
+        states[place] = f"{REQUEUED} {means.value}"
+    told = [*columns[:state], states, *columns[state + 1 :]]
+    if sure == len(heads):
+        return (numbers, told), ((), ())
+    now = (numbers[:sure], [each[:sure] for each in told] if sure else [])
+    return now, (numbers[sure:], [each[sure:] for each in told])
