@@ -207,6 +207,13 @@ class Features:
             details["shutdown"] = first
         return Remaining(bases, tuple(dict.fromkeys(notes)), details)
 
+    def apart(self):
+        """Return the job's and the machine's features, each without the other."""
+        parts = [Features(**{area: self._locations[area]}) for area in (JOB, MACHINE)]
+        for each in parts:
+            each._agent = self._agent  # noqa: SLF001  # of its own kind
+        return parts
+
     def _limit(self, key, notes, details):
         """Return a limit in real seconds, None if unknown; a normalized one is divided by its factor."""
         limit = self._seconds(JOB, key, notes, unlimited=_UNLIMITED)
@@ -771,6 +778,7 @@ class _End:
         self._began = 0.0
         self._said = set()
         self._found = None
+        self._ends = {}  # epochs, by what ends the job
         self.every_secs = _READ_SECS[features.has_address]
         self.read_at = None  # by the monotonic clock
         self.at_secs = None  # epoch
@@ -790,7 +798,7 @@ class _End:
             try:
                 threading.Thread(target=self._read, daemon=True).start()
             except RuntimeError as error:  # the job or its user has as many as it may
-                self._found = time.time(), None, error
+                self._found = time.time(), Remaining({}), error
                 self._wake()
 
     def _read(self):
@@ -799,8 +807,17 @@ class _End:
             self._features.watch()
             self._found = now, self._features.remaining(now), None
         except Exception as error:  # noqa: BLE001  # whatever it is, the program goes on
-            self._found = now, None, error
+            self._found = now, self._read_in_part(now), error
         self._wake()
+
+    def _read_in_part(self, now):
+        """Return what the job's features alone say, or else the machine's: a container may have but one."""
+        for part in self._features.apart():
+            try:
+                return part.remaining(now)
+            except Exception:  # noqa: BLE001,S112  # the error of both is told
+                continue
+        return Remaining({})
 
     def take(self):
         """Take what has been read. Where nothing could be, what was known before stays."""
@@ -808,19 +825,26 @@ class _End:
             return
         (now, left, error), self._found, self._is_reading = self._found, None, False
         self.read_at = time.monotonic()
-        if error is not None:
-            known = (
-                "what was known still counts" if self.basis else "no notice is given unless it becomes known"
-            )
-            self._once(f"when the job ends cannot be read, {known}: {error}")
-            return
+        ends = {basis: now + secs for basis, secs in left.bases.items()}
         for note in left.notes:
             self._once(note)
-        if left.bases:
-            self.basis = min(left.bases, key=left.bases.get)
-            self.at_secs = now + left.bases[self.basis]
+        if error is None:
+            self._ends = ends
         else:
-            self.at_secs = None
+            if "shutdown" in ends:  # one of the two that may be
+                ends["shutdown"] = min(ends["shutdown"], self._ends.get("shutdown", ends["shutdown"]))
+            known = (
+                "what was known still counts"
+                if self._ends
+                else f"only {' and '.join(sorted(ends))} counts"
+                if ends
+                else "no notice is given unless it becomes known"
+            )
+            self._once(f"when the job ends cannot be read, {known}: {error}")
+            self._ends.update(ends)
+        self.basis = min(self._ends, key=self._ends.get, default="")
+        self.at_secs = self._ends.get(self.basis)
+        if error is None and not self._ends:
             self._once("no limit is known: no notice is given unless one becomes known")
 
     def _once(self, text):
@@ -1198,27 +1222,29 @@ def _is_orphaned():
 DONE, FAILED, WRONG, UNREADABLE = 0, 1, 2, 3
 
 
+def _checked(parse):
+    """Return a type of argparse that says what `parse` raises."""
+
+    def checking(text):
+        from argparse import ArgumentTypeError
+
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise ArgumentTypeError(str(error)) from None
+
+    return checking
+
+
 def add_run_arguments(parser):
     """Add the arguments of ``run`` to a parser of argparse."""
-
-    def checked(parse):
-        def checking(text):
-            from argparse import ArgumentTypeError
-
-            try:
-                return parse(text)
-            except ValueError as error:
-                raise ArgumentTypeError(str(error)) from None
-
-        return checking
-
     add = parser.add_argument
     add(
         "--signal",
         metavar="SIG@SECS",
         dest="notices",
         default=[],
-        type=checked(parse_signal),
+        type=_checked(parse_signal),
         action="append",
         help="send the program this signal so many seconds before the end; may be repeated",
     )
@@ -1227,7 +1253,7 @@ def add_run_arguments(parser):
         metavar="PROGRAM@SECS",
         dest="notices",
         default=[],
-        type=checked(parse_hook),
+        type=_checked(parse_hook),
         action="append",
         help="run another program then; may be repeated",
     )
@@ -1236,7 +1262,7 @@ def add_run_arguments(parser):
         metavar="SECS",
         dest="kill_after_secs",
         default=KILL_AFTER_SECS,
-        type=checked(_parse_secs),
+        type=_checked(_parse_secs),
         help="when the program has ended, what it leaves gets SIGTERM, so much later SIGKILL (default: 10)",
     )
     add("command_line", metavar="-- PROGRAM [ARGUMENT]", nargs="...", help="the program that is run")
@@ -1246,11 +1272,11 @@ def add_remaining_arguments(parser):
     """Add the arguments of ``remaining`` to a parser of argparse."""
     add = parser.add_argument
     add("--explain", action="store_true", help="print what the answer is based on")
-    add("--margin", metavar="SECS", type=_parse_secs, help="less by so much, and never below 0")
+    add("--margin", metavar="SECS", type=_checked(_parse_secs), help="less by so much, and never below 0")
     add(
         "--default",
         metavar="SECS",
-        type=_parse_secs,
+        type=_checked(_parse_secs),
         help="printed, without the margin, where no limit is known (status 0) or none can be read (3)",
     )
     add(
@@ -1263,7 +1289,7 @@ def add_remaining_arguments(parser):
 
 def _parse_secs(text):
     if not (text and len(text) < 11 and _DIGITS.issuperset(text)):
-        raise ValueError("not whole seconds")
+        raise ValueError(f"{text!r} is not whole seconds")
     return int(text)
 
 
@@ -1289,7 +1315,7 @@ def print_remaining(arguments, complain=_say):
         status = UNREADABLE
     except FeaturesError as error:
         complain(error)
-        status = FAILED
+        status = FAILED if arguments.default is None else UNREADABLE
     else:
         details, bases, left = found.details, found.bases, found.seconds
         for note in found.notes:

@@ -219,6 +219,7 @@ def make_record(raw: Json, reader: Reader, cluster: str | None = None) -> JobRec
     exit_status = raw.get("exit_code")
     if state is JobState.PREEMPTED and has_ended:  # of what was taken from its nodes 0 is said
         state, exit_status = (JobState.FAILED, exit_status) if exit_status else (state, None)
+        word = word if exit_status is None else state.value
     record = record_of(
         job,
         cluster=cluster,

@@ -71,3 +71,17 @@ def test_where_nothing_can_be_read_the_default_is_printed_and_the_status_tells(m
     shown = capsys.readouterr()
     assert shown.out == "3600\ndefault 3600 (nothing can be read)\n"
     assert "no features can be read" in shown.err
+
+
+def test_a_place_that_is_none_cannot_be_read_either(monkeypatch, capsys):
+    monkeypatch.setenv("JOBFEATURES", "relative")
+    assert main(["remaining", "--default", "3600"]) == 3
+    assert main(["remaining"]) == 1
+    assert capsys.readouterr().out == "3600\n"
+
+
+@pytest.mark.parametrize("option", ["--default", "--margin"])
+def test_what_is_no_number_of_seconds_is_said(capsys, option):
+    with pytest.raises(SystemExit):
+        main(["remaining", option, "1d"])
+    assert f"{option}: '1d' is not whole seconds" in capsys.readouterr().err

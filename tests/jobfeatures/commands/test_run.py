@@ -402,6 +402,51 @@ def test_what_was_known_counts_when_it_can_be_read_no_more(
         assert "what was known still counts" in running.stderr.read()
 
 
+@pytest.mark.parametrize("unread", ["machine", "job"])
+def test_what_can_be_read_counts_where_the_other_folder_cannot_be(
+    quick: list[str], job: Path, tmp_path: Path, unread: str
+) -> None:
+    machine = tmp_path / "machine"
+    if unread == "machine":  # as in a container that has the job's folder alone
+        limit(job, 1000)
+    else:
+        machine.mkdir()
+        replace(machine / "shutdowntime", str(int(time.time()) + 1000))
+        job.rmdir()
+    given = {**environ(job), "MACHINEFEATURES": str(machine)}
+    with begun([*quick, "--signal", "USR1@500", "--", *program(TELLS)], job, env=given) as running:
+        looked(tmp_path)
+        replace(tmp_path / "passed", "600")
+        assert running.stdout.readline() == "SIGUSR1\n"
+        assert ended(running) == ("", 0)
+        known = "wall_limit" if unread == "machine" else "shutdown"
+        assert (
+            f"only {known} counts: {tmp_path / unread}: there is no such directory" in running.stderr.read()
+        )
+
+
+def test_a_shutdown_that_was_known_counts_beside_a_limit_that_is_extended(
+    quick: list[str], job: Path, tmp_path: Path
+) -> None:
+    machine = tmp_path / "machine"
+    machine.mkdir()
+    replace(machine / "shutdowntime", str(int(time.time()) + 1000))
+    limit(job, 900)
+    given = {**environ(job), "MACHINEFEATURES": str(machine)}
+    with begun([*quick, "--signal", "USR1@500", "--", *program(TELLS)], job, env=given) as running:
+        looked(tmp_path)
+        machine.rename(tmp_path / "elsewhere")
+        limit(job, 5000)
+        looked(tmp_path)
+        replace(tmp_path / "passed", "450")
+        looked(tmp_path)
+        assert not select.select([running.stdout], [], [], 0)[0]
+        replace(tmp_path / "passed", "510")
+        assert running.stdout.readline() == "SIGUSR1\n"
+        assert ended(running) == ("", 0)
+        assert "are left by shutdown: SIGUSR1" in running.stderr.read()
+
+
 def test_a_directory_that_never_answers_keeps_no_signal_from_the_program(
     tmp_path: Path, quick: list[str], job: Path
 ) -> None:

@@ -88,7 +88,8 @@ def parse_db_job(
     if job.state_word == REQUEUED:
         batch_step = next((step.state.value for step in found if step.step == "batch"), None)
         has_code = job.exit_status is not None or job.exit_signal is not None
-        job = replace(job, state=state_of_requeued(has_code=has_code, batch_step=batch_step))
+        state = state_of_requeued(has_code=has_code, batch_step=batch_step)
+        job = replace(job, state=state, state_word=None if has_code else REQUEUED)
     known = version in _OLD or all(step.used_cpu_secs is not None for step in found)  # old: 0 is not told
     return [_with_cpu_time(job, found, are_all=known and not bad), *found], bad
 

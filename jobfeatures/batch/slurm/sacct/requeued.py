@@ -3,7 +3,7 @@
 Slurm requeues a scrontab's job at its end, for its next time, and one that exits with a code of RequeueExit:
 each of their runs is REQUEUED. Of one that is taken away ExitCode is 0:0 (26.05.5), so with another a run
 has ended by itself. With 0:0 and a batch step that is COMPLETED nobody knows: a scrontab's run has succeeded,
-or a script has ended in order when it was told of its requeue, or asked for it.
+or a script has ended in order when its requeue was announced, or asked for it.
 """
 
 from __future__ import annotations

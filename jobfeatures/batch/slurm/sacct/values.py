@@ -76,6 +76,7 @@ class Identity(NamedTuple):
     het_offset: int | None = None
 
 
+FAILED_AND_REQUEUED = "REQUEUED FAILED"  # see `with_ends`
 ENDED = {"REQUEUED": JobState.PREEMPTED, "RESIZING": JobState.UNKNOWN}  # of what has an end in accounting
 
 
@@ -124,7 +125,7 @@ def parse_state(text: str) -> JobState:
 def parse_state_word(text: str) -> str | None:
     """Return the word of a state, None where `JobState` has the same word."""
     word = text.partition(" ")[0].rstrip("+")
-    return None if word in JobState.__members__ else word
+    return None if word in JobState.__members__ or text == FAILED_AND_REQUEUED else word
 
 
 def parse_text(text: str) -> str | None:

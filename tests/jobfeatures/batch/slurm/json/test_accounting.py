@@ -85,7 +85,7 @@ def test_a_run_that_is_requeued_at_its_end_was_not_taken_from_its_node(code, bat
     [requeued] = [each for each in values["jobs"] if "REQUEUED" in each["state"]["current"]]
     requeued["exit_code"]["return_code"]["number"] = code
     requeued["steps"][0]["state"] = [batch_step]
-    [run] = [each for each in records_of(JsonRecord(values)) if each.state_word == "REQUEUED"]
+    run = next(each for each in records_of(JsonRecord(values)) if each.job_id == "9")
     assert (run.state, run.exit_status) == end
 
 
