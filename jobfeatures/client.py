@@ -748,12 +748,12 @@ def _split_notice(text):
 def run_noticed(command, notices=(), kill_after_secs=KILL_AFTER_SECS, features=None):
     """Run a program (a list of words); return its exit status, 128 + N by signal N, 126 and 127 as a shell.
 
-    Each of the `notices` is given once, so many seconds before the end that is known at the time, at once if
-    less is left. What is known is read again and again, by default from the places in the environment. The
-    program has its own process group, the terminal and the standard streams; signals sent to us are passed on
-    to it. When it has ended, the rest of its group gets SIGTERM, and `kill_after_secs` later SIGKILL. A hook
-    runs at most as long as its notice, with $JOBFEATURES_LEFT_SECS and $JOBFEATURES_PID. Call it in the main
-    thread, as the last thing that a process does: its signal handlers stay.
+    Each of the `notices` is given once, its seconds before the end, or at once if less is left. The end is
+    read repeatedly, by default from the places in the environment. The program has its own process group, the
+    terminal and the standard streams; signals sent to us are passed on to it. When it has ended, the rest of
+    its group gets SIGTERM, and `kill_after_secs` later SIGKILL. A hook runs at most as long as its notice,
+    with $JOBFEATURES_LEFT_SECS and $JOBFEATURES_PID. Call it in the main thread, as the last thing that a
+    process does: its signal handlers stay.
     """
     return _Run(notices, kill_after_secs, Features.from_environment() if features is None else features).run(
         command
@@ -1363,7 +1363,7 @@ def main(argv=None):
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     commands.required = True
-    add_run_arguments(commands.add_parser("run", help="run a program and tell it before the job ends"))
+    add_run_arguments(commands.add_parser("run", help="run a program and signal it before the job ends"))
     add_remaining_arguments(
         commands.add_parser("remaining", help="print how many seconds the job may still run")
     )

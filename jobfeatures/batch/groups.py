@@ -1,4 +1,4 @@
-"""How a batch system names its control groups, and what a control group's path tells about a job: pure."""
+"""How a batch system names its control groups, and what a control group's path says about a job: pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jobfeatures.records.model import Alias
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Membership:
-    """What a control group's path tells. Either `job_id` or `alias` is known."""
+    """What a control group's path says. Either `job_id` or `alias` is known."""
 
     batch_system: str
     job_id: str | None = None
@@ -37,7 +37,7 @@ class Membership:
 
     @property
     def owner(self) -> Alias | int | None:
-        """Return what tells one run of a job from another: a name of this run alone, else the uid."""
+        """Return what distinguishes runs of a job: a name of this run alone, else the uid."""
         return self.uid if self.alias is None or self.is_shared else self.alias
 
 
@@ -91,7 +91,7 @@ class BatchHierarchy(NamedTuple):
     """How one batch system names control groups, and who makes them.
 
     `daemons` are the names of its own programs on a node, each with a part of the name of its control group,
-    where the program alone tells nothing. `steps` begins the names of the groups below a job's, one a step,
+    where the program's name is not enough. `steps` begins the names of the groups below a job's, one a step,
     that are frozen in its place when it is suspended; `idle_step` is the one without a program of the job's.
     `alias`, without its name, is what stands for a job in patterns with a group of that name.
     """
@@ -114,7 +114,7 @@ class BatchHierarchy(NamedTuple):
         )
 
     def match(self, path: str) -> Membership | None:
-        """Return what a path from the root tells, None if it does not belong to this batch system."""
+        """Return what a path from the root says, None if it does not belong to this batch system."""
         for layout in self.layouts:
             if layout.path is not None and (found := layout.path.match(path)):
                 return self.read(found)

@@ -41,13 +41,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"(default: by OUT's ending) one of {', '.join(WRITABLE)}",
     )
     parser.add_argument("--strict", action="store_true", help="stop at the first error, and repair nothing")
-    parser.add_argument("--list", action="store_true", help="name each field that is lost, however many")
+    parser.add_argument("--list", action="store_true", help="name every field that is lost")
     parser.add_argument(
         "--runs",
         choices=("last", "all"),
         default="last",
-        help="which runs of a requeued job become jobs (default: last); one begins at a count of restarts, "
-        "a new submission, a start after an end, or where an ended job waits or runs",
+        help="which runs of a requeued job become jobs (default: last); a run begins with a higher restart "
+        "count, a new submission, a start after an end, or when an ended job waits or runs again",
     )
 
     parser.add_argument(

@@ -102,7 +102,9 @@ def _set(arguments: argparse.Namespace, config: Config, now_secs: float) -> int:
     tree, site = FeatureTree(config.features_root), Site(config)
     key = _job_key(tree, arguments)
     if key is not None and keys.SHUTDOWNTIME_JOB.name in site.terms(_job(tree, key)).left_out:
-        raise ConfigurationError("--job", f"is not told: leave_out names {keys.SHUTDOWNTIME_JOB.name}")
+        raise ConfigurationError(
+            "--job", f"cannot be announced: leave_out names {keys.SHUTDOWNTIME_JOB.name}"
+        )
     name, promised = _promise(tree, site, key)
     if not arguments.force:
         check_grace(at_secs, now_secs=now_secs, grace_secs=promised, key=name)
@@ -115,7 +117,7 @@ def _set(arguments: argparse.Namespace, config: Config, now_secs: float) -> int:
     what = "this node" if key is None else f"job {key.job_id}"
     print(f"{what} shuts down at {format_time(at_secs)}, in {format_span(at_secs - now_secs)}")
     if promised is None:
-        complain(f"no {name} is configured: jobs were promised no notice")
+        complain(f"{name} is not set, so jobs were promised no minimum notice")
     return 0
 
 
@@ -125,7 +127,7 @@ def _cancel(arguments: argparse.Namespace, config: Config, now_secs: float) -> i
     known = store.read()
     key = _job_key(tree, arguments, known)
     if (known.machine if key is None else known.jobs.get(key)) is None:
-        complain("nothing is set for " + ("this node" if key is None else f"job {key.job_id}"))
+        complain("no shutdown is set for " + ("this node" if key is None else f"job {key.job_id}"))
         return 1
     drains = store.change(lambda old: old.with_drain(key, None))
     announced = store.read_announced()

@@ -58,7 +58,7 @@ def opened_jobs(
 def add_meaning(parser: argparse.ArgumentParser) -> None:
     """Add the argument for what the standard leaves open of an SWF log."""
     meanings = ", ".join(f"{word} ({meaning})" for word, meaning in MEANINGS.items())
-    parser.add_argument("--swf", metavar="LIST", help=f"what holds of an SWF log, some of {meanings}")
+    parser.add_argument("--swf", metavar="LIST", help=f"how to read an SWF log: some of {meanings}")
 
 
 def parse_meaning(arguments: argparse.Namespace) -> Meaning:

@@ -103,7 +103,7 @@ def serve_request(
     elsewhere. Raises JobfeaturesError or OSError.
     """
     if request.batch_system not in SYSTEMS:
-        raise ParseError("no batch system of ours", source="request", text=request.batch_system)
+        raise ParseError("unknown batch system", source="request", text=request.batch_system)
     if request.action == "remove":
         key = JobKey(request.batch_system, SYSTEMS[request.batch_system].job_id_in(request.environ))
         with tree.locked(key, SERVED_LOCK_SECS):

@@ -1,4 +1,4 @@
-"""Records in batches, and which of their ids come again. Pure."""
+"""Records in batches, and which of their ids are repeated. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def in_batches(records: Iterable[Any]) -> Iterator[JobBatch]:
 
 
 class HashedIds:
-    """The ids of batches' jobs, eight bytes each, to find those that come again, and few others."""
+    """The ids of batches' jobs as hashes of eight bytes, to find those that are repeated, and few others."""
 
     def __init__(self) -> None:
         self.of_batches: list[array[int]] = []

@@ -75,7 +75,7 @@ class DrainBook:
                 problem = str(error)
         self._has_started = self._has_started or not problem
         if problem and problem != old.problem:  # log each problem once
-            log.error("drains: %s; what was known stays in force", problem)
+            log.error("drains: %s; the previous drains stay in force", problem)
         text = describe(drains, announced)
         if text != describe(old.drains, old.announced):
             log.info("drains have changed", extra={"drains": text})

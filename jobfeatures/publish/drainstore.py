@@ -126,7 +126,7 @@ def _read_private(file: int, path: str) -> str:
     if not stat.S_ISREG(found.st_mode):
         raise UnsafePathError(f"{path}: not a regular file")
     if found.st_uid not in (0, os.geteuid()) or found.st_nlink != 1:
-        raise UnsafePathError(f"{path}: belongs to uid {found.st_uid}, or has several names")
+        raise UnsafePathError(f"{path}: belongs to uid {found.st_uid}, or has several hard links")
     if found.st_mode & 0o022:
         raise UnsafePathError(f"{path}: writable by others (mode {stat.S_IMODE(found.st_mode):o})")
     content = os.read(file, MAX_DOCUMENT_BYTES + 1)

@@ -153,7 +153,7 @@ class Publisher:
         try:
             return self._tree.hook_failures()
         except (JobfeaturesError, OSError) as error:
-            log.warning("failures of hooks are not known: %s", error)
+            log.warning("cannot read the counts of hook failures: %s", error)
             return {}
 
     def _write(self, job: Job, reported: JobObservation, machine: Machine, drains: DrainView) -> None:

@@ -155,7 +155,7 @@ class FeatureTree(Folders):
                 finally:
                     with contextlib.suppress(FileNotFoundError):
                         os.unlink(temporary, dir_fd=staging)
-        raise UnsafePathError(f"{self.tokens_path}/{name}: somebody else writes here")
+        raise UnsafePathError(f"{self.tokens_path}/{name}: another process keeps replacing it")
 
     def write_lines(self, folder_name: str, key: JobKey, text: str, reader: Owner | None = None) -> None:
         """Write a job's export lines into `exports` or `urls`, readable only by `reader` if given."""
@@ -216,7 +216,7 @@ class FeatureTree(Folders):
             os.utime(file)
 
     def note_answer(self, key: JobKey, at_secs: float = math.inf) -> None:
-        """Let the prolog go on whose question is older than an answer of this time (epoch)."""
+        """Let the prolog continue if its query is older than an answer of this time (epoch)."""
         name = f"{key.directory_name}.asked"
         with self.folder(INTAKE) as folder, contextlib.suppress(FileNotFoundError):
             if os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime <= at_secs:

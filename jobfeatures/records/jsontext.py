@@ -27,7 +27,7 @@ def parse_object(text: str | bytes, *, source: str = "", line: int = 0) -> dict[
 
 
 def parse_objects(text: str, *, source: str = "") -> Iterator[dict[str, Any] | ParseError]:
-    """Yield the objects of a text, one behind the other; an error for what is none, up to the next line's."""
+    """Yield the objects of a text in order, and an error for anything else, up to the next line."""
     import json
 
     decoder = json.JSONDecoder(parse_constant=refuse)

@@ -171,7 +171,7 @@ class Job:
 
     @property
     def has_ended(self) -> bool:
-        """Return whether it has ended, be it in a way that nobody can say."""
+        """Return whether it has ended, even if nobody knows how."""
         return self.state.is_finished or self.end_secs is not None
 
     @property

@@ -27,7 +27,7 @@ def _group_patterns(value: Any) -> tuple[str, ...]:
         if each.startswith(MOUNT):
             raise ValueError(f"must be paths from the root of control groups: {each} without {MOUNT}")
         if names[1] == "user.slice":
-            raise ValueError(f"must not be users' groups, as {each} is: no job's are there")
+            raise ValueError(f"must not name groups of users, such as {each}: jobs have none there")
         if {*names[1:]} == {"*"}:
             raise ValueError(f"must name something, which {each} does not")
     return tuple(dict.fromkeys(found))

@@ -117,7 +117,7 @@ class Rounds:
             try:
                 wait_secs = one.work()
             except Exception:  # supervised: other work is done by this thread, too
-                log.exception("work that is done again and again has failed")
+                log.exception("repeated work has failed")
                 wait_secs = AFTER_FAILURE_SECS
             with self._changed:
                 one.end(wait_secs)

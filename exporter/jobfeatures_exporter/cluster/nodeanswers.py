@@ -34,7 +34,7 @@ class AnswerToNode:
 
     @property
     def etag(self) -> str:
-        """Return what stands for the text."""
+        """Return a tag of the text, the same for equal texts."""
         return '"' + hashlib.blake2b(self.text.encode(), digest_size=16).hexdigest() + '"'
 
 

@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_access_flags(parser, "--prometheus")
     parser.add_argument(
-        "--interval", metavar="DURATION", help="repeat that often until a signal (default: one round)"
+        "--interval", metavar="DURATION", help="repeat at this interval until a signal (default: one round)"
     )
     parser.add_argument(
         "--delay",

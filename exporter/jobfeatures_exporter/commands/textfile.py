@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--interval",
         metavar="DURATION",
-        help="write so often until a signal, then remove the file (default: write once)",
+        help="write at this interval until a signal, then remove the file (default: write once)",
     )
     add_settings(parser)
 

@@ -281,7 +281,7 @@ def make_cluster_sources(config: DaemonConfig, clock: Clock) -> list[ClusterSour
     asked = [name for name in dict.fromkeys(config.batch_sources) if name != AUTO]
     for name in asked:
         if name not in CLUSTER_SYSTEMS:
-            raise ConfigurationError("batch.sources", f"{name} has no view of a whole cluster")
+            raise ConfigurationError("batch.sources", f"{name} cannot report a whole cluster")
     if AUTO in config.batch_sources:
         asked += [
             name for name, each in CLUSTER_SYSTEMS.items() if name not in asked and each.is_here(config)

@@ -97,7 +97,10 @@ class LiveQuality:
         """Return whether the clock was so far ahead that settled results are invalid; then start over."""
         ahead_secs = self._reported_secs - self._clock.now_secs()
         if ahead_secs > SETTLE_SECS:
-            log.warning("clock was set back, schedule is read anew", extra={"by_secs": round(ahead_secs)})
+            log.warning(
+                "clock was set back, the schedule is read again from the start",
+                extra={"by_secs": round(ahead_secs)},
+            )
         return ahead_secs > SETTLE_SECS
 
     def _answer_of(self, keeper: Keeper[AnswerT]) -> AnswerT:

@@ -97,7 +97,7 @@ class SonarListener:
         if not _PATH.match(request.path):
             raise _Refusal(404, "post to /sample, /sysinfo, /job or /cluster")
         if request.method != "POST":
-            raise _Refusal(405, "only POST is known here", Allow="POST")
+            raise _Refusal(405, "only POST is allowed", Allow="POST")
         if request.content_type not in _CONTENT_TYPES:
             raise _Refusal(415, "content type must be application/json")
         if request.headers.get("Content-Encoding", "identity").lower() != "identity":

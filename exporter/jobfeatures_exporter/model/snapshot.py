@@ -315,7 +315,7 @@ class ProcessReader(NamedTuple):
 
     @property
     def failure(self) -> str:
-        """Return why the kernel's sums are not used although nobody asked for that; empty if they are."""
+        """Return why the kernel's sums are not used although settings allow them; empty if they are."""
         return "" if self.reason == ASKED_FOR else self.reason
 
 

@@ -37,7 +37,7 @@ class HookServer:
     """One thread calls `run`; any thread may call the other methods."""
 
     def __init__(self, board: NodeBoard, sources: NodeSources, kept: KeptSettings | None) -> None:
-        """`kept`, if given, looks at the settings file each LOOK_SECS."""
+        """`kept`, if given, checks the settings file every LOOK_SECS."""
         self._board = board
         self._sources = sources
         self._kept = kept

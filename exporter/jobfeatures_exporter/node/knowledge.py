@@ -1,4 +1,4 @@
-"""What the daemon knows of the node's jobs, when it is judged anew, and what each thread sees of it."""
+"""What the daemon knows of the node's jobs, when it is judged again, and what each thread sees of it."""
 
 from __future__ import annotations
 

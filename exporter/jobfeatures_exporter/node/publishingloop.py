@@ -24,7 +24,7 @@ PUBLISH_RETRY_SECS = 2.0  # no space, or read-only: nothing says when that is ov
 
 
 class PublishingLoop:
-    """Brings the directories up to date when somebody wants it, and now and then: in its `round`."""
+    """Brings the directories up to date on request and at intervals, in its `round`."""
 
     def __init__(
         self, board: NodeBoard, publisher: Publisher, knowledge: Knowledge, statuses: StatusKeeper

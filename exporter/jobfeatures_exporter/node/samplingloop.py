@@ -165,7 +165,7 @@ class SamplingLoop:
         self._board.samples.stop()
 
     def is_late(self) -> bool:
-        """Return whether the sampling thread takes too long; to be asked as often as `Progress` says."""
+        """Return whether the sampling thread takes too long; call it as often as `Progress` demands."""
         return self._progress.missing_secs() > self._board.pause_secs + LATE_SECS
 
     def reconfigure(self) -> None:

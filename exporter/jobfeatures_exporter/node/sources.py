@@ -105,7 +105,7 @@ class NodeSources:
             elif name not in self._left:
                 self._left |= {name}
                 log.warning(
-                    "an empty control group of a batch system that is not here counts for nothing",
+                    "an empty control group is ignored: its batch system is not here",
                     extra={"source": name},
                 )
 
@@ -219,7 +219,7 @@ def confirm_jobs(config: DaemonConfig, clock: Clock, claims: Collection[JobKey])
         try:
             table = make_source(name, config, clock, node_name(config, {})).poll_jobs((), claims)
         except (JobfeaturesError, OSError) as error:
-            log.warning("whether jobs run here is not told: %s", error, extra={"source": name})
+            log.warning("cannot find out which jobs run here: %s", error, extra={"source": name})
         else:
             confirmed.update((key, job) for key, job in table.jobs.items() if job.state.is_on_node)
     return confirmed

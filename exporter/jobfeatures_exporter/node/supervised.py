@@ -1,4 +1,4 @@
-"""Work of a thread that must go on whatever happens in one round."""
+"""Keeps a thread's loop running when one round fails."""
 
 from __future__ import annotations
 

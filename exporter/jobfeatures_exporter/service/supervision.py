@@ -153,7 +153,7 @@ async def keep_telling(notifier: Notifier, served: Supervised, prefix: Callable[
             if notifier.watchdog_secs is not None:
                 notifier.alive()
         elif stalled != complained:
-            log.error("does not work any more: %s", ", ".join(stalled))
+            log.error("threads have died or hang: %s", ", ".join(stalled))
         complained = stalled
         text = f"{prefix()}: {', '.join(stalled)} hangs" if stalled else f"{prefix()}: {served.summary()}"
         if text != said:

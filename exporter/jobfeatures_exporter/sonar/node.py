@@ -86,7 +86,7 @@ class NodeDocuments:
     def prime(self) -> Collection[JobKey]:
         """Take a first snapshot, so that the next sample can report current process utilisation.
 
-        Return the jobs that count once their batch system says that they run here.
+        Return the jobs that only count once their batch system confirms that they run here.
         """
         snapshot = self._look()
         if snapshot is None:

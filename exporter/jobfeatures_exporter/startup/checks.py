@@ -82,7 +82,7 @@ def check_features_root(config: DaemonConfig) -> None:
     except OSError as error:
         raise ConfigurationError(KEY, f"cannot read {root}: {error.strerror}; {INSTEAD}") from None
     if not stat.S_ISDIR(found.st_mode):
-        raise ConfigurationError(KEY, f"{root} has to be a folder, and is none")
+        raise ConfigurationError(KEY, f"{root} is not a folder")
     if found.st_uid not in {0, os.geteuid()}:
         raise ConfigurationError(
             KEY, f"{root} belongs to uid {found.st_uid}, who could change what jobs read"

@@ -320,7 +320,7 @@ def _certificate(config: DaemonConfig) -> Iterator[DoctorFinding]:
         yield wrong(what, str(error), see("It does not start"))
         return
     if tls is None or not tls.certificate.path:
-        yield note(what, "not in a file of its own", "")
+        yield note(what, "not checked: it is not in a separate file", "")
         return
     try:
         held = _decode(tls.certificate.path)

@@ -31,5 +31,5 @@ good, note, wrong = (partial(DoctorFinding, mark) for mark in Mark)
 
 
 def see(section: str) -> str:
-    """Return the remedy that a section of the documentation tells."""
+    """Return a remedy that refers to a section of the documentation."""
     return f"see {section!r} in {TROUBLESHOOTING}"

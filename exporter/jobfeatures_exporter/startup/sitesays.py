@@ -124,7 +124,7 @@ def hidden_features(system: str, config: DaemonConfig, node: str) -> Iterator[Do
     except SourceError:
         return  # said of its hooks
     except (OSError, ParseError) as error:
-        yield note(what, f"what they see is unknown: {error}", "run doctor as root")
+        yield note(what, f"which folders they see is unknown: {error}", "run doctor as root")
         return
     if hidden is None or not config.features_publish:
         return

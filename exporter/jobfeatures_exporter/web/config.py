@@ -1,4 +1,4 @@
-"""Settings of the metrics listener: TLS, users, host names, and links, whose URLs have places for a job."""
+"""Settings of the metrics listener: TLS, users, host names, and links with placeholders for a job."""
 
 from __future__ import annotations
 

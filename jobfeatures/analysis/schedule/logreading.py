@@ -244,7 +244,7 @@ def compute_shifts(names: Sequence[str], zeros: Sequence[int | None]) -> list[in
 
 
 def moved(log: ScheduleLog, shift_secs: int) -> ScheduleLog:
-    """Return a log whose known times are so many seconds later."""
+    """Return a log with all known times moved by some seconds."""
     if not shift_secs:
         return log
     known = {name: each for name in TIMES if (each := getattr(log, name)) is not None}

@@ -132,7 +132,7 @@ def parse_amounts(key: str, text: str, resources: Sequence[str]) -> Amounts:
     for name, values in split_list(text):
         resource = name or resources[0]
         if len(values) != 1:
-            raise ConfigurationError(key, f"one amount is wanted: {shown(','.join(values))}")
+            raise ConfigurationError(key, f"must be one amount, not {shown(','.join(values))}")
         _check_known(key, resource, resources)
         found[resource] = parse_amount(key, values[0], resource)
     return found
@@ -187,16 +187,16 @@ def parse_amount(key: str, text: str, resource: str) -> int:
     """
     if resource == MEMORY:
         if text.isdigit() and text.strip("0"):
-            raise ConfigurationError(key, f"say KiB or GiB: {shown(text)}")
+            raise ConfigurationError(key, f"needs a unit, KiB or GiB: {shown(text)}")
         try:
             return parse_binary_size(text.removesuffix("iB"), bare_unit="K") // KIB
         except ParseError as error:
             raise ConfigurationError(key, str(error)) from None
     if not _NUMBER.match(text):
-        raise ConfigurationError(key, f"not a number from 0: {shown(text)}")
+        raise ConfigurationError(key, f"must be a number, 0 or more, not {shown(text)}")
     steps = Decimal(text) * STEPS[resource]
     if steps != int(steps):
-        raise ConfigurationError(key, f"finer than a thousandth: {shown(text)}")
+        raise ConfigurationError(key, f"has more than 3 decimals: {shown(text)}")
     return int(steps)
 
 

@@ -79,7 +79,9 @@ def _parse_node(key: str, kind: str, text: str) -> Node:
 
 def _parse_memory(key: str, word: str) -> int:
     if not word[-1:].isalpha():
-        raise ConfigurationError(key, f"of what? say cpu, gpu, or a size such as 504GB: {shown(word)}")
+        raise ConfigurationError(
+            key, f"unit is missing: use cpu, gpu, or a size such as 504GB: {shown(word)}"
+        )
     try:
         return parse_binary_size(word.removesuffix("iB")) // KIB
     except ParseError:

@@ -304,7 +304,7 @@ def run_policy(
 
 
 def _too_late(log: ScheduleLog) -> ScheduleError:
-    return ScheduleError(f"{log.name}: jobs would end later than any clock shows")
+    return ScheduleError(f"{log.name}: simulated times are too large for 64 bits")
 
 
 def _weights(workload: Workload, rules: ShareRules) -> list[int]:

@@ -63,7 +63,7 @@ class ControllerClient:
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise SourceError(f"{self.name}: {reason}") from error
         if problem:
-            raise SourceError(f"{self.name} has had no answer since: {shown(problem)[1:-1]}")
+            raise SourceError(f"{self.name} cannot query the batch system: {shown(problem)[1:-1]}")
         return table
 
     def _ask(self) -> tuple[JobTable, str]:

@@ -1,7 +1,7 @@
 """Lines of Grid Engine's accounting file → fields by name. Pure.
 
 Fields: accounting(5) (45 fields; Univa Grid Engine adds to them). Nothing is escaped, and a job's name and
-its requests (the category) can hold colons: ``-l cpu=24:00:00``. Numbers around them tell where they end.
+its requests (the category) can hold colons: ``-l cpu=24:00:00``. The numbers around them show where they end.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Attributes of an ad as ids, counts, times and texts; unknown, zero and malformed are told apart. Pure."""
+"""Attributes of an ad as ids, counts, times and texts; unknown, zero and malformed are distinct. Pure."""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ def common_fields(job: Fields) -> dict[str, Any]:
 def state_of(job: Fields) -> JobState:
     """Return the state; FAILED for a completed job with a signal or an exit code that is not its success.
 
-    It is UNKNOWN where an attribute that tells how it ended is of another type: an exit code ``"3"`` or 3.7.
+    It is UNKNOWN where an attribute about its end has another type: an exit code ``"3"`` or 3.7.
     """
     state = STATES.get(job.whole("JobStatus") or 0, JobState.UNKNOWN)
     if state is not JobState.COMPLETED:

@@ -67,7 +67,7 @@ def parse_status(text: str, *, taken_at_secs: float) -> Cluster:
 
 
 def _node(name: str, slots: Sequence[Fields]) -> ClusterNode:
-    """Return a machine, which may have several startds, such as pilots. Each tells its own totals."""
+    """Return a machine, which may have several startds, such as pilots. Each reports its own totals."""
     startds = [list(each) for each in grouped((_startd_of(slot), slot) for slot in slots).values()]
     cpus = sum_all([_most(each, "TotalCpus", "DetectedCpus") for each in startds])
     memory = sum_all([_most(each, "TotalMemory", "DetectedMemory") for each in startds])
@@ -169,9 +169,9 @@ def parse_notice(
 
 
 def _end_of(slot: Fields, vacate: VacateTime | None) -> int | None:
-    """Return when a slot's job has to have left, None as long as nothing makes it or the time is unknown.
+    """Return when a slot's job must have left, None while it need not or the time is unknown.
 
-    A retiring job may go on until its retirement is over, and is then told to end (vacating). While it
+    A retiring job may run until its retirement is over, and is then asked to end (vacating). While it
     vacates, RetirementTimeRemaining stands still, as it was before.
     """
     activity, now_secs = slot.text("Activity"), slot.epoch("MyCurrentTime")

@@ -40,7 +40,7 @@ def daemon_uids(config: HTCondorSettings) -> list[int]:
 
 
 def read_parents(config: HTCondorSettings) -> list[str]:
-    """Return the parents of slots' control groups by BASE_CGROUP, which condor_config_val tells.
+    """Return the parents of slots' control groups by BASE_CGROUP, from condor_config_val.
 
     Below the root, or the daemon's own group. Raises SourceError.
     """

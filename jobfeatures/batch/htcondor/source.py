@@ -233,7 +233,7 @@ class CondorSource:
         return complete
 
     def _run_aside(self, query: Callable[[], None]) -> None:
-        """Run a query, in a thread where somebody watches: jobs that begin do not wait for the startd."""
+        """Run a query, in a thread if the source is watched: starting jobs do not wait for the startd."""
 
         def ask() -> None:
             query()
@@ -268,7 +268,7 @@ class CondorSource:
     def _read_notice(self) -> NodeNotice | None:
         """Return the startd's notice, the last one if it reports no slot. Raises SourceError.
 
-        What it says of jobs is kept for those that were here when it was asked, not for later runs of them.
+        Its times for jobs are kept for those that were here at the query, not for later runs of them.
         """
         attributes = ",".join((*NOTICE_ATTRIBUTES, *self._ratings))
         here = self._known

@@ -1,9 +1,9 @@
 """Jobs of ``oarstat -J -f`` of OAR 3 → records. Pure.
 
 It prints the columns of OAR's table of jobs, by other names than OAR 2, and neither resources, limits, events
-nor dependencies: what these would tell is unknown, as why a job is in Error. ``assigned_moldable_job`` is
-0 until a job has resources. Without ``-f`` it prints no times, and such jobs are refused. Source:
-oar/lib/models.py and oar/cli/oarstat.py of OAR 3.0.2.
+nor dependencies: so it is unknown, for example, why a job is in Error. ``assigned_moldable_job`` is 0 until a
+job has resources. Without ``-f`` it prints no times, and such jobs are refused. Source: oar/lib/models.py and
+oar/cli/oarstat.py of OAR 3.0.2.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def make_node(
     """Return a node. A state word that is not in the table is kept as it is. Raises ParseError.
 
     PBS: ncpus, mem and ngpus of resources_available and resources_assigned.
-    Torque: np, the slots of jobs (`counts_slots`: their number stands there), physmem of status, gpus;
+    Torque: np, the slots of jobs (`counts_slots`: it has their number), physmem of status, gpus;
     `cards` are the GPUs in use by node, as the queue has them.
     """
     values = record.attributes

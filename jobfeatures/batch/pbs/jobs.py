@@ -164,7 +164,7 @@ class PbsFields(Texts):
 
 
 def count_cards(records: Iterable[Record]) -> Counter[str]:
-    """Return how many GPUs of each host Torque's jobs have, those of ended ones aside."""
+    """Return how many GPUs of each host Torque's jobs have, without ended jobs."""
     found: Counter[str] = Counter()
     for each in records:
         if each.attributes.get("job_state") != "C":

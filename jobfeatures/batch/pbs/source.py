@@ -126,7 +126,7 @@ class QstatSource(PolledSource):
         self._jobs.keep(jobs.values(), gone, set(asked) - jobs.keys() - gone, known_as)
 
     def _with_cards(self, job: Job) -> Job:
-        """Return a job with the numbers of its cards, if it was given as many as it has."""
+        """Return a job with the numbers of its cards, if these are as many as it was allocated."""
         if not job.allocated_gpus or job.gpus or not job.state.is_on_node:
             return job
         cards = read_cards(self._cgroup, self._home, job.key.job_id)

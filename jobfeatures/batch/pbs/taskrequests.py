@@ -35,7 +35,7 @@ def parse_memory(text: str) -> int | None:
 
 
 def count_asked(fields: Texts, name: str, *, each: int) -> int | None:
-    """Return the total of what all tasks of a queued job ask for, such as ``lprocs``, None if it is not told.
+    """Return the total of what all tasks of a queued job ask for, such as ``lprocs``, None if it is unknown.
 
     A task of a group that does not name it has `each`.
     """

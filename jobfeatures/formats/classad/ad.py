@@ -11,7 +11,7 @@ MIN_INTEGER, MAX_INTEGER = -(2**63), 2**63 - 1  # range of ClassAd integers
 
 
 class Special(enum.Enum):
-    """The two literals that are not values, and what stands for a value that is too long to be read."""
+    """The two literals that are not values, and a mark for a value that is too long to be read."""
 
     UNDEFINED = "undefined"
     ERROR = "error"

@@ -1,7 +1,7 @@
 """Sonar's JSON format: `fields` says what there is, `validate` checks, `parsejobs` makes records of it.
 
 Profile "seed" is the text of v0.13 (NEW-FORMAT.md of NordicHPC's Sonar), "current" what
-its agents send since: the differences stand in `fields`, field by field.
+its agents send since: the differences are in `fields`, field by field.
 """
 
 from typing import Final

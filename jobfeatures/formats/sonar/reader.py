@@ -67,7 +67,7 @@ def read_envelope(
 ) -> tuple[Json, Reader]:
     """Return an envelope and a reader of its elements. The producer `minutes_from` sends limits in minutes.
 
-    `is_mended` may take away what has a fault, and says so.
+    `is_mended` may remove what has a fault, and returns whether it did.
 
     Raises ParseError with the path of the first fault of the envelope itself or, if `strict`, of any part.
     """

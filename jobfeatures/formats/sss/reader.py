@@ -70,7 +70,9 @@ def read_root(root: Element, warnings: list[Rejected]) -> Root:
         raise error_at(root, "neither Job nor JobGroup")
     record = read_container(root, slot, REJECT, warnings)
     if record is None:
-        raise error_at(root, "nothing is left of it")  # one of its attributes has an unknown value
+        raise error_at(
+            root, "has an attribute whose value is unknown"
+        )  # one of its attributes has an unknown value
     return record  # type: ignore[return-value]  # ROOTS has Job and JobGroup
 
 
@@ -160,7 +162,7 @@ def _environment(element: Element) -> Environment:
 def _property(element: Element, slot: Slot) -> Property:
     missing = [name for name in slot.term.needs if not element.attributes.get(name, "").strip(BLANKS)]
     if missing:
-        raise error_at(element, f"no {missing[0]} of it is given")
+        raise error_at(element, f"attribute {missing[0]} is missing")
     kind = slot.term.type
     if element.name == "TaskDistribution":
         kind = DISTRIBUTIONS.get(element.attributes.get("type", ""), kind)

@@ -39,7 +39,7 @@ class Joined(NamedTuple):
 
 
 def join_bursts(jobs: Iterable[SwfJob], preemption: Preemption | None) -> Iterator[Joined]:
-    """Return one record a job. Lines of one job stand together, its summary first where there is one.
+    """Return one record a job. Lines of one job are consecutive, its summary first if there is one.
 
     Parts without a summary are summed up: run and CPU time are added, memory is the most, completed is what
     its last part says; a job whose last part is missing has an unknown status.

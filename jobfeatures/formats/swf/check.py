@@ -144,11 +144,11 @@ def _check_number(job: SwfJob, number: int, seen: _Seen, limits: _Limits) -> Ite
         before = seen.group[-1][1].status if seen.group else UNKNOWN
         is_over = before in {LAST_COMPLETED, LAST_FAILED}
         if not (limits.may_repeat and seen.group and job.status in PARTIAL) or is_over:
-            yield SwfFault(ERROR, "number repeated", number, f"job {job.number} was there before")
+            yield SwfFault(ERROR, "number repeated", number, f"job {job.number} occurs twice")
     elif job.number < 1:
         yield SwfFault(ERROR, "number", number, f"job {job.number}: numbers count from 1")
     elif last is None and not seen.records and job.number != 1:
-        yield SwfFault(WARNING, "number sequence", number, f"job {job.number} is the first: not 1")
+        yield SwfFault(WARNING, "number sequence", number, f"the first job is {job.number}, not 1")
     elif last is not None and job.number != last.number + 1:
         how = "out of order" if job.number < last.number else "not the next"
         yield SwfFault(WARNING, "number sequence", number, f"job {job.number} after {last.number}: {how}")
@@ -171,7 +171,9 @@ def _check_submission(job: SwfJob, number: int, seen: _Seen) -> Iterator[SwfFaul
 def _check_predecessor(job: SwfJob, number: int, seen: _Seen) -> Iterator[SwfFault]:
     if job.preceding == UNKNOWN:
         if job.think_secs != UNKNOWN:
-            yield SwfFault(WARNING, "think time", number, f"{job.think_secs} s after no preceding job")
+            yield SwfFault(
+                WARNING, "think time", number, f"think time of {job.think_secs} s without a preceding job"
+            )
         return
     if job.preceding not in seen.ends:
         yield SwfFault(WARNING, "preceding job", number, f"preceding job {job.preceding} is not before it")
@@ -191,13 +193,16 @@ def _check_predecessor(job: SwfJob, number: int, seen: _Seen) -> Iterator[SwfFau
 def _check_limits(job: SwfJob, number: int, limits: _Limits) -> Iterator[SwfFault]:
     if limits.processors is not None and job.processors > limits.processors:
         yield SwfFault(
-            ERROR, "processors", number, f"{job.processors} processors of {limits.processors} of the machine"
+            ERROR,
+            "processors",
+            number,
+            f"has {job.processors} processors, the machine only {limits.processors}",
         )
     if limits.run_secs is not None and job.run_secs > limits.run_secs:
-        yield SwfFault(WARNING, "MaxRuntime", number, f"ran {job.run_secs} s of {limits.run_secs} allowed")
+        yield SwfFault(WARNING, "MaxRuntime", number, f"ran {job.run_secs} s, allowed are {limits.run_secs}")
     if limits.memory_kib is not None and job.memory_kib > limits.memory_kib:
         yield SwfFault(
-            WARNING, "MaxMemory", number, f"used {job.memory_kib} KiB of {limits.memory_kib} allowed"
+            WARNING, "MaxMemory", number, f"used {job.memory_kib} KiB, allowed are {limits.memory_kib}"
         )
     for name in ("user", "group", "executable", "partition"):  # queue 0 is that of interactive jobs
         if getattr(job, name) == 0:
@@ -247,17 +252,26 @@ def _check_parts(joined: Joined, first: int, last: int, limits: _Limits) -> Iter
     job, parts = joined.job, joined.parts
     status = parts[-1].status
     if status == CONTINUED:
-        yield SwfFault(WARNING, "last part", last, f"the last part of job {job.number} is to be continued")
+        yield SwfFault(
+            WARNING,
+            "last part",
+            last,
+            f"the status of the last part of job {job.number} says that it continues",
+        )
     if joined.lines == len(parts):
         if limits.preemption is Preemption.DOUBLE:
-            yield SwfFault(WARNING, "summary", first, f"job {job.number} has parts and no summary")
+            yield SwfFault(
+                WARNING, "summary", first, f"job {job.number} has parts, but no line for the whole"
+            )
         return
     run_secs = [part.run_secs for part in parts]
     if UNKNOWN not in run_secs and job.run_secs != UNKNOWN and abs(job.run_secs - sum(run_secs)) >= 1:
         how = f"job {job.number} ran {job.run_secs} s, its parts {sum(run_secs)} s"
         yield SwfFault(WARNING, "summary", first, how)
     if (job.status, status) in {(COMPLETED, LAST_FAILED), (FAILED, LAST_COMPLETED)}:
-        yield SwfFault(WARNING, "summary", first, f"status {job.status}, that of its last part is {status}")
+        yield SwfFault(
+            WARNING, "summary", first, f"status is {job.status}, but that of its last part is {status}"
+        )
 
 
 def _note(job: SwfJob, number: int, seen: _Seen, limits: _Limits) -> None:

@@ -10,7 +10,7 @@ Number = int | float
 
 
 class SwfJob(NamedTuple):
-    """One line, as it stands: −1 is unknown. Times are seconds, memory is KiB per processor."""
+    """One line as it is: −1 is unknown. Times are seconds, memory is KiB per processor."""
 
     number: int
     submit_secs: Number  # since the log's start

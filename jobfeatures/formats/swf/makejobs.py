@@ -227,7 +227,7 @@ def _rounded(span: Number) -> Number:
 
 
 def _limit(value: object, name: str, lost: Lost) -> int:
-    """Return a limit; SWF does not tell unlimited from unknown."""
+    """Return a limit; SWF cannot distinguish unlimited from unknown."""
     if isinstance(value, int):
         return value
     if value is not None:

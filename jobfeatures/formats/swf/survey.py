@@ -262,5 +262,5 @@ def one_line(name: str) -> str:
 
 
 def one_word(name: str) -> str:
-    """Return the same as one word."""
+    """Return a name as one word."""
     return "_".join(name.split())

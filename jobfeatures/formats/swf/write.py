@@ -58,9 +58,9 @@ def write_records(
 ) -> Iterator[str]:
     """Return the lines of a log, without newlines. A new header's times are in `zone`, else in the log's own.
 
-    A log that was read with its text is written as it stands: comments, order, numbers and times, and each
-    line whose record still says what it did. `renumber` numbers its users, groups, programs, queues,
-    partitions and jobs anew, in their order; `rebase` lets its times begin at the first submission.
+    A log that was read with its text is written unchanged: comments, order, numbers and times, and each line
+    whose record is unchanged. `renumber` numbers its users, groups, programs, queues, partitions and jobs
+    anew, in their order; `rebase` lets its times begin at the first submission.
 
     Other records are sorted by submit time, under a header. Job ids stay where all are different whole
     numbers from 1; else jobs are numbered in their order, and the ids are lost. Steps have no place, nor have
@@ -82,7 +82,7 @@ def write_records(
 
 
 def _without_passages(records: Iterable[JobRecord | Passage], comments: Header) -> Iterator[JobRecord]:
-    """Yield the records; what stands between them is read as comments."""
+    """Yield the records; the text between them is read as comments."""
     for each in records:
         if isinstance(each, Passage):
             _read_comments(each, comments)
@@ -188,7 +188,7 @@ def _without_time(parts: Iterable[SwfRow], followed: set[str], lost: Lost) -> se
 
 
 def _write_as_it_was(records: Iterable[JobRecord | Passage], lost: Lost) -> Iterator[str]:
-    """Return the lines of a log as they stand; a record that says something else is formatted."""
+    """Return the lines of a log unchanged; those of changed records are formatted."""
     header = Header()
     names, numbering = Names(header), numbering_of(Names(header))
     start_secs, preemption, is_cpu = 0, None, False

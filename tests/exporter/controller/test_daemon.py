@@ -207,7 +207,7 @@ def test_threads_start_and_stop(source):
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"batch_sources": ("spool",)}, "no view of a whole cluster"),
+        ({"batch_sources": ("spool",)}, "cannot report a whole cluster"),
         ({"batch_sources": ()}, "needs a batch system"),
         ({"slurm_scontrol": "/nowhere/scontrol"}, "needs a batch system"),
     ],
@@ -315,7 +315,7 @@ def test_an_absurd_cluster_does_not_end_the_page(source, clock):
 
 def test_settings_of_the_role_are_checked_before_a_port_opens(capsys):
     assert main(["check-config", "--role", "controller", "--batch.sources", "spool"]) == 2
-    assert "batch.sources: spool has no view of a whole cluster" in capsys.readouterr().err
+    assert "batch.sources: spool cannot report a whole cluster" in capsys.readouterr().err
     assert main(["check-config", "--role", "master"]) == 2
 
 

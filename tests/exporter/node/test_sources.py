@@ -82,7 +82,7 @@ def test_an_empty_group_of_a_system_that_is_not_here_is_told_once_and_is_no_sour
         sources.refresh((), {"torque", "unknown-system"})
     assert (names(board), sources.have_been_asked) == ([], True)
     [told] = caplog.records
-    assert (told.source, "counts for nothing" in told.message) == ("torque", True)
+    assert (told.source, "is ignored" in told.message) == ("torque", True)
     sources.refresh({"slurm"}, {"torque"})
     sources.refresh((), {"slurm"})
     assert names(board) == ["slurm"]

@@ -134,7 +134,7 @@ def test_a_bad_reload_leaves_all_as_it_was_and_says_why(wanted, caplog):
     make_reloader(served, wanted).reload()
     assert served.board.reload == LastReload(successful=False, success_secs=1.0)
     assert served.changes == []
-    assert "the settings before stay in use" in caplog.text
+    assert "the previous settings stay in use" in caplog.text
 
 
 def test_settings_that_fit_only_after_a_restart_are_no_fault_of_the_reload_before_it():

@@ -139,7 +139,7 @@ async def test_with_a_thread_that_is_dead_the_watchdog_is_not_put_off(manager, c
     found = await told(Notifier(manager.address, 0.05), served, manager, 1)
     await asyncio.sleep(0)
     assert found + manager() == [["STATUS=serving: sampling hangs"]]
-    assert [each.getMessage() for each in caplog.records] == ["does not work any more: sampling"]
+    assert [each.getMessage() for each in caplog.records] == ["threads have died or hang: sampling"]
 
 
 async def test_a_loop_that_hangs_tells_nothing(manager):

@@ -258,4 +258,7 @@ def test_what_cannot_be_read_is_unknown_and_who_does_not_answer_is_named_elsewhe
 def test_nodes_that_nobody_can_read_leave_it_unknown(say):
     config = say({"scontrol": TMPFS}, job_container_conf="NodeName=n[1- Dirs=/run\n")
     (finding,) = hidden_features("slurm", config, "n1")
-    assert (finding.mark, finding.words.startswith("what they see is unknown: ")) == (Mark.NOTE, True)
+    assert (finding.mark, finding.words.startswith("which folders they see is unknown: ")) == (
+        Mark.NOTE,
+        True,
+    )

@@ -250,7 +250,7 @@ async def test_where_slurm_did_not_answer_it_says_so_and_concludes_nothing(
     assert '"complete": false, "problem": "squeue: Unable to contact' in text
     assert '"job_id": "1"' in text
     assert headers["Age"] == "600"
-    with pytest.raises(SourceError, match="has had no answer since: squeue: Unable to contact"):
+    with pytest.raises(SourceError, match="cannot query the batch system: squeue: Unable to contact"):
         await asyncio.to_thread(make_client().ask)
 
 

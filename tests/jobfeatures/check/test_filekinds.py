@@ -68,7 +68,7 @@ def test_a_file_that_cannot_be_read_does_not_hide_the_others(file, capsys):
 
 def test_a_file_without_envelopes_is_no_good(file, capsys):
     assert main(["check", "--as", "sonar", file("")]) == 1
-    assert "there is none" in capsys.readouterr().out
+    assert "no document" in capsys.readouterr().out
 
 
 SWF = "; Version: 2.2\n1 0 0 10 1 -1 -1 1 20 -1 1 1 1 -1 1 1 -1 -1\n"

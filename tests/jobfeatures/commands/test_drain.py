@@ -160,7 +160,7 @@ def test_without_a_promise_the_operator_is_told(tree, drain):
     tree.write_machine({"total_cpu": "4"})
     status, _, err = drain("set", "--at", "+30")
     assert status == 0
-    assert "no grace_secs is configured" in err
+    assert "grace_secs is not set" in err
 
 
 @pytest.mark.parametrize(

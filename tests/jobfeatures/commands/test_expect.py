@@ -106,8 +106,8 @@ def test_records_that_cannot_be_read_are_told_of(tmp_path, capsys):
         (["4", "--at", "1763622000"], 1, "at 1763622000, maybe later"),
         (["5"], 1, "the job never started"),
         (["4", "--share-of", "ann=0"], 1, "the share of user 'ann' is 0"),
-        (["4", "--share", "0"], 2, "nobody would have anything"),
-        (["4", "--share", "many"], 2, "schedule.share: not a number"),
+        (["4", "--share", "0"], 2, "must be above 0"),
+        (["4", "--share", "many"], 2, "schedule.share: must be a number"),
         (["4", "--share-of", "group:x=1"], 2, "name users"),
         (["4", "--history", "long"], 2, "--history: "),
         (["4", "--at", "soon"], 2, "--at: must be epoch seconds or a time"),
@@ -302,7 +302,7 @@ def test_jobs_of_which_the_queue_tells_too_little_are_told_of(played, capsys, mo
 
 def test_a_cluster_that_does_not_tell_of_its_processors_has_no_default_share(played, capsys):
     played.poll_cluster = lambda: Cluster(source="slurm", taken_at_secs=NOW)
-    assert "say --share" in said(capsys, "7", status=1)
+    assert "use --share" in said(capsys, "7", status=1)
 
 
 def test_where_no_batch_system_is_here_one_has_to_be_named(capsys, monkeypatch, tmp_path):

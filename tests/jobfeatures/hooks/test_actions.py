@@ -308,7 +308,7 @@ def test_values_of_a_request_that_cannot_be_read_are_reported(config, tmp_path):
 
 
 def test_a_request_of_an_unknown_batch_system_is_refused(config):
-    with pytest.raises(ParseError, match="no batch system"):
+    with pytest.raises(ParseError, match="unknown batch system"):
         serve(config, {}, batch_system="none")
 
 

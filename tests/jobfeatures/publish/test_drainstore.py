@@ -86,7 +86,7 @@ def test_a_link_a_fifo_or_a_second_name_in_the_place_of_the_store_is_refused(sto
         store.read()
     operator_file.unlink()
     os.link(outside, operator_file)
-    with pytest.raises(UnsafePathError, match="several names"):
+    with pytest.raises(UnsafePathError, match="several hard links"):
         store.read()
 
 
@@ -179,7 +179,7 @@ def test_the_old_drains_stay_in_force_while_the_store_is_broken(store, operator_
         book.refresh([], ASKED)
         assert book.view.drains == Drains(DRAIN)
         assert str(operator_file) in book.view.problem
-    assert caplog.text.count("what was known stays in force") == 1
+    assert caplog.text.count("the previous drains stay in force") == 1
     operator_file.unlink()
     book.refresh([], ASKED)
     assert book.view.drains == NO_DRAINS

@@ -202,7 +202,7 @@ def test_whose_the_directory_is_that_others_can_write_is_said(tree, tmp_path):
 
 def test_a_token_s_place_that_others_write_is_named(tree, monkeypatch):
     monkeypatch.setattr("jobfeatures.publish.tree.parse_token", lambda _: None)
-    with pytest.raises(UnsafePathError, match=r"tokens/slurm-12: somebody else writes here"):
+    with pytest.raises(UnsafePathError, match=r"tokens/slurm-12: another process keeps replacing it"):
         tree.make_token(KEY)
 
 

@@ -79,7 +79,7 @@ def _beyond(figures: GpuCard | GpuSample, most: dict[str, float], count: Count) 
 
 
 def bounded_process(process: GpuProcess, count: Count) -> GpuProcess:
-    """Return a process likewise; one on a card that uses the machine's memory may have more than the card."""
+    """Return a process likewise; on a card that uses the machine's memory it may have more than the card."""
     if not 0 <= (process.ce_util_percent or 0) <= MAX_PERCENT:
         process = process._replace(ce_util_percent=_refused("process_percent", count))
     if not 0 <= (process.memory_bytes or 0) <= _MAX_BYTES:

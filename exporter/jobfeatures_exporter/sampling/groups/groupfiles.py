@@ -25,7 +25,7 @@ MAX_GAP_LOOKS = 64
 def read_processes(group: str) -> bytes:
     """Return the process numbers of a group, one a line; none of a threaded group. Raises OSError.
 
-    Its processes stand in the group above it: the kernel refuses to tell them (cgroup-v2.rst, "Threads").
+    The kernel lists those only in the group above (cgroup-v2.rst, "Threads").
     """
     try:
         return read_file(f"{group}/cgroup.procs")

@@ -1,1 +1,1 @@
-"""Where control groups stand: their hierarchies, and the directories of jobs in them."""
+"""Where control groups are: their hierarchies, and the directories of jobs in them."""

@@ -132,7 +132,7 @@ def match_path(path: str, places: Places = ORDINARY) -> Membership | None:
 
 
 def find_parent(path: str) -> str | None:
-    """Return what a job's group stands below, by its form alone: it proves nothing. None: no such form."""
+    """Return the parent of a job's group by the path's form alone: no proof; None: no such form."""
     found = [match for pattern in _MARKED if (match := pattern.search(path)) is not None]
     return min((path[: each.start()] for each in found), key=len, default=None)
 
@@ -149,9 +149,9 @@ def is_of_users(path: str) -> bool:
 
 @lru_cache(MAX_REMEMBERED)
 def name_place(parent: str) -> str:
-    """Return what tells jobs below a parent from others of the same number: its container, or its path.
+    """Return what distinguishes jobs below a parent from others of that number: its container or path.
 
-    Of several places in a container, those that are not usual are told by what is below it.
+    Of several places in a container, unusual ones are distinguished by the path below the container.
     """
     names = parent.split("/")
     for depth in range(2, len(names) + 1):
@@ -214,7 +214,7 @@ def parse_process_cgroup(text: str, places: Places = ORDINARY) -> Membership | U
 
 
 def is_removed(text: str) -> bool:
-    """Return whether the group of v2 in a text of /proc/PID/cgroup has been removed: nobody lives in it."""
+    """Return whether the group of v2 in a text of /proc/PID/cgroup has been removed, and is empty."""
     return text.rstrip("\n").endswith(_DELETED)
 
 

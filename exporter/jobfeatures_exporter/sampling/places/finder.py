@@ -52,7 +52,7 @@ class _Known(NamedTuple):
 
 
 class PlaceChanges(NamedTuple):
-    """Whether other places count since a look, and whether `shapes_at` returns others."""
+    """Whether other places count than before, and whether `shapes_at` returns others."""
 
     places: bool = False
     shapes: bool = False
@@ -94,7 +94,7 @@ class PlaceFinder:
         return self._places
 
     def reconfigure(self, config: BatchSettings) -> None:
-        """Apply new settings from the next look on."""
+        """Apply new settings from the next search on."""
         self._config = config
 
     def shapes_at(self, path: str) -> Shapes:
@@ -294,6 +294,6 @@ def _expand(directory: str, shape: tuple[str, ...]) -> Iterator[str]:
 
 
 def list_directories(path: str) -> list[str]:
-    """Return the names of a directory's subdirectories, links left aside. Raises OSError."""
+    """Return the names of a directory's subdirectories, without links. Raises OSError."""
     with os.scandir(path) as entries:
         return [each.name for each in entries if each.is_dir(follow_symlinks=False)]

@@ -34,7 +34,7 @@ _ACTIVE = frozenset({"active", "activated"})
 def parse_power(text: str) -> float:
     """Return the watts of an output with exactly one reading that was measured. Raises ParseError.
 
-    Where the state is not active, it was if minimum, maximum and average, as far as told, bear it out.
+    If the state is not active, the reading counts if minimum, maximum and average, as far as present, agree.
     """
     lines = [line.partition(":") for line in text.split("\n")]
     pairs = [(name.strip(_BLANKS).lower(), value.strip(_BLANKS)) for name, _, value in lines]

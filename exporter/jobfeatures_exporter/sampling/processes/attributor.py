@@ -237,7 +237,7 @@ def _with_parents(jobs: Mapping[JobKey, Job], active: Mapping[JobKey, ActiveJob]
 def _find_starters(
     found: Attribution, groups: Collection[JobDirectory], jobs: Mapping[JobKey, Job]
 ) -> Collection[int]:
-    """Return the processes that sources name for jobs with a control group: these start what is in it."""
+    """Return the pids that sources name for jobs with control groups: they start the processes in these."""
     starters = {key: job.processes for key, job in jobs.items() if job.processes}
     keys = {found.job_key(group.membership) for group in groups} if starters else set()
     return {pid for key in starters.keys() & keys for pid in starters[key]}

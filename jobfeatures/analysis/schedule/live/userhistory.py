@@ -56,7 +56,7 @@ def make_rules(share: str | None, shares_of: str | None) -> ShareRules:
     """Parse the shares in the settings. Raises ConfigurationError."""
     default = parse_amounts("schedule.share", share, [CPU]) if share else {}
     if default.get(CPU) == 0:
-        raise ConfigurationError("schedule.share", "nobody would have anything: must be above 0")
+        raise ConfigurationError("schedule.share", "must be above 0")
     users, groups = parse_shares_of("schedule.share_of", [shares_of] if shares_of else [], [CPU])
     if groups:
         raise ConfigurationError("schedule.share_of", "accounting does not report groups: name users")

@@ -97,7 +97,7 @@ class UserJobs:
         if CPU not in self._rules.default and user not in self._rules.users:
             total = sum(node.cpus or 0 for node in self._source.poll_cluster().nodes)
             if not total:
-                raise SourceError("no node reports its CPUs: say --share")
+                raise SourceError("no node reports its CPUs: use --share")
             users = len(self._users(begin_secs, begin_secs + self._history_secs))
             if users < 2:
                 self._notes.append(

@@ -147,6 +147,6 @@ def test_a_default_share_of_memory_is_exact_too(total, users):
 
 
 def test_a_size_without_a_unit_is_asked_for_one():
-    with pytest.raises(ConfigurationError, match="say KiB or GiB: '8000000000'"):
+    with pytest.raises(ConfigurationError, match="needs a unit, KiB or GiB: '8000000000'"):
         parse_amounts("--share", "memory=8000000000", ALL)
     assert parse_amounts("--share", "memory=0", ALL) == {"memory": 0}
