@@ -583,7 +583,7 @@ class StatusWriter:
             with _open_url(request, self._lock_timeout_secs) as answer:
                 if answer.status != 204:  # urllib follows a redirect of a POST by a GET
                     raise ConnectionError(
-                        f"{answer.geturl()}: {answer.status} {answer.reason}: this is no job status"
+                        f"{answer.geturl()}: {answer.status} {answer.reason}: not the address of a job status"
                     )
                 self._known = known
         except HTTPError as error:
@@ -591,12 +591,12 @@ class StatusWriter:
                 try:
                     reason = error.read(1024).decode("utf-8", "backslashreplace")
                 except (OSError, HTTPException):
-                    reason = "the answer broke off"
+                    reason = "the connection was closed before the end of the answer"
             if error.code == 422:
                 shown = "".join(each if each.isprintable() else " " for each in reason).strip()
                 raise ValueError(f"{self._path}: refused: {shown}") from error
             if error.code == 503:
-                raise TimeoutError(f"{self._path}: 503: locked by somebody else, or busy") from error
+                raise TimeoutError(f"{self._path}: 503: locked by another process, or busy") from error
             raise ConnectionError(f"{self._path}: {error.code} {error.reason}") from error
         except HTTPException as error:
             raise ConnectionError(f"{self._path}: {error}") from error
@@ -669,7 +669,7 @@ class StatusWriter:
                     break
                 except (BlockingIOError, PermissionError):  # fcntl(2): EAGAIN or EACCES
                     if time.monotonic() >= deadline:
-                        raise TimeoutError(f"{self._path}/{USED_CPU}: locked by somebody else") from None
+                        raise TimeoutError(f"{self._path}/{USED_CPU}: locked by another process") from None
                     time.sleep(_ATTEMPT_INTERVAL_SECS)
 
 
@@ -728,7 +728,7 @@ def parse_signal(text):
     if number is None and _DIGITS.issuperset(name) and len(name) < 4 and 1 <= int(name) < signal.NSIG:
         number = int(name)
     if number is None:
-        raise ValueError(f"{name!r} is no signal, as USR1 is")
+        raise ValueError(f"{name!r} is not a signal, such as USR1")
     return Notice(secs, signal=number)
 
 
@@ -741,7 +741,7 @@ def parse_hook(text):
 def _split_notice(text):
     what, _at, secs = text.rpartition("@")
     if not (what and secs and len(secs) < 11 and _DIGITS.issuperset(secs) and int(secs) <= MAX_NOTICE_SECS):
-        raise ValueError(f"{text!r} does not end in @SECS, whole seconds before the end")
+        raise ValueError(f"{text!r} must end in @SECS, whole seconds before the job's end")
     return what, int(secs)
 
 

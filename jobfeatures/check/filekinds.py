@@ -65,7 +65,7 @@ def _recognise(name: str) -> str:
         raise KindError(f"{shown_name(name)}: {error}") from None
     if kind not in _CHECKS:
         raise KindError(
-            f"{shown_name(name)}: is a log of kind {kind}, which has no check: `convert` names its faults"
+            f"{shown_name(name)}: is a log of kind {kind}, which cannot be checked (see `convert`)"
         )
     return kind
 

@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--as",
         dest="kind",
         choices=(*(kind.value for kind in DirectoryKind), *FILE_KINDS),
-        help="what they are (default: by their keys, names and beginnings)",
+        help="their kind (default: by keys, names and first lines)",
     )
     parser.add_argument(
         "--profile",
@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Check what is given; exit status 0 without errors, 1 with errors, 2 if something could not be read."""
     kind, profile = arguments.kind, arguments.profile
     if profile is not None and kind is not None and (profile in PROFILES) != (kind == "sonar"):
-        raise ConfigurationError("--profile", f"{profile} is none of {kind}'s")
+        raise ConfigurationError("--profile", f"{profile} is not a profile of {kind}")
     files = [each for each in arguments.locations if _is_file(each, kind)]
     flags = Flags(
         profile if profile in PROFILES else None,

@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for each in made.values():
         add_flags(each, Config)
     for name in ("set", "cancel"):
-        made[name].add_argument("--job", metavar="ID", help="a job instead of the whole node")
+        made[name].add_argument("--job", metavar="ID", help="a job, instead of the whole node")
         add_batch(made[name], SYSTEMS, ", if ids are not unique")
     made["set"].add_argument(
         "--at",
@@ -286,7 +286,7 @@ def _plan(arguments: argparse.Namespace, config: Config, now_secs: float) -> int
     before = None if arguments.before is None else _time(arguments.before, "--before", now_secs) - now_secs
     earliest = float(Site(config).machine.grace_secs or 0)
     if before is not None and before < earliest:
-        raise ConfigurationError("--before", f"leaves {before:.0f} s, but jobs are promised {earliest:.0f} s")
+        raise ConfigurationError("--before", f"is in {before:.0f} s, but jobs were promised {earliest:.0f} s")
     nodes = read_nodes(arguments)
     plans = [(node, plan_drain(node, now_secs, earliest_secs=earliest, before_secs=before)) for node in nodes]
     for node, plan in plans:

@@ -118,7 +118,7 @@ def check_grace(at_secs: int, *, now_secs: float, grace_secs: int | None, key: s
     """
     left = at_secs - now_secs
     if left < 0:
-        raise GraceError(f"the time is {-left:.0f} s in the past")
+        raise GraceError(f"the time was {-left:.0f} s ago")
     if grace_secs is not None and left < grace_secs:
         earliest = math.ceil(now_secs + grace_secs)
         raise GraceError(

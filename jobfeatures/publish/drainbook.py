@@ -99,7 +99,7 @@ class DrainBook:
         try:
             self.view = replace(self.view, drains=self._store.change(without_ended))
         except (JobfeaturesError, OSError) as error:
-            log.warning("drains of ended jobs are not forgotten yet: %s", error)
+            log.warning("cannot remove drains of ended jobs yet: %s", error)
 
 
 def describe(drains: Drains, announced: Announced) -> str:

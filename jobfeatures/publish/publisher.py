@@ -121,7 +121,7 @@ class Publisher:
         try:
             texts = self._tree.known()
         except (JobfeaturesError, OSError) as error:
-            log.warning("what was known of published jobs cannot be read: %s", error)
+            log.warning("cannot read what was known of published jobs: %s", error)
             return found
         for text in texts:
             try:

@@ -126,7 +126,7 @@ def each_once(found: Iterable[Named], rejected: list[Rejected], source: str) -> 
     kept: dict[str, Named] = {}
     for each in found:
         if kept.setdefault(each.name, each) is not each:
-            rejected.append(Rejected(source, f"{type(each).__name__.lower()} is there twice", text=each.name))
+            rejected.append(Rejected(source, f"{type(each).__name__.lower()} occurs twice", text=each.name))
     return tuple(kept.values())
 
 

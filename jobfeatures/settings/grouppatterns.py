@@ -25,11 +25,11 @@ def _group_patterns(value: Any) -> tuple[str, ...]:
         ):
             raise ValueError(f"must be paths of control groups from their root, such as /a.slice, not {each}")
         if each.startswith(MOUNT):
-            raise ValueError(f"must be paths from the root of control groups: {each} without {MOUNT}")
+            raise ValueError(f"must be paths from the root of control groups: leave out {MOUNT} from {each}")
         if names[1] == "user.slice":
             raise ValueError(f"must not name groups of users, such as {each}: jobs have none there")
         if {*names[1:]} == {"*"}:
-            raise ValueError(f"must name something, which {each} does not")
+            raise ValueError(f"must contain a name, unlike {each}")
     return tuple(dict.fromkeys(found))
 
 

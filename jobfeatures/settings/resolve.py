@@ -158,7 +158,7 @@ def _path(value: Any) -> str:
 def _plain_path(value: Any) -> str:
     path = _path(value)
     if not re.fullmatch(r"[A-Za-z0-9/._+@%-]+", path):
-        raise ValueError("must be plain for the shells of jobs: letters, digits and / . _ + @ % - alone")
+        raise ValueError("must contain only letters, digits and / . _ + @ % -, as shells of jobs read it")
     return path
 
 

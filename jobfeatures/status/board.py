@@ -145,7 +145,7 @@ class StatusBoard:
         elif entry.reason:
             log.warning("can_postpone_last_job went back to True and other values changed", extra=extra)
         else:
-            log.info("job status has no problem any more", extra=extra)
+            log.info("job status is valid again", extra=extra)
 
 
 def _judge_postponing(old: _Entry, status: JobStatus, now_secs: float) -> tuple[bool, float | None]:

@@ -98,7 +98,7 @@ class _Reader:
         """Wait a moment before the next attempt. Raises LockTimeoutError after the deadline."""
         left = self.deadline - _CLOCK.monotonic_secs()
         if left <= 0:
-            raise LockTimeoutError(f"{self.path}/{USED_CPU.name}: locked by somebody else")
+            raise LockTimeoutError(f"{self.path}/{USED_CPU.name}: locked by another process")
         time.sleep(min(_ATTEMPT_INTERVAL_SECS, left))
 
     def _lock(self, file: int) -> None:

@@ -101,7 +101,7 @@ class _Folder:
         except FileNotFoundError:
             return None
         except BlockingIOError:  # the owner holds a lease on it
-            raise LockTimeoutError(f"{self._path}/{name}: leased by somebody else") from None
+            raise LockTimeoutError(f"{self._path}/{name}: leased by another process") from None
         except OSError as error:
             raise UnsafePathError(f"{self._path}/{name}: {error.strerror}") from error
         self._stack.callback(os.close, file)
@@ -115,7 +115,7 @@ class _Folder:
         try:
             file = open_inside(self._directory, name, _NEW, 0o600)
         except FileExistsError:  # the job was faster, or malicious
-            raise LockTimeoutError(f"{self._path}/{name}: made by somebody else") from None
+            raise LockTimeoutError(f"{self._path}/{name}: created by another process") from None
         self._stack.callback(os.close, file)
         if self._owner_uid != os.geteuid() and os.geteuid() == 0:
             os.fchown(file, self._owner_uid, os.fstat(self._directory).st_gid)
@@ -131,7 +131,7 @@ class _Folder:
         except (BlockingIOError, PermissionError):  # fcntl(2): EAGAIN or EACCES
             locked = False
         if not locked:
-            raise LockTimeoutError(f"{self._path}/{USED_CPU.name}: locked by somebody else")
+            raise LockTimeoutError(f"{self._path}/{USED_CPU.name}: locked by another process")
 
     def read(self, file: int, name: str) -> bytes:
         """Return a file's content. Raises UnsafePathError if it is too long."""

@@ -102,7 +102,9 @@ class Server:
         except TimeoutError:
             raise SourceError(f"{self.name}: no answer after {timeout_secs:g} s") from None
         except IncompleteRead:
-            raise SourceError(f"{self.name}: the answer broke off") from None
+            raise SourceError(
+                f"{self.name}: the connection was closed before the end of the answer"
+            ) from None
         except (OSError, HTTPException, ValueError) as error:
             if isinstance(error, (ConnectionError, BadStatusLine)) and self.speaks_tls():
                 raise TlsSpokenError(f"{self.name}: {TLS_SPOKEN}") from error

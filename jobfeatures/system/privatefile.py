@@ -39,7 +39,7 @@ def read_owned(
     if _is_owned(found, owners):
         content, found = read(path, max_bytes)
     if not _is_owned(found, owners):  # of the file that was read: another one may have taken its place
-        raise PermissionError(errno.EPERM, "not a plain file of those who may write it", path)
+        raise PermissionError(errno.EPERM, "not a regular file of an allowed owner", path)
     return content, found.st_uid
 
 

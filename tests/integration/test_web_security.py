@@ -139,7 +139,7 @@ def test_prometheus_scrapes_with_tls_a_client_certificate_and_a_password(
     (folder / "ca.pem").write_bytes((folder / "ca.pem").read_bytes() + (folder / "ca2.pem").read_bytes())
     with socket.create_connection(("localhost", int(address.rpartition(":")[2]))) as plain:
         assert _serial(plain, folder) != old
-    assert "web configuration read again" in log.read_text()
+    assert "web configuration reloaded" in log.read_text()
 
 
 def _serial(plain, folder):
@@ -182,7 +182,7 @@ def test_a_hangup_reads_the_file_again_and_a_broken_one_leaves_the_old(start_pro
         urllib.request.urlopen(request, context=client_of(web_config.parent), timeout=240)
     web_config.write_text(good)
     process.send_signal(signal.SIGHUP)
-    until(lambda: "web configuration read again" in log.read_text())
+    until(lambda: "web configuration reloaded" in log.read_text())
 
 
 @pytest.mark.parametrize("command", ["serve", "check-config"])

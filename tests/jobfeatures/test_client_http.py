@@ -152,5 +152,5 @@ def test_what_another_server_answers_is_no_status_written(address: str, path: st
 
 
 def test_a_refusal_that_breaks_off_is_a_refusal(address: str) -> None:
-    with StatusWriter(f"{address}/torn") as writer, pytest.raises(ValueError, match="broke off"):
+    with StatusWriter(f"{address}/torn") as writer, pytest.raises(ValueError, match="closed before the end"):
         writer.amend(used_CPU=1)

@@ -55,7 +55,8 @@ class NodeAnswers:
         name: str = getattr(source, "name", "")
         if poll is None:
             raise ConfigurationError(
-                "controller.listen", f"{name}, as configured, does not report what each node gives to a job"
+                "controller.listen",
+                f"{name} is configured so that it does not report a job's share of each node",
             )
         self._poll = poll
         self._queue = queue

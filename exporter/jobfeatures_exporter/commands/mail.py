@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--sendmail",
         metavar="COMMAND",
         default="/usr/sbin/sendmail",
-        help="takes the mail with figures (default: %(default)s)",
+        help="command that sends the mail with figures (default: %(default)s)",
     )
     parser.add_argument("--from", dest="sender", metavar="ADDRESS", help="the sender (default: sendmail's)")
     parser.set_defaults(**{"prometheus.timeout": "20s"})

@@ -35,8 +35,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the server that scrapes the nodes (default: %(default)s)",
     )
     add_access_flags(parser, "--prometheus")
-    parser.add_argument("--batch-system", metavar="NAME", help="where several batch systems have the id")
-    parser.add_argument("--cluster", metavar="NAME", help="where several clusters have the id")
+    parser.add_argument(
+        "--batch-system", metavar="NAME", help="batch system of the job, if several have the id"
+    )
+    parser.add_argument("--cluster", metavar="NAME", help="cluster of the job, if several have the id")
     parser.add_argument(
         "--cluster-label",
         metavar="LABEL",
@@ -50,10 +52,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how far back to search (default: %(default)s)",
     )
     parser.add_argument(
-        "--at", metavar="SECONDS", help="as of this time, for an earlier run of the id (default: now)"
+        "--at", metavar="SECONDS", help="report at this time, for an earlier run of the id (default: now)"
     )
     parser.add_argument(
-        "--socket", metavar="PATH", help="this node's web.own_socket, for a job of your own that runs here"
+        "--socket", metavar="PATH", help="this node's web.own_socket, for your own job that runs here"
     )
     parser.add_argument(
         "--sacct",
@@ -92,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     server = Prometheus(access)
     if arguments.socket is not None and arguments.by is not None:
-        raise ConfigurationError("--socket", "shows single jobs, so that there can be no --by")
+        raise ConfigurationError("--socket", "shows single jobs: cannot be combined with --by")
     if arguments.by is not None:
         from jobfeatures_exporter.jobreport.totals import ask_totals, format_totals, make_totals_document
 

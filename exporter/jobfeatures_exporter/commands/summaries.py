@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--delay",
         metavar="DURATION",
         default="3m",
-        help="wait so long after a job's end (default: %(default)s)",
+        help="time to wait after a job's end (default: %(default)s)",
     )
     parser.add_argument(
         "--window",
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--per-second",
         metavar="COUNT",
         default="5",
-        help="at most so many summaries a second (default: %(default)s)",
+        help="maximum number of summaries per second (default: %(default)s)",
     )
     parser.add_argument("--cluster", metavar="NAME", help="the cluster's name in Prometheus")
     parser.add_argument(

@@ -111,7 +111,7 @@ def _open(arguments: argparse.Namespace) -> Pages:
     )
 
     if arguments.url is not None and arguments.local:
-        raise ConfigurationError("--local", "asks no daemon, so that there can be no --url")
+        raise ConfigurationError("--local", "asks no daemon: cannot be combined with --url")
     config = config_of(arguments)
     if not arguments.local:
         url = arguments.url or own_socket(config) or address_of(config.web_listen_address)

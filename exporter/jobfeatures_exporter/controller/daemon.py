@@ -289,7 +289,7 @@ def make_cluster_sources(config: DaemonConfig, clock: Clock) -> list[ClusterSour
     if not asked:
         raise ConfigurationError(
             "batch.sources",
-            f"the controller role needs a batch system; none is here of {', '.join(CLUSTER_SYSTEMS)}",
+            f"the controller role needs a batch system, but found none of {', '.join(CLUSTER_SYSTEMS)}",
         )
     return [
         CLUSTER_SYSTEMS[name].make_cluster_source(config, clock, config.controller_timeout_secs)

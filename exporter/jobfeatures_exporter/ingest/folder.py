@@ -86,7 +86,7 @@ class SonarDirectory:
                 content = os.pread(file, self._max_bytes, offset)
                 read = self._intake.take(content, path, growing=True).end
                 if read == 0 and len(content) >= self._max_bytes:
-                    log.warning("document too long, passed over", extra={"origin": path})
+                    log.warning("document is too long and skipped", extra={"origin": path})
                     read = len(content)
                 if read == 0:
                     break

@@ -188,7 +188,7 @@ def _families_of_node(state: NodeState, context: Context) -> Iterator[Family]:
 
 
 def _counters(state: NodeState, kinds: frozenset[Kind]) -> Iterator[Family]:
-    """Yield the jobs' counters from the books; storage only where the agent reports it."""
+    """Yield the jobs' counters; those of storage only if the agent reports them."""
     totals = [(key, counts) for key, counts in state.totals.items() if kind_of(key) in kinds]
     yield Family(jobs.CPU, [((*job_labels(key), "total"), counts.cpu_secs) for key, counts in totals])
     if state.sample is not None and any(

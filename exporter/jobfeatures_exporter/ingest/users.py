@@ -42,11 +42,11 @@ def parse_users(text: str, source: str = "") -> dict[str, User]:
         if not (form and colon and password):
             raise ParseError("is not USER:PASSWORD or USER[CLUSTER,...]:PASSWORD", source=source, line=number)
         if form["user"] in users:
-            raise ParseError("names a user again", source=source, line=number)
+            raise ParseError("user occurs twice", source=source, line=number)
         clusters = None if form["clusters"] is None else frozenset(form["clusters"].split(","))
         users[form["user"]] = User(password, clusters)
     if not users:
-        raise ParseError("names no user", source=source)
+        raise ParseError("no user in it", source=source)
     return users
 
 
@@ -93,7 +93,7 @@ class UsersFile:
         try:
             self._known = self._digests(read_users(self._path))
         except (OSError, JobfeaturesError) as error:
-            log.error("users who may send documents stay as they were: %s", reason_of(error))
+            log.error("the previous users who may send documents stay in use: %s", reason_of(error))
 
     def _digests(self, users: dict[str, User]) -> dict[str, tuple[bytes, frozenset[str] | None]]:
         return {name: (self._digest(user.password), user.clusters) for name, user in users.items()}

@@ -67,7 +67,7 @@ class KeptSettings:
         self._seen = seen
 
     def _broken(self, error: JobfeaturesError) -> None:
-        log.error("the settings file is broken, hooks take the last good one: %s", error)
+        log.error("the settings file is broken, hooks use the last good one: %s", error)
         if self._board.reload.successful:
             self._is_broken = True
             self._board.reload = replace(self._board.reload, successful=False)

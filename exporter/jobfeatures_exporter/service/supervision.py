@@ -53,7 +53,7 @@ class Notifier:
         if usecs.isascii() and usecs.isdigit() and int(usecs) > 0 and pid in {None, str(os.getpid())}:
             watchdog_secs = int(usecs) / 1e6
         if address is not None and address[:1] not in {"/", "@"}:
-            log.warning("the service manager's address is not understood: no notifications")
+            log.warning("NOTIFY_SOCKET is invalid: the service manager is not notified")
             address = None
         return cls(address, watchdog_secs)
 

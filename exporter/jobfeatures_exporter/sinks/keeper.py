@@ -75,7 +75,9 @@ class SinkKeeper:
         try:
             self._spool = MessageSpool(self._max_bytes, self._directory)
         except (OSError, UnsafePathError) as error:
-            log.error("documents wait in memory only: %s", error, extra={"sink": self.name})
+            log.error(
+                "cannot use the folder, documents wait only in memory: %s", error, extra={"sink": self.name}
+            )
         self._wake.set()
         self._thread.start()
 

@@ -228,7 +228,7 @@ class _Folder:
         except FileNotFoundError:
             pass
         except OSError as error:  # not sent again, except after a restart
-            log.warning("spooled document stays: %s", error, extra={"folder": self.path})
+            log.warning("cannot remove a spooled document: %s", error, extra={"folder": self.path})
 
     def pass_over(self, number: int, error: OSError | ParseError) -> None:
         """Set an unreadable file aside; leave one of a later format version in place."""
@@ -245,7 +245,9 @@ class _Folder:
             while len(self._aside) > KEPT_CORRUPT:
                 os.unlink(self._aside.pop(0), dir_fd=self._descriptor)
         except OSError as failure:
-            log.warning("cannot set a spooled document aside: %s", failure, extra={"folder": self.path})
+            log.warning(
+                "cannot rename an unreadable spooled document: %s", failure, extra={"folder": self.path}
+            )
 
     def close(self) -> None:
         """Close the folder; any other call then fails."""
@@ -271,7 +273,7 @@ def parse_spooled(data: bytes, *, source: str = "spool") -> Message:
     line, _, body = data.partition(b"\n")
     head = parse_own(line, source=source)
     if {name: type(value) for name, value in head.items()} != _FIELDS:
-        raise ParseError("not the head of a spooled document", source=source, line=1)
+        raise ParseError("not the first line of a spooled document", source=source, line=1)
     crc32 = head.pop("crc32")
     if zlib.crc32(body) != crc32:
         raise ParseError("document is damaged", source=source, line=2)

@@ -105,7 +105,7 @@ class Sender:
             if faults:
                 self._faulty[kind] += 1
                 log.error(
-                    "document breaks the format and is not sent: %s (of %d faults)",
+                    "document violates the format and is not sent: %s (of %d faults)",
                     faults[0],
                     len(faults),
                     extra={"type": kind},

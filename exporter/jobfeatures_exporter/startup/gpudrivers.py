@@ -73,7 +73,7 @@ def _cards(what: str, found: Sequence[GpuSample]) -> Iterator[DoctorFinding]:
     if cards:
         yield good(what, words)
     else:
-        yield note(what, "the driver answers and has none", "lspci; dmesg")
+        yield note(what, "the driver works, but reports no card", "lspci; dmesg")
     for each in found:
         if each.failing:
             yield wrong(

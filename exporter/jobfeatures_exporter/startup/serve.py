@@ -191,7 +191,7 @@ async def _at_work(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 def _log_end(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
-        log.error("a background task has stopped: what it did is not done until a restart", exc_info=error)
+        log.error("a background task has stopped; restart the daemon to resume it", exc_info=error)
 
 
 async def _until(ended: asyncio.Event, watching: Coroutine[Any, Any, None]) -> None:

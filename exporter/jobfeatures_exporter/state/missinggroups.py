@@ -107,7 +107,7 @@ class MissingGroups:
     @staticmethod
     def _tell(system: str, job_id: str, daemon: DaemonGroups) -> None:
         log.warning(
-            "a job runs here and no control group of it is found: no CPU time, no memory; %s; %s",
+            "no control group of a running job is found, so its CPU time and memory are unknown; %s; %s",
             describe(daemon),
             DOCTOR,
             extra={"source": system, "job": job_id},

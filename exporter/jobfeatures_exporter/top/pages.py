@@ -159,9 +159,9 @@ def parse_page(text: str, *, source: str = "") -> Numbers:
     if any(numbers.all(each) for each in SIGNS):
         return numbers
     if "batch_exporter_" in text:
-        raise SourceError(f"{source}: has no node: is it a controller's? top shows the jobs of one node")
+        raise SourceError(f"{source}: shows no node, perhaps a controller; top shows the jobs of one node")
     first = next((line.strip() for line in text.splitlines() if line.strip()), "")
-    raise SourceError(f"{source}: no metrics of a jobfeatures-exporter, but {shown(first)}")
+    raise SourceError(f"{source}: not metrics of a jobfeatures-exporter: {shown(first)}")
 
 
 def metrics_address(url: str) -> str:

@@ -30,7 +30,7 @@ def _template(value: Any) -> str:
         raise ValueError("must be an address such as https://grafana.example.org/d/job?var-job={job}")
     unknown = [each for each in _PLACE.findall(value) if each not in PLACES]
     if unknown or re.search(r"[{}]", _PLACE.sub("", value)):
-        raise ValueError(f"has places for {', '.join(f'{{{each}}}' for each in PLACES)} only")
+        raise ValueError(f"may contain only the placeholders {', '.join(f'{{{each}}}' for each in PLACES)}")
     try:
         parts = urlsplit(_PLACE.sub("x", value))
         host = parts.hostname

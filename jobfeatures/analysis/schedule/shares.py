@@ -149,7 +149,7 @@ def parse_shares_of(
             where = groups if name.startswith(_GROUP) else users
             bare = name.removeprefix(_GROUP) if where is groups else name.removeprefix(_USER)
             if not bare:
-                raise ConfigurationError(key, f"names no user: {shown(text)}")
+                raise ConfigurationError(key, f"no user in it: {shown(text)}")
             mine = where.setdefault(bare, {})
             for value in values:
                 first, is_named, second = value.partition(":")
@@ -166,7 +166,7 @@ def parse_filters(texts: list[str]) -> dict[tuple[str, bool], set[str]]:
         for name, values in split_list(text):
             field = name.removesuffix("!")
             if field not in FIELDS:
-                raise ConfigurationError("--filter", f"{shown(field)} is none of {', '.join(FIELDS)}")
+                raise ConfigurationError("--filter", f"{shown(field)} is not one of {', '.join(FIELDS)}")
             found.setdefault((field, name.endswith("!")), set()).update(values)
     return found
 
@@ -176,7 +176,7 @@ def parse_words(key: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
     found = dict.fromkeys(word.strip() for word in text.split(","))
     for word in found:
         if word not in known:
-            raise ConfigurationError(key, f"{shown(word)} is none of {', '.join(known)}")
+            raise ConfigurationError(key, f"{shown(word)} is not one of {', '.join(known)}")
     return tuple(found)
 
 
@@ -202,4 +202,6 @@ def parse_amount(key: str, text: str, resource: str) -> int:
 
 def _check_known(key: str, resource: str, resources: Sequence[str]) -> None:
     if resource not in resources:
-        raise ConfigurationError(key, f"{shown(resource)} is none of the resources: {', '.join(resources)}")
+        raise ConfigurationError(
+            key, f"{shown(resource)} is not one of the resources: {', '.join(resources)}"
+        )

@@ -60,7 +60,7 @@ def parse_policies(key: str, text: str) -> tuple[Policy, ...]:
     found = dict.fromkeys(word.strip() for word in text.split(","))
     for word in found:
         if word not in known:
-            raise ConfigurationError(key, f"{shown(word)} is none of {', '.join(known)}, {ALL}")
+            raise ConfigurationError(key, f"{shown(word)} is not one of {', '.join(known)}, {ALL}")
     return tuple(known[word] for word in found)
 
 

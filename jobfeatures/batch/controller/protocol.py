@@ -71,7 +71,7 @@ def parse_answer(text: str, *, taken_at_secs: float) -> tuple[JobTable, str]:
     for line in rest.splitlines():
         job = parse_record(line, source=_SOURCE).job
         if job.key.batch_system != system or job.key in jobs:
-            raise ParseError("another system's job, or one twice", source=_SOURCE, text=line)
+            raise ParseError("a job of another batch system, or a job twice", source=_SOURCE, text=line)
         jobs[job.key] = job
     table = JobTable(
         source=system,
@@ -108,7 +108,7 @@ def _notice(found: Any) -> NodeNotice | None:
     if not isinstance(shutdowns, list) or not all(
         type(each) is int for each in (*shutdowns, 0 if cpus is None else cpus)
     ):
-        raise ParseError("no announcement of a node", source=_SOURCE, field="node", text=str(found))
+        raise ParseError("not an announcement of a node", source=_SOURCE, field="node", text=str(found))
     return NodeNotice(_typed(found, "draining", bool), tuple(shutdowns), cpus)
 
 
@@ -131,7 +131,7 @@ def parse_token(content: bytes, source: str) -> str:
     """Return the token in a node's token file. Raises ParseError, whose message omits the content."""
     token = content.decode("ascii", "replace").strip()
     if _TOKEN.fullmatch(token) is None:
-        raise ParseError("is no token as jobfeatures-exporter node-token prints it", source=source)
+        raise ParseError("not a token as printed by jobfeatures-exporter node-token", source=source)
     return token
 
 

@@ -86,7 +86,7 @@ class ControllerClient:
             )
         age = answer.headers.get("Age", "")
         if _AGE.fullmatch(age) is None:
-            raise ParseError("gives no age of its answer", text=age)
+            raise ParseError("Age header is missing or invalid", text=age)
         taken_at_secs = asked_at_secs - int(age)
         if answer.status == 304 and self._latest is not None:
             table, problem = self._latest
@@ -111,7 +111,7 @@ def make_client(config: ControllerSettings, clock: Clock, node_name: str, *, key
         raise ConfigurationError("controller.url", f"is not set: {key} = controller needs it")
     parts = urlsplit(config.controller_url)
     if parts.scheme != "https" and parts.hostname not in _LOOPBACK:
-        raise ConfigurationError("controller.url", "must be https: the token would be read on the way")
+        raise ConfigurationError("controller.url", "must be https: the token would be sent unencrypted")
     if not is_host_name(node_name):
         raise ConfigurationError("node.name", f"must be a node's name, not {node_name!r}")
     if config.controller_ca_file is not None:
@@ -179,7 +179,10 @@ class ControllerSource(PolledSource):
         late_secs = (now_secs - self._next_question_secs) % self._fallback_secs
         self._next_question_secs = now_secs + self._fallback_secs - late_secs  # keeps its own schedule
         reported_secs = self._clock.now_secs()
-        log.info("the batch system itself is queried about one job", extra={"job": key.job_id})
+        log.info(
+            "the controller role does not answer: the batch system is queried about one job",
+            extra={"job": key.job_id},
+        )
         try:
             job = self._ask_one(key.job_id)
         except (SourceError, ParseError) as error:

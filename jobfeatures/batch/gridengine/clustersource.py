@@ -88,7 +88,7 @@ class GridEngineCluster:
         """Return the records of jobs that ended since `since_secs`; running jobs have none yet."""
         taken_at_secs = self._clock.now_secs()
         if self._accounting_file is None:
-            raise SourceError("there is no accounting: gridengine.accounting_file is not set, nor SGE_ROOT")
+            raise SourceError("no accounting: neither gridengine.accounting_file nor SGE_ROOT is set")
         records: list[JobRecord] = []
         rejected: list[Rejected] = []
         notes = Notes()

@@ -61,7 +61,7 @@ def parse_line(line: str) -> Mapping[str, str]:
         fields = _join(fields, CATEGORY, ends[0]) if ends else fields
     if len(begins) != 1 or _amiss(fields, _NUMBERS) > 1:
         name = next((FIELDS[place] for place in _NUMBERS if _is_amiss(fields, place)), "job_name")
-        raise ParseError("fields are not in their places", field=name, text=line)
+        raise ParseError("fields are in the wrong places", field=name, text=line)
     return dict(zip(_COLUMNS, fields, strict=False))
 
 

@@ -40,14 +40,14 @@ def parse_records(text: str, *, source: str) -> list[Record]:
         reason = error.reason if isinstance(error, ParseError) else "broken JSON"
         raise ParseError(reason, source=source, text=text[start : start + 200]) from None
     if text[end:].strip():
-        raise ParseError("something behind the answer", source=source, text=text[end:].strip())
+        raise ParseError("text after the answer", source=source, text=text[end:].strip())
     command = document.get("COMMAND")
     records = document.get("RECORDS")
     if command != source or not isinstance(records, list):
         raise ParseError(f"not an answer of {source}", source=source, text=text[start : start + 200])
     counts = [value for name, value in document.items() if name not in {"COMMAND", "RECORDS"}]
     if len(counts) != 1 or str(counts[0]) != str(len(records)):
-        raise ParseError("another number of records than announced", source=source)
+        raise ParseError("number of records differs from the announced one", source=source)
     return [_record(each, source) for each in records]
 
 

@@ -148,7 +148,7 @@ class PbsFields(Texts):
         for part in filter(None, (self.text("exec_gpus") or "").split("+")):
             match = _GPU.match(part)
             if match is None:
-                self.reject(ParseError("not a card of a host"), "exec_gpus", part)
+                self.reject(ParseError("not HOST-gpu/NUMBER"), "exec_gpus", part)
                 return ()
             found[match[1], int(match[2])] = None
         return tuple(found)
@@ -230,7 +230,7 @@ def _total_of(text: str, name: str, what: str, *, without: str) -> int:
     for part in text.split("+"):
         match = _NODES_PART.match(part)
         if match is None:
-            raise ParseError("not numbers of nodes", text=text)
+            raise ParseError("not a request for nodes", text=text)
         nodes = int(match[1]) if match[1].isdigit() else 1
         each = [word.partition("=")[2] for word in part.split(":") if word.startswith(f"{name}=")] or [
             without

@@ -84,7 +84,7 @@ def collect_records(found: Iterable[tuple[str, Record | ParseError]], *, source:
     unsure: set[str] = set()
     for name, each in found:
         is_twice = name in records or name in unsure
-        record = ParseError("record is there twice", text=name) if is_twice else each
+        record = ParseError("record occurs twice", text=name) if is_twice else each
         if isinstance(record, Record):
             records[name] = record
         else:

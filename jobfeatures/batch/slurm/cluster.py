@@ -117,7 +117,7 @@ def parse_node_records(lines: Iterable[str]) -> tuple[dict[str, str], tuple[Reje
         found[name] = line
     for name in twice:
         del found[name]
-    rejected = (Rejected(NODE_SOURCE, "node is there twice", 0, "NodeName", each) for each in sorted(twice))
+    rejected = (Rejected(NODE_SOURCE, "node occurs twice", 0, "NodeName", each) for each in sorted(twice))
     return found, tuple(rejected)
 
 

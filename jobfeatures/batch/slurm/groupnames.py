@@ -51,10 +51,10 @@ class SluidResolver:
         self._look = 0
 
     def update(self, groups: UnnumberedGroups) -> Mapping[str, str]:
-        """Return the job id by SLUID, for those found so far; that of a known job comes first.
+        """Return the job id by SLUID, for those found so far; the batch system's answers take precedence.
 
-        Unproven ids are searched again at growing gaps. A SLUID without
-        processes that is not among the living does not block its id for others.
+        Unproven ids are searched again at growing intervals. A SLUID without processes does not keep other
+        SLUIDs from getting its id.
         """
         jobs = groups.members
         self._look += 1

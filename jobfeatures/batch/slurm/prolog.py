@@ -44,7 +44,7 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
     wall = None
     if start is not None and end is not None:
         if end <= start:
-            note(Rejected("environment", "not after the start", field="SLURM_JOB_END_TIME", text=str(end)))
+            note(Rejected("environment", "is not after the start", field="SLURM_JOB_END_TIME", text=str(end)))
         elif end - start != YEAR_SECS:  # what slurmctld writes for a job without a limit
             wall = end - start
     return Job(

@@ -206,7 +206,7 @@ def _parse_fields(job_id: str, values: Mapping[str, str], details: str, *, tz: t
     total_cpus = _parse_cpu_total(values["NumCPUs"])
     if "MinMemoryNode" in values and "MinMemoryCPU" in values:
         raise ParseError(
-            "given together with MinMemoryCPU", field="MinMemoryNode", text=values["MinMemoryNode"]
+            "occurs together with MinMemoryCPU", field="MinMemoryNode", text=values["MinMemoryNode"]
         )
     tres = _TRES.search(details)
     wall = record.time_limit("TimeLimit")

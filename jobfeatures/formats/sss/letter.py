@@ -46,7 +46,7 @@ def _check_ids(name: str, scopes: Iterable[Scope]) -> None:
     seen: set[str] = set()
     for each in scopes:
         if each.id is not None and each.id in seen:
-            raise _error(each, f"another {name} has this Id", name, each.id)
+            raise _error(each, f"another {name} has the same Id", name, each.id)
         seen |= {each.id} if each.id is not None else set()
 
 

@@ -139,7 +139,7 @@ def _check_values(text: str, number: int) -> Iterator[SwfFault]:
 def _check_number(job: SwfJob, number: int, seen: _Seen, limits: _Limits) -> Iterator[SwfFault]:
     last = seen.last
     if job.status not in STATUSES:
-        yield SwfFault(WARNING, "status", number, f"status {job.status} is none of -1 and 0 to 5")
+        yield SwfFault(WARNING, "status", number, f"status {job.status} is neither -1 nor 0 to 5")
     if job.number in seen.ends:
         before = seen.group[-1][1].status if seen.group else UNKNOWN
         is_over = before in {LAST_COMPLETED, LAST_FAILED}
@@ -295,7 +295,7 @@ def _check_header(header: Header, seen: _Seen) -> Iterator[SwfFault]:
     known = {each.label for each in header.comments}
     is_model = seen.records > 0 and not seen.is_measured and known.isdisjoint(START_LABELS)
     if is_model:
-        yield SwfFault(NOTE, "model", 0, "a model: no wait and no status is known, and no time in the header")
+        yield SwfFault(NOTE, "model", 0, "a model's log: no waits, no statuses, and no time in the header")
     else:
         yield from seen.without_submission
     if seen.first is not None and seen.first[0] != 0:
@@ -305,7 +305,10 @@ def _check_header(header: Header, seen: _Seen) -> Iterator[SwfFault]:
         count = sum(each > 0 for each in numbers)
         if max(numbers, default=0) > count:
             yield SwfFault(
-                WARNING, "numbering", 0, f"{name}: numbers up to {max(numbers)}, {count} different"
+                WARNING,
+                "numbering",
+                0,
+                f"{name}: the highest number is {max(numbers)}, but there are {count} different ones",
             )
     wanted = (
         ("Version", "MaxProcs") if is_model else ("Version", "UnixStartTime", "TimeZoneString", "MaxProcs")
@@ -315,13 +318,13 @@ def _check_header(header: Header, seen: _Seen) -> Iterator[SwfFault]:
             yield SwfFault(WARNING, "header", 0, f"{label} is missing")
     for each in header.comments:
         if each.label and each.label not in LABELS.values():
-            yield SwfFault(WARNING, "header label", each.line, f"{each.label} is no label of the format")
+            yield SwfFault(WARNING, "header label", each.line, f"{each.label} is not a label of the format")
     zone = header.value("TimeZone")
     if zone is not None:
         yield SwfFault(WARNING, "header", zone.line, "TimeZone is deprecated, TimeZoneString replaces it")
     yield from _check_readable(header)
     if not seen.records:
-        yield SwfFault(WARNING, "header count", 0, "there is no job in it")
+        yield SwfFault(WARNING, "header count", 0, "the log has no jobs")
     counts = {"MaxRecords": seen.records, "MaxJobs": len(seen.ends)}
     for label, count in counts.items():
         promised = _total(header, label)

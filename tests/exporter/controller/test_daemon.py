@@ -322,7 +322,7 @@ def test_settings_of_the_role_are_checked_before_a_port_opens(capsys):
 def test_nodes_are_answered_out_of_what_was_told_behind_the_queue(source, clock, make_job, make_table):
     nodes_config = config(controller_listen="127.0.0.1:0", controller_secret_file="/x")
     with pytest.raises(
-        ConfigurationError, match=r"controller\.listen: slurm, as configured, does not report"
+        ConfigurationError, match=r"controller\.listen: slurm is configured so that it does not report"
     ):
         Controller(nodes_config, clock)
     job = make_job("7", nodes=("n1",))

@@ -55,7 +55,7 @@ def test_the_cards_that_answer_are_counted_and_others_named(ask):
         (Mark.WRONG, "GPUs of nvidia", "GPU-2 does not answer: error 15"),
         (Mark.NOTE, "reading gpu_x_999", "failed 1 time"),
     ]
-    assert ask(lambda _: iter(())) == [(Mark.NOTE, "GPUs of nvidia", "the driver answers and has none")]
+    assert ask(lambda _: iter(())) == [(Mark.NOTE, "GPUs of nvidia", "the driver works, but reports no card")]
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def test_an_address_with_places_is_taken(template):
     ],
 )
 def test_anything_else_is_refused(template):
-    with pytest.raises(ValueError, match=r"must|places"):
+    with pytest.raises(ValueError, match=r"must|placeholders"):
         LINK.parse(template)
 
 

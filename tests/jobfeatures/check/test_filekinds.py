@@ -92,7 +92,7 @@ def test_what_a_file_is_shows_by_its_beginning(file, capsys, text, said):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (SACCT, "is a log of kind sacct, which has no check: `convert` names its faults"),
+        (SACCT, "is a log of kind sacct, which cannot be checked (see `convert`)"),
         ("hello\n", "is of no known kind: --as is needed"),
         ("", "is empty: --as is needed"),
     ],
@@ -132,4 +132,4 @@ def test_each_fault_can_be_had_as_an_object_a_line(file, capsys, text, kind):
 
 def test_a_profile_of_another_specification_is_refused(file, capsys):
     assert main(["check", "--as", "sonar", "--profile", "2016", file(GOOD)]) == 2
-    assert "--profile: 2016 is none of sonar's" in capsys.readouterr().err
+    assert "--profile: 2016 is not a profile of sonar" in capsys.readouterr().err

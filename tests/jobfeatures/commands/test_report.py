@@ -151,7 +151,7 @@ def test_a_held_lock_is_an_end_and_not_a_wait(job, monkeypatch, capsys):
     with open(job / "used_CPU", "r+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         assert main(["report", "--used-cpu", "1"]) == 1
-    assert "locked by somebody else" in capsys.readouterr().err
+    assert "locked by another process" in capsys.readouterr().err
     assert content(job) == {"used_CPU": "4\n"}
 
 

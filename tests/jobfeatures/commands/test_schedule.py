@@ -188,7 +188,7 @@ def test_odd_logs_are_evaluated_and_their_oddity_is_told(log, tmp_path, capsys):
         (["--filter", "day=3"], "--filter: "),
         (["--heatmap", "60"], "--heatmap: needs --format json or csv"),
         (["--heatmap", "60", "--one-log", "--format", "json"], "--heatmap: needs --format json or csv"),
-        (["--swf", "kib"], "--swf: 'kib' is none of bytes, per-job, cpu-time, wall-time, no-waits"),
+        (["--swf", "kib"], "--swf: 'kib' is not one of bytes, per-job, cpu-time, wall-time, no-waits"),
         (["--swf", "cpu-time,wall-time"], "--swf: requested times are either cpu-time or wall-time"),
         (["--zone", "Nowhere/At_All"], "--zone: "),
     ],
@@ -433,7 +433,7 @@ def test_a_workflow_has_one_expected_end_where_that_is_asked_for(tmp_path, capsy
     assert main(["schedule", str(path), "--join", "preceding"]) == 0
     assert "bags, joined by preceding" in capsys.readouterr().out
     for words, said in (
-        (["friends"], "--join: 'friends' is none of"),
+        (["friends"], "--join: 'friends' is not one of"),
         (["array", "--one-log"], "--join: cannot"),
     ):
         assert main(["schedule", str(path), "--join", *words]) == 2

@@ -206,7 +206,7 @@ def test_an_on_success_dependency_of_sss_holds_in_simulations(tmp_path, capsys):
         ),
         (LINES, ["--fairshare-halving", "-1"], 2, "--fairshare-halving: must be whole seconds, 0 or more"),
         (LINES, ["--fairshare-of", "ann=0"], 2, "--fairshare-of: a share of 0"),
-        (LINES, ["--fairshare-of", "ann=memory:3"], 2, "--fairshare-of: 'memory' is none of"),
+        (LINES, ["--fairshare-of", "ann=memory:3"], 2, "--fairshare-of: 'memory' is not one of"),
         (LINES, ["--output", "/nowhere/x.swf"], 2, "/nowhere/x.swf: cannot write"),
     ],
 )
@@ -306,7 +306,7 @@ def test_a_log_without_waits_is_simulated_all_the_same(log, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--simulate", "lifo"], "--simulate: 'lifo' is none of"),
+        (["--simulate", "lifo"], "--simulate: 'lifo' is not one of"),
         (
             ["--simulate", "all", "--one-log", "--format", "json"],
             "--simulate: cannot be combined with --one-log",

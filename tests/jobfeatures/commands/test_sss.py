@@ -62,7 +62,7 @@ def test_a_job_to_which_the_group_refers_is_one_of_its_jobs(check):
     assert check(text) == (0, "F: 1 job, no errors\n")
     assert check(text, "--explain") == (0, "F: can run in this order: 9, 2\nF: 1 job, no errors\n")
     circle = text.replace("<Job>9</Job>", "<Job>9</Job><Job><Id>9</Id></Job>")
-    assert check(circle) == (1, "F:Id: two jobs with this id: '9'\n")
+    assert check(circle) == (1, "F:Id: two jobs have this Id: '9'\n")
 
 
 # "a set of job properties to be assumed by all jobs within the job group unless overridden within the job";

@@ -75,7 +75,7 @@ def choose_reader(
         try_out = choice.kernel.try_out if choice.kernel is not None else lambda: None
         give_up_rights(try_out, also, (CAP_PERFMON,) if config.work_events else ())
     except OSError as error:
-        log.warning("the rights to load programs into the kernel could not be given up: %s", error)
+        log.warning("cannot drop the capabilities to load programs into the kernel: %s", error)
     if choice.kernel is None and config.sampling_processes == BPF:
         raise ConfigurationError("sampling.processes", f"kernel sums are not available: {choice.reason}")
     return choice

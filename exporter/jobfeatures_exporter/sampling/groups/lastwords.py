@@ -147,7 +147,7 @@ class LastWords:
                     continue
                 if error.errno not in NO_MORE_FILES:
                     self._works = False
-                    log.warning("ends of processes cannot be waited for: %s", error.strerror)
+                    log.warning("cannot wait for ends of processes: %s", error.strerror)
                 break
             self._waiting[pid] = descriptor
             self._poll.register(descriptor, select.POLLIN)

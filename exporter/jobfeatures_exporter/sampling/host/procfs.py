@@ -79,7 +79,7 @@ def parse_loadavg(text: str) -> tuple[float, float, float]:
     """Return the load averages of 1, 5 and 15 minutes: ``0.20 0.18 0.12 1/80 11206``. Raises ParseError."""
     words = text.split()[:3]
     if len(words) != 3 or not all(_LOAD.match(word) for word in words):
-        raise ParseError("not three loads", source="loadavg", line=1, text=text)
+        raise ParseError("not three load averages", source="loadavg", line=1, text=text)
     return float(words[0]), float(words[1]), float(words[2])
 
 

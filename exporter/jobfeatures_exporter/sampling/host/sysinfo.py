@@ -82,7 +82,9 @@ def parse_distances(rows: Collection[str]) -> tuple[tuple[int, ...], ...]:
     for number, row in enumerate(rows, 1):
         values = tuple(parse_count(word, field="distance") for word in row.split())
         if len(values) != len(rows):
-            raise ParseError("as many distances as nodes expected", source="distance", line=number, text=row)
+            raise ParseError(
+                "number of distances differs from number of nodes", source="distance", line=number, text=row
+            )
         matrix.append(values)
     return tuple(matrix)
 

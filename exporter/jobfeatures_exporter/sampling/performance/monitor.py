@@ -147,7 +147,7 @@ class WorkMonitor:
             online = read_text(f"{self._config.path_sysfs}/devices/system/cpu/online")
             self._cpus = sorted(parse_cpu_list(online, source="online"))
         except (OSError, ParseError) as error:
-            log.warning("no work of jobs is counted: %s", error)
+            log.warning("performance counters cannot be used: %s", error)
             return {}
         found = {}
         for name in self._config.work_events:

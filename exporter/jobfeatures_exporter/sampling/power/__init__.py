@@ -26,7 +26,7 @@ class PowerError(JobfeaturesError):
 def checked_watts(watts: float, source: str) -> float:
     """Return `watts` if they are a reading that a running machine can have. Raises ParseError."""
     if not MIN_WATTS <= watts <= MAX_WATTS or watts in NO_READING:
-        raise ParseError("not the power of a machine that runs", source=source, text=f"{watts:g} W")
+        raise ParseError("not a possible power of a running machine", source=source, text=f"{watts:g} W")
     return watts
 
 

@@ -41,7 +41,7 @@ def parse_power(text: str) -> float:
     found = [match[1] for name, value in pairs if name in _WATTS and (match := _VALUE.fullmatch(value))]
     states = [value for name, value in pairs if name in _STATE and value]
     if len(found) != 1:
-        raise ParseError("not one reading of power", source="dcmi", text=text[:80])
+        raise ParseError("not exactly one reading of power", source="dcmi", text=text[:80])
     watts = checked_watts(float(found[0]), "dcmi")
     if not states or not (all(state.lower() in _ACTIVE for state in states) or _is_measured(watts, pairs)):
         raise ParseError("the controller does not measure power", source="dcmi", text="; ".join(states)[:80])

@@ -64,7 +64,7 @@ class GroupNamespace:
             if b"\n%d\n" % self._pid in b"\n" + (pids or b""):
                 return path.removeprefix(top or "").split("/")[1:]
         if top is not None:
-            error = ParseError("our own control group is not there", source=top)
+            error = ParseError("the exporter's own control group is not found", source=top)
             self._unreadable.add("cgroup_namespace", error)
         return None
 

@@ -62,12 +62,12 @@ class WebFile:
                 _check_kept(self.options, options, self.path)
             except ParseError as error:
                 if str(error) != self.problem:
-                    log.error("web configuration stays as it was: %s", error)
+                    log.error("the previous web configuration stays in use: %s", error)
                 self.failures += 1
                 self.problem = str(error)
                 return self.problem
             self.options, self.context, self.problem = options, context, ""
-            log.info("web configuration read again", extra={"file": self.path})
+            log.info("web configuration reloaded", extra={"file": self.path})
             return ""
 
     def _read(self) -> tuple[WebOptions, ssl.SSLContext | None]:

@@ -65,7 +65,7 @@ def order_jobs(jobs: Sequence[SssJob | Reference]) -> JobOrder:
     for job in jobs:
         job_id = job.id or ""
         if (_ID, job_id) in graph:
-            raise ParseError("two jobs with this id", line=getattr(job, "line", 0), field="Id", text=job_id)
+            raise ParseError("two jobs have this Id", line=getattr(job, "line", 0), field="Id", text=job_id)
         graph[_ID, job_id] = []
         if isinstance(job, SssJob):
             waiting += [(job_id, each) for each in read_dependencies(job)]

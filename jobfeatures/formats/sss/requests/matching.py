@@ -82,9 +82,7 @@ def _parse(text: str, line: int = 0) -> Any:
     except (ValueError, RecursionError) as error:
         raise ParseError(f"not JSON: {error}", line=line) from None
     except ArithmeticError:
-        raise ParseError(
-            "a number has more digits, in its exponent too, than can be held", line=line
-        ) from None
+        raise ParseError("a number has too many digits", line=line) from None
 
 
 def match(job: SssJob, nodes: Sequence[Candidate]) -> Iterator[Match]:

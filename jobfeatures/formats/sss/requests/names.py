@@ -59,5 +59,5 @@ def _pattern(each: Property) -> Callable[[str], bool]:
     try:
         pattern = re2.compile(text, options)
     except re2.error:
-        raise each.error("not a pattern that can be used", text) from None
+        raise each.error("not a valid pattern", text) from None
     return lambda name: pattern.fullmatch(name.encode("utf-8", "replace").decode()) is not None

@@ -160,7 +160,7 @@ def test_a_kernel_without_such_descriptors_is_told_of_once(rounds, monkeypatch, 
         for number in range(1, 4):
             words.follow([], {1: [directory()], 2: [directory()]})
             until(lambda: len(rounds) >= number)  # noqa: B023
-    assert caplog.text.count("cannot be waited for") == 1
+    assert caplog.text.count("cannot wait for ends") == 1
 
 
 @pytest.mark.parametrize("soft", [64, 256, 700, 1024, 1500, 20_000, 524_288])

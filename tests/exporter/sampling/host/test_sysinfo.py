@@ -103,7 +103,7 @@ def test_what_neither_tells_is_unknown(tmp_path):
 
 def test_distances_are_a_square():
     assert parse_distances(["10 21\n", "21 10\n"]) == ((10, 21), (21, 10))
-    with pytest.raises(ParseError, match="as many"):
+    with pytest.raises(ParseError, match="number of distances"):
         parse_distances(["10 21", "21"])
     with pytest.raises(ParseError):
         parse_distances(["ten"])

@@ -62,7 +62,7 @@ def test_policies_are_named_one_by_one_or_all():
     assert parse_policies("--simulate", "all") == tuple(Policy)
     assert parse_policies("--simulate", "easy, fifo,easy") == (Policy.EASY, Policy.FIFO)
     with pytest.raises(
-        ConfigurationError, match="'lifo' is none of fifo, fairshare, easy, fairshare\\+easy, all"
+        ConfigurationError, match="'lifo' is not one of fifo, fairshare, easy, fairshare\\+easy, all"
     ):
         parse_policies("--simulate", "fifo,lifo")
 

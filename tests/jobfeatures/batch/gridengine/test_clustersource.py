@@ -145,7 +145,7 @@ def test_the_accounting_file_is_that_of_the_cell(commands, monkeypatch):
     monkeypatch.delenv("SGE_ROOT", raising=False)
     monkeypatch.delenv("SGE_CELL", raising=False)
     config = Config(gridengine_qstat=str(commands / "qstat"))
-    with pytest.raises(SourceError, match="not set"):
+    with pytest.raises(SourceError, match="nor SGE_ROOT is set"):
         GridEngineCluster(config, SystemClock(), 5).poll_accounting(0)
     monkeypatch.setenv("SGE_ROOT", str(commands))
     source = GridEngineCluster(config, SystemClock(), 5)

@@ -104,7 +104,7 @@ def test_a_repeated_licence_counts_once_and_is_reported():
         ["LicenseName=x Total=1 Used=0", "LicenseName=x Total=2 Used=0"], taken_at_secs=NOW
     )
     assert found.licences == (Licence(name="x", total=1, used=0),)
-    assert [each.reason for each in found.rejected] == ["licence is there twice"]
+    assert [each.reason for each in found.rejected] == ["licence occurs twice"]
 
 
 def test_shares_have_accounts_and_their_users():

@@ -126,7 +126,7 @@ def test_a_log_without_jobs_says_so(tmp_path, capsys):
     empty = tmp_path / "empty.swf"
     empty.write_text("\n".join(GOOD_HEADER))
     assert main(["check", "--as", "swf", str(empty)]) == 0
-    assert "warning: header count: there is no job in it\n" in (out := capsys.readouterr().out)
+    assert "warning: header count: the log has no jobs\n" in (out := capsys.readouterr().out)
     assert out.endswith("0 errors, 3 warnings\n")
 
 

@@ -214,5 +214,5 @@ def test_a_model_is_told_by_the_command_and_is_no_fault(tmp_path, capsys):
     path = tmp_path / "model.swf"
     path.write_text(MODEL)
     assert main(["check", "--as", "swf", str(path)]) == 0
-    told = "a model: no wait and no status is known, and no time in the header"
+    told = "a model's log: no waits, no statuses, and no time in the header"
     assert capsys.readouterr().out == f"{path}: note: model: {told}\n{path}: 0 errors, 0 warnings\n"

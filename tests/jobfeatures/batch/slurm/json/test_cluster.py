@@ -104,14 +104,14 @@ def test_a_repeated_name_counts_once_and_is_reported():
     licence = {"LicenseName": "x", "Total": 5, "Used": 1}
     found = parse_json_licences(JsonRecord({"licenses": [licence, {**licence, "Used": 4}]}), **ABOUT)
     assert [each.used for each in found.licences] == [1]
-    assert [(each.reason, each.text) for each in found.rejected] == [("licence is there twice", "x")]
+    assert [(each.reason, each.text) for each in found.rejected] == [("licence occurs twice", "x")]
     reservation = {"name": "r", "start_time": 1, "end_time": 2_000_000_000}
     document = JsonRecord({"reservations": [reservation, reservation, {"name": "without times"}]})
     kept = parse_json_reservations(document, **ABOUT)
     assert [(each.name, each.nodes) for each in kept.reservations] == [("r", None)]  # unknown, not 0
     assert sorted((each.reason, each.text) for each in kept.rejected) == [
         ("not a reservation: name, start_time and end_time are required", "without times"),
-        ("reservation is there twice", "r"),
+        ("reservation occurs twice", "r"),
     ]
 
 

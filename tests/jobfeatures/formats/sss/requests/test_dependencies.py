@@ -82,7 +82,7 @@ def test_what_no_job_of_the_group_has_may_be_from_before():
 
 
 def test_two_jobs_with_one_id_are_refused():
-    with pytest.raises(ParseError, match="two jobs with this id"):
+    with pytest.raises(ParseError, match="two jobs have this Id"):
         order_jobs([job("1"), job("1")])
 
 
