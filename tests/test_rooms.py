@@ -17,9 +17,9 @@ def test_sampling_names_no_batch_system():
         "sge",
         "grid ?engine",
         "openpbs",
-        *filter(None, (each.shepherd for each in SYSTEMS.values())),
+        *filter(None, (each.supervisor for each in SYSTEMS.values())),
     }
-    words |= {"sluid", "extern", "step_(?![a-z])", r"(?<!__)(?<!pci_)slots?(?!=)", "startd"}
+    words |= {"sluid", "extern", "step_(?![a-z])", r"(?<!__)(?<!pci_)slots?(?!=)", "startd", "shepherds?"}
     own = re.compile(rf"(?<![a-z])(?:{'|'.join(words)})(?![a-z])", re.IGNORECASE)
     folder = PACKAGES["jobfeatures_exporter"] / "sampling"
     found = {

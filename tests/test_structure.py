@@ -195,7 +195,7 @@ PURE = {
     "jobfeatures_exporter.sampling.gpu.jobuse",
     "jobfeatures_exporter.sampling.gpu.fdinfo",
     "jobfeatures_exporter.sampling.gpu.meter",
-    "jobfeatures_exporter.sampling.lookplan",
+    "jobfeatures_exporter.sampling.extrasamples",
     "jobfeatures_exporter.service.reload",
     "jobfeatures_exporter.state.cpurates",
     "jobfeatures_exporter.scrape.budget",

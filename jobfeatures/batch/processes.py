@@ -76,10 +76,10 @@ class GroupNames(Protocol):
 
 
 class ActiveJob(NamedTuple):
-    """What identifies a job's processes: their supplementary groups and the shepherds they descend from."""
+    """What identifies a job's processes: their supplementary groups and the supervisors they descend from."""
 
     gids: frozenset[int] = frozenset()
-    shepherds: frozenset[int] = frozenset()
+    supervisors: frozenset[int] = frozenset()
 
 
 class JobProcesses(Protocol):

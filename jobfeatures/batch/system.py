@@ -60,7 +60,7 @@ class System(ABC, Generic[Settings_contra]):
     beside: ClassVar[str | None] = (
         None  # a second variable to require, where another system sets the first too
     )
-    shepherd: ClassVar[str | None] = None  # the command of its own process in a job
+    supervisor: ClassVar[str | None] = None  # the command of its own process in a job
     daemon: ClassVar[str | None] = None  # that of its process on a node, which runs as root
     has_gpustat: ClassVar[bool] = False  # a prolog of its may write /run/gpustat
     tells_suspension: ClassVar[bool] = True  # its answers on a node say whether a job is suspended

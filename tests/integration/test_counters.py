@@ -11,7 +11,7 @@ import pytest
 
 from jobfeatures.records.model import JobKey
 from jobfeatures.system.clock import SystemClock
-from jobfeatures_exporter.sampling.groups.cgroup import RARELY_LOOKS
+from jobfeatures_exporter.sampling.groups.cgroup import RARELY_SAMPLES
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 from tests.running import is_removed
@@ -111,7 +111,7 @@ def test_a_kill_in_a_task_and_failures_at_the_jobs_limit_count_for_the_job(group
 
 def after_a_while(sample):
     """Return the last of some looks: what hardly changes is not read at each."""
-    for _ in range(2 * RARELY_LOOKS):
+    for _ in range(2 * RARELY_SAMPLES):
         sample()
     return sample()
 

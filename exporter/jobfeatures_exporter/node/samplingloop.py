@@ -22,7 +22,7 @@ from jobfeatures_exporter.sampling.descriptors import DescriptorBudget
 from jobfeatures_exporter.sampling.gpu import Paths
 from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
 from jobfeatures_exporter.sampling.groups.groupwatch import JobArrivals
-from jobfeatures_exporter.sampling.groups.lastwords import LastWords
+from jobfeatures_exporter.sampling.groups.lastreadings import LastReadings
 from jobfeatures_exporter.sampling.host.sysinfo import read_sysinfo
 from jobfeatures_exporter.sampling.layout.hierarchies import Places
 from jobfeatures_exporter.sampling.performance.monitor import WorkMonitor
@@ -96,7 +96,7 @@ class SamplingLoop:
         self._power = PowerMonitor(config, clock)
         budget = DescriptorBudget()
         self._work = WorkMonitor(config, budget)
-        self._last_words = LastWords()
+        self._last_readings = LastReadings()
         self.places = make_finder(config)
         self._place_looks = Round(self._find_places, least_secs=PAUSE_SECS)
         self._places_due_secs = float("-inf")  # monotonic
@@ -114,7 +114,7 @@ class SamplingLoop:
             clock,
             jobs=knowledge.on_node,
             gpus=self._gpus,
-            last_words=self._last_words,
+            last_readings=self._last_readings,
             reader=reader,
             budget=budget,
             places=self.places.places,
@@ -124,7 +124,7 @@ class SamplingLoop:
             clock,
             wanted.set,
             interval_secs=config.sample_interval_secs,
-            on_ending=self._last_words.note,
+            on_ending=self._last_readings.note,
             on_candidates=self._place_looks.want,
             shapes_at=self.places.shapes_at,
             skips=self.places.skips,
@@ -141,7 +141,7 @@ class SamplingLoop:
             for name, run in (
                 ("sampling", self._run),
                 ("arrivals", self._arrivals.run),
-                ("last words", self._last_words.run),
+                ("last readings", self._last_readings.run),
             )
         ]
 
@@ -160,7 +160,7 @@ class SamplingLoop:
         """Have all threads end; who waits for a sample gets the latest."""
         self._stopping = True
         self._board.samples.wanted.set()
-        for each in (self._arrivals, self._last_words, self._gpus, self._power):
+        for each in (self._arrivals, self._last_readings, self._gpus, self._power):
             each.stop()
         self._board.samples.stop()
 

@@ -19,7 +19,7 @@ NOT_OFFERED = VANISHED | {errno.EOPNOTSUPP}
 NO_MORE_FILES = frozenset({errno.EMFILE, errno.ENFILE})
 RESERVE = 3072  # for all connections that listeners accept, those being closed, and the rest of the program
 STEP = 256
-CALM_LOOKS = 16  # samples after which a system that ran out of descriptors is assumed to have some again
+CALM_SAMPLES = 16  # samples after which a system that ran out of descriptors is assumed to have some again
 
 Arguments = ParamSpec("Arguments")
 Found = TypeVar("Found")
@@ -75,7 +75,7 @@ class DescriptorBudget:
         self._max_open = max_open
         self._may_raise = True
         self._ceiling: int | None = None  # set when the system runs out of descriptors, raised again later
-        self._calm_looks = 0
+        self._calm_samples = 0
         self._rare: dict[KeptFile, None] = {}  # files that may be displaced
         self.open = 0
         self.refused = 0
@@ -112,16 +112,16 @@ class DescriptorBudget:
             self._rare.pop(rarely, None)
 
     def shrink(self) -> None:
-        """Limit the budget to what is open now: the system ran out. After `CALM_LOOKS` samples it grows."""
+        """Limit the budget to what is open now: the system ran out. After `CALM_SAMPLES` samples it grows."""
         self._ceiling = self.open
-        self._calm_looks = 0
+        self._calm_samples = 0
 
-    def begin_look(self) -> None:
+    def begin_sample(self) -> None:
         """Note that a new sample begins."""
         if self._ceiling is None:
             return
-        self._calm_looks += 1
-        if self._calm_looks > CALM_LOOKS:
+        self._calm_samples += 1
+        if self._calm_samples > CALM_SAMPLES:
             self._ceiling += STEP
             if self._ceiling >= self._allowed:
                 self._ceiling = None

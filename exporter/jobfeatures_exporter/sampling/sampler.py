@@ -15,7 +15,7 @@ from jobfeatures_exporter.sampling.bpf.choice import PROCFS_ALONE, Choice
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
 from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
 from jobfeatures_exporter.sampling.groups.cgroup import JobCgroups
-from jobfeatures_exporter.sampling.groups.lastwords import LastWords
+from jobfeatures_exporter.sampling.groups.lastreadings import LastReadings
 from jobfeatures_exporter.sampling.groups.nodesigns import NodeSigns
 from jobfeatures_exporter.sampling.groups.steps import StepReader
 from jobfeatures_exporter.sampling.groups.unseenkills import UnseenKills
@@ -37,7 +37,7 @@ from jobfeatures_exporter.sampling.stages.counting import ProcessCounting
 from jobfeatures_exporter.sampling.stages.firstprocesses import FirstProcesses
 from jobfeatures_exporter.sampling.stages.jobbook import JobRecorder
 from jobfeatures_exporter.sampling.stages.jobreading import JobReader
-from jobfeatures_exporter.sampling.stages.kernellooks import KernelLooks
+from jobfeatures_exporter.sampling.stages.kernelsampler import KernelSampler
 from jobfeatures_exporter.sampling.stages.reading import ProcessReading
 from jobfeatures_exporter.sampling.stages.values import (
     Attributed,
@@ -54,9 +54,9 @@ from jobfeatures_exporter.sampling.stages.values import (
 class Sampler:
     """Takes snapshots of the node. One thread calls `sample`; any thread may use a snapshot.
 
-    `jobs` returns the jobs known at the time, needed for those that name processes or sessions. `last_words`
-    has the readings of groups that end between samples. `budget` may be shared with other readers. `places`
-    returns those of jobs' groups besides the ordinary ones.
+    `jobs` returns the jobs known at the time, needed for those that name processes or sessions. Readings of
+    groups that end between samples are in `last_readings`. `budget` may be shared with other readers.
+    `places` returns those of jobs' groups besides the ordinary ones.
 
     A job's processes and threads include those of its batch system in its control groups. Memory of a job
     without control groups is the sum over its processes, in which shared pages count once per process.
@@ -72,7 +72,7 @@ class Sampler:
         *,
         jobs: Callable[[], Mapping[JobKey, Job]] = dict,
         gpus: GpuMonitor | None = None,
-        last_words: LastWords | None = None,
+        last_readings: LastReadings | None = None,
         reader: Choice = PROCFS_ALONE,
         budget: DescriptorBudget | None = None,
         places: Callable[[], Places] = lambda: ORDINARY,
@@ -88,10 +88,10 @@ class Sampler:
         )
         finders = [each.make_job_processes(settings.batch, procfs, unreadable) for each in SYSTEMS.values()]
         steps = StepReader(budget, unreadable) if settings.steps else None
-        self._kernel = None if reader.kernel is None else KernelLooks(reader.kernel, unreadable)
+        self._kernel = None if reader.kernel is None else KernelSampler(reader.kernel, unreadable)
         self._node = NodeReader(procfs, sysfs or "/sys", unreadable)
         self._cgroups = JobCgroups(settings.cgroup, budget, unreadable, wanted=is_here, places=places)
-        self._last_words = last_words
+        self._last_readings = last_readings
         self._attributor = Attributor(procfs, unreadable, is_here=is_here, config=settings.batch)
         self._counting = ProcessCounting(settings, budget, unreadable)
         scanner = ProcessScanner(procfs, budget=budget, unreadable=unreadable)
@@ -131,7 +131,7 @@ class Sampler:
         has_gpus = self._gpus is not None and bool(self._gpus.readers)
         needs_all = has_gpus or (bool(node.huge_pages) and self._job_reader.counts_huge_pages)
         every = self._processes.read_all(is_wanted=wishes.all_processes or needs_all)
-        between = {} if self._last_words is None else self._last_words.take()
+        between = {} if self._last_readings is None else self._last_readings.take()
         listed = list_groups(self._cgroups.update(), between, last)
         sums = self._processes.read_sums(listed)
         jobs = self._jobs()
@@ -147,17 +147,17 @@ class Sampler:
             are_all=read.are_all,
             populated=find_populated(listed, sums),
         )
-        staying = [key for key in jobs if key in last.jobs]  # seen before, and said to be here
+        staying = [key for key in jobs if key in last.jobs]  # seen before, and told to be here
         found = gather(attribution, listed, read, staying)
         counted = self._counting.count(read, sums, found)
-        if self._last_words is not None and (awaited := self._first.find(listed, read, found)) is not None:
-            self._last_words.follow(*awaited)
+        if self._last_readings is not None and (awaited := self._first.find(listed, read, found)) is not None:
+            self._last_readings.follow(*awaited)
         readings = self._job_reader.read(
             found, listed, read, sums, counted.io, node, last, with_cores=wishes.cores
         )
         records, final = self._book.records(found, counted, readings, node, jobs, last)
         lost = find_lost(listed, readings, last)
-        records, final = self._kills.doubt(node.node.oom_kills, last.jobs, records, final, lost)
+        records, final = self._kills.blank_uncertain(node.node.oom_kills, last.jobs, records, final, lost)
         of_node = node.node
         if self._energy is not None:
             of_node, records = self._job_energy.share(self._energy.read(), of_node, records)

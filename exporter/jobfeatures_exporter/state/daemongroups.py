@@ -96,7 +96,7 @@ class GroupReader:
     def of_system(self, name: str, job_ids: Collection[str]) -> DaemonGroups:
         """Return the groups of a batch system's processes, and the parents of unrecognised ones."""
         system = SYSTEMS[name]
-        commands = tuple(filter(None, (system.daemon, system.shepherd)))
+        commands = tuple(filter(None, (system.daemon, system.supervisor)))
         parents_of, named = self._processes(commands)
         believed = [pid for pid in named if self._is_believed(pid)]
 
@@ -112,9 +112,9 @@ class GroupReader:
             if match_path(path) is None:
                 told = {parent_of(path, job_id, group or "") for job_id in job_ids or ("",)}
                 found.update(dict.fromkeys(each for each in told if each and not is_no_place(each)))
-        # On a further host of a job nothing may run yet; a shepherd does wherever there is one.
+        # On a further host of a job nothing may run yet; a supervisor does wherever there is one.
         theirs = [self.paths(pid) for pid in _descendants(believed, parents_of) if pid != daemon]
-        is_seen = daemon in believed and bool(own) and bool(theirs or system.shepherd is None)
+        is_seen = daemon in believed and bool(own) and bool(theirs or system.supervisor is None)
         makes_none = is_seen and all(paths == own for paths in theirs)
         return DaemonGroups(system.daemon or "its daemon", group, tuple(found), makes_none)
 

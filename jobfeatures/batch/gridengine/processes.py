@@ -83,7 +83,7 @@ class GridEngineJobs:
             if known.key is not None:
                 other = jobs.get(known.key, ActiveJob())
                 jobs[known.key] = ActiveJob(
-                    other.gids | known.job.gids, other.shepherds | known.job.shepherds
+                    other.gids | known.job.gids, other.supervisors | known.job.supervisors
                 )
         self._jobs = jobs
         return jobs

@@ -63,7 +63,7 @@ class Slurm(ClusterSystem[SlurmSettings]):
     node_variable = "SLURMD_NODENAME"
     cluster_variable = "SLURM_CLUSTER_NAME"
     has_gpustat = True
-    shepherd = "slurmstepd"
+    supervisor = "slurmstepd"
     daemon = "slurmd"
     command = COMMAND
     variables = VARIABLES

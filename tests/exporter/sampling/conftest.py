@@ -70,9 +70,9 @@ def make(node, clock):
     """Return a function that makes a sampler of the made-up node."""
     made = []
 
-    def make(jobs=dict, last_words=None, places=lambda: ORDINARY, **settings) -> Sampler:
+    def make(jobs=dict, last_readings=None, places=lambda: ORDINARY, **settings) -> Sampler:
         settings = SamplerSettings(procfs=str(node.proc), cgroup=str(node.cgroup), **settings)
-        made.append(Sampler(settings, clock, jobs=jobs, last_words=last_words, places=places))
+        made.append(Sampler(settings, clock, jobs=jobs, last_readings=last_readings, places=places))
         return made[-1]
 
     yield make

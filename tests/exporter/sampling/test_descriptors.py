@@ -6,7 +6,7 @@ import pytest
 
 from jobfeatures.errors import ParseError
 from jobfeatures_exporter.sampling.descriptors import (
-    CALM_LOOKS,
+    CALM_SAMPLES,
     RESERVE,
     STEP,
     DescriptorBudget,
@@ -132,17 +132,17 @@ def test_a_shrunk_budget_stays_small_and_grows_back_when_all_has_been_calm(limit
     assert not budget.take()
     budget.give()
     assert budget.take()
-    for _ in range(CALM_LOOKS):
-        budget.begin_look()
+    for _ in range(CALM_SAMPLES):
+        budget.begin_sample()
         assert not budget.take()
-    budget.begin_look()
+    budget.begin_sample()
     assert taken(budget) == STEP
     budget.shrink()
-    for _ in range(CALM_LOOKS):
-        budget.begin_look()
+    for _ in range(CALM_SAMPLES):
+        budget.begin_sample()
     assert not budget.take()
     for _ in range(16384 // STEP):
-        budget.begin_look()
+        budget.begin_sample()
     taken(budget, 20_000)
     assert budget.open == 16384 - RESERVE
 

@@ -12,7 +12,7 @@ from jobfeatures.records.model import Job, JobKey, JobState
 from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.model.snapshot import BlockIo
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget
-from jobfeatures_exporter.sampling.groups.lastwords import LastWords
+from jobfeatures_exporter.sampling.groups.lastreadings import LastReadings
 from jobfeatures_exporter.sampling.power.rapl import NodeEnergy
 from tests.exporter.sampling.jobs import V2, slurm, v1
 
@@ -264,7 +264,7 @@ def test_a_job_that_is_here_again_after_its_end_is_another_run_unless_count_or_s
 
 def test_kills_and_hits_count_once_whichever_hierarchy_of_v1_has_the_job_first_and_last(node, make, known):
     known.runs()
-    sampler, words = make(known), LastWords()
+    sampler, words = make(known), LastReadings()
     step_v1(node, 1)
     shutil.rmtree(node.cgroup / "cpu,cpuacct" / V1_PATH)
     sampler.sample()

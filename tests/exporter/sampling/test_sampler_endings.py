@@ -4,13 +4,13 @@ import shutil
 
 import pytest
 
-from jobfeatures_exporter.sampling.groups.lastwords import LastWords
+from jobfeatures_exporter.sampling.groups.lastreadings import LastReadings
 from tests.exporter.sampling.jobs import killed_v1, slurm, v1
 
 
 def test_what_was_counted_between_the_last_look_and_the_end_is_in_the_final_record(node, make):
-    words, path = LastWords(), "slurm_n1/uid_6001/job_10"
-    sampler = make(last_words=words)
+    words, path = LastReadings(), "slurm_n1/uid_6001/job_10"
+    sampler = make(last_readings=words)
     node.job_v1(path, usage_secs=1.0, user=100, memory=4096)
     (node.cgroup / "memory" / path / "memory.oom_control").write_text("oom_kill_disable 0\noom_kill 0\n")
     first = sampler.sample().jobs[slurm("10")]
@@ -30,8 +30,8 @@ def test_what_was_counted_between_the_last_look_and_the_end_is_in_the_final_reco
 
 
 def test_a_kill_in_a_step_that_went_between_two_looks_is_counted_of_a_job_that_goes_on(node, make):
-    words, path = LastWords(), "slurm_n1/uid_6001/job_10"
-    sampler = make(last_words=words)
+    words, path = LastReadings(), "slurm_n1/uid_6001/job_10"
+    sampler = make(last_readings=words)
     node.job_v1(path)
     (node.cgroup / "memory" / path / "memory.oom_control").write_text("oom_kill_disable 0\noom_kill 0\n")
     sampler.sample()

@@ -146,7 +146,7 @@ def test_a_program_that_root_in_a_container_calls_slurmd_neither_hides_nor_makes
     assert not reader.of_system("slurm", ["4"]).makes_none
 
 
-def test_where_nothing_runs_of_a_job_it_needs_no_group_but_where_a_shepherd_ought_to(runs) -> None:
+def test_where_nothing_runs_of_a_job_it_needs_no_group_but_where_a_supervisor_ought_to(runs) -> None:
     runs(40, "pbs_mom", "/system.slice/pbs.service")
     reader = runs(41, "slurmd", SERVICE)
     assert reader.of_system("pbs", ["4"]).makes_none

@@ -16,7 +16,7 @@ from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadab
 from jobfeatures_exporter.sampling.groups.figures import JobFigures
 from jobfeatures_exporter.sampling.groups.freezing import Freezing
 from jobfeatures_exporter.sampling.groups.groupfiles import NO_FILE, GroupFile, GroupFiles
-from jobfeatures_exporter.sampling.groups.limitsabove import RARELY_LOOKS, LimitsAbove
+from jobfeatures_exporter.sampling.groups.limitsabove import RARELY_SAMPLES, LimitsAbove
 from jobfeatures_exporter.sampling.groups.nodesigns import NodeSigns
 from jobfeatures_exporter.sampling.groups.version1 import GroupV1
 from jobfeatures_exporter.sampling.groups.version2 import GroupV2
@@ -33,7 +33,7 @@ from jobfeatures_exporter.sampling.parsers.cgroupfiles import CpuTimes, parse_nu
 if TYPE_CHECKING:
     from jobfeatures_exporter.sampling.layout.hierarchies import Places
 
-STILL_LOOKS = 64  # every so many samples a job is read in full even if none of its threads has run
+STILL_SAMPLES = 64  # every so many samples a job is read in full even if none of its threads has run
 
 
 class JobCgroup:
@@ -53,8 +53,8 @@ class JobCgroup:
         self.directory = directory
         groups = directory.groups
         # The offset spreads rare reads of different groups over different samples.
-        first_look = sum(directory.inodes.values()) % STILL_LOOKS
-        self._files = files = GroupFiles(budget, unreadable, first_look=first_look)
+        first_number = sum(directory.inodes.values()) % STILL_SAMPLES
+        self._files = files = GroupFiles(budget, unreadable, first_number=first_number)
         v1: GroupV1 | None = None
         v2: GroupV2 | None = None
         if UNIFIED in groups:
@@ -83,7 +83,7 @@ class JobCgroup:
         counters = {} if self._v2 is None else self._v2.read_counters()
         if self._v1 is not None:
             counters.update(self._v1.read_counters(None if signs is None else signs.kills))
-        cpus = next((found for each in self._cpu_lists if (found := each.known(every=RARELY_LOOKS))), None)
+        cpus = next((found for each in self._cpu_lists if (found := each.known(every=RARELY_SAMPLES))), None)
         return JobFigures(memory, cpu, counters, cpus)
 
     def read_use(self, signs: NodeSigns | None = None) -> tuple[CpuTimes | None, MemoryBytes]:
@@ -91,20 +91,20 @@ class JobCgroup:
         self._files.advance()
         cpu: CpuTimes | None = None
         if self._v2 is not None and self._is_v2:
-            cpu = self._v2.read_cpu(signs, is_whole=not self._files.look % STILL_LOOKS)
+            cpu = self._v2.read_cpu(signs, is_whole=not self._files.number % STILL_SAMPLES)
         elif self._v1 is not None:
             cpu = self._v1.read_cpu()
         return cpu, MemoryBytes() if self._memory is None else self._memory.read_memory()
 
     def stands_still(self, *, cpu: bool) -> bool:
-        """Return whether charged memory is unchanged since the last sample; False at each `STILL_LOOKS`th.
+        """Return whether charged memory is unchanged since the last sample; False at each `STILL_SAMPLES`th.
 
         With `cpu`, CPU time has to be unchanged too.
         """
-        files, look, memory = self._files, self._files.look + 1, self._memory
-        if not look % STILL_LOOKS or memory is None or not memory.charged.is_known:
+        files, number, memory = self._files, self._files.number + 1, self._memory
+        if not number % STILL_SAMPLES or memory is None or not memory.charged.is_known:
             return False
-        also = [each for each in self._rare if each.is_known] if not look % RARELY_LOOKS else []
+        also = [each for each in self._rare if each.is_known] if not number % RARELY_SAMPLES else []
         counting = self._v2 if self._is_v2 else self._v1
         if cpu and counting is not None:
             also.append(counting.usage)

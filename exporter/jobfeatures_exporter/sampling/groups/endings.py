@@ -11,7 +11,7 @@ from jobfeatures.records.combining import max_known
 from jobfeatures_exporter.model.measured import DYING, MemoryBytes
 from jobfeatures_exporter.model.snapshot import JobSample, ProcessSample
 
-SHEPHERD_COMMANDS = frozenset(each.shepherd for each in SYSTEMS.values() if each.shepherd is not None)
+SUPERVISOR_COMMANDS = frozenset(each.supervisor for each in SYSTEMS.values() if each.supervisor is not None)
 
 
 def find_first_processes(
@@ -25,10 +25,10 @@ def find_first_processes(
     The batch system's own processes are omitted: they exist until the control groups are removed.
     """
     for process in members:
-        if process.command in SHEPHERD_COMMANDS:
+        if process.command in SUPERVISOR_COMMANDS:
             continue
         parent = processes.get(process.ppid)
-        of_daemon = parent is not None and parent.command in SHEPHERD_COMMANDS
+        of_daemon = parent is not None and parent.command in SUPERVISOR_COMMANDS
         if (of_daemon or keys.get(process.ppid) != key) and process.state not in DYING:
             yield process.pid
 

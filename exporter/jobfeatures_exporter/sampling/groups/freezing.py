@@ -43,11 +43,11 @@ class Freezing:
 
     def read(self) -> bool:
         """Return whether all groups that have processes are frozen; False if unknown."""
-        said = self._one.known()
-        if not self._steps or not self._top or said is Cold.RUNS:
-            return said is Cold.FROZEN
+        state = self._one.known()
+        if not self._steps or not self._top or state is Cold.RUNS:
+            return state is Cold.FROZEN
         groups = self._list_steps()
-        if said is None and groups:
+        if state is None and groups:
             if self._one is not NO_FILE:
                 self._files.forget(os.path.dirname(self._one.path))
             self._one = self._files.file(f"{groups[0]}/{self._file}", parse_cold)

@@ -19,7 +19,7 @@ from jobfeatures_exporter.sampling.descriptors import (
 
 Parsed = TypeVar("Parsed")
 
-MAX_GAP_LOOKS = 64
+MAX_GAP_SAMPLES = 64
 
 
 def read_processes(group: str) -> bytes:
@@ -47,7 +47,7 @@ ABSENT: Final = Absence.ABSENT
 class GroupFile(KeptFile, Generic[Parsed]):
     """A file with its last content and parsed value, and when to try again to open it if it is missing."""
 
-    __slots__ = ("_data", "_files", "_gap", "_next_look", "_parse", "_value", "_waits")
+    __slots__ = ("_data", "_files", "_gap", "_parse", "_retry_at", "_value", "_waits")
 
     def __init__(
         self, path: str, parse: Callable[[str], Parsed], files: GroupFiles, budget: DescriptorBudget
@@ -58,20 +58,20 @@ class GroupFile(KeptFile, Generic[Parsed]):
         self._data: bytes | None = None
         self._value: Parsed | None = None
         self._gap = 1
-        self._next_look = 0
+        self._retry_at = 0
         self._waits = False  # whether the last value, if there is one, is returned without reading
 
-    def said(self, *, every: int = 1) -> Parsed | Absence | None:
+    def value_or_absent(self, *, every: int = 1) -> Parsed | Absence | None:
         """Return the parsed value, `ABSENT`, or None if it cannot be read, which is counted.
 
         With `every` > 1 it is read once in so many samples, and the last value is returned in between; with 0
         it is read once.
         """
-        look = self._files.look
+        number = self._files.number
         if self._data is None:
-            if look < self._next_look:
+            if number < self._retry_at:
                 return ABSENT
-        elif self._waits or (every != 1 and (not every or look % every)):
+        elif self._waits or (every != 1 and (not every or number % every)):
             return self._value
         try:
             data = self.read(rarely=every != 1)
@@ -81,8 +81,8 @@ class GroupFile(KeptFile, Generic[Parsed]):
         except (OSError, ParseError) as error:
             self._data = None
             if isinstance(error, OSError) and error.errno in NOT_OFFERED:
-                self._next_look = look + self._gap
-                self._gap = min(2 * self._gap, MAX_GAP_LOOKS)
+                self._retry_at = number + self._gap
+                self._gap = min(2 * self._gap, MAX_GAP_SAMPLES)
                 return ABSENT
             kind = f"job_{os.path.basename(self.path).replace('.', '_')}"
             self._files.unreadable.add(kind, error)
@@ -92,7 +92,7 @@ class GroupFile(KeptFile, Generic[Parsed]):
 
     def known(self, *, every: int = 1) -> Parsed | None:
         """Return the parsed value; None if the file does not exist or cannot be read."""
-        value = self.said(every=every)
+        value = self.value_or_absent(every=every)
         return None if value is ABSENT else value
 
     def wait(self, *, waits: bool) -> None:
@@ -117,7 +117,7 @@ class _NoFile(GroupFile[Any]):
     def __init__(self) -> None:
         pass
 
-    def said(self, *, every: int = 1) -> Absence:
+    def value_or_absent(self, *, every: int = 1) -> Absence:
         return ABSENT
 
     is_known = False
@@ -132,18 +132,18 @@ NO_FILE: Final[GroupFile[Any]] = _NoFile()
 class GroupFiles:
     """Files by path; the reader calls `advance` at each sample.
 
-    A controller that is enabled later is noticed within `MAX_GAP_LOOKS` samples.
+    A controller that is enabled later is noticed within `MAX_GAP_SAMPLES` samples.
     """
 
-    def __init__(self, budget: DescriptorBudget, unreadable: Unreadable, *, first_look: int = 0) -> None:
+    def __init__(self, budget: DescriptorBudget, unreadable: Unreadable, *, first_number: int = 0) -> None:
         self._budget = budget
         self._files: dict[str, GroupFile[object]] = {}
         self.unreadable = unreadable
-        self.look = first_look
+        self.number = first_number
 
     def advance(self) -> None:
         """Begin the next sample."""
-        self.look += 1
+        self.number += 1
 
     def file(self, path: str, parse: Callable[[str], Parsed]) -> GroupFile[Parsed]:
         """Return a file for repeated reads."""

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from jobfeatures.system.clock import Clock
 from jobfeatures.system.inotify import Inotify
+from jobfeatures_exporter.sampling.extrasamples import ExtraSamples
 from jobfeatures_exporter.sampling.groups.grouptree import (
     Change,
     GroupTree,
@@ -21,7 +22,6 @@ from jobfeatures_exporter.sampling.groups.grouptree import (
 from jobfeatures_exporter.sampling.layout.hierarchies import is_in_container, is_of_users, shapes_at
 from jobfeatures_exporter.sampling.layout.hierarchy import find_hierarchies
 from jobfeatures_exporter.sampling.layout.jobdirectory import FREEZER, UNIFIED
-from jobfeatures_exporter.sampling.lookplan import LookPlan
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ class JobArrivals:
         self._on_due = on_due
         self._on_ending = on_ending
         self._interval_secs = interval_secs
-        self._plan = LookPlan(interval_secs)
+        self._plan = ExtraSamples(interval_secs)
         self._inotify = Inotify()
         self._pods = Inotify()
         self.tree = GroupTree(

@@ -14,7 +14,7 @@ from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadab
 from jobfeatures_exporter.sampling.groups.groupfiles import GroupFile, GroupFiles
 from jobfeatures_exporter.sampling.parsers.cgroupfiles import parse_limit
 
-RARELY_LOOKS = 8  # every so many samples: limits, cpusets, and transfers that the kernel does not count
+RARELY_SAMPLES = 8  # every so many samples: limits, cpusets, and transfers that the kernel does not count
 LIMITS_V2 = ("memory.max", "memory.swap.max", "memory.high")
 
 
@@ -34,7 +34,7 @@ NO_LIMITS = Limits()
 
 
 class LimitsAbove:
-    """Reads the limits above groups: of each group once in `RARELY_LOOKS` samples, whatever is below it."""
+    """Reads the limits above groups: of each group once in `RARELY_SAMPLES` samples, whatever is below it."""
 
     def __init__(self, budget: DescriptorBudget, unreadable: Unreadable) -> None:
         self._files = GroupFiles(budget, unreadable)
@@ -53,7 +53,7 @@ class LimitsAbove:
                 self._lowest.pop(directory, None)
         self._asked, self._asked_last = set(), self._asked
         self._files.advance()
-        if self._files.look % RARELY_LOOKS == 0:
+        if self._files.number % RARELY_SAMPLES == 0:
             self._lowest = {}
 
     def of(self, directory: str, depth: int) -> Limits:
@@ -68,7 +68,7 @@ class LimitsAbove:
         if files is None:
             files = [self._files.file(f"{directory}/{name}", parse_limit) for name in LIMITS_V2]
             self._above[directory] = files
-        own = Limits(*(each.known(every=RARELY_LOOKS) for each in files))
+        own = Limits(*(each.known(every=RARELY_SAMPLES) for each in files))
         parent = os.path.dirname(directory)
         found = own.lowest(self._lowest.get(parent) or self._read(parent, depth - 1))
         self._lowest[directory] = found

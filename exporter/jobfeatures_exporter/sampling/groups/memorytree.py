@@ -19,8 +19,8 @@ from jobfeatures_exporter.sampling.parsers.cgroupfiles import parse_number
 from jobfeatures_exporter.sampling.parsers.counterfiles import parse_oom_control
 
 MAX_GROUPS = 2048  # below one job
-RELIST_LOOKS = 16
-WALK_LOOKS = 4
+RELIST_SAMPLES = 16
+WALK_SAMPLES = 4
 
 _Count = int | Absence | None
 _Counter = GroupFile[int | Absence]
@@ -38,7 +38,7 @@ class MemoryTree:
         self._counts: dict[str, tuple[_Counter, _Counter]] = {}  # kills and hits, by path
         self._last: tuple[list[str], list[_Count], list[_Count]] = ([], [], [])
         self._reported: dict[str, Rows] = {}  # computed from `_last`
-        self._look = 0
+        self._number = 0
         self.has_lost = False  # whether a group was removed between the latest two readings
 
     def read(self, node_kills: int | None) -> dict[str, Rows]:
@@ -59,8 +59,8 @@ class MemoryTree:
         files = [self._counts.get(path) or self._open(path) for path in groups]
         # A new group is read in any case.
         every = 0 if quiet else 1
-        kills: list[_Count] = [each.said(every=every) for each, _ in files]
-        last = (groups, kills, [each.said() for _, each in files])
+        kills: list[_Count] = [each.value_or_absent(every=every) for each, _ in files]
+        last = (groups, kills, [each.value_or_absent() for _, each in files])
         if last != self._last:
             self._last = last
             found = {"oom_kills": self._rows(groups, kills), "limit_hits": self._rows(groups, last[2])}
@@ -89,8 +89,8 @@ class MemoryTree:
 
         While there are no kills on the node, the search for new groups may be delayed by a few samples.
         """
-        self._look += 1
-        if quiet and self._known and self._look % WALK_LOOKS:
+        self._number += 1
+        if quiet and self._known and self._number % WALK_SAMPLES:
             return list(self._known)
         known: dict[str, tuple[int, list[str]]] = {}
         pending = [self._top]
@@ -100,7 +100,7 @@ class MemoryTree:
                 links = os.stat(path).st_nlink
                 last = self._known.get(path)
                 # Not every file system counts subdirectories as links: a count of one means nothing.
-                if last is None or last[0] != links or links < 2 or self._look % RELIST_LOOKS == 0:
+                if last is None or last[0] != links or links < 2 or self._number % RELIST_SAMPLES == 0:
                     last = (links, list_directories(path))
             except OSError as error:
                 if error.errno not in VANISHED or path == self._top:

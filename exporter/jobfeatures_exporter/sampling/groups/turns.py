@@ -2,7 +2,7 @@
 
 CPU time, memory by part and charged memory are read at each sample. For each other file, something that is
 read anyway shows whether it can have changed: the job's CPU time for the peak of memory and its events, the
-node's own counts for swap, disks and pressures. Of those that may have, `PER_LOOK` are read, the longest
+node's own counts for swap, disks and pressures. Of those that may have, `PER_SAMPLE` are read, the longest
 unread first; the others keep their last values until then. An OOM kill, which the node counts too, is read at
 once.
 """
@@ -14,7 +14,7 @@ from typing import Any
 
 from jobfeatures_exporter.sampling.groups.groupfiles import GroupFile
 
-PER_LOOK = 2
+PER_SAMPLE = 2
 
 
 class _Turn:
@@ -40,7 +40,7 @@ class Turns:
 
         None: it may have changed. Without signs only those are read that still have to be.
         """
-        left, unread, read = PER_LOOK, [], []
+        left, unread, read = PER_SAMPLE, [], []
         if at_once:
             self._queue.sort(key=lambda turn: turn.number != 0)
             self._queue[0].may_differ = True

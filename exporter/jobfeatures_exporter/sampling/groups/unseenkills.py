@@ -25,7 +25,7 @@ class UnseenKills:
         self._was_unseen = False
         self._unsure: set[JobKey] = set()
 
-    def doubt(
+    def blank_uncertain(
         self,
         node: int | None,
         before: Mapping[WorkKey, JobSample],

@@ -13,7 +13,7 @@ from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.groups.groupfiles import ABSENT, NO_FILE, GroupFile, GroupFiles
 from jobfeatures_exporter.sampling.groups.ledger import Counter, Rows
-from jobfeatures_exporter.sampling.groups.limitsabove import RARELY_LOOKS, Limits
+from jobfeatures_exporter.sampling.groups.limitsabove import RARELY_SAMPLES, Limits
 from jobfeatures_exporter.sampling.groups.memorytree import MemoryTree
 from jobfeatures_exporter.sampling.host.units import TICKS_PER_SEC
 from jobfeatures_exporter.sampling.parsers.cgroupfiles import (
@@ -87,7 +87,7 @@ class GroupV1:
         """Return what can be read."""
         parts = self._stat.known() or _NO_MEMORY
         kernel, charged, peak = self._kernel.known(), self.charged.known(), self._peak.known()
-        own, with_swap = [each.known(every=RARELY_LOOKS) for each in self.limits]
+        own, with_swap = [each.known(every=RARELY_SAMPLES) for each in self.limits]
         told = own, with_swap, parts.limit, parts.swap_limit
         if told != self._told:  # they hardly ever change
             lowest = Limits(own, with_swap).lowest(Limits(parts.limit, parts.swap_limit))
@@ -105,11 +105,11 @@ class GroupV1:
         if self.tree is not None:
             counters.update(self.tree.read(node_kills))
         # Most jobs never have a CPU quota.
-        self._throttled_usecs = self._throttled.known(every=1 if self._throttled_usecs else RARELY_LOOKS)
+        self._throttled_usecs = self._throttled.known(every=1 if self._throttled_usecs else RARELY_SAMPLES)
         if self._throttled_usecs is not None:
             counters["throttled"] = {"": (self._throttled_usecs,)}
-        every = 1 if self._transfers else RARELY_LOOKS
-        moved, served = self._moved.said(every=every), self._served.said(every=every)
+        every = 1 if self._transfers else RARELY_SAMPLES
+        moved, served = self._moved.value_or_absent(every=every), self._served.value_or_absent(every=every)
         self._transfers = moved != {} or served != {}
         if moved is None or served is None:
             counters["block_io"] = None

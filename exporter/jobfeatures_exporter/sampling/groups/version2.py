@@ -15,7 +15,7 @@ from jobfeatures_exporter.sampling.groups.ledger import Counter, Rows
 from jobfeatures_exporter.sampling.groups.limitsabove import (
     LIMITS_V2,
     NO_LIMITS,
-    RARELY_LOOKS,
+    RARELY_SAMPLES,
     Limits,
     LimitsAbove,
 )
@@ -102,7 +102,7 @@ class GroupV2:
         """Return what can be read."""
         parts = self._stat.known() or _NO_MEMORY
         swap, charged, peak = self._swap.known(), self.charged.known(), self._peak.known()
-        limits = [each.known(every=RARELY_LOOKS) for each in self.limits]
+        limits = [each.known(every=RARELY_SAMPLES) for each in self.limits]
         told = limits, self._find_above()
         if told != self._told:  # they hardly ever change
             own, lowest = limits[0], Limits(*limits).lowest(told[1])
@@ -124,16 +124,16 @@ class GroupV2:
         counters: dict[Counter, Rows] = {}
         if self._throttled_usecs is not None:
             counters["throttled"] = {"": (self._throttled_usecs,)}
-        if (events := self._events.said()) is not ABSENT:
+        if (events := self._events.value_or_absent()) is not ABSENT:
             for counter, name in _EVENTS.items():
                 if events is None:
                     counters[counter] = None
                 elif name in events:
                     counters[counter] = {"": (events[name],)}
-        if (devices := self.transfers.said()) is not ABSENT:
+        if (devices := self.transfers.value_or_absent()) is not ABSENT:
             counters["block_io"] = devices
         for resource, file in self._pressures:
-            if (stalled := file.said()) is not ABSENT:
+            if (stalled := file.value_or_absent()) is not ABSENT:
                 for share in SHARES if stalled is None else stalled:
                     counters[resource, share] = None if stalled is None else {"": (stalled[share],)}
         return counters

@@ -40,7 +40,7 @@ class CpuTicks(NamedTuple):
     system: int
 
 
-MISSED_LOOKS = 64  # samples for which a process that was not found is remembered
+MISSED_SAMPLES = 64  # samples for which a process that was not found is remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class Accumulator(Generic[Key, Record, Totals]):
         self._make = make
         self._brings_life = brings_life
         self._kept: Collection[Key] = ()
-        self._look = 0
+        self._number = 0
         self._missed: dict[int, tuple[Record, Key, int]] = {}  # of kept keys, and when they were last found
         self._claims: list[_Claims] = []
         self._sums: dict[Key, list[int]] = {}
@@ -269,13 +269,13 @@ class Accumulator(Generic[Key, Record, Totals]):
         return found
 
     def _remember(self, gone: Iterable[tuple[_Gone[Record], Any]], kept: Collection[Key]) -> None:
-        self._look += 1
-        oldest = self._look - MISSED_LOOKS
+        self._number += 1
+        oldest = self._number - MISSED_SAMPLES
         self._missed = {pid: each for pid, each in self._missed.items() if each[2] >= oldest}
         for process in (each.process for each, _ in gone):
             key = self._keys.get(process.pid)
             if key is not None and key in kept:
-                self._missed[process.pid] = process, key, self._look
+                self._missed[process.pid] = process, key, self._number
 
     def _update_totals(self) -> None:
         for key in self._touched:

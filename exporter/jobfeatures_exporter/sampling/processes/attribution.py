@@ -10,7 +10,7 @@ from jobfeatures.batch.groups import Membership
 from jobfeatures.batch.processes import ActiveJob
 from jobfeatures.records.model import Job, JobKey
 from jobfeatures_exporter.model.snapshot import ProcessSample, UnitKey
-from jobfeatures_exporter.sampling.processes.accumulate import MISSED_LOOKS
+from jobfeatures_exporter.sampling.processes.accumulate import MISSED_SAMPLES
 from jobfeatures_exporter.sampling.processes.samenumber import Place, place_of
 
 SONAR_EPOCH_SECS = 1577836800  # 2020-01-01T00:00:00Z
@@ -84,27 +84,27 @@ class _Number:
     sample does not prove that: what is seen again with the same start time is the same process.
     """
 
-    __slots__ = ("in_doubt", "seen", "spent", "start_ticks", "users")
+    __slots__ = ("is_unsure", "seen", "spent", "start_ticks", "users")
 
     def __init__(self) -> None:
         self.seen = False
         self.spent = False
-        self.in_doubt = False  # in the last sample it was not in use, or was another process's
+        self.is_unsure = False  # in the last sample it was not in use, or was another process's
         self.start_ticks: int | None = None  # of the process with this id, if it was ever seen
         self.users: dict[int, int] = {}  # start time by pid of the processes last seen with this id
 
     def observe(self, leader: ProcessSample | None, others: Collection[ProcessSample]) -> None:
         users = {each.pid: each.start_ticks for each in (*others, *((leader,) if leader else ()))}
         if not users:
-            self.in_doubt = self.seen
+            self.is_unsure = self.seen
             return
         if leader is not None and self.start_ticks is not None:
             is_same = leader.start_ticks == self.start_ticks
-        elif self.seen and (self.in_doubt or leader is not None):
+        elif self.seen and (self.is_unsure or leader is not None):
             is_same = not self.users.items().isdisjoint(users.items())
         else:
             is_same = True
-        self.spent = self.in_doubt = not is_same
+        self.spent = self.is_unsure = not is_same
         if is_same:
             self.seen, self.users = True, users
             self.start_ticks = self.start_ticks if leader is None else leader.start_ticks
@@ -126,7 +126,7 @@ class ProcessJobs:
 
     def __init__(self) -> None:
         self._members: dict[int, _Member] = {}  # by pid, including those missed recently
-        self._look = 0
+        self._number = 0
         self._numbers: dict[JobKey, dict[tuple[str, int], _Number]] = {}
 
     def update(self, processes: Mapping[int, ProcessSample], jobs: Mapping[JobKey, Job]) -> dict[int, JobKey]:
@@ -135,7 +135,7 @@ class ProcessJobs:
         if not naming and not self._members:
             self._numbers.clear()
             return {}
-        self._look += 1
+        self._number += 1
         groups, sessions = self._listed(processes, naming)
         found: dict[int, JobKey | None] = {}
         missed: dict[int, _Member] = {}
@@ -143,7 +143,7 @@ class ProcessJobs:
             process = processes.get(pid)
             if member.key not in jobs:
                 continue
-            if process is None and self._look - member.seen_at <= MISSED_LOOKS:
+            if process is None and self._number - member.seen_at <= MISSED_SAMPLES:
                 missed[pid] = member
             elif process is not None and process.start_ticks == member.start_ticks:
                 found[pid] = member.key
@@ -152,7 +152,7 @@ class ProcessJobs:
                 _resolve(pid, processes, groups, sessions, found)
         members = {pid: key for pid, key in found.items() if key is not None}
         self._members = missed | {
-            pid: _Member(processes[pid].start_ticks, key, self._look) for pid, key in members.items()
+            pid: _Member(processes[pid].start_ticks, key, self._number) for pid, key in members.items()
         }
         return members
 

@@ -12,7 +12,7 @@ from jobfeatures.batch.processes import ActiveJob, GroupNames, UnnumberedGroups
 from jobfeatures.records.model import Alias, Job, JobKey
 from jobfeatures_exporter.model.snapshot import ProcessSample
 from jobfeatures_exporter.sampling.descriptors import Unreadable
-from jobfeatures_exporter.sampling.groups.endings import SHEPHERD_COMMANDS
+from jobfeatures_exporter.sampling.groups.endings import SUPERVISOR_COMMANDS
 from jobfeatures_exporter.sampling.layout.jobdirectory import JobDirectory
 from jobfeatures_exporter.sampling.processes.attribution import (
     Attribution,
@@ -34,7 +34,7 @@ class Attributor:
     """Attributes the processes of successive samples.
 
     The first of these that applies decides: the process's batch control group, a job's supplementary group, a
-    batch source's list or a shepherd that names it or an ancestor, its container, service or session, and
+    batch source's list or a supervisor that names it or an ancestor, its container, service or session, and
     last its process group. `is_here` tells whether a control group belongs to a job on this node.
     """
 
@@ -51,7 +51,7 @@ class Attributor:
         self._of_system = config, procfs, unreadable
         self._names: dict[str, GroupNames] = {}  # by batch system; only of those with groups that need it
         self._grouping: set[str] = set()  # batch systems of which there was a job's control group
-        self._bare: set[JobKey] = set()  # jobs with a shepherd that had other processes and no group
+        self._bare: set[JobKey] = set()  # jobs with a supervisor that had other processes and no group
         self._apart: Mapping[Place, JobKey] = {}
         self._told: set[Owner] = set()  # whose groups do not count for their job's number
         self._unreadable = unreadable
@@ -113,9 +113,9 @@ class Attributor:
             named.pop(pid, None)
         self._drop_families(named, processes, groups, jobs)
         keys.update(named)
-        # Directories of ended jobs may remain, and group ids are reused: jobs with a live shepherd come last.
+        # Directories of ended jobs may remain, and group ids are reused: whose supervisor lives comes last.
         for key, job in sorted(
-            owners.active.items(), key=lambda each: not each[1].shepherds.isdisjoint(processes)
+            owners.active.items(), key=lambda each: not each[1].supervisors.isdisjoint(processes)
         ):
             for gid in job.gids:
                 keys.update(dict.fromkeys(owners.by_group.get(gid, ()), key))
@@ -163,7 +163,7 @@ class Attributor:
         """
         self._grouping.update(each.membership.batch_system for each in groups)
         starters = {
-            key: {pid for pid in job.processes if _is_shepherd(processes.get(pid))}
+            key: {pid for pid in job.processes if _is_supervisor(processes.get(pid))}
             for key, job in jobs.items()
             if job.processes
         }
@@ -229,7 +229,7 @@ def _with_parents(jobs: Mapping[JobKey, Job], active: Mapping[JobKey, ActiveJob]
     """Return the jobs, with the batch system's own processes from which those of active jobs descend."""
     if not active:
         return jobs
-    found = {key: (jobs.get(key) or Job(key=key), each.shepherds) for key, each in active.items()}
+    found = {key: (jobs.get(key) or Job(key=key), each.supervisors) for key, each in active.items()}
     more = {key: replace(job, processes=job.processes | parents) for key, (job, parents) in found.items()}
     return {**jobs, **more}
 
@@ -243,15 +243,15 @@ def _find_starters(
     return {pid for key in starters.keys() & keys for pid in starters[key]}
 
 
-def _is_shepherd(process: ProcessSample | None) -> bool:
-    return process is not None and process.command in SHEPHERD_COMMANDS
+def _is_supervisor(process: ProcessSample | None) -> bool:
+    return process is not None and process.command in SUPERVISOR_COMMANDS
 
 
 def _is_of_family(pid: int, starters: Collection[int], processes: Mapping[int, ProcessSample]) -> bool:
     """Return whether a process is a starter, a fork of one that runs the same program, or a child of that."""
     asked: set[int] = set()
     while pid not in starters and pid in processes and pid not in asked:
-        if _is_shepherd(processes[pid]):
+        if _is_supervisor(processes[pid]):
             return True
         asked.add(pid)
         pid = processes[pid].ppid

@@ -20,7 +20,7 @@ from jobfeatures_exporter.sampling.layout.hierarchies import (
 )
 from jobfeatures_exporter.sampling.processes.attribution import Owners
 
-MAX_GAP_LOOKS = 32
+MAX_GAP_SAMPLES = 32
 _LINE = re.compile(r"^(RssAnon|RssFile|RssShmem|VmSwap|HugetlbPages):[ \t]+([0-9]{1,16}) kB$", re.MULTILINE)
 _GROUPS = re.compile(r"^Groups:[ \t]*([0-9][0-9 ]*)$", re.MULTILINE)
 MAX_GROUPS = 65536  # NGROUPS_MAX of the kernel
@@ -74,7 +74,7 @@ class Members:
         self._absolute = absolute
         self._unreadable = unreadable
         self._known: dict[int, _Known] = {}
-        self._look = 0
+        self._number = 0
         self._memberships: dict[int, Membership] = {}
         self._units: dict[int, UnitKey] = {}
         self._uids: dict[int, int] = {}
@@ -91,12 +91,12 @@ class Members:
         until the next call.
         """
         known = self._known
-        self._look += 1
-        look = self._look
+        self._number += 1
+        number = self._number
         if self._places is not (places := self._find_places()):
             self._places = places
             for before in known.values():
-                before.next_check = look
+                before.next_check = number
         for pid, process in processes.items():
             each = known.get(pid)
             if each is None or each.start_ticks != process.start_ticks:
@@ -104,14 +104,14 @@ class Members:
                     self._forget(pid)
                 known[pid] = each = _Known(process)
             elif (
-                look < each.next_check
+                number < each.next_check
                 and each.command == process.command
                 and (process.state not in DYING or pid not in self._memberships)
             ):
                 continue
             each.command = process.command
-            if look >= each.next_check:
-                each.next_check = look + _next_gap(each, pid)
+            if number >= each.next_check:
+                each.next_check = number + _next_gap(each, pid)
             self._check(process, each, groups=groups)
         if are_all and len(known) != len(processes):
             for pid in known.keys() - processes.keys():
@@ -199,9 +199,9 @@ class Members:
 
 
 def _next_gap(known: _Known, pid: int) -> int:
-    known.gap = min(max(1, known.gap * 2), MAX_GAP_LOOKS)
+    known.gap = min(max(1, known.gap * 2), MAX_GAP_SAMPLES)
     # Processes that existed at the start should not all be due in the same sample.
-    return known.gap + pid % known.gap if known.gap < MAX_GAP_LOOKS else known.gap
+    return known.gap + pid % known.gap if known.gap < MAX_GAP_SAMPLES else known.gap
 
 
 def read_owner(folder: str) -> int:

@@ -1,7 +1,7 @@
 """What the processes of jobs read and wrote, by job: /proc/PID/io.
 
 Only processes that may have changed are read: one whose stat line is the same has not used a clock tick. As
-its input and output may still have grown a little, each is read once in `RELOOK` samples in any case.
+its input and output may still have grown a little, each is read once in `READ_AGAIN` samples in any case.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from jobfeatures_exporter.sampling.descriptors import VANISHED, DescriptorBudget
 from jobfeatures_exporter.sampling.parsers.counterfiles import parse_process_io
 from jobfeatures_exporter.sampling.processes.accumulate import IoAccumulator, IoReading
 
-RELOOK = 32
-FAILED_RELOOK = 8  # for those that could not be read: without the capability, all would be retried each time
+READ_AGAIN = 32
+FAILED_READ_AGAIN = 8  # what could not be read: without the capability, all would be retried each time
 
 
 class _Entry(KeptFile):
@@ -46,28 +46,28 @@ class ProcessIoBook:
         self._readings: dict[int, IoReading] = {}
         self._failed: set[int] = set()  # pids that could not be read the last time
         self._accumulator: IoAccumulator[JobKey] = IoAccumulator(brings_life=brings_life)
-        self._look = 0
+        self._number = 0
 
     def update(self, members: Mapping[JobKey, Sequence[ProcessSample]]) -> Mapping[JobKey, ProcessIo]:
         """Add one sample: the processes by job, empty for jobs without any now. Return the totals by job.
 
         A job with a process that could not be read is omitted. Jobs that are not in `members` are forgotten.
         """
-        self._look += 1
+        self._number += 1
         keys = {process.pid: key for key, processes in members.items() for process in processes}
         processes = {process.pid: process for processes in members.values() for process in processes}
         known = self._entries
         for pid in known.keys() - processes.keys():
             self._forget(pid)
         before, self._processes = self._processes, processes
-        due, due_again = -self._look % RELOOK, -self._look % FAILED_RELOOK
+        due, due_again = -self._number % READ_AGAIN, -self._number % FAILED_READ_AGAIN
         failed = frozenset(self._failed)
         for pid, process in processes.items():
             sleeps = before.get(pid) is process
-            if not sleeps or (pid % RELOOK == due and pid not in failed):
+            if not sleeps or (pid % READ_AGAIN == due and pid not in failed):
                 self._refresh(process, sleeps=sleeps)
         for pid in failed:
-            if pid % FAILED_RELOOK == due_again and before.get(pid) is processes[pid]:
+            if pid % FAILED_READ_AGAIN == due_again and before.get(pid) is processes[pid]:
                 self._refresh(processes[pid], sleeps=True)
         unknown = {keys[pid] for pid in self._failed}
         readings = self._readings.copy()

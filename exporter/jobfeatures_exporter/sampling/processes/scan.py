@@ -122,7 +122,7 @@ class ProcessScanner:
         self._budget = DescriptorBudget() if budget is None else budget
         self._unreadable = Unreadable() if unreadable is None else unreadable
         self._known: dict[str, _Entry] = {}
-        self._look = 0
+        self._number = 0
 
     def scan(self) -> dict[int, ProcessSample]:
         """Return the present processes by pid, in the order of the directory, which is that of pids.
@@ -133,8 +133,8 @@ class ProcessScanner:
         """
         known = self._known
         names = os.listdir(self._procfs)
-        self._budget.begin_look()
-        self._look += 1
+        self._budget.begin_sample()
+        self._number += 1
         gone = known.keys() - names
         due = self._due()
         for name in names:
@@ -157,7 +157,7 @@ class ProcessScanner:
 
     def _due(self) -> list[tuple[str, _Entry]]:
         """Return the processes to read: the others have used no CPU time since their line was read."""
-        read, turn = self._read_clock, self._look % READ_ANYWAY
+        read, turn = self._read_clock, self._number % READ_ANYWAY
         if read is None:
             return list(self._known.items())
         due = []
@@ -187,7 +187,7 @@ class ProcessScanner:
 
     def glance(self, pids: Iterable[int]) -> dict[int, ProcessSample]:
         """Return those of these processes that exist; what is known of others is kept."""
-        self._budget.begin_look()
+        self._budget.begin_sample()
         samples = {}
         for pid in sorted(pids):
             name = str(pid)

@@ -12,7 +12,7 @@ from jobfeatures_exporter.sampling.layout.jobdirectory import JobDirectory
 from jobfeatures_exporter.sampling.stages.values import Attributed, Listed, ProcessesRead
 
 # Every so many samples first processes are searched in any case: their parents may have changed.
-AGAIN_LOOKS = 16
+AGAIN_SAMPLES = 16
 
 
 class Awaited(NamedTuple):
@@ -26,18 +26,18 @@ class FirstProcesses:
     """Finds each job's processes whose end may be the job's, at each sample where something has changed."""
 
     def __init__(self) -> None:
-        self._looks = 0
+        self._samples = 0
         self._first: dict[JobKey, tuple[int, ...]] = {}
         self._read: Mapping[JobKey, Sequence[ProcessSample]] = {}  # the job's processes when these were found
 
     def find(self, listed: Listed, read: ProcessesRead, found: Attributed) -> Awaited | None:
         """Return what is to be waited for from now on; None: the same as before."""
-        self._looks += 1
+        self._samples += 1
         if not (read.are_all or found.members or listed.groups.have_changed):
             return None
         groups, members = found.groups, found.members
         of_jobs = {job: members.get(job, ()) for job in groups if read.are_all or job in members}
-        again = self._looks % AGAIN_LOOKS == 1
+        again = self._samples % AGAIN_SAMPLES == 1
         first = {
             job: tuple(find_first_processes(job, of_jobs[job], read.processes, found.keys))
             if job in of_jobs and (again or self._read.get(job) != of_jobs[job])

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence, Set
 from jobfeatures.jobs.evidence import is_another_run
 from jobfeatures.records.model import Alias, Job, JobKey, fill_unknown
 from jobfeatures_exporter.model.snapshot import JobSample, ProcessIo, ProcessSample
-from jobfeatures_exporter.sampling.groups.endings import SHEPHERD_COMMANDS
+from jobfeatures_exporter.sampling.groups.endings import SUPERVISOR_COMMANDS
 from jobfeatures_exporter.sampling.groups.ledger import JobLedger
 from jobfeatures_exporter.sampling.layout.hierarchies import IDLE_STEPS, name_place
 from jobfeatures_exporter.sampling.parsers.cgroupfiles import NO_CPU_TIME
@@ -113,7 +113,7 @@ def find_uid(
         membership = owners.memberships.get(process.pid)
         if membership is not None and membership.uid is not None:
             return membership.uid
-        if process.command in SHEPHERD_COMMANDS:
+        if process.command in SUPERVISOR_COMMANDS:
             continue
         owner = owners.uids.get(process.pid)
         if owner:  # not root: any job may run set-user-ID programs

@@ -13,10 +13,10 @@ from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.layout.jobdirectory import JobDirectory
 from jobfeatures_exporter.sampling.processes.members import Members
 from jobfeatures_exporter.sampling.processes.scan import ProcessScanner
-from jobfeatures_exporter.sampling.stages.kernellooks import KernelLooks
+from jobfeatures_exporter.sampling.stages.kernelsampler import KernelSampler
 from jobfeatures_exporter.sampling.stages.values import LastSample, Listed, ProcessesRead
 
-ALL_AGAIN_LOOKS = 64  # every so many samples all processes are read even if the kernel's sums suffice
+ALL_AGAIN_SAMPLES = 64  # every so many samples all processes are read even if the kernel's sums suffice
 
 
 class ProcessReading:
@@ -27,7 +27,7 @@ class ProcessReading:
         scanner: ProcessScanner,
         members: Members,
         finders: Collection[JobProcesses],
-        kernel: KernelLooks | None,
+        kernel: KernelSampler | None,
         unreadable: Unreadable,
         *,
         always_all: bool,
@@ -38,7 +38,7 @@ class ProcessReading:
         self._kernel = kernel
         self._unreadable = unreadable
         self._always_all = always_all or kernel is None
-        self._looks = 0
+        self._samples = 0
         self._processes: Mapping[int, ProcessSample] = {}  # of the last complete list
         self._active: Mapping[JobKey, ActiveJob] = MappingProxyType({})  # likewise
 
@@ -52,8 +52,8 @@ class ProcessReading:
 
         They are read before the control groups: a group made meanwhile is then found, with its processes.
         """
-        self._looks += 1
-        is_due = self._always_all or self._looks % ALL_AGAIN_LOOKS == 1 or self.needs_all
+        self._samples += 1
+        is_due = self._always_all or self._samples % ALL_AGAIN_SAMPLES == 1 or self.needs_all
         return self._read_all() if is_wanted or is_due else None
 
     def read_sums(self, listed: Listed) -> Mapping[str, Sums]:

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from jobfeatures_exporter.model.measured import MemoryBytes
-from jobfeatures_exporter.sampling.groups.cgroup import RARELY_LOOKS, STILL_LOOKS, JobCgroup, JobCgroups
+from jobfeatures_exporter.sampling.groups.cgroup import RARELY_SAMPLES, STILL_SAMPLES, JobCgroup, JobCgroups
 from jobfeatures_exporter.sampling.groups.figures import JobFigures
 from jobfeatures_exporter.sampling.groups.groupfiles import GroupFile
 from jobfeatures_exporter.sampling.parsers.cgroupfiles import CpuTimes
@@ -255,11 +255,11 @@ def test_limits_above_are_read_once_for_all_jobs_below_and_seldom(node, budget, 
 
     monkeypatch.setattr(GroupFile, "read", read)
     groups = JobCgroups(str(node.cgroup), budget, unreadable)
-    for _ in range(RARELY_LOOKS):
+    for _ in range(RARELY_SAMPLES):
         assert {each.read().memory.limit_above for each in readers(groups)} == {5000}
     assert reads.count(f"{scope}/memory.max") == 2
     (scope / "memory.max").write_text("6000\n")
-    for _ in range(RARELY_LOOKS):
+    for _ in range(RARELY_SAMPLES):
         found = {each.read().memory.limit_above for each in readers(groups)}
     assert found == {6000}
     groups.close()
@@ -287,7 +287,7 @@ def test_a_memory_limit_that_is_lowered_while_the_job_runs_is_told_soon(
     [job] = readers(groups)
     assert job.read().memory.limit == 400_000_000
     (group / file).write_text("76000000\n")
-    for _ in range(RARELY_LOOKS):
+    for _ in range(RARELY_SAMPLES):
         groups.update()
         if not is_asleep or not job.stands_still(cpu=True):
             found = job.read().memory.limit
@@ -302,7 +302,7 @@ def test_a_sleeping_job_s_limit_above_it_is_noticed(node, budget, unreadable):
     job.read()
     (scope / "memory.max").write_text("5000\n")
     seen = []
-    while 5000 not in seen and len(seen) < STILL_LOOKS:
+    while 5000 not in seen and len(seen) < STILL_SAMPLES:
         groups.update()
         seen.append(None if job.stands_still(cpu=True) else job.read().memory.limit_above)
     assert seen[-1] == 5000
@@ -470,9 +470,9 @@ def test_a_cpuset_of_an_old_kernel_tells_what_was_asked_for_and_an_empty_one_not
     reader = JobCgroup(listed(node.cgroup, unreadable)[0], budget, unreadable)
     assert reader.read().cpus == {0, 1, 2, 3}
     (group / "cpuset.cpus").write_text("\n")
-    assert after(RARELY_LOOKS, reader).cpus is None
+    assert after(RARELY_SAMPLES, reader).cpus is None
     (group / "cpuset.effective_cpus").write_text("0-7\n")
-    assert len(after(RARELY_LOOKS, reader).cpus) == 8
+    assert len(after(RARELY_SAMPLES, reader).cpus) == 8
     reader.close()
 
 
@@ -484,7 +484,7 @@ def test_a_file_of_v1_without_any_device_does_not_say_that_nothing_was_moved(nod
     reader = JobCgroup(listed(node.cgroup, unreadable)[0], budget, unreadable)
     assert reader.read().counters == {}
     (group / "blkio.throttle.io_serviced_recursive").write_text("8:0 Read 1\n8:0 Write 0\nTotal 1\n")
-    assert after(RARELY_LOOKS, reader).counters == {"block_io": {"8:0": (0, 0, 1, 0)}}
+    assert after(RARELY_SAMPLES, reader).counters == {"block_io": {"8:0": (0, 0, 1, 0)}}
     (group / "blkio.throttle.io_service_bytes_recursive").write_text("8:0 Read x\n")
     assert reader.read().counters == {"block_io": None}
     reader.close()

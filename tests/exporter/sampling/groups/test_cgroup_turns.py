@@ -11,8 +11,8 @@ import pytest
 from jobfeatures_exporter.model.snapshot import DiskSample, NodeSample
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, KeptFile
 from jobfeatures_exporter.sampling.groups.cgroup import (
-    RARELY_LOOKS,
-    STILL_LOOKS,
+    RARELY_SAMPLES,
+    STILL_SAMPLES,
     JobCgroup,
 )
 from jobfeatures_exporter.sampling.groups.nodesigns import NodeSigns
@@ -46,7 +46,7 @@ def copied_job_of_v2(fixtures, node, unreadable, name="job_4"):
     for limit in ("memory.swap.max", "memory.high"):
         (group / limit).write_text("max\n")
     # The samples at which all is read in any case begin with this one.
-    return replace(directory, inodes={"unified": STILL_LOOKS}), group
+    return replace(directory, inodes={"unified": STILL_SAMPLES}), group
 
 
 def runs_on(group, look):
@@ -72,7 +72,7 @@ def test_a_job_of_v2_that_has_run_is_read_in_five_files_on_the_busiest_node(
     signs = NodeSigns()
     job = JobCgroup(directory, budget, unreadable)
     looks = []
-    for look in range(4 * RARELY_LOOKS):
+    for look in range(4 * RARELY_SAMPLES):
         runs_on(group, look)
         signs = signs.then(busy(look))
         reads.clear()
@@ -96,7 +96,7 @@ def test_on_a_calm_node_a_job_of_v2_that_has_run_is_read_in_five_files_each_of_t
     job = JobCgroup(directory, budget, unreadable)
     calm = busy(0)
     signs = signs.then(calm)
-    for look in range(1, RARELY_LOOKS):
+    for look in range(1, RARELY_SAMPLES):
         runs_on(group, look)
         signs = signs.then(calm)
         reads.clear()

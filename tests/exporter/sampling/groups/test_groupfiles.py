@@ -6,7 +6,12 @@ from pathlib import Path
 import pytest
 
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
-from jobfeatures_exporter.sampling.groups.groupfiles import ABSENT, MAX_GAP_LOOKS, GroupFiles, read_processes
+from jobfeatures_exporter.sampling.groups.groupfiles import (
+    ABSENT,
+    MAX_GAP_SAMPLES,
+    GroupFiles,
+    read_processes,
+)
 from jobfeatures_exporter.sampling.parsers.cgroupfiles import parse_number
 
 
@@ -17,7 +22,7 @@ def unreadable():
 
 @pytest.fixture
 def files(unreadable):
-    files = GroupFiles(DescriptorBudget(), unreadable, first_look=1)
+    files = GroupFiles(DescriptorBudget(), unreadable, first_number=1)
     yield files
     files.close()
 
@@ -38,7 +43,7 @@ def test_a_file_is_read_again_at_every_look_and_parsed_when_it_has_changed(files
     file = files.file(str(path), parse)
     for text in ("1\n", "1\n", "2\n", "1\n"):
         path.write_text(text)
-        assert file.said() == int(text)
+        assert file.value_or_absent() == int(text)
     assert parsed == ["1\n", "2\n", "1\n"]
 
 
@@ -53,25 +58,25 @@ def test_a_file_that_is_not_there_is_asked_for_more_and_more_rarely(files, tmp_p
     looks = []
     file = files.file("/nowhere", number)
     for look in range(1, 300):
-        assert file.said() is ABSENT
+        assert file.value_or_absent() is ABSENT
         if len(asked) > len(looks):
             looks.append(look)
-        files.look += 1
+        files.number += 1
     assert looks == [1, 2, 4, 8, 16, 32, 64, 128, 192, 256]
-    assert max(after - before for before, after in itertools.pairwise(looks)) == MAX_GAP_LOOKS
+    assert max(after - before for before, after in itertools.pairwise(looks)) == MAX_GAP_SAMPLES
 
 
 def test_a_controller_that_is_enabled_later_is_noticed(files, tmp_path, unreadable):
     path = tmp_path / "io.stat"
     file = files.file(str(path), number)
     for _ in range(10):
-        assert file.said() is ABSENT
-        files.look += 1
+        assert file.value_or_absent() is ABSENT
+        files.number += 1
     path.write_text("7\n")
     found = []
-    for _ in range(MAX_GAP_LOOKS):
-        found.append(file.said())
-        files.look += 1
+    for _ in range(MAX_GAP_SAMPLES):
+        found.append(file.value_or_absent())
+        files.number += 1
     assert found[-1] == 7
     assert unreadable.counts == {}
 
@@ -90,7 +95,7 @@ def test_what_cannot_be_read_is_counted_and_what_is_not_offered_is_not(
 ):
     (tmp_path / "cpu.pressure").write_text("1\n")
     fail_opening("cpu.pressure", number_)
-    assert files.file(str(tmp_path / "cpu.pressure"), number).said() is (None if kinds else ABSENT)
+    assert files.file(str(tmp_path / "cpu.pressure"), number).value_or_absent() is (None if kinds else ABSENT)
     assert files.file(str(tmp_path / "nothing"), number).known() is None
     assert unreadable.counts == kinds
 
@@ -101,7 +106,7 @@ def test_files_of_a_directory_that_has_gone_are_closed(tmp_path, unreadable):
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "x").write_text("1\n")
-        files.file(str(tmp_path / name / "x"), number).said()
+        files.file(str(tmp_path / name / "x"), number).value_or_absent()
     files.forget(str(tmp_path / "a"))
     assert budget.open == 1
     files.close()

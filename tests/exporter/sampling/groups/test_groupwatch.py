@@ -9,12 +9,12 @@ import pytest
 from jobfeatures.records.model import JobKey
 from jobfeatures.system import inotify
 from jobfeatures.system.clock import SystemClock
+from jobfeatures_exporter.sampling.extrasamples import BURST_SAMPLES
 from jobfeatures_exporter.sampling.groups import grouptree
 from jobfeatures_exporter.sampling.groups import groupwatch as arrivals
 from jobfeatures_exporter.sampling.groups.grouptree import compute_shapes_below
 from jobfeatures_exporter.sampling.groups.groupwatch import JobArrivals
 from jobfeatures_exporter.sampling.layout.hierarchies import shapes_at
-from jobfeatures_exporter.sampling.lookplan import BURST_LOOKS
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 from tests.running import NO_INOTIFY, count_watches, until
@@ -136,7 +136,7 @@ def test_jobs_by_the_hundred_ask_for_a_few_looks_only(node, watch):
     for number in range(2, 200):
         node.job_v2(f"job_{number}")
         watcher.follow()
-    assert len(asked) <= BURST_LOOKS
+    assert len(asked) <= BURST_SAMPLES
 
 
 def test_watches_go_with_the_jobs(node, watch, caplog, monkeypatch):

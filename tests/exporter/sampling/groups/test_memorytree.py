@@ -7,7 +7,7 @@ import pytest
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
 from jobfeatures_exporter.sampling.groups import memorytree
 from jobfeatures_exporter.sampling.groups.groupfiles import GroupFiles
-from jobfeatures_exporter.sampling.groups.memorytree import RELIST_LOOKS, WALK_LOOKS, MemoryTree
+from jobfeatures_exporter.sampling.groups.memorytree import RELIST_SAMPLES, WALK_SAMPLES, MemoryTree
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def read(job, unreadable):
     tree = MemoryTree(str(job), files, unreadable)
 
     def read(node_kills=None):
-        files.look += 1
+        files.number += 1
         return tree.read(node_kills)
 
     yield read
@@ -63,7 +63,7 @@ def test_a_group_that_is_new_is_read_although_nothing_was_killed_since(job, read
     count(job)
     read(5)
     count(job / "step_0", kills=4)
-    found = [read(5)["oom_kills"] for _ in range(WALK_LOOKS)]
+    found = [read(5)["oom_kills"] for _ in range(WALK_SAMPLES)]
     assert found[-1] == {"": (0,), "/step_0": (4,)}
 
 
@@ -99,7 +99,7 @@ def test_a_step_that_takes_the_place_of_another_is_noticed_soon(job, read):
     read()
     shutil.rmtree(job / "step_0")
     count(job / "step_1")
-    looks = [read()["oom_kills"] for _ in range(RELIST_LOOKS)]
+    looks = [read()["oom_kills"] for _ in range(RELIST_SAMPLES)]
     assert looks[-1] == {"": (0,), "/step_1": (0,)}
 
 

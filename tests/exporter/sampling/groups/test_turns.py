@@ -1,6 +1,6 @@
 """Which of several files are read: the longest unread of those that may have changed."""
 
-from jobfeatures_exporter.sampling.groups.turns import PER_LOOK, Turns
+from jobfeatures_exporter.sampling.groups.turns import PER_SAMPLE, Turns
 
 
 class File:
@@ -17,7 +17,7 @@ def test_a_few_are_read_at_each_sample_and_each_has_its_turn():
     for _ in range(3):
         turns.choose([1] * 5 if not read else ())
         read.append([number for number, each in enumerate(files) if not each.waits])
-    assert [len(each) for each in read] == [PER_LOOK, PER_LOOK, 1]
+    assert [len(each) for each in read] == [PER_SAMPLE, PER_SAMPLE, 1]
     assert sorted(number for those in read for number in those) == [0, 1, 2, 3, 4]
     assert not turns.waiting
 

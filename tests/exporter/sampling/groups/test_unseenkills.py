@@ -27,7 +27,7 @@ def look():
     kills, before = UnseenKills(), {}
 
     def look(node, counts, lost=(), **of_jobs):
-        jobs, final = kills.doubt(node, before, samples(counts, **of_jobs), {}, lost)
+        jobs, final = kills.blank_uncertain(node, before, samples(counts, **of_jobs), {}, lost)
         before.clear()
         before.update(jobs)
         return {key: each.oom_kills for key, each in {**final, **jobs}.items()}
@@ -49,7 +49,7 @@ def test_a_count_of_0_is_unknown_where_a_kill_was_not_shown_in_the_look_in_which
                 shown[key] += 1
         lost = {key for key, is_shown in happened if key is not None and not is_shown}
         unsure |= lost
-        jobs, _ = kills.doubt(node, before, samples(shown), {}, lost)
+        jobs, _ = kills.blank_uncertain(node, before, samples(shown), {}, lost)
         expected = {key: None if key in unsure and not count else count for key, count in shown.items()}
         assert {key: each.oom_kills for key, each in jobs.items()} == expected
         before = jobs

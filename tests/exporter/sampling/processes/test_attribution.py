@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 
 from jobfeatures.records.model import Job, JobKey
 from jobfeatures_exporter.model.snapshot import ProcessSample
-from jobfeatures_exporter.sampling.processes.attribution import MISSED_LOOKS, ProcessJobs, compute_epoch
+from jobfeatures_exporter.sampling.processes.attribution import MISSED_SAMPLES, ProcessJobs, compute_epoch
 
 
 def test_the_epoch_counts_from_2020():
@@ -142,7 +142,7 @@ def test_processes_that_were_missed_for_long_are_forgotten():
     jobs = ProcessJobs()
     again = table(process(10), process(11))  # whose parent has ended
     jobs.update(table(process(10), process(11, 10)), job(processes=(10,)))
-    for missed, expected in ((MISSED_LOOKS - 1, {10: A, 11: A}), (MISSED_LOOKS + 1, {10: A})):
+    for missed, expected in ((MISSED_SAMPLES - 1, {10: A, 11: A}), (MISSED_SAMPLES + 1, {10: A})):
         for _ in range(missed):
             jobs.update(table(process(10)), job(processes=(10,)))
         assert jobs.update(again, job(processes=(10,))) == expected

@@ -29,7 +29,7 @@ def sum_cpu(sample: JobSample) -> float:
 
 @pytest.fixture
 def spool(tmp_path):
-    """Return Grid Engine's spool directory with one active job, 1, of shepherd 500."""
+    """Return Grid Engine's spool directory with one active job, 1, of supervisor 500."""
     path = tmp_path / "spool/active_jobs/1.1"
     path.mkdir(parents=True)
     path.parent.chmod(0o755)

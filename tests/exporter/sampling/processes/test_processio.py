@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.model.snapshot import ProcessIo
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
-from jobfeatures_exporter.sampling.processes.processio import FAILED_RELOOK, RELOOK, ProcessIoBook
+from jobfeatures_exporter.sampling.processes.processio import FAILED_READ_AGAIN, READ_AGAIN, ProcessIoBook
 from jobfeatures_exporter.sampling.processes.scan import parse_process_stat
 
 JOB = JobKey("slurm", "1")
@@ -75,7 +75,7 @@ def test_a_process_that_sleeps_is_read_now_and_then_only(node, book, monkeypatch
     sleeper = process(node, 10, read=5)
     book.update({JOB: [sleeper]})
     (node.proc / "10/io").write_text((node.proc / "10/io").read_text().replace("rchar: 5", "rchar: 6"))
-    told = [read_of(book.update({JOB: [sleeper]})) for _ in range(RELOOK)]
+    told = [read_of(book.update({JOB: [sleeper]})) for _ in range(READ_AGAIN)]
     assert set(told) == {5, 6}
     assert told == sorted(told)
 
@@ -111,13 +111,15 @@ def test_one_process_that_cannot_be_read_leaves_the_sum_unknown(
 def test_without_the_right_to_read_processes_they_are_tried_now_and_then_only(
     node, book, unreadable, fail_opening
 ):
-    sleepers = [process(node, pid) for pid in range(100, 100 + RELOOK)]
+    sleepers = [process(node, pid) for pid in range(100, 100 + READ_AGAIN)]
     fail_opening("/io", errno.EACCES)
-    for _ in range(FAILED_RELOOK):
+    for _ in range(FAILED_READ_AGAIN):
         assert book.update({JOB: sleepers}) == {}
-    assert unreadable.counts == {"process_io_eacces": RELOOK + RELOOK * (FAILED_RELOOK - 1) // FAILED_RELOOK}
+    assert unreadable.counts == {
+        "process_io_eacces": READ_AGAIN + READ_AGAIN * (FAILED_READ_AGAIN - 1) // FAILED_READ_AGAIN
+    }
     fail_opening("/io", None)
-    told = [book.update({JOB: sleepers}) for _ in range(FAILED_RELOOK)]
+    told = [book.update({JOB: sleepers}) for _ in range(FAILED_READ_AGAIN)]
     assert read_of(told[-1]) == 0
 
 

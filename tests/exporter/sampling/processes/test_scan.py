@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError
-from jobfeatures_exporter.sampling.descriptors import CALM_LOOKS, DescriptorBudget, Unreadable
+from jobfeatures_exporter.sampling.descriptors import CALM_SAMPLES, DescriptorBudget, Unreadable
 from jobfeatures_exporter.sampling.processes.scan import (
     READ_ANYWAY,
     ProcessScanner,
@@ -272,7 +272,7 @@ def test_when_the_system_has_no_more_files_some_are_given_back(node, monkeypatch
     assert unreadable.counts == {}
     assert budget.open == 0
     assert sorted(scanner.scan()) == [10, 11, 12]
-    for _ in range(CALM_LOOKS + 1):
+    for _ in range(CALM_SAMPLES + 1):
         scanner.scan()
     assert budget.open == 3
     scanner.close()

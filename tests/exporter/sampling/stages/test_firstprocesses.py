@@ -6,7 +6,7 @@ import pytest
 
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.sampling.layout.jobdirectory import GroupList
-from jobfeatures_exporter.sampling.stages.firstprocesses import AGAIN_LOOKS, FirstProcesses
+from jobfeatures_exporter.sampling.stages.firstprocesses import AGAIN_SAMPLES, FirstProcesses
 from jobfeatures_exporter.sampling.stages.values import Attributed, Listed, ProcessesRead
 
 KEY = JobKey("slurm", "7")
@@ -39,7 +39,7 @@ def test_of_a_jobs_processes_that_is_waited_for_whose_parent_is_outside(find):
 
 
 def test_what_has_not_changed_is_not_told_again(find):
-    assert [find([41, 42]) is None for _ in range(2 * AGAIN_LOOKS)].count(False) == 1
+    assert [find([41, 42]) is None for _ in range(2 * AGAIN_SAMPLES)].count(False) == 1
     assert find([42]) == ([DIRECTORY], {42: [DIRECTORY]})  # its parent has ended
 
 

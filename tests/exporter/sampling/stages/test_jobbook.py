@@ -11,7 +11,7 @@ from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.model.snapshot import BlockIo, Kind, NodeSample, ProcessSample, UnitKey
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget
 from jobfeatures_exporter.sampling.groups.figures import JobFigures
-from jobfeatures_exporter.sampling.groups.lastwords import LastWords
+from jobfeatures_exporter.sampling.groups.lastreadings import LastReadings
 from jobfeatures_exporter.sampling.groups.nodesigns import NodeSigns
 from jobfeatures_exporter.sampling.layout.jobdirectory import JobDirectory
 from jobfeatures_exporter.sampling.parsers.cgroupfiles import CpuTimes
@@ -63,14 +63,14 @@ def assert_used(job, uid, amount):
     assert job.block_io == BlockIo(amount, amount, amount, amount)
 
 
-@pytest.mark.parametrize("first_look", ["before the next job", "when both are there"])
-def test_nothing_of_another_users_group_of_the_same_id_is_the_jobs(node, make, first_look):
+@pytest.mark.parametrize("first_number", ["before the next job", "when both are there"])
+def test_nothing_of_another_users_group_of_the_same_id_is_the_jobs(node, make, first_number):
     """Slurm that has lost its state begins to count anew, and an empty group may still be there."""
     other, own = "slurm/uid_6001/job_2", "slurm/uid_6002/job_2"
     used_v1(node, other, 100)
-    words = LastWords()
-    sampler = make(steps=True, last_words=words)
-    if first_look == "before the next job":
+    words = LastReadings()
+    sampler = make(steps=True, last_readings=words)
+    if first_number == "before the next job":
         assert_used(sampler.sample().jobs[slurm("2")], 6001, 100)
     used_v1(node, own, 4)
     node.process(10, cgroup=v1(f"/{own}/step_0"))
@@ -157,8 +157,8 @@ def test_a_job_that_was_not_seen_for_a_while_is_the_same_job_and_its_cpu_time_go
 
 
 def test_the_next_job_at_the_same_path_has_nothing_of_the_last(node, make):
-    words, path = LastWords(), "slurm_n1/uid_6001/job_10"
-    sampler = make(last_words=words)
+    words, path = LastReadings(), "slurm_n1/uid_6001/job_10"
+    sampler = make(last_readings=words)
     node.job_v1(path, usage_secs=3.0, user=300)
     sampler.sample()
     killed_v1(node, path, "step_batch/task_0")

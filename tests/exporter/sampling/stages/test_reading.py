@@ -6,7 +6,7 @@ from jobfeatures.batch.groups import Membership
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.layout.jobdirectory import UNIFIED, GroupList, JobDirectory
 from jobfeatures_exporter.sampling.processes.attribution import Owners
-from jobfeatures_exporter.sampling.stages.reading import ALL_AGAIN_LOOKS, ProcessReading
+from jobfeatures_exporter.sampling.stages.reading import ALL_AGAIN_SAMPLES, ProcessReading
 from jobfeatures_exporter.sampling.stages.values import LastSample, Listed
 
 NOTHING = Listed(GroupList(), {}, {})
@@ -61,14 +61,14 @@ def make():
 @pytest.mark.parametrize(("kernel", "always_all"), [(None, False), (Kernel(), True)])
 def test_all_are_read_at_each_sample_where_nothing_else_counts_them(make, kernel, always_all):
     reading, *_ = make(kernel, always_all=always_all)
-    for _ in range(ALL_AGAIN_LOOKS + 1):
+    for _ in range(ALL_AGAIN_SAMPLES + 1):
         assert reading.read_all(is_wanted=False) == ALL
 
 
 def test_with_the_kernels_sums_all_are_read_first_and_then_rarely(make):
     reading, *_ = make(Kernel())
-    found = [reading.read_all(is_wanted=False) is not None for _ in range(2 * ALL_AGAIN_LOOKS)]
-    assert [number for number, is_all in enumerate(found) if is_all] == [0, ALL_AGAIN_LOOKS]
+    found = [reading.read_all(is_wanted=False) is not None for _ in range(2 * ALL_AGAIN_SAMPLES)]
+    assert [number for number, is_all in enumerate(found) if is_all] == [0, ALL_AGAIN_SAMPLES]
 
 
 def test_and_where_somebody_wants_them_or_a_job_can_be_found_in_no_other_way(make):

@@ -110,7 +110,7 @@ def test_files_that_come_late_are_waited_for(start, jobs, unreadable):
 def test_a_number_that_comes_after_the_pid_is_waited_for(start, jobs):
     path = start("1.1", 65400, 500)
     (path / "addgrpid").write_text("")
-    assert jobs.update({}) == {sge("1"): ActiveJob(shepherds=frozenset({500}))}
+    assert jobs.update({}) == {sge("1"): ActiveJob(supervisors=frozenset({500}))}
     (path / "addgrpid").write_text("65400\n")
     assert jobs.update({}) == {sge("1"): active(65400, 500)}
 

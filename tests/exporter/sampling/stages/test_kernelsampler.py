@@ -13,12 +13,12 @@ from jobfeatures_exporter.model.snapshot import KernelChecks, ProcessIo, Schedul
 from jobfeatures_exporter.sampling.bpf.byjob import Figures, Sums
 from jobfeatures_exporter.sampling.bpf.choice import Choice
 from jobfeatures_exporter.sampling.bpf.reader import find_lists
-from jobfeatures_exporter.sampling.groups.cgroup import RARELY_LOOKS, STILL_LOOKS
+from jobfeatures_exporter.sampling.groups.cgroup import RARELY_SAMPLES, STILL_SAMPLES
 from jobfeatures_exporter.sampling.layout.jobdirectory import JobDirectory
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings, Wishes
-from jobfeatures_exporter.sampling.stages.kernellooks import KernelLooks
-from jobfeatures_exporter.sampling.stages.reading import ALL_AGAIN_LOOKS
+from jobfeatures_exporter.sampling.stages.kernelsampler import KernelSampler
+from jobfeatures_exporter.sampling.stages.reading import ALL_AGAIN_SAMPLES
 from tests.running import FakeClock
 
 KEY = JobKey("slurm", "7")
@@ -110,8 +110,8 @@ def test_a_jobs_figures_are_the_kernels_but_cpu_and_memory_those_of_its_control_
 
 def test_all_processes_are_read_at_first_and_now_and_then_and_where_somebody_wants_them(make_sampler, job):
     sampler = make_sampler()
-    looks = [sampler.sample() for _ in range(ALL_AGAIN_LOOKS + 1)]
-    assert [number for number, each in enumerate(looks, 1) if each.lists_all] == [1, ALL_AGAIN_LOOKS + 1]
+    looks = [sampler.sample() for _ in range(ALL_AGAIN_SAMPLES + 1)]
+    assert [number for number, each in enumerate(looks, 1) if each.lists_all] == [1, ALL_AGAIN_SAMPLES + 1]
     assert {len(each.processes) for each in looks if each.lists_all} == {2}
     assert all(each.process_count == 12 for each in looks if not each.lists_all)
     assert looks[-1].process_count is None
@@ -156,7 +156,7 @@ def test_other_processes_of_a_settled_job_are_read_at_two_looks(make_sampler, ke
     node.process(42, cgroup=f"0::/{PATH}\n")
     (job / "cgroup.procs").write_text("41\n42\n")
     kernel.by_path[f"/{PATH}"] = sums(1, processes=3)
-    read = [set(sampler.sample().processes) for _ in range(ALL_AGAIN_LOOKS - 17)]
+    read = [set(sampler.sample().processes) for _ in range(ALL_AGAIN_SAMPLES - 17)]
     assert [pids for pids in read if pids] == [{41, 42}] * 2
 
 
@@ -182,12 +182,12 @@ def test_processes_of_a_settled_job_are_not_listed_while_the_kernel_counts_the_s
     for _ in range(16):
         sampler.sample()
     listed = []
-    monkeypatch.setattr(KernelLooks, "_list", lambda looks, each: listed.append(each) or frozenset({41}))
-    for _ in range(ALL_AGAIN_LOOKS - 17):
+    monkeypatch.setattr(KernelSampler, "_list", lambda looks, each: listed.append(each) or frozenset({41}))
+    for _ in range(ALL_AGAIN_SAMPLES - 17):
         sampler.sample()
     assert listed == []
     kernel.by_path[f"/{PATH}"] = sums(2)  # one has ended and another begun
-    for _ in range(ALL_AGAIN_LOOKS):
+    for _ in range(ALL_AGAIN_SAMPLES):
         sampler.sample()
     assert len(listed) == 1
 
@@ -268,7 +268,7 @@ def test_checks_that_cannot_be_read_are_counted(kernel):
     from jobfeatures_exporter.sampling.descriptors import Unreadable
 
     unreadable = Unreadable()
-    looks = KernelLooks(kernel, unreadable)
+    looks = KernelSampler(kernel, unreadable)
     assert looks.checks().threads == 30
 
     def fail():
@@ -283,7 +283,7 @@ def test_a_job_none_of_whose_threads_ran_is_not_read_again_but_for_its_memory(
     make_sampler, kernel, job, monkeypatch
 ):
     monkeypatch.setattr(
-        "jobfeatures_exporter.sampling.groups.cgroup.STILL_LOOKS", 2**62
+        "jobfeatures_exporter.sampling.groups.cgroup.STILL_SAMPLES", 2**62
     )  # no look is one of these
     (job / "memory.current").write_text("8192\n")
     sampler = make_sampler()
@@ -316,7 +316,7 @@ def test_a_job_that_sleeps_is_read_whole_now_and_then(make_sampler, kernel, job)
     for _ in range(3):
         sampler.sample()
     (job / "memory.stat").write_text("anon 2048\nfile 0\nshmem 0\n")
-    assert [sampler.sample().jobs[KEY].memory.anon for _ in range(STILL_LOOKS)][-1] == 2048
+    assert [sampler.sample().jobs[KEY].memory.anon for _ in range(STILL_SAMPLES)][-1] == 2048
 
 
 @pytest.mark.parametrize(
@@ -331,7 +331,7 @@ def test_a_job_that_sleeps_is_read_whole_now_and_then(make_sampler, kernel, job)
 def test_what_others_do_to_a_job_that_sleeps_is_read_within_a_few_looks(
     name, before, after, told, make_sampler, kernel, job, monkeypatch
 ):
-    monkeypatch.setattr("jobfeatures_exporter.sampling.groups.cgroup.STILL_LOOKS", 2**62)
+    monkeypatch.setattr("jobfeatures_exporter.sampling.groups.cgroup.STILL_SAMPLES", 2**62)
     (job / "memory.current").write_text("8192\n")
     (job / name).write_text(before)
     sampler = make_sampler()
@@ -339,7 +339,7 @@ def test_what_others_do_to_a_job_that_sleeps_is_read_within_a_few_looks(
     for _ in range(3):
         assert not told(sampler.sample().jobs[KEY])
     (job / name).write_text(after)
-    assert [told(sampler.sample().jobs[KEY]) for _ in range(RARELY_LOOKS)][-1]
+    assert [told(sampler.sample().jobs[KEY]) for _ in range(RARELY_SAMPLES)][-1]
 
 
 def test_descriptors_of_all_processes_are_kept_only_while_looks_at_all_follow_on_each_other(
@@ -356,7 +356,7 @@ def test_descriptors_of_all_processes_are_kept_only_while_looks_at_all_follow_on
 @pytest.fixture
 def sleeper(node, job, monkeypatch):
     """Return a sampler that reads processes from /proc, of a job whose process sleeps; no look is a whole one."""
-    monkeypatch.setattr("jobfeatures_exporter.sampling.groups.cgroup.STILL_LOOKS", 2**62)
+    monkeypatch.setattr("jobfeatures_exporter.sampling.groups.cgroup.STILL_SAMPLES", 2**62)
     (job / "memory.current").write_text("8192\n")
     sampler = Sampler(SamplerSettings(procfs=str(node.proc), cgroup=str(node.cgroup)), FakeClock())
     sampler.sample()

@@ -13,25 +13,25 @@ from jobfeatures_exporter.sampling.groups.groupfiles import read_processes
 from jobfeatures_exporter.sampling.groups.memorytree import list_directories
 from jobfeatures_exporter.sampling.layout.jobdirectory import JobDirectory
 
-MAX_GAP_LOOKS = 32
+MAX_GAP_SAMPLES = 32
 NO_GROUPS_BELOW = 2  # link count of a directory without subdirectories
-SETTLED_LOOKS = 4  # from this gap on, processes are no longer expected to change (by exec, or by a move)
+SETTLED_SAMPLES = 4  # from this gap on, processes are no longer expected to change (by exec, or by a move)
 
 
 class _Due:
     """When the processes of a control group are next due, after which gap, and which they were last."""
 
-    __slots__ = ("at_look", "counts", "gap", "is_again", "pids")
+    __slots__ = ("counts", "due_at", "gap", "is_again", "pids")
 
-    def __init__(self, at_look: int) -> None:
-        self.at_look = at_look
+    def __init__(self, due_at: int) -> None:
+        self.due_at = due_at
         self.gap = 0
         self.is_again = False  # due once more because the processes had changed
         self.pids: frozenset[int] = frozenset()
         self.counts: tuple[int, int] | None = None  # tasks so far and processes, at the last listing
 
 
-class KernelLooks:
+class KernelSampler:
     """The kernel's sums at each sample, and the groups whose processes still have to be read.
 
     A control group's processes are due at its 1st, 2nd, 4th … then every 32nd sample: they show whose end may
@@ -45,7 +45,7 @@ class KernelLooks:
         self._unreadable = unreadable
         self._due: dict[str, _Due] = {}  # by cpu_source
         self._sums: Mapping[str, Sums] = {}  # likewise, of the latest sample
-        self._look = 0
+        self._number = 0
 
     @property
     def processes(self) -> int:
@@ -68,31 +68,31 @@ class KernelLooks:
         self, directories: Iterable[JobDirectory], is_settled: Callable[[JobDirectory], bool]
     ) -> set[int]:
         """Return the processes to read in this sample."""
-        self._look += 1
+        self._number += 1
         known, self._due = self._due, {}
         found: set[int] = set()
         for each in directories:
-            due = known.get(each.cpu_source) or _Due(self._look)
+            due = known.get(each.cpu_source) or _Due(self._number)
             self._due[each.cpu_source] = due
-            if due.at_look > self._look and is_settled(each):
+            if due.due_at > self._number and is_settled(each):
                 continue
             sums = self._sums.get(each.cpu_source)
             counts = None if sums is None else (sums.figures.tasks, sums.processes)
-            is_same = counts is not None and counts == due.counts and due.gap >= SETTLED_LOOKS
+            is_same = counts is not None and counts == due.counts and due.gap >= SETTLED_SAMPLES
             pids = due.pids if is_same else self._list(each)
             due.counts = counts
-            is_new, has_changed = due.gap < SETTLED_LOOKS or due.is_again, pids != due.pids
+            is_new, has_changed = due.gap < SETTLED_SAMPLES or due.is_again, pids != due.pids
             if is_new or has_changed or not is_settled(each):
                 found |= pids
-            if due.at_look <= self._look:
+            if due.due_at <= self._number:
                 due.is_again = has_changed and not is_new
                 if due.is_again:
-                    due.at_look = self._look + 1
+                    due.due_at = self._number + 1
                 else:
-                    due.gap = min(max(1, 2 * due.gap), MAX_GAP_LOOKS)
+                    due.gap = min(max(1, 2 * due.gap), MAX_GAP_SAMPLES)
                     # Groups that existed at the start should not all be due in the same sample for ever.
-                    spread = sum(each.inodes.values()) % due.gap if due.gap >= SETTLED_LOOKS else 0
-                    due.at_look = self._look + due.gap + spread
+                    spread = sum(each.inodes.values()) % due.gap if due.gap >= SETTLED_SAMPLES else 0
+                    due.due_at = self._number + due.gap + spread
             due.pids = pids
         return found
 

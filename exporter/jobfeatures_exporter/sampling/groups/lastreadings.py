@@ -43,13 +43,13 @@ def read_figures(directory: JobDirectory) -> JobFigures:
     return group.read()
 
 
-class LastWords:
+class LastReadings:
     """Waits for processes to end, and keeps the readings until a sample takes them. `run` is the thread."""
 
     def __init__(self, read: Callable[[JobDirectory], JobFigures] = read_figures) -> None:
         self._read = read
         self._lock = threading.Lock()
-        self._heard: dict[str, JobFigures] = {}  # by cpu_source of the directory
+        self._readings: dict[str, JobFigures] = {}  # by cpu_source of the directory
         self._directories: Mapping[str, Collection[JobDirectory]] = {}  # by path
         self._wanted: Mapping[int, Collection[JobDirectory]] = {}  # by pid
         self._waiting: dict[int, int] = {}  # descriptor by pid
@@ -76,7 +76,7 @@ class LastWords:
     def take(self) -> dict[str, JobFigures]:
         """Return the readings since the last call, by `cpu_source`; waits for one in progress."""
         with self._lock:
-            taken, self._heard = self._heard, {}
+            taken, self._readings = self._readings, {}
         return taken
 
     def run(self) -> None:
@@ -85,7 +85,7 @@ class LastWords:
             ended = {descriptor for descriptor, _ in self._poll.poll()}
             with contextlib.suppress(BlockingIOError):
                 os.read(self._wake_reader, 65536)
-            self._hear({pid for pid, descriptor in self._waiting.items() if descriptor in ended})
+            self._read_groups_of({pid for pid, descriptor in self._waiting.items() if descriptor in ended})
             self._wait_for_others()
             self._stopping.wait(GAP_SECS)
         self.close()
@@ -110,7 +110,7 @@ class LastWords:
             if self._wake_writer >= 0:
                 os.write(self._wake_writer, b"x")
 
-    def _hear(self, ended: Collection[int]) -> None:
+    def _read_groups_of(self, ended: Collection[int]) -> None:
         wanted = self._wanted
         found = {each.cpu_source: each for pid in ended for each in wanted.get(pid, ())}
         for pid in self._waiting.keys() & ended:
@@ -126,8 +126,8 @@ class LastWords:
             except Exception:  # supervised: sampling continues without it
                 log.exception("the last figures of a job cannot be read")
                 return
-            before = self._heard.get(directory.cpu_source)
-            self._heard[directory.cpu_source] = figures if before is None else figures.merged(before)
+            before = self._readings.get(directory.cpu_source)
+            self._readings[directory.cpu_source] = figures if before is None else figures.merged(before)
 
     def _wait_for_others(self) -> None:
         wanted = self._wanted
@@ -152,7 +152,7 @@ class LastWords:
             self._waiting[pid] = descriptor
             self._poll.register(descriptor, select.POLLIN)
         if vanished:
-            self._hear(vanished)
+            self._read_groups_of(vanished)
 
     def _forget(self, pid: int) -> None:
         descriptor = self._waiting.pop(pid)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections import deque
 
-BURST_LOOKS = 8  # extra samples in a burst
-KEPT_LOOKS = 4  # of them, kept for urgent ones
-LOOKS_PER_SEC = 2.0  # sustained rate of extra samples
+BURST_SAMPLES = 8  # extra samples in a burst
+KEPT_SAMPLES = 4  # of them, kept for urgent ones
+SAMPLES_PER_SEC = 2.0  # sustained rate of extra samples
 FIRST_AGAIN_SECS = 0.5
 
 
-class LookPlan:
+class ExtraSamples:
     """When extra samples are due. Times are monotonic seconds.
 
     A job that begins, or is about to end, is sampled at once; one that was removed, when there is capacity to
     spare. So is a new job after half a second, one, two and so on, until the regular samples suffice: however
     short its life, it was sampled in the second half of it. However many jobs there are, at most
-    `BURST_LOOKS` samples are taken at once and `LOOKS_PER_SEC` a second in the long run.
+    `BURST_SAMPLES` samples are taken at once and `SAMPLES_PER_SEC` a second in the long run.
     """
 
     def __init__(self, interval_secs: float) -> None:
@@ -24,7 +24,7 @@ class LookPlan:
         self._young: deque[tuple[float, float]] = deque()  # when due, and the gap that follows
         self._wanted = False
         self._wanted_later = False
-        self._tokens = float(BURST_LOOKS)
+        self._tokens = float(BURST_SAMPLES)
         self._refilled_at = float("-inf")
 
     def began(self, now_secs: float) -> None:
@@ -64,15 +64,15 @@ class LookPlan:
         self._refill(now_secs)
         times = [due_secs - now_secs for due_secs, _ in self._young]
         if self._wanted or self._wanted_later:
-            times.append((self._needed() - self._tokens) / LOOKS_PER_SEC)
+            times.append((self._needed() - self._tokens) / SAMPLES_PER_SEC)
         return max(0.0, min(times)) if times else None
 
     def _needed(self) -> float:
         if self._wanted:
             return 1.0
-        return float(KEPT_LOOKS) if self._wanted_later else float("inf")
+        return float(KEPT_SAMPLES) if self._wanted_later else float("inf")
 
     def _refill(self, now_secs: float) -> None:
         passed_secs = now_secs - self._refilled_at
-        self._tokens = min(float(BURST_LOOKS), self._tokens + passed_secs * LOOKS_PER_SEC)
+        self._tokens = min(float(BURST_SAMPLES), self._tokens + passed_secs * SAMPLES_PER_SEC)
         self._refilled_at = now_secs

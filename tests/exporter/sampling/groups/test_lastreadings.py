@@ -12,9 +12,9 @@ from jobfeatures.batch.groups import Membership
 from jobfeatures.system import filelimit
 from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.sampling import descriptors
-from jobfeatures_exporter.sampling.groups import lastwords
+from jobfeatures_exporter.sampling.groups import lastreadings
 from jobfeatures_exporter.sampling.groups.figures import JobFigures
-from jobfeatures_exporter.sampling.groups.lastwords import LastWords, most_waited_for, read_figures
+from jobfeatures_exporter.sampling.groups.lastreadings import LastReadings, most_waited_for, read_figures
 from jobfeatures_exporter.sampling.layout.jobdirectory import JobDirectory
 from tests.running import started, until
 
@@ -57,7 +57,9 @@ def waited_for():
 def rounds(monkeypatch):
     """Return a list that grows at every round of a thread."""
     made = []
-    monkeypatch.setattr(lastwords, "most_waited_for", lambda: (made.append(1), lastwords.MAX_WAITED_FOR)[1])
+    monkeypatch.setattr(
+        lastreadings, "most_waited_for", lambda: (made.append(1), lastreadings.MAX_WAITED_FOR)[1]
+    )
     return made
 
 
@@ -68,7 +70,7 @@ def test_the_groups_of_a_job_are_read_when_its_first_process_has_ended():
         read.append(each.path)
         return figures(9)
 
-    words = LastWords(read_all)
+    words = LastReadings(read_all)
     first, other = directory(), directory("/slurm/uid_1/job_8", 6)
     with started(["sleep", "1000"]) as one, started(["sleep", "1000"]) as two, running(words):
         words.follow([first, other], {one.pid: [first], two.pid: [other]})
@@ -87,7 +89,7 @@ def test_the_groups_of_a_job_are_read_when_its_first_process_has_ended():
 
 
 def test_the_groups_are_read_if_the_process_has_ended_before_it_could_be_waited_for(rounds):
-    words = LastWords(lambda _: figures(9))
+    words = LastReadings(lambda _: figures(9))
     with started(["sleep", "1000"]) as child, running(words):
         child.kill()
         child.wait()
@@ -101,7 +103,7 @@ def test_the_groups_are_read_if_the_process_has_ended_before_it_could_be_waited_
 
 def test_what_is_read_later_is_no_lower_and_keeps_what_has_gone():
     told = [figures(7, task_0=1), figures(5, task_1=2), JobFigures(memory=MemoryBytes())]
-    words = LastWords(lambda _: told.pop(0))
+    words = LastReadings(lambda _: told.pop(0))
     each = directory()
     words.follow([each], {})
     for _ in range(3):
@@ -118,7 +120,7 @@ def test_a_reading_that_fails_is_told_and_ends_nothing(caplog):
     def fail(_):
         raise RuntimeError("ours")
 
-    words = LastWords(fail)
+    words = LastReadings(fail)
     words.follow([directory()], {})
     words.note(directory().groups["memory"])
     assert words.take() == {}
@@ -135,9 +137,9 @@ def test_a_reading_keeps_no_descriptor(node, open_descriptors):
 
 
 def test_descriptors_are_given_back_and_no_more_than_a_few_are_taken(rounds, monkeypatch, open_descriptors):
-    monkeypatch.setattr(lastwords, "MAX_WAITED_FOR", 1)
+    monkeypatch.setattr(lastreadings, "MAX_WAITED_FOR", 1)
     before = open_descriptors()
-    words = LastWords(lambda _: figures(1))
+    words = LastReadings(lambda _: figures(1))
     with started(["sleep", "1000"]) as child:
         wanted = {child.pid: [directory()], os.getpid(): [directory()], 2**22 + 1: [directory()]}
         with running(words):
@@ -155,7 +157,7 @@ def test_a_kernel_without_such_descriptors_is_told_of_once(rounds, monkeypatch, 
         raise OSError(38, "Function not implemented")
 
     monkeypatch.setattr(os, "pidfd_open", fail)
-    words = LastWords(lambda _: figures(1))
+    words = LastReadings(lambda _: figures(1))
     with running(words):
         for number in range(1, 4):
             words.follow([], {1: [directory()], 2: [directory()]})
