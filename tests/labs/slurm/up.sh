@@ -23,6 +23,7 @@ SLURM_LAB_REST=${SLURM_LAB_REST:-0}                # 1: slurmrestd on a socket a
 SLURM_LAB_CRED_EXPIRE=${SLURM_LAB_CRED_EXPIRE:-40} # seconds until a requeued job starts again (Slurm: 120)
 SLURM_LAB_AGE=${SLURM_LAB_AGE:-300}                # seconds that slurmctld knows an ended job
 SLURM_LAB_EXTRA=${SLURM_LAB_EXTRA:-}               # further lines of slurm.conf
+SLURM_LAB_NODE=${SLURM_LAB_NODE:-}                 # further words of each node's line there
 SLURM_LAB_BASEPORT=${SLURM_LAB_BASEPORT:-17800}
 SLURM_LAB_USERS=${SLURM_LAB_USERS:-"alice:6001:physics bob:6002:atlas"} # name:uid:account
 # Hooks: executables in $SLURM_LAB/scripts/{prolog,epilog,taskprolog}.d run in their order.
@@ -227,7 +228,7 @@ CONF
     printf 'NodeName=%s%s NodeHostname=%s NodeAddr=127.0.0.1 Port=%s CPUs=%s Boards=1 SocketsPerBoard=1 ' \
       "$N" "$n" "$H" $((P + 20 + n)) "$SLURM_LAB_CPUS"
     printf 'CoresPerSocket=%s ThreadsPerCore=1 RealMemory=%s TmpDisk=%s %s State=UNKNOWN\n' \
-      "$SLURM_LAB_CPUS" "$SLURM_LAB_MEM" "$SLURM_LAB_TMP" "$gres"
+      "$SLURM_LAB_CPUS" "$SLURM_LAB_MEM" "$SLURM_LAB_TMP" "$gres $SLURM_LAB_NODE"
   done
   echo "PreemptType=preempt/partition_prio" # by partitions that tests make: these two are equal
   echo "PreemptMode=REQUEUE"
