@@ -150,7 +150,7 @@ def test_a_name_stands_for_one_thing():
     assert twins == {}
 
 
-TWIN_CLASSES = {"Accounting", "Asked", "Commands", "JobsByNode", "Layout", "Limits"}  # no more
+TWIN_CLASSES = {"Accounting", "Asked", "Layout", "Limits"}  # no more
 
 
 def test_a_class_has_a_name_of_its_own():

@@ -44,7 +44,7 @@ class Texts:
         nothing: Collection[str] = ("",),
     ) -> None:
         """`about` names the record in error reports; `nothing` holds the system's words for "no value"."""
-        self._values = values
+        self.values = values
         self._note = note
         self._source = source
         self._about = f" ({about})" if about else ""
@@ -52,8 +52,10 @@ class Texts:
 
     def text(self, *names: str) -> str | None:
         """Return the first of these values that is set."""
-        values, nothing = self._values, self._nothing
-        return next((values[name] for name in names if values.get(name, "") not in nothing), None)
+        for name in names:
+            if (text := self.values.get(name, "")) not in self._nothing:
+                return text
+        return None
 
     def read(self, parse: Callable[[str], T], *names: str) -> T | None:
         """Return the first of these values that is set and can be parsed, parsed."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from jobfeatures.batch import SYSTEMS
-from jobfeatures.batch.lsf.asking import Commands
+from jobfeatures.batch.lsf.asking import LsfCommands
 from jobfeatures.batch.oar.site import CONFIGURATION as OAR_CONFIGURATION
 from jobfeatures.errors import SourceError
 from jobfeatures.records.combining import grouped
@@ -143,7 +143,7 @@ def _htcondor(config: DaemonConfig, _node: str) -> Iterator[NamedHook]:
 
 
 def _lsf(config: DaemonConfig, _node: str) -> Iterator[NamedHook]:
-    text = Commands(config, SystemClock(), config.batch_timeout_secs).text("bqueues", "-l")
+    text = LsfCommands(config, SystemClock(), config.batch_timeout_secs).text("bqueues", "-l")
     names = ("HOST_PRE_EXEC", "HOST_POST_EXEC", "JOB_STARTER")
     for queue in re.split(r"(?m)^QUEUE:[ \t]*", text)[1:]:
         for name, commands in set_in(queue, names, ":").items():

@@ -35,7 +35,7 @@ _DECLARATION = re.compile(r"<\?xml[^>]*\?>")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestedLimits:
     """What ``qstat -j`` reports about a job: the wall limits that it requested."""
 
     wall_secs: Limit = None
@@ -98,7 +98,7 @@ def notice_of(queues: Mapping[str, QueueInstance]) -> NodeNotice | None:
     return NodeNotice(draining=all(each.is_draining for each in queues.values())) if queues else None
 
 
-def parse_asked_jobs(data: bytes) -> tuple[dict[str, Asked], list[Rejected]]:
+def parse_asked_jobs(data: bytes) -> tuple[dict[str, RequestedLimits], list[Rejected]]:
     """Return the limits in the answer to ``qstat -j 10,11 -xml``.
 
     Sample, shortened: ``<djob_info><element><JB_job_number>10</JB_job_number> …
@@ -108,11 +108,11 @@ def parse_asked_jobs(data: bytes) -> tuple[dict[str, Asked], list[Rejected]]:
     limit is UNLIMITED here; its queue's limits still apply. Raises ParseError.
     """
     root = parse_xml(data, {"unknown_jobs", "detailed_job_info"}, "jobs", source=JOB_SOURCE)
-    jobs: dict[str, Asked] = {}
+    jobs: dict[str, RequestedLimits] = {}
     rejected: list[Rejected] = []
     if root.tag == "unknown_jobs":
         names = ((element.text or "").strip() for element in root.iter("ST_name"))
-        return {name: Asked(known=False) for name in names if is_number(name)}, rejected
+        return {name: RequestedLimits(known=False) for name in names if is_number(name)}, rejected
     for element in _job_elements(root):
         numbers = [(each.text or "").strip() for each in element.iterfind("JB_job_number")]
         number = " ".join(numbers)  # with several numbers the limits' owner would be ambiguous
@@ -128,7 +128,7 @@ def parse_asked_jobs(data: bytes) -> tuple[dict[str, Asked], list[Rejected]]:
             except ParseError as error:
                 limits.append(None)
                 rejected.append(Rejected.from_error(error.at(JOB_SOURCE, 0, field, f"job {number}")))
-        jobs[number] = Asked(least_limit(*limits))
+        jobs[number] = RequestedLimits(least_limit(*limits))
     return jobs, rejected
 
 

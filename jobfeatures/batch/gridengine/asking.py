@@ -6,7 +6,12 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from jobfeatures.batch.gridengine import VARIABLES
-from jobfeatures.batch.gridengine.answers import Asked, QueueInstance, parse_asked_jobs, parse_host_queues
+from jobfeatures.batch.gridengine.answers import (
+    QueueInstance,
+    RequestedLimits,
+    parse_asked_jobs,
+    parse_host_queues,
+)
 from jobfeatures.batch.gridengine.basics import least_limit
 from jobfeatures.errors import Rejected, SourceError
 from jobfeatures.records.model import Job
@@ -18,7 +23,7 @@ NOBODYS_JOBS = "-u", "root"  # queues are listed with these users' jobs: root ha
 
 def ask_about_jobs(
     numbers: Collection[str], *, qstat: str, timeout_secs: float
-) -> tuple[dict[str, Asked], list[Rejected]]:
+) -> tuple[dict[str, RequestedLimits], list[Rejected]]:
     """Return what the master reports about jobs, by number. Raises SourceError or ParseError."""
     return parse_asked_jobs(_run([qstat, "-j", ",".join(numbers), "-xml"], timeout_secs))
 
@@ -32,7 +37,7 @@ def ask_about_queues(
     return parse_host_queues(_run(argv, timeout_secs))
 
 
-def with_wall_limit(job: Job, asked: Asked | None, queue: QueueInstance | None) -> Job:
+def with_wall_limit(job: Job, asked: RequestedLimits | None, queue: QueueInstance | None) -> Job:
     """Return a job with its wall limit: the lowest of those it requested and its queue's."""
     if asked is None or not asked.known:  # it may have requested less than its queue allows
         return job

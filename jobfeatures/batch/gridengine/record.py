@@ -43,9 +43,9 @@ class Lines(Texts):
         """Return the raw value; None if it is absent or ambiguous."""
         doubled = next((name for name in names if name in self._doubled), None)
         if doubled is not None:
-            self.reject(ParseError("occurs twice"), doubled, self._values[doubled])
+            self.reject(ParseError("occurs twice"), doubled, self.values[doubled])
             return None
-        return next((self._values[name] for name in names if name in self._values), None)
+        return next((self.values[name] for name in names if name in self.values), None)
 
 
 def parse_spooled_job(

@@ -10,7 +10,13 @@ from typing import TypeVar
 
 from jobfeatures.batch.basics import Note, procfs_of
 from jobfeatures.batch.gridengine import GridEngineSettings
-from jobfeatures.batch.gridengine.answers import JOB_SOURCE, QUEUE_SOURCE, Asked, QueueInstance, notice_of
+from jobfeatures.batch.gridengine.answers import (
+    JOB_SOURCE,
+    QUEUE_SOURCE,
+    QueueInstance,
+    RequestedLimits,
+    notice_of,
+)
 from jobfeatures.batch.gridengine.asking import ask_about_jobs, ask_about_queues, with_wall_limit
 from jobfeatures.batch.gridengine.basics import NAME, number_of
 from jobfeatures.batch.gridengine.prolog import read_job
@@ -68,7 +74,7 @@ class GridEngineSource(PolledSource):
         self._procfs = procfs_of(config)
         self._spool = config.gridengine_spool_directory
         self._known: dict[str, _Known] = {}
-        self._asked: dict[str, Asked] = {}  # by number
+        self._asked: dict[str, RequestedLimits] = {}  # by number
         self._due_secs: dict[str, float] = {}  # next query about a number; monotonic
         self._queues: dict[str, QueueInstance] = {}
         self._jobs_due_secs = 0.0
@@ -165,7 +171,7 @@ class GridEngineSource(PolledSource):
         for number in due:
             asked = jobs.get(number)
             if asked is None and jobs and not bad:  # omitted from an answer that has known jobs
-                asked = Asked(known=False)
+                asked = RequestedLimits(known=False)
             if asked is not None:
                 self._asked[number] = asked
                 if asked.known:

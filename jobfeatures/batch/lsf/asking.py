@@ -28,7 +28,7 @@ class Output(NamedTuple):
     status: int
 
 
-class Commands:
+class LsfCommands:
     """LSF's commands as installed at a site.
 
     If `lsf.user` is set, they run as that user: newer fix packs of 10.1 deny root most of them unless

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from jobfeatures.batch.lastjobs import LastJobs, is_silence
 from jobfeatures.batch.lsf import LsfSettings
-from jobfeatures.batch.lsf.asking import Commands, read_limit_unit
+from jobfeatures.batch.lsf.asking import LsfCommands, read_limit_unit
 from jobfeatures.batch.lsf.basics import NAME
 from jobfeatures.batch.lsf.hosts import (
     BHOSTS,
@@ -32,7 +32,7 @@ class LsfCluster:
 
     def __init__(self, config: LsfSettings, clock: Clock, timeout_secs: float) -> None:
         self._clock = clock
-        self._commands = Commands(config, clock, timeout_secs, MAX_ANSWER_BYTES)
+        self._commands = LsfCommands(config, clock, timeout_secs, MAX_ANSWER_BYTES)
         self._last = LastJobs()
 
     def poll_queue(self) -> JobTable:

@@ -11,22 +11,16 @@ from dataclasses import dataclass
 from datetime import UTC, tzinfo
 
 from jobfeatures.batch.basics import share_of
-from jobfeatures.batch.lsf.answers import Record, count_of, text_of
-from jobfeatures.batch.lsf.basics import NAME, make_id, parse_hosts, split_id
+from jobfeatures.batch.keyedrecord import KeyedRecord, RecordKey, key, key_within
+from jobfeatures.batch.lsf.answers import Record
+from jobfeatures.batch.lsf.basics import NAME, NOTHING, make_id, parse_hosts, split_id
 from jobfeatures.batch.lsf.limits import Rules
 from jobfeatures.batch.lsf.values import parse_limit, parse_size, parse_state, parse_time
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.records.model import Job, JobKey, JobState, Limits
+from jobfeatures.records.quantities import parse_count
 
 BJOBS = "bjobs"
-# Written only by LSF and its administrator; available in every version of 10.1.
-PLAIN_FIELDS = (
-    *("jobid", "jobindex", "stat", "user", "queue", "exec_host", "alloc_slot", "nreq_slot", "submit_time"),
-    *("start_time", "finish_time", "runtimelimit", "memlimit", "exit_reason"),
-)
-# Written by users, or missing from some versions of 10.1: requested until a query with them fails.
-FURTHER_FIELDS = ("job_name", "proj_name", "gpu_alloc")
-
 _GPU_HOST = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,254}):([0-9:/,]{1,4096})\Z")
 _GPU = re.compile(r"[0-9]{1,6}(?::[0-9]{1,6}/[0-9]{1,6})?\Z")  # or card:GPU instance/compute instance
 
@@ -42,21 +36,71 @@ class Circumstances:
     tz: tzinfo | None = UTC  # bjobs is asked for it
 
 
+def _parse_time(job: PlainJob, text: str) -> int | None:
+    return parse_time(text, now_secs=job.around.now_secs, tz=job.around.tz)
+
+
+def _parse_start(job: PlainJob, text: str) -> int | None:
+    return None if job.state is JobState.PENDING else _parse_time(job, text)
+
+
+def _parse_end(job: PlainJob, text: str) -> int | None:
+    return _parse_time(job, text) if job.state.is_finished else None  # else an estimate
+
+
+class PlainJob(KeyedRecord):
+    """A record as far as LSF and its administrator alone write it, in every version of 10.1."""
+
+    source = BJOBS
+    nothing = NOTHING
+
+    exit_reason = key(str, "EXIT_REASON")
+    state: RecordKey[JobState] = RecordKey(
+        lambda job, text: parse_state(text, job.exit_reason or ""), "STAT", is_within=True, is_required=True
+    )
+    reason = key(str, "STAT", when=lambda job: job.state is JobState.PENDING)
+    user = key(str, "USER")
+    partition = key(str, "QUEUE")
+    slots = key(parse_hosts, "ALLOC_SLOT", "EXEC_HOST")
+    requested_slots = key(parse_count, "NREQ_SLOT", when=lambda job: not job.slots)
+    submit_secs = key_within(_parse_time, "SUBMIT_TIME")
+    start_secs = key_within(_parse_start, "START_TIME")
+    end_secs = key_within(_parse_end, "FINISH_TIME")
+    run_limit = key(parse_limit, "RUNTIMELIMIT")
+    memory_bytes = key_within(lambda job, text: parse_size(text, bare_unit=job.around.rules.unit), "MEMLIMIT")
+
+    def __init__(self, values: Record, around: Circumstances) -> None:
+        self.around = around
+        super().__init__(values)
+
+
+class AskedJob(PlainJob):
+    """With what users write, or some versions of 10.1 lack: requested until a query with it fails."""
+
+    name = key(str, "JOB_NAME")
+    account = key(str, "PROJ_NAME")
+    local_gpus = key_within(lambda job, text: parse_gpus(text, job.around.node_name), "GPU_ALLOC")
+
+
+PLAIN_FIELDS = ("jobid", "jobindex", *map(str.lower, PlainJob.names))
+FURTHER_FIELDS = tuple(map(str.lower, AskedJob.names[len(PlainJob.names) :]))
+
+
 def parse_jobs(records: Iterable[Record], around: Circumstances) -> tuple[dict[JobKey, Job], list[Rejected]]:
     """Return jobs and bad records; a bad record with a readable id is also a job in state UNKNOWN."""
     jobs: dict[JobKey, Job] = {}
     rejected: list[Rejected] = []
     for record in records:
         try:
-            key = key_of(record)
+            job_key = key_of(record)
         except ParseError as error:
             rejected.append(Rejected.from_error(error.at(BJOBS, field="JOBID")))
             continue
         try:
-            jobs[key] = parse_job(record, around)
+            jobs[job_key] = parse_job(record, around, job_key)
         except ParseError as error:
-            rejected.append(Rejected.from_error(error.at(BJOBS, about=f"job {key.job_id}")))
-            jobs[key] = Job(key=key)
+            rejected.append(Rejected.from_error(error.at(BJOBS, about=f"job {job_key.job_id}")))
+            jobs[job_key] = Job(key=job_key)
     return jobs, rejected
 
 
@@ -65,8 +109,8 @@ def key_of(record: Record) -> JobKey:
     return JobKey(NAME, make_id(record.get("JOBID", ""), record.get("JOBINDEX", "")))
 
 
-def parse_job(record: Record, around: Circumstances) -> Job:
-    """Return one job; raises ParseError.
+def parse_job(record: Record, around: Circumstances, job_key: JobKey | None = None) -> Job:
+    """Return one job, by its key if that is known; raises ParseError.
 
     Sample: ``{"JOBID":"7", "JOBINDEX":"0", "STAT":"RUN", "USER":"alice", "QUEUE":"normal",
     "EXEC_HOST":"4*n1:2*n2", "ALLOC_SLOT":"4*n1:2*n2", "NREQ_SLOT":"6", "SUBMIT_TIME":"Nov 21 12:30",
@@ -76,51 +120,33 @@ def parse_job(record: Record, around: Circumstances) -> Job:
     Slots count as CPUs. FINISH_TIME is an estimate until the job has ended. If a limit is missing, the
     queue's may apply. SWAPLIMIT is not requested, as it limits virtual memory.
     """
-    key = key_of(record)
-    array, index = split_id(key.job_id)
-    state = parse_state(record.get("STAT", ""), record.get("EXIT_REASON", ""))
-    slots = parse_hosts(record.get("ALLOC_SLOT", ""), field="ALLOC_SLOT")
-    slots = slots or parse_hosts(record.get("EXEC_HOST", ""), field="EXEC_HOST")
+    job_key = job_key or key_of(record)
+    array, index = split_id(job_key.job_id)
+    found = AskedJob(record, around)
+    slots = found.slots or {}
     total = sum(slots.values()) or None
     share = share_of(slots, around.node_name)
     if share is None and around.asked_by_host and len(slots) == 1:
         share = total
-    finished = state.is_finished
-    gpus = parse_gpus(record.get("GPU_ALLOC", ""), around.node_name)
-    rules = around.rules
-    queue = text_of(record, "QUEUE")
+    rules, gpus = around.rules, found.local_gpus or ()
     return Job(
-        key=key,
-        state=state,
-        name=text_of(record, "JOB_NAME"),
-        user=text_of(record, "USER"),
-        account=text_of(record, "PROJ_NAME"),
-        partition=queue,
-        submit_secs=_time(record, "SUBMIT_TIME", around),
-        start_secs=None if state is JobState.PENDING else _time(record, "START_TIME", around),
-        end_secs=_time(record, "FINISH_TIME", around) if finished else None,
+        key=job_key,
+        **found.fields(Job),
         nodes=tuple(slots),
-        total_cpus=total if total is not None else count_of(record, "NREQ_SLOT"),
+        total_cpus=total if total is not None else found.requested_slots,
         total_nodes=len(slots) or None,
         allocated_cpus=share,
         limits=Limits(
-            wall_secs=rules.wall_limit(
-                parse_limit(record.get("RUNTIMELIMIT", ""), field="RUNTIMELIMIT"), queue
-            ),
-            cpu_secs=rules.cpu_limit(queue),
-            memory_bytes=parse_size(record.get("MEMLIMIT", ""), field="MEMLIMIT", bare_unit=rules.unit),
+            wall_secs=rules.wall_limit(found.run_limit, found.partition),
+            cpu_secs=rules.cpu_limit(found.partition),
+            memory_bytes=found.memory_bytes,
         ),
         array_job_id=array if index is not None else None,
         array_task_id=index,
         cpu_factor=rules.cpu_factor,
         gpus=gpus,
         allocated_gpus=len(gpus) or None,
-        reason=record["STAT"] if state is JobState.PENDING else None,
     )
-
-
-def _time(record: Record, field: str, around: Circumstances) -> int | None:
-    return parse_time(record.get(field, ""), now_secs=around.now_secs, tz=around.tz, field=field)
 
 
 def parse_gpus(text: str, node_name: str | None) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from fractions import Fraction
 from jobfeatures.batch.basics import T, Users, find_host, is_elsewhere, is_host_name
 from jobfeatures.batch.lsf import LsfSettings
 from jobfeatures.batch.lsf.answers import Record
-from jobfeatures.batch.lsf.asking import Commands, read_limit_unit
+from jobfeatures.batch.lsf.asking import LsfCommands, read_limit_unit
 from jobfeatures.batch.lsf.basics import NAME, is_plain_id
 from jobfeatures.batch.lsf.hosts import BHOSTS, BHOSTS_FIELDS, parse_notice
 from jobfeatures.batch.lsf.jobs import BJOBS, Circumstances, parse_jobs
@@ -46,7 +46,7 @@ class LsfSource(PolledSource):
 
     def __init__(self, config: LsfSettings, clock: Clock, node_name: str) -> None:
         self._clock = clock
-        self._commands = Commands(config, clock, config.batch_timeout_secs)
+        self._commands = LsfCommands(config, clock, config.batch_timeout_secs)
         self._refresh_secs = config.batch_refresh_secs
         self._node_name = node_name
         self._abs_runlimit = ABS_RUNLIMIT[config.lsf_abs_runlimit]

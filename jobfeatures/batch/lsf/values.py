@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta, tzinfo
 from fractions import Fraction
+from functools import lru_cache
 from typing import NamedTuple
 
 from jobfeatures.batch.lsf.basics import NOTHING
@@ -111,6 +112,7 @@ def _epoch(
         raise ParseError("not a time", field=field, text=text) from None
 
 
+@lru_cache(maxsize=1024)  # many jobs have the same
 def parse_limit(text: str, *, field: str = "") -> TimeLimit | None:
     """Return a run or CPU limit, None if unknown.
 

@@ -29,7 +29,7 @@ _job_of = itemgetter(0)  # of an item of an answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobsByNode:
+class SharesByNode:
     """The report about all nodes at one time; `shares` are the CPUs of each job by node."""
 
     taken_at_secs: float
@@ -83,7 +83,7 @@ class OarCluster:
         jobs = {job.key: job for job, _ in made}
         return JobTable.listed(NAME, jobs, taken_at_secs, rejected)
 
-    def poll_by_node(self, queue: JobTable) -> JobsByNode:
+    def poll_by_node(self, queue: JobTable) -> SharesByNode:
         """Return the jobs of `queue` by node."""
         text = self._programs.ask("oarnodes", "-J")
         with failing_source(self._oarnodes, ParseError):
@@ -93,7 +93,7 @@ class OarCluster:
             key: Counter(nodes[each] for each in resources if each in nodes)
             for key, resources in self._resources.items()
         }
-        return JobsByNode(taken_at_secs=queue.taken_at_secs, queue=queue, shares=shares, cluster=cluster)
+        return SharesByNode(taken_at_secs=queue.taken_at_secs, queue=queue, shares=shares, cluster=cluster)
 
     def poll_cluster(self) -> Cluster:
         """Return the nodes. Every queue of OAR spans all nodes."""

@@ -11,13 +11,13 @@ jobs that were deleted or aborted before they ran, and for suspensions.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 
 from jobfeatures.batch.basics import Note, parse_epoch
-from jobfeatures.batch.pbs.jobs import PbsFields, parse_whole, requested_cpus, requested_gpus, state_of_exit
-from jobfeatures.batch.pbs.records import Record
+from jobfeatures.batch.keyedrecord import key
+from jobfeatures.batch.pbs.jobs import PbsRecord, parse_whole, state_of_exit
 from jobfeatures.batch.pbs.taskrequests import FIELD as TASKS
 from jobfeatures.batch.pbs.taskrequests import parse_cpus, parse_memory
 from jobfeatures.batch.pbs.values import (
@@ -243,58 +243,67 @@ def parse_message(text: str) -> dict[str, str]:
     return values
 
 
+def _known(parse: Callable[[str], int]) -> Callable[[str], int | None]:
+    """Return a parser for which 0 is unknown."""
+    return lambda text: parse(text) or None
+
+
+class AccountedJob(PbsRecord):
+    """The pairs of a job's lines."""
+
+    told_exit_status = key(parse_whole, "Exit_status")
+    runs = key(parse_count, "run_count")
+    name = key(str, "jobname")
+    user = key(str, "user")
+    group = key(str, "group")
+    account = key(str, "account")
+    queue = key(str, "queue")
+    reservation = key(str, "resvname", "resvID")
+    told_submit_secs = key(parse_epoch, "ctime", "qtime")
+    eligible_secs = key(_known(parse_epoch), "etime")
+    start_secs = key(_known(parse_epoch), "start")
+    end = key(parse_epoch, "end")
+    run_secs = key(parse_duration, "resources_used.walltime")
+    used_cpus = key(parse_count, "resources_used.ncpus")
+    used_cpu_secs = key(parse_duration, "resources_used.cput")
+    used_memory_bytes = key(_known(parse_size), "resources_used.mem")  # 0: too short to be measured
+    asked_memory_bytes = key(parse_size, "Resource_List.mem")
+
+
 def make_record(life: _Life, values: dict[str, str], note: Note) -> JobRecord:
     """Return a job's accounting record."""
     job_id = life.job_id
     system = "pbs" if _OF_TORQUE.isdisjoint(values) else "torque"
-    fields = PbsFields(Record(job_id, values), note, "")
-    exit_status = fields.read(parse_whole, "Exit_status")
+    found = AccountedJob(values, note, about=f"job {job_id[:40]}")
+    exit_status = found.told_exit_status
     state = life.state or JobState.UNKNOWN
     if life.state is None and life.deleted_secs is not None:
         state = JobState.CANCELLED
     elif life.state is None and exit_status is not None:
         state = state_of_exit(system, exit_status)
     signal = exit_status - SIGNALS_FROM if exit_status is not None and exit_status >= SIGNALS_FROM else None
-    requested, cards = requested_cpus(fields), requested_gpus(fields)
-    shares = read_shares(fields, "exec_host", "exec_vnode", requested)
-    runs = fields.read(parse_count, "run_count")
-    start = fields.read(parse_epoch, "start")
-    end = fields.read(parse_epoch, "end")
+    requested, cards = found.count_cpus(), found.count_gpus()
+    shares = read_shares(found, "exec_host", "exec_vnode", requested)
+    runs, end = found.runs, found.end
     return JobRecord(
         batch_system=system,
         job_id=job_id,
+        **found.fields(JobRecord),
         cluster=life.server,
         state=state,
-        name=fields.text("jobname"),
-        user=fields.text("user"),
-        group=fields.text("group"),
-        account=fields.text("account"),
-        queue=fields.text("queue"),
-        reservation=fields.text("resvname", "resvID"),
-        submit_secs=fields.read(parse_epoch, "ctime", "qtime") or life.submit_secs,
-        eligible_secs=fields.read(parse_epoch, "etime") or None,
-        start_secs=start or None,
+        submit_secs=found.told_submit_secs or life.submit_secs,
         end_secs=life.end_secs if end is None else end,
-        run_secs=fields.read(parse_duration, "resources_used.walltime"),
         suspended_secs=life.suspended_secs or None,
         restarts=life.reruns or None if runs is None else max(0, runs - 1),
         exit_status=None if signal is not None else exit_status,
         exit_signal=signal,
         nodes=tuple(shares),
         total_nodes=len(shares) or None,
-        total_cpus=compute_total(share.cpus for share in shares.values())
-        or fields.read(parse_count, "resources_used.ncpus"),
+        total_cpus=compute_total(share.cpus for share in shares.values()) or found.used_cpus,
         total_gpus=compute_total(share.gpus for share in shares.values())
         or (cards if shares and system == "torque" else None),
-        requested_nodes=fields.read(parse_count, "Resource_List.nodect"),
-        requested_cpus=requested or fields.read(parse_cpus, TASKS),
+        requested_cpus=requested or found.read(parse_cpus, TASKS),
         requested_gpus=cards,
-        requested_memory_bytes=fields.read(parse_size, "Resource_List.mem")
-        or fields.read(parse_memory, TASKS),
-        wall_limit_secs=fields.read(parse_duration, "Resource_List.walltime"),
-        cpu_limit_secs=fields.read(parse_duration, "Resource_List.cput"),
-        used_cpu_secs=fields.read(parse_duration, "resources_used.cput"),
-        used_memory_bytes=fields.read(parse_size, "resources_used.mem")
-        or None,  # 0: too short to be measured
+        requested_memory_bytes=found.asked_memory_bytes or found.read(parse_memory, TASKS),
         **array_fields(job_id),
     )

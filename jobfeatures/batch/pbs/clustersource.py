@@ -12,7 +12,7 @@ from jobfeatures.batch.lastjobs import LastJobs
 from jobfeatures.batch.pbs import setting
 from jobfeatures.batch.pbs.accounting import read_records
 from jobfeatures.batch.pbs.cluster import make_cluster
-from jobfeatures.batch.pbs.commands import Commands
+from jobfeatures.batch.pbs.commands import QstatCommands
 from jobfeatures.batch.pbs.jobs import count_cards
 from jobfeatures.batch.pbs.values import parse_job_id
 from jobfeatures.batch.settings import AskingSettings
@@ -31,7 +31,7 @@ class PbsCluster:
 
     def __init__(self, system: str, config: AskingSettings, clock: Clock, timeout_secs: float) -> None:
         self.name = system
-        self._commands = Commands(system, config, timeout_secs)
+        self._commands = QstatCommands(system, config, timeout_secs)
         self._clock = clock
         self._cards: Mapping[str, int] | None = None  # in use by host, of Torque, by the latest queue
         self._last = LastJobs()

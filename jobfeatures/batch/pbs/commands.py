@@ -142,7 +142,7 @@ DIALECTS: Mapping[str, Dialect] = {
 }
 
 
-class Commands:
+class QstatCommands:
     """One system's qstat, and the pbsnodes in its directory. Each query may raise SourceError."""
 
     def __init__(self, system: str, config: AskingSettings, timeout_secs: float) -> None:
@@ -220,7 +220,6 @@ class Commands:
             states=self._dialect.states,
             node_name=node_name,
             note=note,
-            source="qstat",
         )
         return parse_each(make, answer.records.found.values(), broken)
 

@@ -12,7 +12,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
-from jobfeatures.batch.basics import Note, Texts, parse_epoch
+from jobfeatures.batch.basics import Note, parse_epoch
+from jobfeatures.batch.keyedrecord import KeyedRecord, key
 from jobfeatures.batch.pbs.records import Record
 from jobfeatures.batch.pbs.taskrequests import count_asked
 from jobfeatures.batch.pbs.values import (
@@ -25,7 +26,7 @@ from jobfeatures.batch.pbs.values import (
     read_shares,
     share_of,
 )
-from jobfeatures.errors import ParseError
+from jobfeatures.errors import ParseError, matched, parse_each
 from jobfeatures.records.model import Job, JobKey, JobState, Limits, multiplied
 from jobfeatures.records.nodelist import is_same_host
 from jobfeatures.records.quantities import parse_count
@@ -50,7 +51,6 @@ _EXITS = {
     "torque": {-10: JobState.OUT_OF_MEMORY, -11: JobState.TIMEOUT, -12: JobState.TIMEOUT},
 }
 _REASONS = {"H": "JobHeld", "W": "BeginTime", "T": "Transit"}  # comments are free text, and not used
-_EXIT_STATUS = ("Exit_status", "exit_status")
 # Reference Guide, "Job Substates": 91 terminated by request, 93 failed, 94 moved to another server.
 SUBSTATES = {"91": JobState.CANCELLED, "93": JobState.FAILED, "94": JobState.CANCELLED}
 
@@ -63,113 +63,6 @@ def state_of_exit(batch_system: str, exit_status: int | None, substate: str | No
         return JobState.CANCELLED
     known = _EXITS[batch_system].get(exit_status)
     return known or (JobState.FAILED if exit_status else JobState.COMPLETED)
-
-
-def make_job(
-    record: Record,
-    *,
-    batch_system: str,
-    states: Mapping[str, JobState | None],
-    node_name: str | None,
-    note: Note,
-    source: str,
-) -> Job:
-    """Return a job. `states` maps job_state letters; None: ended, the state follows from the exit status.
-
-    CPUs, memory and GPUs are those on the node `node_name`; None: those of a single-node job. A malformed
-    value is reported to `note` and stays unknown. Times are epoch seconds or, in UTC, ``Wed Apr 26
-    13:40:10 2023``. Raises ParseError if the id or the state is missing.
-    """
-    job_id = parse_job_id(record.name)
-    fields = PbsFields(record, note, source)
-    letter = fields.text("job_state")
-    if letter is None:
-        raise ParseError(f"field is missing (job {job_id})", source=source, field="job_state")
-    state = states.get(letter, JobState.UNKNOWN)
-    if has_ended := state is None:
-        exit_status, substate = fields.read(parse_whole, *_EXIT_STATUS), fields.text("substate")
-        state = state_of_exit(batch_system, exit_status, substate)
-        if exit_status is None and substate not in SUBSTATES and fields.text(*_EXIT_STATUS) is not None:
-            state = JobState.UNKNOWN  # it is told, and cannot be read
-    has_ended |= state.is_finished
-    started = state.is_on_node or has_ended
-    requested = requested_cpus(fields)
-    shares = read_shares(fields, "exec_host", "exec_vnode", requested) if started else {}
-    cpus = compute_total(share.cpus for share in shares.values())
-    mine = share_of(shares, node_name)
-    runs = fields.read(parse_count, "run_count", "start_count")
-    wall = fields.read(parse_duration, "Resource_List.walltime")
-    cpu_limit = fields.read(parse_duration, "Resource_List.cput")
-    cards = fields.cards() if started else ()
-    gpus = tuple(str(card) for host, card in cards if node_name and is_same_host(host, node_name))
-    total_cpus = cpus or (None if started else requested)
-    return Job(
-        key=JobKey(batch_system, job_id),
-        state=state,
-        name=fields.text("Job_Name"),
-        user=fields.user(),
-        account=fields.text("Account_Name"),
-        partition=fields.text("queue"),
-        submit_secs=fields.read(parse_time, "qtime", "ctime"),
-        start_secs=fields.read(parse_time, "stime", "start_time") if started else None,
-        end_secs=fields.read(parse_time, "obittime", "comp_time") if has_ended else None,
-        nodes=tuple(shares),
-        total_cpus=total_cpus,
-        allocated_cpus=mine.cpus or None,
-        limits=Limits(
-            wall_secs=wall,
-            cpu_secs=multiplied(wall, cpus or requested) if cpu_limit is None else cpu_limit,
-            memory_bytes=memory_limit(fields, mine, len(shares), "Resource_List.mem", "Resource_List.pmem"),
-        ),
-        **array_fields(job_id),
-        restarts=None if runs is None else max(0, runs - 1),
-        allocated_gpus=mine.gpus or len(gpus) or None,
-        gpus=gpus,
-        total_nodes=len(shares) or fields.read(parse_count, "Resource_List.nodect"),
-        total_gpus=compute_total(share.gpus for share in shares.values())
-        or len(cards)
-        or requested_gpus(fields),
-        reason=_REASONS.get(letter, "Queued") if state is JobState.PENDING else None,
-        eligible_secs=fields.read(parse_time, "etime") if state is JobState.PENDING else None,
-        priority=fields.read(parse_whole, "Priority"),
-        sessions=_sessions(fields, shares, node_name) if state.is_on_node else frozenset(),
-    )
-
-
-class PbsFields(Texts):
-    """The attributes of one record; a malformed one is reported and stays unknown."""
-
-    def __init__(self, record: Record, note: Note, source: str) -> None:
-        super().__init__(record.attributes, note, source=source, about=f"job {record.name[:40]}")
-
-    def cards(self) -> tuple[tuple[str, int], ...]:
-        """Return host and index of the job's GPUs, from Torque's exec_gpus: ``n1-gpu/0+n1-gpu/1``."""
-        found: dict[tuple[str, int], None] = {}
-        for part in filter(None, (self.text("exec_gpus") or "").split("+")):
-            match = _GPU.match(part)
-            if match is None:
-                self.reject(ParseError("not HOST-gpu/NUMBER"), "exec_gpus", part)
-                return ()
-            found[match[1], int(match[2])] = None
-        return tuple(found)
-
-    def user(self) -> str | None:
-        """Return the user that the job runs as.
-
-        Only managers see euser; otherwise it is Job_Owner, up to ``@``,
-        unless there is a User_List, which may name other users.
-        """
-        owner = None if self.text("User_List") else self.text("Job_Owner")
-        return self.text("euser") or (owner or "").partition("@")[0] or None
-
-
-def count_cards(records: Iterable[Record]) -> Counter[str]:
-    """Return how many GPUs of each host Torque's jobs have, without ended jobs."""
-    found: Counter[str] = Counter()
-    for each in records:
-        if each.attributes.get("job_state") != "C":
-            found.update(host for host, _ in PbsFields(each, lambda _: None, "").cards())
-    return found
 
 
 def parse_time(text: str) -> int:
@@ -192,27 +85,6 @@ def parse_time(text: str) -> int:
 def parse_whole(text: str) -> int:
     """Parse an integer, which may be negative. Raises ParseError."""
     return -parse_count(text[1:]) if text.startswith("-") else parse_count(text)
-
-
-def requested_cpus(fields: PbsFields) -> int | None:
-    """Return the CPUs that a job requests: ncpus, procs, or the total of ``nodes=2:ppn=4+n7:ppn=1``.
-
-    Of Torque 6, also those of its groups of tasks.
-    """
-    nodes = fields.text("Resource_List.nodes")
-    if nodes is not None and "ppn=" in nodes:
-        return fields.read(count_ppn, "Resource_List.nodes")
-    asked = fields.read(parse_count, "Resource_List.ncpus", "Resource_List.procs")
-    return count_asked(fields, "lprocs", each=1) if asked is None else asked
-
-
-def requested_gpus(fields: PbsFields) -> int | None:
-    """Return the GPUs that a job requests: ngpus, or the total of Torque's ``nodes=2:ppn=4:gpus=2``."""
-    nodes = fields.text("Resource_List.nodes")
-    if nodes is not None and ":gpus=" in nodes:
-        return fields.read(count_gpus, "Resource_List.nodes")
-    asked = fields.read(parse_count, "Resource_List.ngpus")
-    return count_asked(fields, "gpus", each=0) if asked is None else asked
 
 
 def count_ppn(text: str) -> int:
@@ -241,10 +113,157 @@ def _total_of(text: str, name: str, what: str, *, without: str) -> int:
     return total
 
 
-def _sessions(fields: PbsFields, shares: Mapping[str, Share], node_name: str | None) -> frozenset[int]:
+def parse_owner(text: str) -> str | None:
+    """Return the user of ``alice@head``."""
+    return text.partition("@")[0] or None
+
+
+def parse_restarts(text: str) -> int:
+    """Return how often a job that ran so many times was restarted. Raises ParseError."""
+    return max(0, parse_count(text) - 1)
+
+
+def parse_cards(text: str) -> tuple[tuple[str, int], ...]:
+    """Return host and index of each GPU in Torque's exec_gpus: ``n1-gpu/0+n1-gpu/1``. Raises ParseError."""
+    matches = [matched(_GPU, part, "not HOST-gpu/NUMBER") for part in text.split("+") if part]
+    return tuple(dict.fromkeys((match[1], int(match[2])) for match in matches))
+
+
+class PbsRecord(KeyedRecord):
+    """What qstat and the accounting call alike. What cannot be parsed is reported and unknown."""
+
+    source = ""
+
+    wall_limit_secs = key(parse_duration, "Resource_List.walltime")
+    cpu_limit_secs = key(parse_duration, "Resource_List.cput")
+    asked_nodes = key(str, "Resource_List.nodes")
+    asked_cpus = key(parse_count, "Resource_List.ncpus", "Resource_List.procs")
+    asked_gpus = key(parse_count, "Resource_List.ngpus")
+    requested_nodes = key(parse_count, "Resource_List.nodect")
+
+    def count_cpus(self) -> int | None:
+        """Return the CPUs that a job requests: ncpus, procs, or the total of ``nodes=2:ppn=4+n7:ppn=1``.
+
+        Of Torque 6, also those of its groups of tasks.
+        """
+        if self.asked_nodes is not None and "ppn=" in self.asked_nodes:
+            return self.read(count_ppn, *PbsRecord.asked_nodes.names)
+        return count_asked(self, "lprocs", each=1) if self.asked_cpus is None else self.asked_cpus
+
+    def count_gpus(self) -> int | None:
+        """Return the GPUs that a job requests: ngpus, or the total of Torque's ``nodes=2:ppn=4:gpus=2``."""
+        if self.asked_nodes is not None and ":gpus=" in self.asked_nodes:
+            return self.read(count_gpus, *PbsRecord.asked_nodes.names)
+        return count_asked(self, "gpus", each=0) if self.asked_gpus is None else self.asked_gpus
+
+
+def _has_started(job: QstatJob) -> bool:
+    return job.has_started
+
+
+def _has_ended(job: QstatJob) -> bool:
+    return job.has_ended
+
+
+class QstatJob(PbsRecord):
+    """The attributes of a job. `states` maps letters; None: ended, the state follows from the exit status."""
+
+    source = "qstat"
+
+    letter = key(str, "job_state")
+    exit_status = key(parse_whole, "Exit_status", "exit_status", when=_has_ended)
+    substate = key(str, "substate")
+    name = key(str, "Job_Name")
+    euser = key(str, "euser")  # only managers see it
+    owner = key(parse_owner, "Job_Owner")
+    user_list = key(str, "User_List")  # may name other users than the owner
+    account = key(str, "Account_Name")
+    partition = key(str, "queue")
+    submit_secs = key(parse_time, "qtime", "ctime")
+    start_secs = key(parse_time, "stime", "start_time", when=_has_started)
+    end_secs = key(parse_time, "obittime", "comp_time", when=_has_ended)
+    eligible_secs = key(parse_time, "etime", when=lambda job: job.state_of_letter is JobState.PENDING)
+    restarts = key(parse_restarts, "run_count", "start_count")
+    priority = key(parse_whole, "Priority")
+    cards = key(parse_cards, "exec_gpus", when=_has_started)
+    session = key(parse_count, "session_id", when=_has_started)
+
+    def __init__(self, record: Record, states: Mapping[str, JobState | None], note: Note) -> None:
+        self.state_of_letter = state = states.get(record.attributes.get("job_state", ""), JobState.UNKNOWN)
+        self.has_ended = state is None or state.is_finished
+        self.has_started = self.has_ended or (state is not None and state.is_on_node)
+        super().__init__(record.attributes, note, about=f"job {record.name[:40]}")
+
+    def state(self, batch_system: str) -> JobState:
+        """Return the job's state; UNKNOWN where how it ended is told and cannot be read."""
+        if self.state_of_letter is not None:
+            return self.state_of_letter
+        is_told = self.text(*QstatJob.exit_status.names) is not None
+        if self.exit_status is None and self.substate not in SUBSTATES and is_told:
+            return JobState.UNKNOWN
+        return state_of_exit(batch_system, self.exit_status, self.substate)
+
+
+def make_job(
+    record: Record,
+    *,
+    batch_system: str,
+    states: Mapping[str, JobState | None],
+    node_name: str | None,
+    note: Note,
+) -> Job:
+    """Return a job of a `batch_system` with these `states`, see `QstatJob`.
+
+    CPUs, memory and GPUs are those on the node `node_name`; None: those of a single-node job. A malformed
+    value is reported to `note` and stays unknown. Times are epoch seconds or, in UTC, ``Wed Apr 26
+    13:40:10 2023``. Raises ParseError if the id or the state is missing.
+    """
+    job_id = parse_job_id(record.name)
+    found = QstatJob(record, states, note)
+    if found.letter is None:
+        raise ParseError(
+            f"field is missing (job {job_id})", source=QstatJob.source, field=QstatJob.letter.names[0]
+        )
+    state, started = found.state(batch_system), found.has_started
+    requested = found.count_cpus()
+    shares = read_shares(found, "exec_host", "exec_vnode", requested) if started else {}
+    cpus = compute_total(share.cpus for share in shares.values())
+    mine = share_of(shares, node_name)
+    wall, cpu_limit, cards = found.wall_limit_secs, found.cpu_limit_secs, found.cards or ()
+    gpus = tuple(str(card) for host, card in cards if node_name and is_same_host(host, node_name))
+    return Job(
+        key=JobKey(batch_system, job_id),
+        **found.fields(Job),
+        state=state,
+        user=found.euser or (None if found.user_list else found.owner),
+        nodes=tuple(shares),
+        total_cpus=cpus or (None if started else requested),
+        allocated_cpus=mine.cpus or None,
+        limits=Limits(
+            wall_secs=wall,
+            cpu_secs=multiplied(wall, cpus or requested) if cpu_limit is None else cpu_limit,
+            memory_bytes=memory_limit(found, mine, len(shares), "Resource_List.mem", "Resource_List.pmem"),
+        ),
+        **array_fields(job_id),
+        allocated_gpus=mine.gpus or len(gpus) or None,
+        gpus=gpus,
+        total_nodes=len(shares) or found.requested_nodes,
+        total_gpus=compute_total(share.gpus for share in shares.values()) or len(cards) or found.count_gpus(),
+        reason=_REASONS.get(found.letter, "Queued") if state is JobState.PENDING else None,
+        sessions=_sessions(found, shares, node_name) if state.is_on_node else frozenset(),
+    )
+
+
+def count_cards(records: Iterable[Record]) -> Counter[str]:
+    """Return how many GPUs of each host Torque's jobs have, without ended jobs."""
+    [name] = QstatJob.cards.names
+    queued = (each.attributes.get(name, "") for each in records if each.attributes.get("job_state") != "C")
+    return Counter(host for cards in parse_each(parse_cards, queued, []) for host, _ in cards)
+
+
+def _sessions(found: QstatJob, shares: Mapping[str, Share], node_name: str | None) -> frozenset[int]:
     """Return the job's session id, which is on its first node; empty on other nodes."""
-    session = fields.read(parse_count, "session_id")
     first = next(iter(shares), None)
-    if not session or first is None or (node_name is not None and not is_same_host(first, node_name)):
+    if not found.session or first is None or (node_name is not None and not is_same_host(first, node_name)):
         return frozenset()
-    return frozenset({session})
+    return frozenset({found.session})

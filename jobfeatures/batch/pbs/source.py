@@ -17,7 +17,7 @@ from jobfeatures.batch.basics import Users, procfs_of
 from jobfeatures.batch.pbs import setting
 from jobfeatures.batch.pbs.cards import read_cards
 from jobfeatures.batch.pbs.cluster import find_node, make_notice
-from jobfeatures.batch.pbs.commands import Answer, Commands
+from jobfeatures.batch.pbs.commands import Answer, QstatCommands
 from jobfeatures.batch.pbs.values import parse_job_id
 from jobfeatures.batch.questions import AskedJobs, NodeQuestion
 from jobfeatures.batch.settings import AskingSettings
@@ -53,7 +53,7 @@ class QstatSource(PolledSource):
 
     def __init__(self, system: str, config: AskingSettings, clock: Clock, node_name: str) -> None:
         self.name = system
-        self._commands = Commands(system, config, config.batch_timeout_secs)
+        self._commands = QstatCommands(system, config, config.batch_timeout_secs)
         self._clock = clock
         self._node_name = node_name
         self._home = setting(config, system, "home")

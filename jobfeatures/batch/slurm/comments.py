@@ -12,20 +12,18 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from jobfeatures.batch.keyedrecord import KeyedRecord, key, required_key
 from jobfeatures.batch.slurm import VARIABLES
 from jobfeatures.batch.slurm.basics import checked_id, is_plain_id
-from jobfeatures.batch.slurm.fields import SlurmRecord, split_open
+from jobfeatures.batch.slurm.fields import UNKNOWN, split_open
 from jobfeatures.batch.slurm.refused import make_separator
 from jobfeatures.errors import ParseError, Rejected, SourceError, failing_source, parse_each
+from jobfeatures.records.quantities import parse_count
 from jobfeatures.system.command import ask_command
 
 log = logging.getLogger(__name__)
 
 SOURCE = "sacct"
-FIELDS = (
-    *("JobIDRaw", "User", "Account", "Partition", "State", "Start", "End", "ElapsedRaw"),
-    *("AdminComment", "NNodes"),  # the last must not be free text
-)
 MAX_ANSWER_BYTES = 256 * 2**20
 
 
@@ -42,6 +40,27 @@ class CommentedJob:
     end_secs: int | None
     elapsed_secs: int
     comment: str
+
+
+class CommentedRow(KeyedRecord):
+    """What is asked about a job, in this order: the last must not be free text."""
+
+    source = SOURCE
+    nothing = UNKNOWN
+
+    job_id = required_key(checked_id, "JobIDRaw")
+    user = required_key(str, "User")
+    account = required_key(str, "Account")
+    partition = required_key(str, "Partition")
+    state = required_key(lambda text: text.partition(" ")[0], "State")  # CANCELLED by 6001
+    start_secs = key(parse_count, "Start")
+    end_secs = key(parse_count, "End")
+    elapsed_secs = key(parse_count, "ElapsedRaw")
+    comment = required_key(str, "AdminComment")
+    nodes = key(str, "NNodes")
+
+
+FIELDS = CommentedRow.names
 
 
 @dataclass(kw_only=True)
@@ -68,7 +87,16 @@ class JobComments:
     def _ask(self, *options: str) -> list[CommentedJob]:
         separator = make_separator()
         text = ask_command(
-            [self.sacct, "-X", "-P", "-n", f"--delimiter={separator}", *options, "-o", ",".join(FIELDS)],
+            [
+                self.sacct,
+                "-X",
+                "-P",
+                "-n",
+                f"--delimiter={separator}",
+                *options,
+                "-o",
+                ",".join(FIELDS),
+            ],
             timeout_secs=self.timeout_secs,
             max_bytes=MAX_ANSWER_BYTES,
             kept=VARIABLES,
@@ -98,18 +126,5 @@ class JobComments:
 
 def _parse_job(values: Mapping[str, str]) -> CommentedJob | None:
     """Return a job, None for one that has not started. Raises ParseError."""
-    record = SlurmRecord(values)
-    start_secs, elapsed_secs = record.count("Start"), record.count("ElapsedRaw")
-    if start_secs is None or elapsed_secs is None:
-        return None
-    return CommentedJob(
-        job_id=checked_id(values["JobIDRaw"], field="JobIDRaw"),
-        user=values["User"],
-        account=values["Account"],
-        partition=values["Partition"],
-        state=values["State"].partition(" ")[0],  # CANCELLED by 6001
-        start_secs=start_secs,
-        end_secs=record.count("End"),
-        elapsed_secs=elapsed_secs,
-        comment=values["AdminComment"],
-    )
+    fields = CommentedRow(values).fields(CommentedJob)
+    return None if None in (fields["start_secs"], fields["elapsed_secs"]) else CommentedJob(**fields)

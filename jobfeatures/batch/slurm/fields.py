@@ -13,9 +13,9 @@ from functools import lru_cache
 from jobfeatures.batch.basics import count_ranges
 from jobfeatures.batch.slurm.basics import NOTHING
 from jobfeatures.errors import ParseError, matched
-from jobfeatures.records.model import UNLIMITED, Limit
+from jobfeatures.records.model import UNLIMITED, Unlimited
 from jobfeatures.records.nodelist import expand_nodes
-from jobfeatures.records.quantities import parse_binary_size, parse_count, parse_slurm_duration
+from jobfeatures.records.quantities import parse_count, parse_slurm_duration
 
 UNKNOWN = NOTHING | {"NONE", "Unassigned", "INVALID", "Partition_Limit", "None assigned", "n/a"}
 
@@ -56,60 +56,30 @@ def split_open(
         first = rest
 
 
-def reason_word(text: str | None) -> str | None:
+def reason_word(text: str) -> str:
     """Return why a job is pending: the one sentence that squeue prints becomes ``Resources``, as in JSON.
 
     Source: slurmctld's node_scheduler.c, "Nodes required for job are DOWN, DRAINED or reserved for jobs in
     higher priority partitions".
     """
     sentence = "Nodes required for job are DOWN, DRAINED or reserved"
-    return "Resources" if text is not None and text.replace("_", " ").startswith(sentence) else text
+    return "Resources" if text.replace("_", " ").startswith(sentence) else text
 
 
-class SlurmRecord:
-    """One record, and methods that parse its fields. Each raises ParseError naming the field."""
+def parse_uid(text: str) -> int:
+    """Return a user id; squeue up to 26.05.2 prints those from 2**31 on as negative. Raises ParseError."""
+    if not text.startswith("-"):
+        return parse_count(text)
+    uid = UIDS - parse_count(text[1:])
+    if not UIDS // 2 <= uid < UIDS - 1:
+        raise ParseError("not a user id", text=text)
+    return uid
 
-    def __init__(self, values: Mapping[str, str]) -> None:
-        self._values = values
 
-    def text(self, field: str) -> str | None:
-        """Return a text, None for Slurm's words for unknown or none."""
-        value = self._values.get(field, "")
-        return None if value in UNKNOWN else value
-
-    def count(self, field: str) -> int | None:
-        """Return a whole number."""
-        value = self.text(field)
-        return None if value is None else parse_count(value, field=field)
-
-    def uid(self, field: str) -> int | None:
-        """Return a user id. Up to 26.05.2 squeue prints those from 2**31 on as negative numbers."""
-        value = self.text(field)
-        if value is None or not value.startswith("-"):
-            return None if value is None else parse_count(value, field=field)
-        uid = UIDS - parse_count(value[1:], field=field)
-        if not UIDS // 2 <= uid < UIDS - 1:
-            raise ParseError("not a user id", field=field, text=value)
-        return uid
-
-    def scaled(self, field: str) -> int | None:
-        """Return a count or bytes; ``2K`` is 2048."""
-        value = self.text(field)
-        return None if value is None else parse_binary_size(value, field=field)
-
-    def secs(self, field: str) -> int | None:
-        """Return a duration in whole seconds."""
-        value = self.text(field)
-        return None if value is None else parse_slurm_duration(value, field=field)
-
-    def time_limit(self, field: str) -> Limit:
-        """Return a time limit in seconds."""
-        return UNLIMITED if self._values.get(field) == "UNLIMITED" else self.secs(field)
-
-    def nodes(self, field: str) -> tuple[str, ...]:
-        """Return the names of a compressed list of nodes; () where it is unknown or empty."""
-        value = self.text(field)
-        return () if value is None else expand_kept(value)
+@lru_cache(maxsize=1024)  # many jobs have the same
+def parse_time_limit(text: str) -> int | Unlimited:
+    """Return a time limit in seconds. Raises ParseError."""
+    return UNLIMITED if text == "UNLIMITED" else parse_slurm_duration(text)
 
 
 expand_kept = lru_cache(maxsize=4096)(expand_nodes)  # many jobs and steps are on the same nodes

@@ -35,12 +35,16 @@ def parse_tres_gpus(text: str) -> int | None:
     None where there are none or Slurm does not track them: the two look the
     same. Without a total, the GPUs of all models are summed.
     """
-    return count_gpus(parse_resources(text))
+    return count_gpus(parse_resources(text, "gres/gpu")) if "gres/gpu" in text else None
 
 
-def parse_resources(text: str) -> dict[str, int]:
-    """Parse ``billing=2,cpu=2,mem=200M,gres/gpu=1`` to numbers by name; what is no number is left out."""
-    return {name: parse_binary_size(size) for name, size in _RESOURCE.findall(text)}
+def parse_resources(text: str, begin: str = "") -> dict[str, int]:
+    """Parse ``billing=2,cpu=2,mem=200M,gres/gpu=1`` to numbers by name, of names that `begin` so.
+
+    What is no number is left out.
+    """
+    found = _RESOURCE.findall(text)
+    return {name: parse_binary_size(size) for name, size in found if name.startswith(begin)}
 
 
 def count_gpus(found: dict[str, int]) -> int | None:

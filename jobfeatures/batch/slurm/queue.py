@@ -8,19 +8,59 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from jobfeatures.batch.keyedrecord import KeyedRecord, RecordKey, key, required_key
 from jobfeatures.batch.slurm.basics import NAME, checked_id
-from jobfeatures.batch.slurm.fields import SlurmRecord, count_tasks, reason_word, split_closed
+from jobfeatures.batch.slurm.fields import (
+    UNKNOWN,
+    count_tasks,
+    expand_kept,
+    parse_time_limit,
+    parse_uid,
+    reason_word,
+    split_closed,
+)
 from jobfeatures.batch.slurm.gpus import parse_tres_gpus
-from jobfeatures.batch.slurm.record import STATES
+from jobfeatures.batch.slurm.record import parse_state
 from jobfeatures.errors import Rejected, parse_each
-from jobfeatures.records.model import Job, JobKey, JobState, JobTable, Limits, multiplied
+from jobfeatures.records.model import Job, JobKey, JobState, JobTable, Limit, Limits, multiplied
+from jobfeatures.records.quantities import parse_binary_size, parse_count
 
 QUEUE_SOURCE = "squeue"
-QUEUE_FIELDS = (
-    *("JobID", "ArrayJobID", "ArrayTaskID", "HetJobID", "HetJobOffset", "UserName", "UserID", "Account"),
-    *("Partition", "State", "Reason", "TimeLimit", "NumCPUs", "NumNodes", "NodeList", "StartTime", "EndTime"),
-    *("SubmitTime", "EligibleTime", "PriorityLong", "tres-alloc", "RestartCnt", "Reservation", "Name"),
-)
+
+
+class QueuedJob(KeyedRecord):
+    """A job of the queue, with the fields that are asked for."""
+
+    source = QUEUE_SOURCE
+    nothing = UNKNOWN
+
+    job_id = required_key(checked_id, "JobID")
+    array = key(str, "ArrayJobID")
+    array_task_id = key(str, "ArrayTaskID")
+    het_job_id = key(str, "HetJobID")
+    het_offset = key(parse_count, "HetJobOffset")
+    user = key(str, "UserName")
+    uid = key(parse_uid, "UserID")
+    account = key(str, "Account")
+    partition = key(str, "Partition")
+    state = required_key(parse_state, "State")
+    reason = key(reason_word, "Reason")
+    time_limit: RecordKey[Limit] = RecordKey(parse_time_limit, "TimeLimit")
+    total_cpus = key(parse_binary_size, "NumCPUs")  # 2K is 2048
+    total_nodes = key(parse_binary_size, "NumNodes")
+    node_list = key(expand_kept, "NodeList")
+    start_time = key(parse_count, "StartTime")
+    end_secs = key(parse_count, "EndTime", when=lambda job: job.state.is_finished)
+    submit_secs = key(parse_count, "SubmitTime")
+    eligible_secs = key(parse_count, "EligibleTime")
+    priority = key(parse_count, "PriorityLong")
+    total_gpus = key(parse_tres_gpus, "tres-alloc")
+    restarts = key(parse_count, "RestartCnt")
+    reservation = key(str, "Reservation")
+    name = required_key(str, "Name")
+
+
+QUEUE_FIELDS = QueuedJob.names
 
 
 def queue_format(separator: str) -> str:
@@ -49,40 +89,17 @@ def parse_queued_job(values: Mapping[str, str]) -> Job:
     CPUs, nodes and GPUs are requested ones of a pending job, allocated ones of any other. The estimated start
     of a pending job becomes `planned_secs`; its end is left out.
     """
-    record = SlurmRecord(values)
-    job_id = checked_id(values["JobID"], field="JobID")
-    state = STATES.get(values["State"], JobState.UNKNOWN)
-    task = record.text("ArrayTaskID")
-    cpus = record.scaled("NumCPUs")
-    wall = record.time_limit("TimeLimit")
-    priority = record.count("PriorityLong")
+    record = QueuedJob(values)
+    state, task, wall = record.state, record.array_task_id, record.time_limit
     started = state.is_on_node or state.is_finished
     return Job(
-        key=JobKey(NAME, job_id),
-        state=state,
-        name=values["Name"],
-        user=record.text("UserName"),
-        uid=record.uid("UserID"),
-        account=record.text("Account"),
-        partition=record.text("Partition"),
-        submit_secs=record.count("SubmitTime"),
-        eligible_secs=record.count("EligibleTime"),
-        start_secs=record.count("StartTime") if started else None,
-        planned_secs=record.count("StartTime") if state is JobState.PENDING else None,
-        end_secs=record.count("EndTime") if state.is_finished else None,
-        nodes=record.nodes("NodeList"),
-        total_cpus=cpus,
-        total_nodes=record.scaled("NumNodes"),
-        total_gpus=parse_tres_gpus(values["tres-alloc"]),
-        limits=Limits(wall_secs=wall, cpu_secs=multiplied(wall, cpus)),
-        array_job_id=record.text("ArrayJobID") if task is not None else None,
-        array_task_id=task,
-        het_job_id=record.text("HetJobID"),
-        het_offset=record.count("HetJobOffset"),
-        restarts=record.count("RestartCnt"),
+        key=JobKey(NAME, record.job_id),
+        **record.fields(Job),
+        start_secs=record.start_time if started else None,
+        planned_secs=record.start_time if state is JobState.PENDING else None,
+        nodes=record.node_list or (),
+        limits=Limits(wall_secs=wall, cpu_secs=multiplied(wall, record.total_cpus)),
+        array_job_id=record.array if task is not None else None,
         tasks=count_tasks(task) if task is not None and state is JobState.PENDING else 1,
-        reason=reason_word(record.text("Reason")),
-        is_held=state is JobState.PENDING and priority == 0,
-        priority=priority,
-        reservation=record.text("Reservation"),
+        is_held=state is JobState.PENDING and record.priority == 0,
     )

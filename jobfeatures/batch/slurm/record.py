@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from datetime import tzinfo
 
 from jobfeatures.batch.basics import count_ranges, parse_epoch
+from jobfeatures.batch.keyedrecord import KeyedRecord, RecordKey, key, key_within, required_key
 from jobfeatures.batch.slurm.basics import NAME, NOTHING, SOURCE
-from jobfeatures.batch.slurm.fields import SlurmRecord
+from jobfeatures.batch.slurm.fields import UNKNOWN, expand_kept, parse_time_limit
 from jobfeatures.batch.slurm.gpus import is_shared, parse_gres, parse_tres_gpus
 from jobfeatures.batch.slurm.groups import SLUID
 from jobfeatures.errors import ParseError, matched
@@ -37,13 +38,6 @@ STATES: Mapping[str, JobState] = {
     "STOPPED": JobState.SUSPENDED,  # keeps its CPUs
 }
 
-_HEAD = ("ArrayJobId", "ArrayTaskId", "HetJobId", "HetJobOffset")  # before the name
-_BODY = (  # after UserId, before any text that users write
-    *("Account", "JobState", "Restarts", "TimeLimit", "SubmitTime", "StartTime", "EndTime"),
-    *("PreemptTime", "SecsPreSuspend", "Partition"),
-    *("NodeList", "NumCPUs", "MinMemoryNode", "MinMemoryCPU", "MinTmpDiskNode"),
-)
-_FIELD = re.compile(rf" ({'|'.join((*_HEAD, 'JobName', 'UserId', *_BODY))})=")
 _BODY_END = re.compile(r" (?:Features|Licenses|Network|Command|WorkDir|Comment|StdErr)=")
 _JOB_ID = re.compile(r"JobId=([0-9]{1,10}) ")
 _USER = re.compile(r"(.*)\(([0-9]{1,10})\)\Z", re.DOTALL)
@@ -54,6 +48,81 @@ _TRES = re.compile(r" (?:Alloc)?TRES=(\S*)")
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\Z")
 
 _NODE_DETAIL = re.compile(r" Nodes=(\S+) CPU_IDs=(\S+) Mem=(\S+)(?: GRES=(\S*))?")  # memory is in MiB
+
+
+def parse_state(text: str) -> JobState:
+    """Return a job's state; UNKNOWN for other words."""
+    return STATES.get(text, JobState.UNKNOWN)
+
+
+def _parse_user(text: str) -> tuple[str | None, int]:
+    user = matched(_USER, text, "not NAME(NUMBER)")
+    return None if user[1] in NOTHING else user[1], int(user[2])
+
+
+def _parse_cpu_total(text: str) -> int | None:
+    """Parse ``2``, ``2K``; a pending job's range ``2-4`` is unknown unless both ends agree."""
+    low, _, high = text.partition("-")
+    return None if (high or low) != low else parse_binary_size(low) or None
+
+
+def _parse_digits(text: str) -> str | None:
+    return text if text.isascii() and text.isdigit() else None
+
+
+def _parse_number(text: str) -> int | None:
+    return parse_count(text) if text.isascii() and text.isdigit() else None
+
+
+def _parse_mebibytes(text: str) -> int | None:
+    return parse_binary_size(text, bare_unit="M") or None
+
+
+def _parse_time(record: ScontrolJob, text: str) -> int | None:
+    return int(parse_local(text, record.tz, field="")) if _TIME.match(text) else parse_epoch(text) or None
+
+
+def _parse_start(record: ScontrolJob, text: str) -> int | None:
+    has_started = record.state.is_on_node or record.state.is_finished
+    return _parse_time(record, text) if has_started else None
+
+
+class ScontrolJob(KeyedRecord):
+    """The fields of a record that are read, those that stand before the job's name first."""
+
+    source = SOURCE
+    nothing = UNKNOWN
+
+    array_job_id = key(_parse_digits, "ArrayJobId")
+    array_task_id = key(_parse_digits, "ArrayTaskId")  # "4-5%2" means tasks not yet split off
+    het_job_id = key(_parse_digits, "HetJobId")
+    het_offset = key(_parse_number, "HetJobOffset")
+    full_name = required_key(str, "JobName")
+    user_and_uid = required_key(_parse_user, "UserId")
+    account = key(str, "Account")
+    state = required_key(parse_state, "JobState")
+    restarts = key(_parse_number, "Restarts")
+    time_limit: RecordKey[Limit] = RecordKey(parse_time_limit, "TimeLimit")
+    submit_secs = key_within(_parse_time, "SubmitTime")
+    start_secs = key_within(_parse_start, "StartTime")  # of a job that waits an estimate
+    end_time = key_within(_parse_time, "EndTime")
+    preempt_time = key_within(_parse_time, "PreemptTime")
+    ran_secs = key(parse_count, "SecsPreSuspend", when=lambda job: job.state is JobState.SUSPENDED)
+    partition = key(str, "Partition")
+    node_list = key(expand_kept, "NodeList")
+    total_cpus = required_key(_parse_cpu_total, "NumCPUs")
+    memory_per_node_bytes = key(_parse_mebibytes, "MinMemoryNode")
+    memory_per_cpu_bytes = key(_parse_mebibytes, "MinMemoryCPU")
+    scratch_bytes = key(_parse_mebibytes, "MinTmpDiskNode")
+
+    def __init__(self, values: Mapping[str, str], tz: tzinfo | None) -> None:
+        self.tz = tz
+        super().__init__(values)
+
+
+_NAMES = ScontrolJob.names
+_HEAD = frozenset(_NAMES[: _NAMES.index("JobName") + 1])
+_FIELD = re.compile(rf" ({'|'.join(_NAMES)})=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,11 +247,7 @@ def _split_record(line: str) -> tuple[dict[str, str], str]:
     free_text = _BODY_END.search(line, user.end())
     end = free_text.start() if free_text else len(line)
     for field, match in spots.items():
-        if not (
-            match.start() <= name.start()
-            if field in _HEAD or field == "JobName"
-            else user.start() <= match.start() < end
-        ):
+        if not (match.start() <= name.start() if field in _HEAD else user.start() <= match.start() < end):
             raise ParseError("field is out of its place", field=field, text=line[match.start() :])
     if name.end() > user.start():
         raise ParseError("field is out of its place", field="UserId", text=line[user.start() :])
@@ -194,64 +259,41 @@ def _split_record(line: str) -> tuple[dict[str, str], str]:
 
 
 def _parse_fields(job_id: str, values: Mapping[str, str], details: str, *, tz: tzinfo | None) -> SharedJob:
-    record = SlurmRecord(values)
-
-    def digits(field: str) -> str | None:
-        value = record.text(field)
-        return value if value is not None and value.isascii() and value.isdigit() else None
-
-    user = matched(_USER, values["UserId"], "not NAME(NUMBER)", field="UserId")
-    state = STATES.get(values["JobState"], JobState.UNKNOWN)
-    nodes = record.nodes("NodeList")
-    total_cpus = _parse_cpu_total(values["NumCPUs"])
+    record = ScontrolJob(values, tz)
+    user, uid = record.user_and_uid
+    state, wall, total_cpus = record.state, record.time_limit, record.total_cpus
     if "MinMemoryNode" in values and "MinMemoryCPU" in values:
         raise ParseError(
             "occurs together with MinMemoryCPU", field="MinMemoryNode", text=values["MinMemoryNode"]
         )
     tres = _TRES.search(details)
-    wall = record.time_limit("TimeLimit")
-    started = state.is_on_node or state.is_finished
     name, sluid = _split_name(values)
-    het_offset = digits("HetJobOffset")
-    restarts = digits("Restarts")
-    start_secs = _parse_epoch(values, "StartTime", tz) if started else None
-    end_secs, preempt_secs = (_parse_epoch(values, each, tz) for each in ("EndTime", "PreemptTime"))
+    end_secs, preempt_secs = record.end_time, record.preempt_time
     limit_end_secs, deadline_secs = job_ends(
-        state, start_secs, wall, end_secs, is_preempted=preempt_secs is not None
+        state, record.start_secs, wall, end_secs, is_preempted=preempt_secs is not None
     )
     job = Job(
         key=JobKey(NAME, job_id),
-        state=state,
+        **record.fields(Job),
         name=name,
-        user=None if user[1] in NOTHING else user[1],
-        uid=int(user[2]),
-        account=record.text("Account"),
-        partition=record.text("Partition"),
-        submit_secs=_parse_epoch(values, "SubmitTime", tz),
-        start_secs=start_secs,
+        user=user,
+        uid=uid,
         end_secs=end_secs if state.is_finished else None,
         limit_end_secs=limit_end_secs,
         deadline_secs=deadline_secs,
-        ran_secs=record.count("SecsPreSuspend") if state is JobState.SUSPENDED else None,
-        nodes=nodes,
-        total_cpus=total_cpus,
+        nodes=record.node_list or (),
         limits=Limits(
             wall_secs=wall,
             cpu_secs=multiplied(wall, total_cpus),
-            scratch_bytes=_parse_size(values, "MinTmpDiskNode"),
+            scratch_bytes=record.scratch_bytes,
         ),
         sluid=sluid,
-        array_job_id=digits("ArrayJobId"),
-        array_task_id=digits("ArrayTaskId"),  # "4-5%2" means tasks not yet split off
-        het_job_id=digits("HetJobId"),
-        het_offset=None if het_offset is None else parse_count(het_offset, field="HetJobOffset"),
-        restarts=None if restarts is None else parse_count(restarts, field="Restarts"),
     )
     return SharedJob(
         job=job,
         shares=parse_shares(details),
-        memory_per_cpu_bytes=_parse_size(values, "MinMemoryCPU"),
-        memory_per_node_bytes=_parse_size(values, "MinMemoryNode"),
+        memory_per_cpu_bytes=record.memory_per_cpu_bytes,
+        memory_per_node_bytes=record.memory_per_node_bytes,
         total_gpus=None if tres is None else parse_tres_gpus(tres[1]),
     )
 
@@ -282,25 +324,3 @@ def _split_name(values: Mapping[str, str]) -> tuple[str, str | None]:
     if _LATER in values and (match := _SLUID.search(name)):
         name, sluid = name[: match.start()], match[1]
     return _HET_SET.sub("", name) if sluid and "HetJobId" in values else name, sluid
-
-
-def _parse_epoch(values: Mapping[str, str], field: str, tz: tzinfo | None) -> int | None:
-    text = values.get(field, "")
-    if text in NOTHING:
-        return None
-    if not _TIME.match(text):
-        return parse_epoch(text, field=field) or None
-    return int(parse_local(text, tz, field=field))
-
-
-def _parse_cpu_total(text: str) -> int | None:
-    """Parse ``2``, ``2K``; a pending job's range ``2-4`` is unknown unless both ends agree."""
-    low, _, high = text.partition("-")
-    if (high or low) != low:
-        return None
-    return parse_binary_size(low, field="NumCPUs") or None
-
-
-def _parse_size(values: Mapping[str, str], field: str) -> int | None:
-    text = values.get(field, "")
-    return None if text in NOTHING else parse_binary_size(text, field=field, bare_unit="M") or None

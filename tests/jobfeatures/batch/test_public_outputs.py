@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from jobfeatures.batch.gridengine.answers import Asked, parse_asked_jobs
+from jobfeatures.batch.gridengine.answers import RequestedLimits, parse_asked_jobs
 from jobfeatures.batch.gridengine.queue import parse_queue
 from jobfeatures.batch.slurm.cluster import parse_node
 from jobfeatures.batch.slurm.json.cluster import parse_json_node, parse_json_partition
@@ -175,9 +175,9 @@ def test_nodes_as_scontrol_prints_them():
 @pytest.mark.parametrize(
     ("name", "jobs"),
     [
-        ("qstat_jr.xml", {"4147342": Asked(86400)}),
-        ("qstat_jr_multislot.xml", {"942195": Asked(518400)}),
-        ("uge_qstat_jr.xml", {"748172": Asked(14400)}),
+        ("qstat_jr.xml", {"4147342": RequestedLimits(86400)}),
+        ("qstat_jr_multislot.xml", {"942195": RequestedLimits(518400)}),
+        ("uge_qstat_jr.xml", {"748172": RequestedLimits(14400)}),
     ],
 )
 def test_limits_as_three_kinds_of_grid_engine_tell_them(name, jobs):
@@ -185,7 +185,9 @@ def test_limits_as_three_kinds_of_grid_engine_tell_them(name, jobs):
 
 
 def test_a_job_that_grid_engine_does_not_know():
-    assert list(parse_asked_jobs(read(f"{SGE}/qstat_jr_missing.xml"))[0].values()) == [Asked(known=False)]
+    assert list(parse_asked_jobs(read(f"{SGE}/qstat_jr_missing.xml"))[0].values()) == [
+        RequestedLimits(known=False)
+    ]
 
 
 def test_the_queue_of_grid_engine():

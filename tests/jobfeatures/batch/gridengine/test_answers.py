@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.batch.gridengine.answers import (
-    Asked,
+    RequestedLimits,
     notice_of,
     parse_asked_jobs,
     parse_host_queues,
@@ -51,30 +51,32 @@ def queues(*described: tuple[str, str, str]) -> bytes:
 
 def test_captured_jobs_and_their_limits():
     answers, rejected = parse_asked_jobs(JOBS)
-    assert answers == {"10": Asked(1000), "11": Asked(UNLIMITED)}
+    assert answers == {"10": RequestedLimits(1000), "11": RequestedLimits(UNLIMITED)}
     assert rejected == []
 
 
 def test_jobs_that_the_master_does_not_know():
     answers, _ = parse_asked_jobs((FIXTURES / "qstat-j-unknown.xml").read_bytes())
-    assert answers == {"998": Asked(known=False), "999": Asked(known=False)}
+    assert answers == {"998": RequestedLimits(known=False), "999": RequestedLimits(known=False)}
 
 
 def test_an_element_without_a_name_stands_around_unknown_jobs_of_older_versions():
     """Constructed: the shape of Sun Grid Engine 6.2."""
     data = b"<?xml version='1.0'?>\n<unknown_jobs xmlns:xsd=\"x\">\n<>\n<ST_name>99</ST_name>\n</>\n</unknown_jobs>"
-    assert parse_asked_jobs(data)[0] == {"99": Asked(known=False)}
+    assert parse_asked_jobs(data)[0] == {"99": RequestedLimits(known=False)}
 
 
 def test_the_least_of_both_limits_counts():
-    assert parse_asked_jobs(job(request("h_rt", "1::1") + request("s_rt", "3600")))[0]["10"] == Asked(3600)
-    assert parse_asked_jobs(job(request("h_rt", "INFINITY")))[0]["10"] == Asked(UNLIMITED)
-    assert parse_asked_jobs(job(request("h_vmem", "4G")))[0]["10"] == Asked(UNLIMITED)
+    assert parse_asked_jobs(job(request("h_rt", "1::1") + request("s_rt", "3600")))[0][
+        "10"
+    ] == RequestedLimits(3600)
+    assert parse_asked_jobs(job(request("h_rt", "INFINITY")))[0]["10"] == RequestedLimits(UNLIMITED)
+    assert parse_asked_jobs(job(request("h_vmem", "4G")))[0]["10"] == RequestedLimits(UNLIMITED)
 
 
 def test_a_limit_that_cannot_be_read_is_unknown_not_absent():
     answers, rejected = parse_asked_jobs(job(request("h_rt", "soon")))
-    assert answers["10"] == Asked(None)
+    assert answers["10"] == RequestedLimits(None)
     assert rejected[0].field == "h_rt"
 
 
@@ -89,7 +91,7 @@ def test_newer_engines_leave_wrappings_out():
     jobs = f"<djob_info>{flat}</djob_info><djob_info>{other}</djob_info><djob_info>{flat}{other}</djob_info>"
     answer = f"<?xml version='1.0'?><detailed_job_info>{jobs}</detailed_job_info>"
     found, [both] = parse_asked_jobs(answer.encode())
-    assert found == {"748172": Asked(3600), "748173": Asked(UNLIMITED)}
+    assert found == {"748172": RequestedLimits(3600), "748173": RequestedLimits(UNLIMITED)}
     assert both.text == "748172 748173"
 
 
@@ -143,12 +145,12 @@ def test_a_bad_queue_costs_itself_only():
 @pytest.mark.parametrize(
     ("asked", "limit", "wall"),
     [
-        (Asked(UNLIMITED), "2:0:0", 7200),
-        (Asked(1000), "2:0:0", 1000),
-        (Asked(UNLIMITED), "INFINITY", UNLIMITED),
-        (Asked(None), "INFINITY", None),
-        (Asked(UNLIMITED), "NONE", None),
-        (Asked(known=False), "2:0:0", None),
+        (RequestedLimits(UNLIMITED), "2:0:0", 7200),
+        (RequestedLimits(1000), "2:0:0", 1000),
+        (RequestedLimits(UNLIMITED), "INFINITY", UNLIMITED),
+        (RequestedLimits(None), "INFINITY", None),
+        (RequestedLimits(UNLIMITED), "NONE", None),
+        (RequestedLimits(known=False), "2:0:0", None),
         (None, "2:0:0", None),
     ],
 )
@@ -158,8 +160,8 @@ def test_the_wall_limit_is_the_least_of_what_was_asked_for_and_the_queues(asked,
 
 
 def test_without_its_queue_a_number_counts_and_no_limit_is_not_known():
-    assert with_wall_limit(JOB, Asked(1000), None).limits.wall_secs == 1000
-    assert with_wall_limit(JOB, Asked(UNLIMITED), None).limits.wall_secs is None
+    assert with_wall_limit(JOB, RequestedLimits(1000), None).limits.wall_secs == 1000
+    assert with_wall_limit(JOB, RequestedLimits(UNLIMITED), None).limits.wall_secs is None
 
 
 # --- what is not quite XML --------------------------------------------------------------

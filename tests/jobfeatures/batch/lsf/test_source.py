@@ -96,7 +96,7 @@ def test_the_jobs_of_this_host_are_asked_for_in_one_question(lsf: Lsf, now: Fake
     assert table.taken_at_secs == now.now
     (call,) = lsf.calls("bjobs")
     assert call.endswith(" -json -u all -X -m n1")
-    assert call.startswith("-o jobid jobindex stat ")
+    assert call.startswith("-o jobid jobindex ")
 
 
 def test_on_another_host_than_the_first_a_job_may_have_no_group_yet(lsf: Lsf, now: FakeClock) -> None:

@@ -44,7 +44,6 @@ def job_of(
         states=STATES[system],
         node_name=node_name,
         note=kept.append,
-        source="qstat",
     )
 
 

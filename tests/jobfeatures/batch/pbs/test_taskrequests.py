@@ -3,8 +3,8 @@
 import pytest
 
 from jobfeatures.batch.pbs.commands import DIALECTS
-from jobfeatures.batch.pbs.jobs import PbsFields, make_job
-from jobfeatures.batch.pbs.records import Record, parse_text, parse_xml
+from jobfeatures.batch.pbs.jobs import PbsRecord, make_job
+from jobfeatures.batch.pbs.records import parse_text, parse_xml
 from jobfeatures.batch.pbs.taskrequests import count_asked, parse_cpus, parse_memory
 from jobfeatures.errors import ParseError
 
@@ -31,9 +31,9 @@ def test_what_is_no_request_is_refused(text):
         parse_cpus(text)
 
 
-def told(**values: str) -> PbsFields:
+def told(**values: str) -> PbsRecord:
     named = {f"req_information.{name.replace('__', '.')}": text for name, text in values.items()}
-    return PbsFields(Record("7", named), lambda _: None, "qstat")
+    return PbsRecord(named, lambda _: None)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_job_of_several_hosts_is_there_with_its_tasks(state):
     assert not records.rejected
     job = make_job(
         records.found["7.srv"], batch_system="torque", states=DIALECTS["torque"].states,
-        node_name=None, note=pytest.fail, source="qstat",
+        node_name=None, note=pytest.fail,
     )  # fmt: skip
     assert (job.total_cpus, job.total_gpus) == (8, 2)
 
@@ -84,6 +84,6 @@ def test_as_text_too_but_nothing_else_may_come_twice():
     hosts = [f"req_information.hostlist.0 = n{number}:ppn=4" for number in (1, 2)]
     text = "Job Id: 7.srv\n" + "".join(f"    {line}\n" for line in lines + hosts)
     record = parse_text(text, kind="job", source="qstat").found["7.srv"]
-    assert count_asked(PbsFields(record, pytest.fail, ""), "lprocs", each=1) == 8
+    assert count_asked(PbsRecord(record.attributes, pytest.fail), "lprocs", each=1) == 8
     again = text + "    req_information.task_count.0 = 99\n"
     assert parse_text(again, kind="job", source="qstat").found == {}

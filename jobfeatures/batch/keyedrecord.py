@@ -1,0 +1,108 @@
+"""Records as texts by key: a class says of each key, once, how its text is parsed and what it becomes. Pure.
+
+A record of a command is a subclass of `KeyedRecord`; a key's attribute is what it becomes. Making one is the
+walk from texts to values, or to errors that name source, key and text, in the order of the declarations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, ClassVar, Generic, TypeVar, overload
+
+from jobfeatures.batch.basics import Note, Texts
+from jobfeatures.errors import ParseError, Rejected
+
+T = TypeVar("T")
+# Names, parser, whether it is within, words for nothing: a tuple, as the walk takes half of the time.
+Step = tuple[tuple[str, ...], Callable[..., Any], bool, Collection[str]]
+
+
+class RecordKey(Generic[T]):
+    """Keys of a record, of which the first that is set and can be parsed counts, and their parser."""
+
+    def __init__(
+        self, parse: Callable[..., Any], *names: str, is_within: bool = False, is_required: bool = False
+    ) -> None:
+        self.names = names
+        self._parse, self._is_within, self._is_required = parse, is_within, is_required
+
+    def step(self, nothing: Collection[str]) -> Step:
+        """Return what the walk needs, where `nothing` are the source's words for no value."""
+        return self.names, self._parse, self._is_within, () if self._is_required else nothing
+
+    @overload
+    def __get__(self, record: None, owner: type[KeyedRecord]) -> RecordKey[T]: ...
+    @overload
+    def __get__(self, record: KeyedRecord, owner: type[KeyedRecord]) -> T: ...
+    def __get__(self, record: KeyedRecord | None, owner: type[KeyedRecord]) -> Any:
+        if record is None:
+            return self
+        raise AttributeError("not read yet: declared behind")  # once it is, the record's own attribute counts
+
+
+def key(
+    parse: Callable[[str], T | None], *names: str, when: Callable[[Any], bool] | None = None
+) -> RecordKey[T | None]:
+    """Declare what the first of these keys becomes that is set; None if none is.
+
+    They are not looked at unless `when` is true of the record, as far as it is read.
+    """
+    if when is None:
+        return RecordKey(parse, *names)
+    return key_within(lambda record, text: parse(text) if when(record) else None, *names)
+
+
+def key_within(parse: Callable[[Any, str], T | None], *names: str) -> RecordKey[T | None]:
+    """Declare the same where `parse` needs the record too: what it has before, and what else it knows."""
+    return RecordKey(parse, *names, is_within=True)
+
+
+def required_key(parse: Callable[[str], T], name: str) -> RecordKey[T]:
+    """Declare a key that no record lacks: whatever its text is, it is parsed."""
+    return RecordKey(parse, name, is_required=True)
+
+
+class KeyedRecord(Texts):
+    """One record of a `source`, which has words for `nothing`."""
+
+    source: ClassVar[str]
+    nothing: ClassVar[Collection[str]] = frozenset({""})
+    names: ClassVar[tuple[str, ...]] = ()  # of all keys, in the order in which they were declared
+    _steps: ClassVar[tuple[tuple[str, Step], ...]] = ()
+    _shared: ClassVar[dict[type[Any], list[str]]]
+
+    def __init_subclass__(cls) -> None:
+        keys = {attribute: each for attribute, each in vars(cls).items() if isinstance(each, RecordKey)}
+        names = (name for each in keys.values() for name in each.names)
+        cls.names = tuple(dict.fromkeys((*cls.names, *names)))
+        cls._steps = (*cls._steps, *((attribute, each.step(cls.nothing)) for attribute, each in keys.items()))
+        cls._shared = {}
+
+    def __init__(self, values: Mapping[str, str], note: Note | None = None, *, about: str = "") -> None:
+        """Report what cannot be parsed to `note`, where it is unknown; without `note` raise ParseError."""
+        self.values, self._source, self._nothing = values, self.source, self.nothing
+        self._note = note or _refuse
+        self._about = about and f" ({about})"
+        found = self.__dict__
+        for attribute, (names, parse, is_within, nothing) in self._steps:
+            found[attribute] = None
+            for name in names:
+                if (text := values.get(name, "")) in nothing:
+                    continue
+                try:
+                    found[attribute] = parse(self, text) if is_within else parse(text)
+                except ParseError as error:
+                    self.reject(error, name, text)
+                else:
+                    break
+
+    def fields(self, kind: type[Any]) -> dict[str, Any]:
+        """Return the attributes that a dataclass has too, to make one of it."""
+        if kind not in self._shared:
+            self._shared[kind] = [name for name, _ in self._steps if name in kind.__dataclass_fields__]
+        mine = self.__dict__
+        return {name: mine[name] for name in self._shared[kind]}
+
+
+def _refuse(problem: Rejected) -> None:
+    raise problem.as_error()
