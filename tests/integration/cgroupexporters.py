@@ -1,6 +1,6 @@
-"""Run as root on control groups of v1 or v2: two jobs of Slurm's shape, and what two exporters and ours say of them.
+"""Run as root on control groups of v1 or v2: two jobs of Slurm's shape, and what exporters and ours say of them.
 
-    python cgroupexporters.py FOLDER       FOLDER/treydock/cgroup_exporter, FOLDER/plazonic/cgroup_exporter
+    python cgroupexporters.py FOLDER       FOLDER/NAME/PROGRAM for each of `ORIGINALS` that is there
 
 Prints JSON: by exporter the series that differ, as [name, labels, theirs, ours]. The first job has a limit.
 """
@@ -19,14 +19,17 @@ from pathlib import Path
 from jobfeatures.records.model import Job, JobKey, JobState, Limits
 from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.model.context import Context
+from jobfeatures_exporter.model.snapshot import Kind
 from jobfeatures_exporter.sampling.sampler import Sampler
-from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
+from jobfeatures_exporter.sampling.samplersettings import SamplerSettings, Wishes
 from jobfeatures_exporter.scrape.profiles import read_profiles
 
 ROOT = Path("/sys/fs/cgroup")
 IS_V2 = (ROOT / "cgroup.controllers").exists()
 JOBS = {"987301": 96 * 2**20, "987302": None}
 ALLOCATED = 2**30
+ENVIRON = {"SLURM_JOB_ACCOUNT": "physics"}
+WISHES = Wishes(cores=True, thread_states={Kind.BATCH})
 PAYLOAD = """
 import mmap, os, signal
 held = bytearray(20 * 2**20)
@@ -36,9 +39,18 @@ open(__import__("sys").executable, "rb").read()
 sum(range(2_000_000))
 os.kill(os.getpid(), signal.SIGSTOP)
 """
-SERIES = re.compile(r"^(cgroup_\w+)(?:\{(.*)\})? (\S+)$", re.MULTILINE)
-PORTS = {"treydock": 19306, "plazonic": 19307}
-PROFILES = {"treydock": "treydock", "plazonic": "jobstats"}
+SERIES = re.compile(r"^((?:cgroup|slurm_job)_\w+)(?:\{(.*)\})? (\S+)$", re.MULTILINE)
+ORIGINALS = {  # by name: the program, its arguments, and our profile
+    "treydock": (
+        ["cgroup_exporter", "--web.listen-address=127.0.0.1:19306", "--config.paths=/slurm"],
+        "treydock",
+    ),
+    "plazonic": (
+        ["cgroup_exporter", "--web.listen-address=127.0.0.1:19307", "--collect.fullslurm"],
+        "jobstats",
+    ),
+    "guilbaults": (["slurm-job-exporter.py", "--port=19308", "--monitor=none"], "slurm-job-exporter"),
+}
 
 
 def until(check, secs=240):
@@ -94,27 +106,27 @@ def start(stack: ExitStack, groups: list[Path]) -> None:
             (group / "cgroup.procs").write_text(f"{os.getpid()}\n")
         os.setuid(1)
 
-    process = subprocess.Popen(["/usr/bin/python3", "-S", "-c", PAYLOAD], preexec_fn=enter)  # noqa: PLW1509  # no threads yet
+    command = ["/usr/bin/python3", "-S", "-c", PAYLOAD]
+    process = subprocess.Popen(command, preexec_fn=enter, env=ENVIRON)  # noqa: PLW1509  # no threads yet
     stack.callback(process.wait)
     stack.callback(process.send_signal, signal.SIGKILL)
     until(lambda: Path(f"/proc/{process.pid}/stat").read_text().rpartition(") ")[2].startswith("T"))
 
 
-def theirs(stack: ExitStack, program: Path, name: str) -> dict[tuple[str, str], float]:
-    address = f"127.0.0.1:{PORTS[name]}"
-    more = ["--config.paths=/slurm"] if name == "treydock" else ["--collect.fullslurm"]
-    process = subprocess.Popen(
-        [program, f"--web.listen-address={address}", *more],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+def theirs(stack: ExitStack, folder: Path, name: str) -> dict[tuple[str, str], float]:
+    program, *more = ORIGINALS[name][0]
+    command = [folder / name / program, *more]
+    if program.endswith(".py"):
+        command.insert(0, sys.executable)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     stack.callback(process.wait)
     stack.callback(process.terminate)
+    port = re.search("[0-9]{5}", " ".join(more))[0]
 
     def page() -> str | None:
         assert process.poll() is None
         try:
-            with urllib.request.urlopen(f"http://{address}/metrics", timeout=240) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=240) as answer:
                 return answer.read().decode()
         except OSError:
             return None
@@ -127,16 +139,23 @@ def theirs(stack: ExitStack, program: Path, name: str) -> dict[tuple[str, str], 
 
 def ours(profile: str) -> dict[tuple[str, str], float]:
     jobs = {
-        key: Job(key=key, state=JobState.RUNNING, user="daemon", uid=1, limits=Limits(memory_bytes=ALLOCATED))
+        key: Job(
+            key=key,
+            state=JobState.RUNNING,
+            user="daemon",
+            uid=1,
+            account="physics",
+            limits=Limits(memory_bytes=ALLOCATED),
+        )
         for key in (JobKey("slurm", job_id) for job_id in JOBS)
     }
     clock = SystemClock()
     sampler = Sampler(SamplerSettings(steps=True), clock, jobs=lambda: jobs)
-    context = Context(now_secs=clock.now_secs(), snapshot=sampler.sample(), jobs=jobs)
+    context = Context(now_secs=clock.now_secs(), snapshot=sampler.sample(WISHES), jobs=jobs)
     sampler.close()
     readings, _ = read_profiles(context, [profile])
     return {
-        (metric.name, ",".join(sorted(f'{name}="{value}"' for name, value in zip(metric.label_names, values, strict=True)))): float(number)
+        (metric.sample_name, ",".join(sorted(f'{name}="{value}"' for name, value in zip(metric.label_names, values, strict=True)))): float(number)
         for made in readings.values()
         for metric, values, number in made
     }  # fmt: skip
@@ -148,12 +167,18 @@ def is_of_a_job(labels: str) -> bool:
 
 def main() -> None:
     with ExitStack() as stack:
+        both = ROOT / "cpu,cpuacct"  # as distributions have it, and slurm-job-exporter wants it
+        if not IS_V2 and not both.exists():
+            both.symlink_to("cpuacct")
+            stack.callback(both.unlink)
         for job_id, limit in JOBS.items():
             start(stack, make_groups(stack, job_id, limit))
         told = {}
-        for name in PORTS:
-            given = theirs(stack, Path(sys.argv[1], name, "cgroup_exporter"), name)
-            mine = ours(PROFILES[name])
+        for name, ([program, *_], profile) in ORIGINALS.items():
+            if not Path(sys.argv[1], name, program).exists() or (IS_V2 and name == "guilbaults"):
+                continue  # which fails on v2 for a job without a limit, or without cpusets
+            given = theirs(stack, Path(sys.argv[1]), name)
+            mine = ours(profile)
             keys = {key for key in given.keys() | mine.keys() if is_of_a_job(key[1])}
             told[name] = {
                 "same": sum(given.get(key) == mine.get(key) for key in keys),

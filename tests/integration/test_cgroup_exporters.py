@@ -1,8 +1,8 @@
 """The exporters of control groups whose names ours has, beside ours on real groups of v1 and v2.
 
 `JOBFEATURES_DATA` may hold ``originals/treydock/cgroup_exporter`` and ``originals/plazonic/cgroup_exporter``,
-programs that whoever tests has built; tried with f01693c (2026-08-18) and 78f93c4 (2026-08-20).
-What differs stands in docs/comparison.md.
+programs that whoever tests has built, and ``originals/guilbaults/slurm-job-exporter.py``; tried with f01693c
+(2026-08-18), 78f93c4 (2026-08-20) and 1620925 (2026-04-15). What differs stands in docs/comparison.md.
 """
 
 import json
@@ -24,9 +24,9 @@ pytestmark = pytest.mark.integration
 @pytest.fixture(scope="module", params=["v1", "v2"])
 def told(request):
     """Return the version of control groups and what the scenario says there."""
-    for name in ("treydock", "plazonic"):
-        if not (ORIGINALS / name / "cgroup_exporter").exists():
-            pytest.skip(f"JOBFEATURES_DATA has no originals/{name}/cgroup_exporter")
+    names = [path.parent.name for path in sorted(ORIGINALS.glob("*/*exporter*"))]
+    if not names:
+        pytest.skip("JOBFEATURES_DATA has no originals")
     if os.geteuid() != 0:
         pytest.skip("making control groups needs root")
     if request.param == "v1":
@@ -37,9 +37,7 @@ def told(request):
         if not shutil.which("linux.uml"):
             pytest.skip("needs Debian's user-mode-linux")
         folder = request.getfixturevalue("share")()
-        for name in ("treydock", "plazonic"):
-            (folder / "originals" / name).mkdir(parents=True)
-            shutil.copy(ORIGINALS / name / "cgroup_exporter", folder / "originals" / name)
+        shutil.copytree(ORIGINALS, folder / "originals")
         shutil.copy(SCENARIO, folder)
         run = ROOT / "tests/labs/uml/run.sh"
         command = [
@@ -57,6 +55,7 @@ def told(request):
 
 
 ABSENT, OTHER = "absent here", "another value"
+FILE_PARTS = ("active_file", "inactive_file", "mapped_file", "rss_huge", "unevictable")
 SWAP_LIMITS = {"cgroup_memsw_total_bytes": ABSENT, "cgroup_memsw_fail_count": ABSENT}
 # What docs/comparison.md says; the second job has no limit in its group, and the machine with v2 no cpusets.
 DIFFERENT = {
@@ -71,6 +70,10 @@ DIFFERENT = {
         "cgroup_memory_fail_count": ABSENT,  # of steps
         "cgroup_memory_total_bytes": OTHER,
         **SWAP_LIMITS,
+    },
+    ("v1", "guilbaults"): {
+        "slurm_job_memory_limit": OTHER,
+        **{f"slurm_job_memory_{part}": ABSENT for part in FILE_PARTS},
     },
     ("v2", "plazonic"): {
         "cgroup_cpus": ABSENT,
@@ -90,20 +93,26 @@ TICKS_SECS, PAGES_BYTES = (
 def is_same(name: str, theirs: float | None, ours: float | None) -> bool:
     if theirs is None or ours is None:
         return False
-    return abs(theirs - ours) <= (PAGES_BYTES if name.endswith("_bytes") else TICKS_SECS)
+    if "core_usage" in name:  # nanoseconds
+        return abs(theirs - ours) <= TICKS_SECS * 1e9
+    is_memory = name.endswith("_bytes") or name.startswith("slurm_job_memory_")
+    return abs(theirs - ours) <= (PAGES_BYTES if is_memory else TICKS_SECS)
 
 
-@pytest.mark.parametrize("name", ["treydock", "plazonic"])
+@pytest.mark.parametrize("name", ["treydock", "plazonic", "guilbaults"])
 def test_what_differs_from_the_original_is_what_the_page_says(told, name):
     version, said = told
+    if name not in said:
+        pytest.skip(f"JOBFEATURES_DATA has no originals/{name} that runs on {version}")
     rows = [row for row in said[name]["differ"] if not row[1].endswith('task="0"')]  # tasks are not shown
     kinds = {row[0]: ABSENT if row[3] is None else OTHER for row in rows if not is_same(row[0], *row[2:])}
     assert kinds == DIFFERENT[version, name]
     assert said[name]["same"] + sum(is_same(row[0], *row[2:]) for row in rows) >= 16
-    totals = {labels: ours for metric, labels, _, ours in rows if metric == "cgroup_memory_total_bytes"}
-    if name == "plazonic":
-        assert (
-            totals['jobid="987302",step="",task=""'] == 2**30
-        )  # its allocated memory: jobstats needs a figure
-    else:
+    totals = {
+        labels: ours for metric, labels, _, ours in rows if metric.endswith(("_memory_total_bytes", "_limit"))
+    }
+    if name == "treydock":
         assert set(totals.values()) == {None}
+    else:  # its allocated memory: jobstats and TrailblazingTurtle need a figure
+        of_job = ('jobid="987302",step="",task=""', 'slurmjobid="987302"')
+        assert [ours for labels, ours in totals.items() if any(each in labels for each in of_job)] == [2**30]
