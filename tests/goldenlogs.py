@@ -143,7 +143,7 @@ def freeze_conversion(name: str, kind: str, scratch: Path) -> dict[str, Any]:
     told = [line.removeprefix(f"jobfeatures: {name}: ") for line in messages]
     if status == 2:
         return {"status": status, "told": told}
-    told = [line for line in told if line.startswith(("lost", "not taken", "folded", "repaired"))]
+    told = [line for line in told if line.startswith(("lost", "not taken", "merged", "repaired"))]
     text = out.read_text()
     return {"status": status, "told": told, "lines": text.count("\n"), "digest": digest(text)}
 

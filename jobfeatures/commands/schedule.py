@@ -305,7 +305,7 @@ def _messages(document: dict[str, Any]) -> Iterator[str]:
     yield from (f"warning: {warning}" for warning in document["warnings"])
     if count := document["skipped"][UNREADABLE_JOB]:
         yield f"records that could not be read: {count}"
-    yield from (f"folded: {name} ({count})" for name, count in sorted(document["folded"].items()))
+    yield from (f"merged: {name} ({count})" for name, count in sorted(document["folded"].items()))
 
 
 def _evaluate_on_dask(

@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
     if log.unreadable:
         complain(f"{name}: not simulated: {log.unreadable} × unreadable")
     for what, count in sorted(log.folded.items()):
-        complain(f"{name}: folded: {what} ({count})")
+        complain(f"{name}: merged: {what} ({count})")
     complain(
         f"{name}: {len(outcome.starts)} jobs, policy {policy.value}, {workload.pool.text}, "
         f"mean wait {waited_secs:.6g} s"

@@ -285,7 +285,7 @@ class Notes:
             ("doubtful", self.doubtful),
             ("repaired", self.repaired),
             ("not taken", self.not_taken),
-            ("folded", self.folded),
+            ("merged", self.folded),
             ("lost", self.lost),
         )
         for what, counts in reported:

@@ -40,7 +40,7 @@ _TOLD_OF_A_START: Final = _TOLD_OF_A_RUN | {"start_time", "nodes", "allocated_re
 class Relation(Enum):
     """How a record relates to a known run."""
 
-    SAME = "run that is told again"
+    SAME = "repeated report of a run"
     PART = "part of a resized job"
     NEXT = "earlier run"
 

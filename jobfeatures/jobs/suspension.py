@@ -23,7 +23,7 @@ class Manners:
 
 @dataclass(slots=True)
 class _Freeze:
-    """Times are epoch seconds; `ran_secs` is what the job had used of its wall limit, None: unknown."""
+    """A freeze. Times are epoch seconds; `ran_secs` is what the job had used of its wall limit, if known."""
 
     since_secs: float
     before: _Freeze | None = None  # the one before, until `ran_secs` is computed

@@ -48,7 +48,7 @@ class Round:
                 self.changed.notify_all()
 
     def due_secs(self, *, is_awake: bool = False) -> float:
-        """Return when it is due (monotonic); `is_awake`: now that other work is done."""
+        """Return when it is due (monotonic); `is_awake`: earlier, as the thread is awake for other work."""
         regular = self._early_secs if is_awake else self._regular_secs
         return min(regular, self._ended_secs + self._wanted_after_secs)
 

@@ -56,7 +56,7 @@ class Family(NamedTuple):
 
     @classmethod
     def counted(cls, metric: Metric, counts: Iterable[tuple[Values, int]]) -> Family:
-        """Return a family of the counts above 0; only for counts whose sum is a series too, from 0 on."""
+        """Return a family of the counts above 0; their sum has a series of its own, which begins at 0."""
         return cls(metric, [each for each in sorted(counts) if each[1]])
 
 

@@ -98,7 +98,7 @@ class HookServer:
         try:
             self._kept.look()
         except (JobfeaturesError, OSError) as error:
-            log.warning("settings cannot be kept for hooks: %s", error)
+            log.warning("cannot save a copy of the settings for hooks: %s", error)
         except Exception:  # supervised: hooks are still served
             log.exception("settings cannot be checked")
 

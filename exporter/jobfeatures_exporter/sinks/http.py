@@ -140,5 +140,5 @@ def make_sink(config: SinksConfig) -> HttpSink:
     except (OSError, ssl.SSLError) as error:
         raise ConfigurationError("sonar.http_ca_file", str(error)) from error
     if config.sonar_http_password_file is not None and config.sonar_http_url.startswith("http:"):
-        log.warning("the password for %s goes over the wire unencrypted", config.sonar_http_url)
+        log.warning("the password for %s is sent unencrypted", config.sonar_http_url)
     return HttpSink(config, config.sonar_http_url, context)

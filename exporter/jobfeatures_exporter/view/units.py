@@ -42,7 +42,7 @@ def format_bytes(value: float) -> str:
 
 
 def format_part_of(value: float, whole: float) -> str:
-    """Return a size shown before its whole: without its unit where both have the same one."""
+    """Return a size as the first part of "3 of 8 GiB": without its unit if the whole has the same one."""
     same = value == 0 or _power_of(value) == _power_of(whole)
     return format_figure(value / 1024 ** _power_of(whole)) if same else format_bytes(value)
 

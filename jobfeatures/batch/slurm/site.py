@@ -69,7 +69,7 @@ def ask_in_prolog(job: Job, config: SlurmSettings, *, node_name: str, timeout_se
 
 
 def read_parents(_config: SlurmSettings) -> list[str]:
-    """Return the slice of slurmstepd's scope by ``cgroup.conf``, of the first that there is. Raises OSError.
+    """Return the slice of slurmstepd's scope that the first existing ``cgroup.conf`` sets. Raises OSError.
 
     Source: cgroup.conf(5) of Slurm 26.05, ``CgroupSlice=site-batch.slice``, or with those above it.
     """

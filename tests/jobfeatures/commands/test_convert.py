@@ -76,7 +76,7 @@ def test_accounting_of_slurm_becomes_the_log_that_was_computed_by_hand(tmp_path,
     assert "; Partition: 2 gpu\n" in header
     said = capsys.readouterr().err
     for words in (
-        "folded: earlier run (1)", "lost: restarts (1)", "folded: step (2)", "lost: array_job_id (2)",
+        "merged: earlier run (1)", "lost: restarts (1)", "merged: step (2)", "lost: array_job_id (2)",
         "lost: het_offset (2)", "lost: wall_limit_secs (1)", "lost: state (3)", "13 records, 0 rejected",
     ):  # fmt: skip
         assert words in said

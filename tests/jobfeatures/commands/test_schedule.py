@@ -403,9 +403,9 @@ def test_one_log_of_several_files_counts_a_job_once(tmp_path, capsys):
     output = capsys.readouterr()
     document = json.loads(output.out)
     assert document["jobs"] == 5  # 1, 2, 3, 4 of a, 3 of b
-    assert document["folded"] == {"run that is told again": 2}
+    assert document["folded"] == {"repeated report of a run": 2}
     assert document["skipped"]["unreadable"] == 1
-    assert "folded: run that is told again (2)" in output.err
+    assert "merged: repeated report of a run (2)" in output.err
     assert "records that could not be read: 1" in output.err
     assert main([*asked, "--strict"]) == 1
 
@@ -416,7 +416,7 @@ def test_what_was_folded_stands_in_the_document_and_is_told(tmp_path, capsys):
     assert main(["schedule", str(path), "--share", "1", "--format", "json"]) == 0
     output = capsys.readouterr()
     assert json.loads(output.out)["folded"] == {"earlier run": 1}
-    assert "folded: earlier run (1)" in output.err
+    assert "merged: earlier run (1)" in output.err
 
 
 def test_a_workflow_has_one_expected_end_where_that_is_asked_for(tmp_path, capsys):

@@ -240,7 +240,7 @@ class PlaceFinder:
 
 
 def _of_site(answer: Callable[[Any], Collection[Answered]], config: BatchSettings) -> Collection[Answered]:
-    """Return what a batch system's site answers, nothing if it cannot."""
+    """Return what a function of a batch system returns, nothing if it raises an error."""
     try:
         return answer(config)
     except (OSError, JobfeaturesError):

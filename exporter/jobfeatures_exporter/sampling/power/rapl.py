@@ -158,7 +158,7 @@ class NodeEnergy:
     def _compare_dies(self, began_secs: float) -> None:
         """Find the dies that show the counter of their package's first die, as AMD's do; Intel's differ.
 
-        `began_secs` is when this look began: a busy node may let us wait between any two readings.
+        `began_secs` is when this comparison began: on a busy node we may wait between any two readings.
         """
         firsts: dict[str, str] = {}
         most_uj = MIRROR_UJ + MAX_WATTS * 1e6 * (self._clock.monotonic_secs() - began_secs)

@@ -1,4 +1,4 @@
-"""Attributes processes to jobs, containers, services and sessions, by means in order of precedence."""
+"""Attributes processes to jobs, containers, services and sessions, by several means in a fixed order."""
 
 from __future__ import annotations
 

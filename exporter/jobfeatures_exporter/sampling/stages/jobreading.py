@@ -124,7 +124,7 @@ class JobReader:
         return memory if told == memory.hugetlb else memory._replace(hugetlb=told)
 
     def _read_others(self, found: Attributed, epoch: int | None) -> Mapping[UnitKey | GroupKey, MemoryBytes]:
-        """Return the memory of units and process groups; the same object while their processes are the same."""
+        """Return the memory of units and process groups; the same object for the same processes."""
         known, self._memory = self._memory, {}
         memory: dict[UnitKey | GroupKey, MemoryBytes] = {}
         for each, processes in found.members.items():

@@ -111,7 +111,7 @@ def _read(parse: Callable[[JsonRecord], JobRecord], values: Any, notes: Notes) -
 
 
 def _real_start(job: JobRecord, steps: list[JobRecord]) -> Number | None:
-    """Return when a job started, where ``start`` is the time when it became eligible."""
+    """Return when a job started, for versions whose ``start`` is the time when it became eligible."""
     starts = [step.start_secs for step in steps if step.start_secs is not None]
     if starts:
         return min(starts)

@@ -31,7 +31,7 @@ def state_of_requeued(*, has_code: bool, batch_step: str | None) -> JobState:
 
 
 def with_ends(batches: Iterable[Batch], names: Sequence[str]) -> Iterator[Batch]:
-    """Yield batches of rows in which a job's REQUEUED is followed by a blank and the state that it means.
+    """Yield batches of rows with the meaning of a job's REQUEUED appended to it, after a blank.
 
     A batch is the numbers of its lines, and its columns. The last rows may come with the next batch.
     """

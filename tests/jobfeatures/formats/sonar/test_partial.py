@@ -63,7 +63,7 @@ DONE = told("COMPLETED", end_time=stamp(7600), exit_code=0)
 def test_what_is_told_bit_by_bit_is_one_job_that_ran_once(lines):
     swf, notes = converted(lines, "swf")
     assert swf[-1].split()[:9] == ["5", "0", "3600", "4000", "4", "-1", "-1", "-1", "7200"]
-    assert set(notes.folded) <= {"run that is told again"}
+    assert set(notes.folded) <= {"repeated report of a run"}
     [job] = jobs_of(lines)
     assert (job["state"], job["exit_status"], job["priority"]) == ("COMPLETED", 0, 9)
     assert "restarts" not in job

@@ -36,7 +36,7 @@ STEP = row("5.0", "COMPLETED", 1100, 1100, 1400, 300, memory="800K", limit="")
 def test_a_job_of_several_dumps_ran_once(rows):
     [line], folded = converted([HEADER, *rows, STEP])
     assert line.split()[:9] == ["5", "0", "100", "300", "4", "0", "200", "-1", "7200"]
-    assert folded == {"run that is told again": len(rows) - 1, "step": 1}
+    assert folded == {"repeated report of a run": len(rows) - 1, "step": 1}
 
 
 def test_of_two_samples_of_a_running_job_the_longer_one_is_the_later():
@@ -50,7 +50,7 @@ def test_a_requeue_in_two_dumps_is_one_restart():
     done = row("5", "COMPLETED", 1200, 1300, 1400, 100)
     lines, folded = converted([requeued, again, requeued, done], "sss")
     assert re.findall(r"StartCount>(\d)", "".join(lines)) == ["2"]
-    assert folded == {"earlier run": 1, "run that is told again": 2}
+    assert folded == {"earlier run": 1, "repeated report of a run": 2}
 
 
 PARTS = [
