@@ -222,7 +222,7 @@ def write_log(
     """Return the lines of a log, without newlines. `notes` counts values that the kind cannot hold.
 
     In kinds with a header, the comments in `header` follow its first line. Records that carry their source
-    text are not folded; of those in a log that reports changes, steps and runs stay apart in kinds that hold
+    text are not merged; in a log that reports changes, steps and runs stay separate if the kind can hold
     them. `sort` sorts the jobs; `options` are specific to the kind.
     """
     rest = iter(records)

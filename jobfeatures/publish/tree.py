@@ -5,7 +5,7 @@
     ROOT/jobstatus/slurm-1234/          owned by the job's user, who fills it
     ROOT/jobfeatures/starter.4711       a link to such a folder, also in jobstatus; see `link_starters`
     ROOT/exports/slurm-1234             lines for a task prolog
-    ROOT/exports/slurm-1234@CLUSTER     its task prolog tells nothing: another cluster's job has the number
+    ROOT/exports/slurm-1234@CLUSTER     no features for this job: another cluster's job has its number
     ROOT/origins/slurm-1234             where the values come from; ROOT/origins/machine
     ROOT/drains/                        requests to shut down (private); see drainstore.py
     ROOT/records/slurm-1234.json        what a prolog knew of the job (private)

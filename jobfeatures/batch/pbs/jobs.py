@@ -195,7 +195,7 @@ class QstatJob(PbsRecord):
         super().__init__(record.attributes, note, about=f"job {record.name[:40]}")
 
     def state(self, batch_system: str) -> JobState:
-        """Return the job's state; UNKNOWN where how it ended is told and cannot be read."""
+        """Return the job's state; UNKNOWN if it has an exit status that cannot be read."""
         if self.state_of_letter is not None:
             return self.state_of_letter
         is_told = self.text(*QstatJob.exit_status.names) is not None

@@ -151,7 +151,7 @@ def resources_text(record: JobRecord, which: str) -> str | None:
 
 
 def requested_memory_kib(record: JobRecord) -> int | None:
-    """Return the requested memory in KiB, rounded up: of the whole job, as sacct's ReqMem, and so Sonar."""
+    """Return the requested memory of the whole job in KiB, rounded up, as in sacct's ReqMem and Sonar."""
     size = record.requested_memory_bytes
     return -(-size // 1024) if isinstance(size, int) else None
 
