@@ -18,8 +18,8 @@ from textual.widgets import DataTable, Footer, Input, Static
 
 from jobfeatures.records.cells import fit, width_of
 from jobfeatures.records.model import JobKey
-from jobfeatures_exporter.top.looking import Look, Looker
 from jobfeatures_exporter.top.pages import Pages
+from jobfeatures_exporter.top.polling import PagePoll, PagePoller
 from jobfeatures_exporter.top.table import (
     BY_KEY,
     COLUMNS,
@@ -137,14 +137,14 @@ class Top(App[None]):
         self._order, self._is_reversed = order, False
         self._words = ""
         self._expanded: set[JobKey] = set()
-        self._look = Look()
+        self._poll = PagePoll()
         self._jobs: list[tuple[JobKey, int]] = []  # job and process (0: the job itself) of each line
         self._shape: list[tuple[TopColumn, int]] = []
         self._drawn: list[list[Text]] = []
-        self._looker = Looker(
+        self._poller = PagePoller(
             pages,
             interval_secs,
-            show=lambda look: self.call_later(self._show, look),
+            show=lambda poll: self.call_later(self._show, poll),
             give_up=lambda error: self.call_later(self._fail, error),
         )
         self.ended_by: signal.Signals | None = None
@@ -161,11 +161,11 @@ class Top(App[None]):
         if not self.is_headless:
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 asyncio.get_running_loop().add_signal_handler(number, self._end_by, number)
-        self._looker.start()
+        self._poller.start()
 
     def on_unmount(self) -> None:
         """Stop polling."""
-        self._looker.stop()
+        self._poller.stop()
 
     def _end_by(self, number: signal.Signals) -> None:
         self.ended_by = number
@@ -173,8 +173,8 @@ class Top(App[None]):
 
     # --- events -----------------------------------------------------------------------
 
-    def _show(self, look: Look) -> None:
-        self._look = look
+    def _show(self, poll: PagePoll) -> None:
+        self._poll = poll
         self._draw()
 
     def _fail(self, error: Exception) -> None:
@@ -253,15 +253,15 @@ class Top(App[None]):
         if not 0 <= at < len(self._jobs):
             return
         self._expanded ^= {self._jobs[at][0]}
-        self._looker.expanded = frozenset(self._expanded)
-        self._looker.hurry()
+        self._poller.expanded = frozenset(self._expanded)
+        self._poller.hurry()
         self._draw()
 
     # --- the screen -------------------------------------------------------------------
 
     def _draw(self) -> None:
-        look = self._look
-        jobs = jobs_of(look.node)
+        poll = self._poll
+        jobs = jobs_of(poll.node)
         shown = sort_jobs(filter_jobs(jobs, self._words), self._order, is_reversed=self._is_reversed)
         self._draw_head(len(jobs), len(shown))
         shape = choose_columns(
@@ -273,7 +273,7 @@ class Top(App[None]):
             key = job.key
             lines.append(_texts(make_cells(shape, job), STYLES[style_of(job)]))
             places.append((key, 0))
-            found = look.processes.get(key, "reading its processes …") if key in self._expanded else []
+            found = poll.processes.get(key, "reading its processes …") if key in self._expanded else []
             if isinstance(found, str):
                 lines.append(_note(shape, f" └ {found}"))
                 places.append((key, -1))
@@ -287,18 +287,18 @@ class Top(App[None]):
         self._put(shape, lines, places)
 
     def _draw_head(self, total: int, shown: int) -> None:
-        lines = make_head(self._look.node, self._source)
+        lines = make_head(self._poll.node, self._source)
         if width_of(lines[0].text) > self.size.width:
-            lines = make_head(self._look.node)
-        if self._look.fault:
-            lines.insert(0, Line(fit(self._look.fault, 500), Style.WARNING))
+            lines = make_head(self._poll.node)
+        if self._poll.fault:
+            lines.insert(0, Line(fit(self._poll.fault, 500), Style.WARNING))
         text = Text()
         for line in lines:
             text.append(f"{line.text}\n", STYLES[line.style])
         if self._words:
             text.append(f"filter: {fit(self._words, 40)} ({shown} of {total} jobs)\n", "bold")
         elif not total:
-            text.append(f"{self._look.node.without_jobs}\n")
+            text.append(f"{self._poll.node.without_jobs}\n")
         text.rstrip()
         self._top.update(text)
 

@@ -5,8 +5,8 @@ import threading
 from jobfeatures.errors import SourceError
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.model.snapshot import ProcessSample, Snapshot
-from jobfeatures_exporter.top.looking import Looker
 from jobfeatures_exporter.top.pages import parse_page
+from jobfeatures_exporter.top.polling import PagePoller
 from tests.running import PATIENCE_SECS
 
 KEY = JobKey("slurm", "1")
@@ -39,7 +39,7 @@ class Pages:
 
 def test_what_fails_is_told_beside_what_was_seen_last():
     pages = Pages()
-    looker = Looker(pages, 1.0, show=print, give_up=print)
+    looker = PagePoller(pages, 1.0, show=print, give_up=print)
     assert looker.take().node.running == 1
     pages.error = SourceError("503")
     assert (looker.take().fault, looker.take().node.running) == ("503", 1)
@@ -49,7 +49,7 @@ def test_what_fails_is_told_beside_what_was_seen_last():
 
 def test_processes_are_read_only_of_jobs_that_are_expanded():
     pages = Pages()
-    looker = Looker(pages, 1.0, show=print, give_up=print)
+    looker = PagePoller(pages, 1.0, show=print, give_up=print)
     assert looker.take().processes == {}
     other = JobKey("slurm", "2")
     looker.expanded = frozenset({KEY, other})
@@ -64,6 +64,6 @@ def test_a_fault_of_ours_is_handed_over_and_ends_it():
     pages, told = Pages(), []
     pages.error = ZeroDivisionError()
     over = threading.Event()
-    Looker(pages, 1.0, show=print, give_up=lambda error: (told.append(error), over.set())).start()
+    PagePoller(pages, 1.0, show=print, give_up=lambda error: (told.append(error), over.set())).start()
     assert over.wait(PATIENCE_SECS)
     assert told == [pages.error]

@@ -18,7 +18,7 @@ NOTHING = NodeView()
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class PagePoll:
     """One poll's result; `processes` of each expanded job, or why there are none."""
 
     node: NodeView = NOTHING
@@ -26,14 +26,14 @@ class Look:
     processes: Mapping[JobKey, list[LiveProcess] | str] = field(default_factory=dict)
 
 
-class Looker:
+class PagePoller:
     """Polls, and hands each result to `show`; an unexpected error goes to `give_up`."""
 
     def __init__(
         self,
         pages: Pages,
         interval_secs: float,
-        show: Callable[[Look], object],
+        show: Callable[[PagePoll], object],
         give_up: Callable[[Exception], object],
     ) -> None:
         self._pages = pages
@@ -42,7 +42,7 @@ class Looker:
         self._give_up = give_up
         self._numbers: Numbers | None = None
         self._snapshot: Snapshot | None = None
-        self._last = Look()
+        self._last = PagePoll()
         self._wake = threading.Event()
         self._is_stopping = False
         self.expanded: frozenset[JobKey] = frozenset()  # assigned, never modified: another thread reads it
@@ -61,15 +61,15 @@ class Looker:
         self._is_stopping = True
         self._wake.set()
 
-    def take(self) -> Look:
+    def take(self) -> PagePoll:
         """Poll once. On failure, return the previous figures with the error."""
         before = self._numbers
         try:
             self._numbers = self._pages.look()
             node = view_page(self._numbers, before)
-            self._last = Look(node, "", self._processes())
+            self._last = PagePoll(node, "", self._processes())
         except JobfeaturesError as error:  # the daemon may be restarting
-            self._last = Look(self._last.node, str(error), self._last.processes)
+            self._last = PagePoll(self._last.node, str(error), self._last.processes)
         return self._last
 
     def _processes(self) -> dict[JobKey, list[LiveProcess] | str]:
