@@ -19,6 +19,7 @@ from jobfeatures_exporter.node import daemon as daemon_module
 from jobfeatures_exporter.node import samplingloop
 from jobfeatures_exporter.node.daemon import Daemon
 from jobfeatures_exporter.state import missinggroups
+from tests.exporter.sampling.fakenode import FakeNode
 from tests.running import PATIENCE_SECS, own_folder, until
 
 KEY = JobKey("spool", "j.1")
@@ -66,6 +67,13 @@ def make_daemon(tmp_path, spool):
     yield make
     for daemon in made:
         daemon.stop()
+
+
+@pytest.fixture
+def quiet(tmp_path):
+    """Return a node without any job, which the machine that tests may have."""
+    (tmp_path / "quiet").mkdir()
+    return FakeNode(tmp_path / "quiet")
 
 
 def text_of(daemon):
@@ -149,16 +157,17 @@ def test_a_short_job_below_a_prefix_that_a_setting_names_is_seen_at_once(make_da
         ({"batch__sources": "gridengine"}, samplingloop.REST_SECS),
     ],
 )
-def test_without_jobs_a_sample_a_minute_does_unless_one_would_be_missed(make_daemon, settings, secs):
-    daemon = make_daemon(**{"sample__interval": "10s", **settings})
+def test_without_jobs_a_sample_a_minute_does_unless_one_would_be_missed(make_daemon, settings, secs, quiet):
+    daemon = make_daemon(**{"sample__interval": "10s", "path__procfs": str(quiet.proc), **settings})
     assert daemon.sampling.pause_secs() == (120.0 if secs == 120.0 else 10.0)  # nothing is known yet
     daemon.sampling.sample()
     assert daemon.sampling.pause_secs() == secs
 
 
-def test_a_job_that_its_batch_system_alone_tells_ends_a_rest(make_daemon, spool, monkeypatch):
+def test_a_job_that_its_batch_system_alone_tells_ends_a_rest(make_daemon, spool, monkeypatch, quiet):
     monkeypatch.setattr(samplingloop, "REST_SECS", 3600.0)
-    daemon = make_daemon(sample__interval="10s")
+    quiet.process(os.getpid())  # the job's, as its batch system says
+    daemon = make_daemon(sample__interval="10s", path__procfs=str(quiet.proc))
     daemon.start()
     until(lambda: daemon.is_ready and daemon.sampling.pause_secs() == 3600.0)
     spool(document())
