@@ -150,9 +150,6 @@ def test_a_name_stands_for_one_thing():
     assert twins == {}
 
 
-TWIN_CLASSES = {"Accounting", "Asked", "Layout", "Limits"}  # no more
-
-
 def test_a_class_has_a_name_of_its_own():
     """One that stands in two modules is found twice, and told apart by its imports."""
     places: dict[str, list[str]] = {}
@@ -162,8 +159,7 @@ def test_a_class_has_a_name_of_its_own():
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                     places.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
     twins = {name: paths for name, paths in places.items() if len(paths) > 1}
-    assert twins.keys() <= TWIN_CLASSES, {name: twins[name] for name in twins.keys() - TWIN_CLASSES}
-    assert twins.keys() == TWIN_CLASSES, "take those that are one now out of TWIN_CLASSES"
+    assert twins == {}
 
 
 PRIVATE = re.compile(r"[])a-z]\._[a-z]")

@@ -18,7 +18,7 @@ from jobfeatures.records.model import JobKey
 from jobfeatures.settings.resolve import load_config
 from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.config import ExporterConfig
-from jobfeatures_exporter.model.snapshot import Accounting, CpuSecs, JobSample, NodeSample, Snapshot
+from jobfeatures_exporter.model.snapshot import CpuSecs, FigureSource, JobSample, NodeSample, Snapshot
 from jobfeatures_exporter.sampling.power import dcmi, hwmon
 from jobfeatures_exporter.sampling.power.monitor import PowerMonitor
 
@@ -30,7 +30,7 @@ def snapshot(jobs: int, secs: float) -> Snapshot:
     samples = [
         JobSample(
             key=JobKey("slurm", str(number)),
-            accounting=Accounting.CGROUP,
+            accounting=FigureSource.CGROUP,
             user_cpu_secs=secs / jobs,
             system_cpu_secs=0.0,
         )

@@ -33,7 +33,7 @@ from jobfeatures.records.model import Job, JobKey, JobState, Limits
 from jobfeatures_exporter.families.exposition import Family, LabelTexts, render
 from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.model.measured import MemoryBytes
-from jobfeatures_exporter.model.snapshot import Accounting, CpuSecs, JobSample, NodeSample, Snapshot
+from jobfeatures_exporter.model.snapshot import CpuSecs, FigureSource, JobSample, NodeSample, Snapshot
 from jobfeatures_exporter.scrape.budget import SeriesBudget
 from jobfeatures_exporter.scrape.collectors import COLLECTORS
 from jobfeatures_exporter.scrape.pagetext import PageMaker
@@ -102,7 +102,7 @@ def make_context(jobs: int) -> Context:
     samples = {
         key: JobSample(
             key=key,
-            accounting=Accounting.CGROUP,
+            accounting=FigureSource.CGROUP,
             user_cpu_secs=1234.567891 + number,
             system_cpu_secs=6.25,
             memory=MemoryBytes(

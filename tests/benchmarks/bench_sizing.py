@@ -46,10 +46,10 @@ from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.model.ended import EndedJob
 from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.model.snapshot import (
-    Accounting,
     BlockIo,
     CpuSecs,
     DiskSample,
+    FigureSource,
     GpuCard,
     GpuSample,
     JobGpu,
@@ -100,7 +100,7 @@ class Node:
             limits=Limits(wall_secs=int(4 * self.mean_secs), memory_bytes=2**34),
         )  # fmt: skip
         self.samples[key] = JobSample(
-            key=key, accounting=Accounting.CGROUP, uid=10_000, processes=9, threads=24, cpus=cpus, oom_kills=0,
+            key=key, accounting=FigureSource.CGROUP, uid=10_000, processes=9, threads=24, cpus=cpus, oom_kills=0,
             memory_limit_hits=0, user_cpu_secs=0.0, system_cpu_secs=0.0, block_io=BlockIo(read_bytes=0, written_bytes=0, reads=0, writes=0),
             process_io=ProcessIo(read_bytes=0, written_bytes=0, data_read_bytes=0, data_written_bytes=0, data_cancelled_bytes=0),
             pressure_secs=dict.fromkeys(PRESSURES, 0.0), energy_joules=0.0,

@@ -17,7 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from jobfeatures.records.model import JobKey
-from jobfeatures_exporter.model.snapshot import Accounting, JobSample, NodeSample, Snapshot
+from jobfeatures_exporter.model.snapshot import FigureSource, JobSample, NodeSample, Snapshot
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget
 from jobfeatures_exporter.sampling.layout.hierarchy import find_hierarchies
 from jobfeatures_exporter.sampling.layout.jobdirectory import UNIFIED
@@ -34,7 +34,7 @@ class Config:
 
 
 def snapshot(group: Path) -> Snapshot:
-    sample = JobSample(key=KEY, accounting=Accounting.CGROUP, cgroup=f"/{group.name}")
+    sample = JobSample(key=KEY, accounting=FigureSource.CGROUP, cgroup=f"/{group.name}")
     return Snapshot(taken_at_secs=0, duration_secs=0, node=NodeSample(), jobs={KEY: sample})
 
 

@@ -13,11 +13,11 @@ from jobfeatures.records.model import (
 from jobfeatures_exporter.model.ended import EndedJob
 from jobfeatures_exporter.model.measured import BoardSample, MemoryBytes
 from jobfeatures_exporter.model.snapshot import (
-    Accounting,
     BlockIo,
     CommandSample,
     CpuSecs,
     DiskSample,
+    FigureSource,
     GpuCard,
     GpuProcess,
     GpuSample,
@@ -125,7 +125,7 @@ def make_snapshot() -> Snapshot:
     samples = [
         JobSample(
             key=JobKey("slurm", "12"),
-            accounting=Accounting.CGROUP,
+            accounting=FigureSource.CGROUP,
             user_cpu_secs=1234.5,
             system_cpu_secs=6.25,
             energy_joules=1500.25,
@@ -186,7 +186,7 @@ def make_snapshot() -> Snapshot:
         ),
         JobSample(
             key=JobKey("spool", 'pilot "7"\\\n'),
-            accounting=Accounting.PROCESSES,
+            accounting=FigureSource.PROCESSES,
             user_cpu_secs=0.5,
             system_cpu_secs=None,
             memory=MemoryBytes(anon=4096),
@@ -197,11 +197,11 @@ def make_snapshot() -> Snapshot:
         JobSample(
             key=JobKey("slurm", "99"),
             processes=1,
-            accounting=Accounting.CGROUP,
+            accounting=FigureSource.CGROUP,
             uid=6002,
             cpu_numbers=frozenset({1, 2, 3}),
         ),
-        JobSample(key=GroupKey(321, 216_000_000), accounting=Accounting.PROCESSES, processes=2, threads=2),
+        JobSample(key=GroupKey(321, 216_000_000), accounting=FigureSource.PROCESSES, processes=2, threads=2),
     ]
     return Snapshot(
         reopened=0,
@@ -303,7 +303,7 @@ def make_jobs() -> dict[JobKey, Job]:
 def make_ended() -> dict[JobKey, EndedJob]:
     """Return a job that ended a minute ago."""
     key = JobKey("slurm", "8")
-    sample = JobSample(key=key, accounting=Accounting.CGROUP, user_cpu_secs=77.5, system_cpu_secs=1.25)
+    sample = JobSample(key=key, accounting=FigureSource.CGROUP, user_cpu_secs=77.5, system_cpu_secs=1.25)
     job = Job(key=key, state=JobState.COMPLETED, user="alice", uid=6001, allocated_cpus=2)
     return {key: EndedJob(sample, job, NOW - 60)}
 

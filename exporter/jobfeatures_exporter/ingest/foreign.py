@@ -14,7 +14,7 @@ from jobfeatures_exporter.ingest.books import Counts
 from jobfeatures_exporter.ingest.contents import ProcessRecord, ReceivedJob, SampleRecord, SysinfoRecord
 from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.model.snapshot import (
-    Accounting,
+    FigureSource,
     GpuSample,
     GroupKey,
     JobGpu,
@@ -105,7 +105,7 @@ def _memory(sample: SampleRecord, total: int | None) -> dict[str, int]:
 def _job(key: WorkKey, processes: list[ProcessRecord]) -> JobSample:
     return JobSample(
         key=key,
-        accounting=Accounting.PROCESSES,
+        accounting=FigureSource.PROCESSES,
         memory=MemoryBytes(anon=sum(each.resident_bytes for each in processes)),
         processes=sum(each.count for each in processes),
         threads=sum(each.threads or 0 for each in processes),

@@ -58,7 +58,7 @@ class NodeSample:
     oom_kills: int | None = None  # since boot
 
 
-class Accounting(enum.Enum):
+class FigureSource(enum.Enum):
     """Where a job's figures come from."""
 
     CGROUP = "cgroup"
@@ -183,7 +183,7 @@ class JobSample:
 
     key: WorkKey
     run: int = 0  # which of all jobs' runs here; greater with another run of the same job
-    accounting: Accounting
+    accounting: FigureSource
     user_cpu_secs: float | None = None  # neither decreases while the job lives
     system_cpu_secs: float | None = None
     memory: MemoryBytes = field(default_factory=MemoryBytes)

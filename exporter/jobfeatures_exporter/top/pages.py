@@ -18,7 +18,7 @@ from jobfeatures.system.clock import SystemClock
 from jobfeatures.system.httpget import Server
 from jobfeatures_exporter.config import DaemonConfig
 from jobfeatures_exporter.families.exposition import Number
-from jobfeatures_exporter.model.snapshot import Accounting, Snapshot
+from jobfeatures_exporter.model.snapshot import FigureSource, Snapshot
 from jobfeatures_exporter.scrape.collectors.node import BOOT
 from jobfeatures_exporter.view.job import find_jobs
 from jobfeatures_exporter.view.node import METRICS, NAMES
@@ -148,7 +148,7 @@ def find_confirmed(numbers: Numbers) -> dict[JobKey, Job]:
     found: dict[JobKey, Job] = {}
     for key, info in find_jobs(numbers).items():
         labels = dict(zip(names, info, strict=True))
-        if labels["accounting"] == Accounting.CGROUP.value:
+        if labels["accounting"] == FigureSource.CGROUP.value:
             found[key] = Job(key=key, state=JobState.RUNNING, sluid=labels["sluid"] or None)
     return found
 

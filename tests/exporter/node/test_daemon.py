@@ -14,7 +14,7 @@ from jobfeatures.settings.resolve import load_config
 from jobfeatures.system import command
 from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.config import ExporterConfig
-from jobfeatures_exporter.model.snapshot import Accounting, JobSample
+from jobfeatures_exporter.model.snapshot import FigureSource, JobSample
 from jobfeatures_exporter.node import daemon as daemon_module
 from jobfeatures_exporter.node import samplingloop
 from jobfeatures_exporter.node.daemon import Daemon
@@ -226,7 +226,7 @@ def test_the_first_question_is_about_the_jobs_that_live_already(make_daemon, mon
     def look_slowly(wishes):
         time.sleep(0.3)
         found = look(wishes)
-        living = JobSample(key=JobKey("slurm", "4711"), accounting=Accounting.CGROUP, processes=1)
+        living = JobSample(key=JobKey("slurm", "4711"), accounting=FigureSource.CGROUP, processes=1)
         return replace(found, jobs={**found.jobs, living.key: living})
 
     daemon.sampling.sampler.sample = look_slowly

@@ -9,7 +9,7 @@ from jobfeatures.batch.source import KeeperStatus
 from jobfeatures.config import Config
 from jobfeatures.records.model import JobKey, JobState, Limits
 from jobfeatures_exporter.config import ExporterConfig
-from jobfeatures_exporter.model.snapshot import Accounting, JobSample, Snapshot
+from jobfeatures_exporter.model.snapshot import FigureSource, JobSample, Snapshot
 from jobfeatures_exporter.node.knowledge import Knowledge, manners_of
 from jobfeatures_exporter.node.nodeboard import NodeBoard
 
@@ -44,8 +44,8 @@ def look_at(context):
 def test_an_empty_control_group_is_no_job_that_lives_here(board, knowledge, look_at):
     """LSF may hide the jobs of others, so it is not believed that it does not know one that lives here."""
     snapshot = look_at(
-        JobSample(key=LIVING, accounting=Accounting.CGROUP, processes=1),
-        JobSample(key=EMPTY, accounting=Accounting.CGROUP, processes=0),
+        JobSample(key=LIVING, accounting=FigureSource.CGROUP, processes=1),
+        JobSample(key=EMPTY, accounting=FigureSource.CGROUP, processes=0),
     )
     assert knowledge.seen() == (frozenset(), frozenset())
     board.samples.put(snapshot)
@@ -58,7 +58,7 @@ def test_processes_in_a_group_that_counts_nothing_remain_of_an_ended_job(
 ):
     """Where Slurm has the freezer's groups alone; processes that only a list named are looked for no more."""
     job = make_job(state=JobState.COMPLETED)
-    sample = JobSample(key=job.key, accounting=Accounting.PROCESSES, processes=1, in_group=in_group)
+    sample = JobSample(key=job.key, accounting=FigureSource.PROCESSES, processes=1, in_group=in_group)
     table = make_table(job, taken_at_secs=clock.now_secs())
     board.keepers = [answering(table)]
     board.samples.put(look_at(sample))
@@ -106,7 +106,7 @@ def test_a_frozen_group_suspends_its_job_at_the_next_look(board, knowledge, cloc
         (False, JobState.RUNNING),
     ):
         sample = JobSample(
-            key=key, accounting=Accounting.CGROUP, processes=1, in_group=True, is_frozen=is_frozen
+            key=key, accounting=FigureSource.CGROUP, processes=1, in_group=True, is_frozen=is_frozen
         )
         look = Snapshot(taken_at_secs=clock.now_secs(), duration_secs=0, node=None, jobs={key: sample})
         board.samples.put(look)

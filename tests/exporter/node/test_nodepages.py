@@ -7,7 +7,7 @@ import pytest
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.model.ended import EndedJob
-from jobfeatures_exporter.model.snapshot import Accounting, JobSample, ProcessSample, Snapshot
+from jobfeatures_exporter.model.snapshot import FigureSource, JobSample, ProcessSample, Snapshot
 from jobfeatures_exporter.node.nodeboard import NodeBoard
 from jobfeatures_exporter.node.nodepages import NodePages, read_features
 from jobfeatures_exporter.privacy.hiding import Privacy
@@ -35,7 +35,7 @@ def pages_of(tmp_path, make_job):
             taken_at_secs=1000.0,
             duration_secs=0.0,
             node=None,
-            jobs={KEY: JobSample(key=KEY, accounting=Accounting.PROCESSES, processes=1)},
+            jobs={KEY: JobSample(key=KEY, accounting=FigureSource.PROCESSES, processes=1)},
             processes={4242: process},
             keys={4242: KEY},
         )
@@ -68,7 +68,7 @@ def test_a_job_is_found_by_its_id_and_its_system(pages_of):
 def test_a_job_that_has_gone_has_its_page_for_as_long_as_it_is_remembered(pages_of, make_job, privacy):
     pages = pages_of(privacy, history := History(), web_grafana_url="https://g.example/d?var-job={job}")
     gone = JobKey("slurm", "13")
-    sample = JobSample(key=gone, accounting=Accounting.PROCESSES)
+    sample = JobSample(key=gone, accounting=FigureSource.PROCESSES)
     ended = EndedJob(sample, make_job("13", user="geheimrat", name=HOSTILE), 900.0)
     look = Snapshot(taken_at_secs=990.0, read_at_secs=990.0, duration_secs=0.0, node=None, jobs={})
     history.update(look, {}, {gone: ended})

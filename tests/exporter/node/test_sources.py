@@ -12,7 +12,7 @@ from jobfeatures.errors import ConfigurationError
 from jobfeatures.settings.resolve import load_config
 from jobfeatures.system.rounds import Rounds
 from jobfeatures_exporter.config import ExporterConfig
-from jobfeatures_exporter.model.snapshot import Accounting, JobSample, Snapshot
+from jobfeatures_exporter.model.snapshot import FigureSource, JobSample, Snapshot
 from jobfeatures_exporter.node.knowledge import Knowledge
 from jobfeatures_exporter.node.nodeboard import NodeBoard
 from jobfeatures_exporter.node.sources import NodeSources
@@ -50,7 +50,7 @@ def make_sources(tmp_path, clock, monkeypatch):
 
 
 def living(keys):
-    return {key: JobSample(key=key, accounting=Accounting.CGROUP, processes=1) for key in keys}
+    return {key: JobSample(key=key, accounting=FigureSource.CGROUP, processes=1) for key in keys}
 
 
 def names(board):

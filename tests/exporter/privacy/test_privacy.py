@@ -28,8 +28,8 @@ from jobfeatures_exporter.cluster.overview import compute_cluster_view
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.families.exposition import render
 from jobfeatures_exporter.model.snapshot import (
-    Accounting,
     CommandSample,
+    FigureSource,
     JobSample,
     Kind,
     ProcessDetail,
@@ -123,7 +123,7 @@ def hostile(context, names):
     """A context with a job of each kind, and such names everywhere."""
     units = [UnitKey(kind, kind.value) for kind in (Kind.SERVICE, Kind.SESSION, Kind.CONTAINER)]
     samples = {
-        key: JobSample(key=key, accounting=Accounting.CGROUP, user_cpu_secs=1.5, processes=1, uid=1)
+        key: JobSample(key=key, accounting=FigureSource.CGROUP, user_cpu_secs=1.5, processes=1, uid=1)
         for key in units
     }
     snapshot = context.snapshot

@@ -5,7 +5,7 @@ import pytest
 from jobfeatures.batch.processes import parse_real_uid
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.model.measured import MemoryBytes
-from jobfeatures_exporter.model.snapshot import Accounting, BlockIo, CpuSecs
+from jobfeatures_exporter.model.snapshot import BlockIo, CpuSecs, FigureSource
 from jobfeatures_exporter.sampling.processes.members import parse_process_memory
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
@@ -51,7 +51,7 @@ def test_a_job_is_read_on_each_kernel_and_what_a_kernel_lacks_is_unknown(kernel,
     assert snapshot.jobs.keys() == {JobKey("slurm", "77")}
     [job] = snapshot.jobs.values()
     has_v2 = kernel in ("5.14", "6.8")
-    assert (job.accounting, job.cgroup_version) == (Accounting.CGROUP, 2 if has_v2 else 1)
+    assert (job.accounting, job.cgroup_version) == (FigureSource.CGROUP, 2 if has_v2 else 1)
     assert (job.processes, job.threads, job.cpus) == (1, 2, 2)
     assert (job.user_cpu_secs, job.system_cpu_secs) == (1.875, 0.625)
     assert job.memory == MEMORY[kernel]

@@ -6,7 +6,7 @@ import pytest
 
 from jobfeatures.records.model import UNLIMITED, Job, JobKey, Limits
 from jobfeatures_exporter.model.measured import MemoryBytes
-from jobfeatures_exporter.model.snapshot import Accounting, BlockIo, GroupKey, Kind
+from jobfeatures_exporter.model.snapshot import BlockIo, FigureSource, GroupKey, Kind
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.sampler import NodeReader, Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings, Wishes
@@ -24,7 +24,7 @@ def test_a_captured_node_with_a_job_on_v1(fixtures, clock):
     assert snapshot.unreadable == {}
     assert snapshot.node.load1 == 0.35
     job = snapshot.jobs[slurm("10")]
-    assert job.accounting is Accounting.CGROUP
+    assert job.accounting is FigureSource.CGROUP
     assert (job.user_cpu_secs, job.system_cpu_secs) == (pytest.approx(4.8), pytest.approx(1.2))
     assert (job.processes, job.threads, job.uid, job.node) == (3, 7, 6001, "n1")
     assert (job.memory.anon, job.memory.limit) == (593920, 104857600)
@@ -215,19 +215,19 @@ def test_roots_own_processes_do_not_make_the_job_roots(node, make, monkeypatch, 
 def test_a_job_shows_before_its_processes_are_known(node, make):
     node.job_v1("slurm/uid_6001/job_2", usage_secs=1)
     job = make().sample().jobs[slurm("2")]
-    assert (job.processes, job.threads, job.uid, job.accounting) == (0, 0, 6001, Accounting.CGROUP)
+    assert (job.processes, job.threads, job.uid, job.accounting) == (0, 0, 6001, FigureSource.CGROUP)
 
 
 def test_a_job_whose_cpu_time_the_kernel_does_not_count_is_accumulated(node, make):
     node.process(10, cgroup="6:freezer:/slurm/uid_6001/job_2/step_0\n0::/\n", user=150, rss_kib=8)
     sampler = make()
     job = sampler.sample().jobs[slurm("2")]
-    assert (job.accounting, job.user_cpu_secs, job.uid) == (Accounting.PROCESSES, 1.5, 6001)
+    assert (job.accounting, job.user_cpu_secs, job.uid) == (FigureSource.PROCESSES, 1.5, 6001)
     assert job.memory == MemoryBytes(anon=8192, file=1024, shmem=0, swap=2048)
     assert (job.cgroup, job.in_group) == (None, True)
     node.job_v1("slurm/uid_6001/job_2", usage_secs=1)
     job = sampler.sample().jobs[slurm("2")]
-    assert (job.accounting, job.user_cpu_secs) == (Accounting.CGROUP, 1.5)  # never decreases
+    assert (job.accounting, job.user_cpu_secs) == (FigureSource.CGROUP, 1.5)  # never decreases
     assert job.memory.charged == 4096
 
 
@@ -239,7 +239,7 @@ def test_a_job_by_processes(node, make):
     node.process(12, user=1)
     sampler = make(lambda: jobs)
     job = sampler.sample().jobs[key]
-    assert (job.accounting, job.user_cpu_secs, job.system_cpu_secs) == (Accounting.PROCESSES, 1.8, 0.2)
+    assert (job.accounting, job.user_cpu_secs, job.system_cpu_secs) == (FigureSource.PROCESSES, 1.8, 0.2)
     assert (job.processes, job.threads, job.in_group) == (2, 3, False)
     node.end(11)
     node.process(10, user=100, children_user=90, children_system=25)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.records.model import Job, JobKey
-from jobfeatures_exporter.model.snapshot import Accounting, GroupKey, Kind, UnitKey
+from jobfeatures_exporter.model.snapshot import FigureSource, GroupKey, Kind, UnitKey
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
@@ -23,7 +23,7 @@ def test_cpu_time_that_cannot_be_read_is_none_for_a_while(node, make, fail_openi
     sampler = make()
     snapshot = sampler.sample()
     assert snapshot.jobs[slurm("4")].user_cpu_secs is None
-    assert snapshot.jobs[slurm("4")].accounting is Accounting.CGROUP
+    assert snapshot.jobs[slurm("4")].accounting is FigureSource.CGROUP
     assert snapshot.unreadable == {f"job_cpu_stat_{errno.errorcode[number].lower()}": 1}
     fail_opening("/cpu.stat", None)
     assert sampler.sample().jobs[slurm("4")].user_cpu_secs == 2.0

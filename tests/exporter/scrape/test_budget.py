@@ -12,7 +12,7 @@ from jobfeatures.records.model import Job, JobKey
 from jobfeatures_exporter.families.exposition import Family, histogram_samples
 from jobfeatures_exporter.model.context import job_labels
 from jobfeatures_exporter.model.measured import MemoryBytes
-from jobfeatures_exporter.model.snapshot import Accounting, GroupKey, JobSample
+from jobfeatures_exporter.model.snapshot import FigureSource, GroupKey, JobSample
 from jobfeatures_exporter.scrape.budget import (
     ADMIT_SHARE,
     DROPPED,
@@ -448,7 +448,7 @@ TestNothingEverFalls = NothingEverFalls.TestCase
 
 
 def sample(key, **more):
-    return JobSample(key=key, accounting=Accounting.CGROUP, **more)
+    return JobSample(key=key, accounting=FigureSource.CGROUP, **more)
 
 
 def test_a_job_weighs_what_it_uses_and_what_it_has():

@@ -8,7 +8,7 @@ from jobfeatures.records.model import Job, JobKey, JobState
 from jobfeatures_exporter.families.exposition import SPARE_TEXTS
 from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.model.measured import MemoryBytes
-from jobfeatures_exporter.model.snapshot import Accounting, JobSample, Snapshot
+from jobfeatures_exporter.model.snapshot import FigureSource, JobSample, Snapshot
 from jobfeatures_exporter.scrape import pagetext
 from jobfeatures_exporter.scrape.collectors import COLLECTORS
 from jobfeatures_exporter.scrape.pagetext import PageMaker
@@ -22,7 +22,7 @@ def node(jobs, *, at=1.0, first=0):
     samples = {
         key: JobSample(
             key=key,
-            accounting=Accounting.CGROUP,
+            accounting=FigureSource.CGROUP,
             user_cpu_secs=at * number,
             system_cpu_secs=at,
             memory=MemoryBytes(anon=number),

@@ -9,7 +9,7 @@ from jobfeatures.errors import SourceError
 from jobfeatures.records.model import Job, JobKey, JobState
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.model.missing import DaemonGroups
-from jobfeatures_exporter.model.snapshot import Accounting, JobSample
+from jobfeatures_exporter.model.snapshot import FigureSource, JobSample
 from jobfeatures_exporter.sampling.layout.hierarchies import ORDINARY, Places
 from jobfeatures_exporter.startup import sitesays
 from jobfeatures_exporter.startup.findings import Mark
@@ -86,7 +86,8 @@ def judged(make_table, context):
 
     def judged(jobs, *seen, groups=None, groupless=(), places=ORDINARY, claims=()):
         samples = [
-            JobSample(key=JobKey("slurm", each), accounting=Accounting.CGROUP, in_group=True) for each in seen
+            JobSample(key=JobKey("slurm", each), accounting=FigureSource.CGROUP, in_group=True)
+            for each in seen
         ]
         snapshot = replace(
             context.snapshot,

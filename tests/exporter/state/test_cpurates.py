@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.records.model import JobKey
-from jobfeatures_exporter.model.snapshot import Accounting, CpuSecs, JobSample, NodeSample, Snapshot
+from jobfeatures_exporter.model.snapshot import CpuSecs, FigureSource, JobSample, NodeSample, Snapshot
 from jobfeatures_exporter.state.cpurates import CpuRates
 
 KEY = JobKey("slurm", "1")
@@ -13,7 +13,9 @@ KEY = JobKey("slurm", "1")
 def look(used: float | None, at: float) -> Snapshot:
     jobs = {}
     if used is not None:
-        jobs[KEY] = JobSample(key=KEY, accounting=Accounting.CGROUP, user_cpu_secs=used, system_cpu_secs=0.0)
+        jobs[KEY] = JobSample(
+            key=KEY, accounting=FigureSource.CGROUP, user_cpu_secs=used, system_cpu_secs=0.0
+        )
     return Snapshot(taken_at_secs=0, duration_secs=0, node=None, jobs=jobs, read_at_secs=at)
 
 

@@ -11,8 +11,8 @@ from jobfeatures.records.model import Job, JobKey, JobState
 from jobfeatures_exporter.model.ended import EndedJob
 from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.model.snapshot import (
-    Accounting,
     CpuSecs,
+    FigureSource,
     JobGpu,
     JobSample,
     NodeSample,
@@ -28,7 +28,7 @@ KEY = JobKey("slurm", "1")
 def sample(key=KEY, cpu_secs=0.0, memory=2**20):
     return JobSample(
         key=key,
-        accounting=Accounting.CGROUP,
+        accounting=FigureSource.CGROUP,
         user_cpu_secs=cpu_secs,
         system_cpu_secs=0.0,
         memory=MemoryBytes(anon=memory),

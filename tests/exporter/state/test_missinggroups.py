@@ -9,7 +9,7 @@ import pytest
 
 from jobfeatures.records.model import Job, JobKey, JobState
 from jobfeatures_exporter.model.missing import DaemonGroups, Reason
-from jobfeatures_exporter.model.snapshot import Accounting, JobSample
+from jobfeatures_exporter.model.snapshot import FigureSource, JobSample
 from jobfeatures_exporter.state.missinggroups import AGAIN_SECS, PATIENCE_SECS, MissingGroups, describe
 
 SLURM, PBS, SGE = JobKey("slurm", "7"), JobKey("pbs", "7"), JobKey("gridengine", "7")
@@ -62,7 +62,7 @@ def job(key=SLURM, state=JobState.RUNNING):
 
 
 def sample(key=SLURM, **more):
-    return JobSample(key=key, accounting=Accounting.PROCESSES, **more)
+    return JobSample(key=key, accounting=FigureSource.PROCESSES, **more)
 
 
 def test_a_job_counts_after_a_minute_without_a_group(after):

@@ -5,7 +5,7 @@ import pytest
 
 from jobfeatures.records.model import Alias, Job, JobKey, JobState
 from jobfeatures_exporter.model.measured import MemoryBytes
-from jobfeatures_exporter.model.snapshot import Accounting, JobGpu, JobSample, ProcessSample, Snapshot
+from jobfeatures_exporter.model.snapshot import FigureSource, JobGpu, JobSample, ProcessSample, Snapshot
 from jobfeatures_exporter.sampling.groups.endings import emptied
 from jobfeatures_exporter.state import retention
 from jobfeatures_exporter.state.retention import Retention
@@ -48,7 +48,7 @@ class Looks:
 
 
 def sample(number=1, **changes):
-    return JobSample(key=key(number), accounting=Accounting.CGROUP, **{"in_group": True, **changes})
+    return JobSample(key=key(number), accounting=FigureSource.CGROUP, **{"in_group": True, **changes})
 
 
 @pytest.fixture
@@ -232,7 +232,7 @@ def test_never_are_more_kept_than_allowed():
 @pytest.mark.parametrize("name", ["sluid", "slot"])
 def test_what_ended_before_its_job_id_was_known_is_not_kept_under_a_stand_in(look, name):
     stand_in = JobKey("slurm", "sA79M8D1923R00")
-    nameless = JobSample(key=stand_in, accounting=Accounting.CGROUP, alias=Alias(name, stand_in.job_id))
+    nameless = JobSample(key=stand_in, accounting=FigureSource.CGROUP, alias=Alias(name, stand_in.job_id))
     look(nameless)
     assert look() == {}
 

@@ -19,7 +19,7 @@ from jobfeatures_exporter.jobreport.selecting import SelectedJobs
 from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.model.ended import EndedJob
 from jobfeatures_exporter.model.measured import MemoryBytes
-from jobfeatures_exporter.model.snapshot import Accounting, CpuSecs, JobGpu, JobSample, NodeSample, Snapshot
+from jobfeatures_exporter.model.snapshot import CpuSecs, FigureSource, JobGpu, JobSample, NodeSample, Snapshot
 from jobfeatures_exporter.scrape.collectors import COLLECTORS, collect
 from jobfeatures_exporter.state.cpurates import CpuRates
 from jobfeatures_exporter.top.pages import parse_page
@@ -38,7 +38,7 @@ names = st.none() | st.text(max_size=8)
 samples = st.builds(
     JobSample,
     key=st.just(JobKey("", "")),
-    accounting=st.sampled_from(Accounting),
+    accounting=st.sampled_from(FigureSource),
     user_cpu_secs=st.none() | st.floats(0, 1e6),
     system_cpu_secs=st.none() | st.floats(0, 1e6),
     memory=st.builds(MemoryBytes, **dict.fromkeys(MemoryBytes._fields, sizes)),

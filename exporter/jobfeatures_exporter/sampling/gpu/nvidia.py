@@ -21,7 +21,7 @@ from jobfeatures_exporter.model.snapshot import GpuCard, GpuProcess, GpuSample
 from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
 from jobfeatures_exporter.sampling.gpu import DriverError, Paths
 from jobfeatures_exporter.sampling.gpu.nvidiadetail import CardDetail
-from jobfeatures_exporter.sampling.gpu.nvml import NOT_FOUND, Asked
+from jobfeatures_exporter.sampling.gpu.nvml import NOT_FOUND, NvmlDevice
 
 MANUFACTURER = "NVIDIA"
 ARCHITECTURES = {
@@ -169,7 +169,7 @@ class NvidiaDriver:
             yield GpuSample(card=card, taken_at_secs=self._clock.now_secs(), failing=code)
 
     def _read_card(self, index: int, handle: Any) -> Iterator[GpuSample]:
-        ask = Asked(self._nvml, handle, self._unreadable)
+        ask = NvmlDevice(self._nvml, handle, self._unreadable)
         uuid = ask.text("nvmlDeviceGetUUID")
         if not uuid:
             yield from self._silent(index, ask.error)
@@ -196,7 +196,7 @@ class NvidiaDriver:
             self._details[uuid] = CardDetail(self._nvml, self._clock)
         return self._details.get(uuid)
 
-    def _describe(self, index: int, uuid: str, ask: Asked) -> GpuCard:
+    def _describe(self, index: int, uuid: str, ask: NvmlDevice) -> GpuCard:
         nvml = self._nvml
         limits = ask("nvmlDeviceGetPowerManagementLimitConstraints")  # [minimum, maximum], mW
         pci = ask("nvmlDeviceGetPciInfo")
@@ -225,7 +225,7 @@ class NvidiaDriver:
             max_memory_clock_mhz=ask("nvmlDeviceGetMaxClockInfo", nvml.NVML_CLOCK_MEM),
         )
 
-    def _sample(self, card: GpuCard, ask: Asked, *, with_processes: bool) -> GpuSample:
+    def _sample(self, card: GpuCard, ask: NvmlDevice, *, with_processes: bool) -> GpuSample:
         nvml = self._nvml
         used, _ = self._memory(ask)
         rates = ask("nvmlDeviceGetUtilizationRates")
@@ -255,7 +255,7 @@ class NvidiaDriver:
 
     def _read_instance(self, parent: GpuCard, handle: Any) -> Iterator[GpuSample]:
         """Yield one MIG instance, which has its own memory and processes; only the card has power."""
-        ask = Asked(self._nvml, handle, self._unreadable)
+        ask = NvmlDevice(self._nvml, handle, self._unreadable)
         uuid = ask.text("nvmlDeviceGetUUID")
         if not uuid:
             return
@@ -287,7 +287,7 @@ class NvidiaDriver:
             failing=ask.failing,
         )
 
-    def _instances(self, ask: Asked) -> Iterator[Any]:
+    def _instances(self, ask: NvmlDevice) -> Iterator[Any]:
         mode = ask("nvmlDeviceGetMigMode")  # [current, pending]
         if not mode or not mode[0]:
             return
@@ -296,14 +296,14 @@ class NvidiaDriver:
             if instance is not None:
                 yield instance
 
-    def _memory(self, ask: Asked) -> tuple[int, int] | tuple[None, None]:
+    def _memory(self, ask: NvmlDevice) -> tuple[int, int] | tuple[None, None]:
         """Return used and total bytes; the newer API does not count memory reserved by the driver as used."""
         newer = getattr(self._nvml, "nvmlMemory_v2", None)
         found = ask("nvmlDeviceGetMemoryInfo", newer) if newer is not None else None
         found = found if found is not None else ask("nvmlDeviceGetMemoryInfo")
         return (None, None) if found is None else (int(found.used), int(found.total))
 
-    def _mean_utilisation(self, uuid: str, ask: Asked) -> float | None:
+    def _mean_utilisation(self, uuid: str, ask: NvmlDevice) -> float | None:
         """Return the mean in percent since the last reading; the latest figure covers a second at most."""
         place = (uuid, "samples")
         since = self._seen_usecs.get(place, 0)
@@ -322,7 +322,7 @@ class NvidiaDriver:
         percents = [value for _, value in values if value <= 100]
         return sum(percents) / len(percents) if since and percents else None
 
-    def _processes(self, card: GpuCard, ask: Asked, *, has_utilisation: bool) -> tuple[GpuProcess, ...]:
+    def _processes(self, card: GpuCard, ask: NvmlDevice, *, has_utilisation: bool) -> tuple[GpuProcess, ...]:
         memory: dict[int, int | None] = {}
         for functions in _PROCESS_LISTS:
             for process in ask.first(*functions) or ():
@@ -335,7 +335,7 @@ class NvidiaDriver:
             for pid, used in memory.items()
         )
 
-    def _process_utilisation(self, uuid: str, ask: Asked) -> dict[int, float] | None:
+    def _process_utilisation(self, uuid: str, ask: NvmlDevice) -> dict[int, float] | None:
         """Return utilisation in percent by process since the last reading; others were idle."""
         place = (uuid, "processes")
         since = self._seen_usecs.get(place, 0)

@@ -27,7 +27,7 @@ from jobfeatures_exporter.sampling.gpu import (
     XIDS,
     XIDS_WATCHED,
 )
-from jobfeatures_exporter.sampling.gpu.nvml import FUNCTION_NOT_FOUND, NOT_SUPPORTED, TIMEOUT, Asked
+from jobfeatures_exporter.sampling.gpu.nvml import FUNCTION_NOT_FOUND, NOT_SUPPORTED, TIMEOUT, NvmlDevice
 
 PERCENT, MIB = 0.01, 2**20
 MOST = {PERCENT: 105.0, MIB: 2.0**24}  # of a profile: more is no reading
@@ -81,7 +81,7 @@ class Profile:
         self._counts: dict[GpuCount, float] = {}
         self._latest: dict[GpuCount, float] = {}  # the counts that the latest sample had
 
-    def read(self, ask: Asked) -> dict[GpuCount, float]:
+    def read(self, ask: NvmlDevice) -> dict[GpuCount, float]:
         """Return the counts of all figures in this reading; `ask` queries the card."""
         before = self._before
         if before is not None and self._clock.monotonic_secs() - before.taken_secs <= SETTLE_SECS:
@@ -99,13 +99,13 @@ class Profile:
         self._counts.update(self._latest)
         return self._latest
 
-    def close(self, ask: Asked) -> None:
+    def close(self, ask: NvmlDevice) -> None:
         """Free the samples."""
         while self._buffers:
             ask.call("nvmlGpmSampleFree", self._buffers.pop())
         self._before = None
 
-    def _spare(self, ask: Asked) -> Any | None:
+    def _spare(self, ask: NvmlDevice) -> Any | None:
         """Return a sample buffer that may be overwritten."""
         kept = None if self._before is None else self._before.buffer
         for buffer in self._buffers:
@@ -116,7 +116,7 @@ class Profile:
             self._buffers.append(buffer)
         return buffer
 
-    def _compare(self, ask: Asked, before: _Sample, now: _Sample) -> dict[GpuCount, float]:
+    def _compare(self, ask: NvmlDevice, before: _Sample, now: _Sample) -> dict[GpuCount, float]:
         elapsed = now.taken_secs - before.taken_secs
         asked = self._nvml.c_nvmlGpmMetricsGet_t(
             version=self._nvml.NVML_GPM_METRICS_GET_VERSION,
@@ -149,7 +149,7 @@ class XidEvents:
         self.is_watched: bool | None = None  # None: not supported
         self.counts: Counter[tuple[int, int]] = Counter()  # by GPU instance, or NO_INSTANCE, and code
 
-    def read(self, ask: Asked) -> None:
+    def read(self, ask: NvmlDevice) -> None:
         """Count the events since the last reading."""
         if not self._is_supported or (self._set is None and not self._register(ask)):
             return
@@ -163,13 +163,13 @@ class XidEvents:
             if event.eventType & self._nvml.nvmlEventTypeXidCriticalError:
                 self.counts[event.gpuInstanceId, event.eventData] += 1
 
-    def close(self, ask: Asked) -> None:
+    def close(self, ask: NvmlDevice) -> None:
         """Free the event set."""
         if self._set is not None:
             ask.call("nvmlEventSetFree", self._set)
             self._set = None
 
-    def _register(self, ask: Asked) -> bool:
+    def _register(self, ask: NvmlDevice) -> bool:
         self._set = ask.call("nvmlEventSetCreate")
         if self._set is not None:
             ask("nvmlDeviceRegisterEvents", self._nvml.nvmlEventTypeXidCriticalError, self._set)
@@ -191,9 +191,9 @@ class CardDetail:
         self._xids = XidEvents(nvml)
         self._reasons: int | None = None  # supported by the card
         self._has_profile: bool | None = None
-        self._ask: Asked | None = None
+        self._ask: NvmlDevice | None = None
 
-    def add_to_card(self, sample: GpuSample, ask: Asked) -> GpuSample:
+    def add_to_card(self, sample: GpuSample, ask: NvmlDevice) -> GpuSample:
         """Return the card's sample with its details added."""
         self._ask = ask
         self._xids.read(ask)
@@ -205,7 +205,7 @@ class CardDetail:
             flags |= {REMAP_PENDING: bool(rows[2]), REMAP_FAILED: bool(rows[3])}
         return replace(sample, counts=counts, flags=flags, clock_reasons=self._clock_reasons(ask))
 
-    def add_to_parts(self, parts: Sequence[GpuSample], ask: Asked) -> Iterator[GpuSample]:
+    def add_to_parts(self, parts: Sequence[GpuSample], ask: NvmlDevice) -> Iterator[GpuSample]:
         """Yield the samples of a card's instances with each instance's own details added."""
         compute_instances = Counter(part.card.instance_id for part in parts)
         for part in parts:
@@ -223,7 +223,7 @@ class CardDetail:
             for profile in self._profiles.values():
                 profile.close(self._ask)
 
-    def _profile(self, ask: Asked, instance: int | None) -> dict[GpuCount, float]:
+    def _profile(self, ask: NvmlDevice, instance: int | None) -> dict[GpuCount, float]:
         if self._has_profile is None:
             support = ask("nvmlGpmQueryDeviceSupport")
             if support is not None or ask.error in NEVER:
@@ -244,7 +244,7 @@ class CardDetail:
                     found[each] = found.get(each, 0) + count
         return found
 
-    def _ecc(self, ask: Asked) -> dict[GpuCount, float]:
+    def _ecc(self, ask: NvmlDevice) -> dict[GpuCount, float]:
         found: dict[GpuCount, float] = {}
         counters = ((ECC, self._nvml.NVML_VOLATILE_ECC), (LIFETIME_ECC, self._nvml.NVML_AGGREGATE_ECC))
         for what, counter in counters:
@@ -254,7 +254,7 @@ class CardDetail:
                     found[what, kind] = count
         return found
 
-    def _clock_reasons(self, ask: Asked) -> dict[str, bool]:
+    def _clock_reasons(self, ask: NvmlDevice) -> dict[str, bool]:
         if self._reasons is None:
             self._reasons = ask.first(
                 "nvmlDeviceGetSupportedClocksEventReasons", "nvmlDeviceGetSupportedClocksThrottleReasons"

@@ -11,7 +11,7 @@ FAILURES = frozenset({15, 16})  # the card is lost, or needs a reset
 NO_NEWS = frozenset({NOT_SUPPORTED, NOT_FOUND, FUNCTION_NOT_FOUND})
 
 
-class Asked:
+class NvmlDevice:
     """Queries NVML about one device and remembers whether the device is failing."""
 
     def __init__(self, nvml: Any, handle: Any, unreadable: Unreadable) -> None:

@@ -18,19 +18,19 @@ RARELY_SAMPLES = 8  # every so many samples: limits, cpusets, and transfers that
 LIMITS_V2 = ("memory.max", "memory.swap.max", "memory.high")
 
 
-class Limits(NamedTuple):
-    """Limits in bytes; `high` is that beyond which a job is slowed down. None: unlimited or unknown."""
+class MemoryLimits(NamedTuple):
+    """MemoryLimits in bytes; `high` is that beyond which a job is slowed down. None: unlimited or unknown."""
 
     memory: int | None = None
     swap: int | None = None
     high: int | None = None
 
-    def lowest(self, other: Limits) -> Limits:
+    def lowest(self, other: MemoryLimits) -> MemoryLimits:
         """Return the lower one of each."""
-        return Limits(*map(min_known, self, other))
+        return MemoryLimits(*map(min_known, self, other))
 
 
-NO_LIMITS = Limits()
+NO_LIMITS = MemoryLimits()
 
 
 class LimitsAbove:
@@ -39,7 +39,7 @@ class LimitsAbove:
     def __init__(self, budget: DescriptorBudget, unreadable: Unreadable) -> None:
         self._files = GroupFiles(budget, unreadable)
         self._above: dict[str, list[GroupFile[int | None]]] = {}  # by directory
-        self._lowest: dict[str, Limits] = {}  # as last read, by directory
+        self._lowest: dict[str, MemoryLimits] = {}  # as last read, by directory
         self._asked: set[str] = set()  # directories with jobs, in this sample and in the last one
         self._asked_last: set[str] = set()
 
@@ -56,19 +56,19 @@ class LimitsAbove:
         if self._files.number % RARELY_SAMPLES == 0:
             self._lowest = {}
 
-    def of(self, directory: str, depth: int) -> Limits:
+    def of(self, directory: str, depth: int) -> MemoryLimits:
         """Return the lowest limits of a directory and what is above it, `depth` in all."""
         self._asked.add(directory)
         return self._lowest.get(directory) or self._read(directory, depth)
 
-    def _read(self, directory: str, depth: int) -> Limits:
+    def _read(self, directory: str, depth: int) -> MemoryLimits:
         if depth <= 0:
             return NO_LIMITS
         files = self._above.get(directory)
         if files is None:
             files = [self._files.file(f"{directory}/{name}", parse_limit) for name in LIMITS_V2]
             self._above[directory] = files
-        own = Limits(*(each.known(every=RARELY_SAMPLES) for each in files))
+        own = MemoryLimits(*(each.known(every=RARELY_SAMPLES) for each in files))
         parent = os.path.dirname(directory)
         found = own.lowest(self._lowest.get(parent) or self._read(parent, depth - 1))
         self._lowest[directory] = found

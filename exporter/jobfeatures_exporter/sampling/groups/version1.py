@@ -13,7 +13,7 @@ from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.groups.groupfiles import ABSENT, NO_FILE, GroupFile, GroupFiles
 from jobfeatures_exporter.sampling.groups.ledger import Counter, Rows
-from jobfeatures_exporter.sampling.groups.limitsabove import RARELY_SAMPLES, Limits
+from jobfeatures_exporter.sampling.groups.limitsabove import RARELY_SAMPLES, MemoryLimits
 from jobfeatures_exporter.sampling.groups.memorytree import MemoryTree
 from jobfeatures_exporter.sampling.host.units import TICKS_PER_SEC
 from jobfeatures_exporter.sampling.parsers.cgroupfiles import (
@@ -90,7 +90,7 @@ class GroupV1:
         own, with_swap = [each.known(every=RARELY_SAMPLES) for each in self.limits]
         told = own, with_swap, parts.limit, parts.swap_limit
         if told != self._told:  # they hardly ever change
-            lowest = Limits(own, with_swap).lowest(Limits(parts.limit, parts.swap_limit))
+            lowest = MemoryLimits(own, with_swap).lowest(MemoryLimits(parts.limit, parts.swap_limit))
             limit, swap = lowest.memory, lowest.swap
             swap = None if limit is None or swap is None else max(0, swap - limit)
             self._told, self._limits = told, (own, None if limit == own else limit, swap, None)

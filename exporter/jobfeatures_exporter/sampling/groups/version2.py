@@ -16,8 +16,8 @@ from jobfeatures_exporter.sampling.groups.limitsabove import (
     LIMITS_V2,
     NO_LIMITS,
     RARELY_SAMPLES,
-    Limits,
     LimitsAbove,
+    MemoryLimits,
 )
 from jobfeatures_exporter.sampling.groups.nodesigns import NodeSigns
 from jobfeatures_exporter.sampling.groups.turns import Turns
@@ -72,7 +72,7 @@ class GroupV2:
         self._pressures = [(each, file(f"{each}.pressure", parse_pressure)) for each in RESOURCES]
         self._above, self._place = above, (os.path.dirname(top), depth)
         self._throttled_usecs: int | None = None
-        self._told: tuple[list[int | None], Limits] = [], Limits()
+        self._told: tuple[list[int | None], MemoryLimits] = [], MemoryLimits()
         self._limits: tuple[int | None, ...] = (None,) * 4  # as of what was told
         taking: list[GroupFile[Any]] = [self._events, self._peak, self._swap, self.transfers]
         self._turns = Turns([*taking, *(each for _, each in self._pressures)])
@@ -105,7 +105,7 @@ class GroupV2:
         limits = [each.known(every=RARELY_SAMPLES) for each in self.limits]
         told = limits, self._find_above()
         if told != self._told:  # they hardly ever change
-            own, lowest = limits[0], Limits(*limits).lowest(told[1])
+            own, lowest = limits[0], MemoryLimits(*limits).lowest(told[1])
             limit_above = None if lowest.memory == own else lowest.memory
             self._told, self._limits = told, (own, limit_above, lowest.swap, lowest.high)
         if peak is not None and charged is not None:
@@ -138,5 +138,5 @@ class GroupV2:
                     counters[resource, share] = None if stalled is None else {"": (stalled[share],)}
         return counters
 
-    def _find_above(self) -> Limits:
+    def _find_above(self) -> MemoryLimits:
         return NO_LIMITS if self._above is None else self._above.of(*self._place)

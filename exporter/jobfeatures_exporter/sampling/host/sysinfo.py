@@ -39,7 +39,7 @@ class Processor(NamedTuple):
     core: int | str
 
 
-class Layout(NamedTuple):
+class CpuLayout(NamedTuple):
     """The processors of a node, all of whose cores are taken to be alike."""
 
     sockets: int
@@ -47,16 +47,16 @@ class Layout(NamedTuple):
     threads_per_core: int
 
 
-def compute_layout(processors: Iterable[Processor]) -> Layout | None:
+def compute_layout(processors: Iterable[Processor]) -> CpuLayout | None:
     """Return the layout by the largest socket and core; None without processors."""
     threads = Counter((each.package, each.core) for each in processors)
     if not threads:
         return None
     cores = Counter(package for package, _ in threads)
-    return Layout(len(cores), max(cores.values()), max(threads.values()))
+    return CpuLayout(len(cores), max(cores.values()), max(threads.values()))
 
 
-def parse_cpuinfo_layout(text: str) -> Layout:
+def parse_cpuinfo_layout(text: str) -> CpuLayout:
     """Return the layout in /proc/cpuinfo: ``physical id : 0`` and ``core id : 1`` of each processor.
 
     Raises ParseError without such lines, as on ARM, where sockets are therefore unknown.
@@ -105,7 +105,7 @@ def read_processors(sysfs: str) -> list[Processor]:
     return found
 
 
-def read_layout(procfs: str, sysfs: str, unreadable: Unreadable) -> Layout | None:
+def read_layout(procfs: str, sysfs: str, unreadable: Unreadable) -> CpuLayout | None:
     """Return the layout from sysfs, else from cpuinfo; None if neither has it."""
     processors, path = unreadable.tried("cpu_topology", read_processors, sysfs), f"{procfs}/cpuinfo"
     return compute_layout(processors or ()) or unreadable.tried(

@@ -15,7 +15,7 @@ from jobfeatures.records.combining import min_known
 from jobfeatures.records.model import Job, JobKey
 from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.model.snapshot import (
-    Accounting,
+    FigureSource,
     GroupKey,
     JobSample,
     ProcessIo,
@@ -152,7 +152,7 @@ class JobRecorder:
         sample = JobSample(
             key=key,
             run=run.number,
-            accounting=Accounting.CGROUP if run.by_cgroup else Accounting.PROCESSES,
+            accounting=FigureSource.CGROUP if run.by_cgroup else FigureSource.PROCESSES,
             user_cpu_secs=None if cpu is None else cpu.user_secs,
             system_cpu_secs=None if cpu is None else cpu.system_secs,
             memory=_find_memory(ledger, reading, job),
@@ -200,7 +200,7 @@ def _make_unit(
         return last[1]
     return JobSample(
         key=key,
-        accounting=Accounting.PROCESSES,
+        accounting=FigureSource.PROCESSES,
         user_cpu_secs=ticks.user / TICKS_PER_SEC,
         system_cpu_secs=ticks.system / TICKS_PER_SEC,
         memory=memory,

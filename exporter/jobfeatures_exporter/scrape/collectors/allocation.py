@@ -10,7 +10,7 @@ from jobfeatures.records.metrics import JOB, JOB_CPUS, JOB_END, JOB_INFO, JOB_ST
 from jobfeatures.records.model import UNLIMITED, Alias, Job
 from jobfeatures_exporter.families.exposition import Family, Number, Sample, Values
 from jobfeatures_exporter.model.context import Context
-from jobfeatures_exporter.model.snapshot import Accounting
+from jobfeatures_exporter.model.snapshot import FigureSource
 
 STATE = gauge("batch_job_state", "1 for the state that the batch system reports.", (*JOB, "state"))
 REMAINS = gauge(
@@ -76,7 +76,7 @@ def _info(
     uid: int | None,
     alias: Alias | None,
     place: str | None,
-    accounting: Accounting | None,
+    accounting: FigureSource | None,
 ) -> Values:
     rest = (
         job.user,

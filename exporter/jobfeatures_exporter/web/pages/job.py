@@ -12,7 +12,7 @@ from jobfeatures.status.jobstatus import STATUS_KEYS
 from jobfeatures_exporter.families.exposition import Family
 from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.model.ended import EndedJob
-from jobfeatures_exporter.model.snapshot import Accounting, JobSample, ProcessSample, cpu_secs_of
+from jobfeatures_exporter.model.snapshot import FigureSource, JobSample, ProcessSample, cpu_secs_of
 from jobfeatures_exporter.sampling.host.units import TICKS_PER_SEC
 from jobfeatures_exporter.scrape.collectors import gpus
 from jobfeatures_exporter.state.history import HOUR_SECS, Course, Span
@@ -278,7 +278,7 @@ def _evidence(data: PageData, details: JobDetails, sample: JobSample | None, key
             said = source.last_error or ("answers" if source.table is not None else "has not answered yet")
             add("Batch system", name(said, 160), None if source.table is None else source.table.taken_at_secs)
     if sample is not None and data.context.snapshot is not None:
-        how = "control group" if sample.accounting is Accounting.CGROUP else "sum over its processes"
+        how = "control group" if sample.accounting is FigureSource.CGROUP else "sum over its processes"
         group = tag("div", name(details.group, MAX_VALUE_LETTERS), class_="sub") if details.group else None
         add("CPU time and memory", join(how, group), data.context.snapshot.taken_at_secs)
         if cpu_secs_of(sample) is None:

@@ -9,7 +9,7 @@ import pytest
 from jobfeatures.records.model import JobKey
 from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.model.snapshot import (
-    Accounting,
+    FigureSource,
     GpuCard,
     GpuProcess,
     GpuSample,
@@ -315,7 +315,7 @@ def running(nvml, tree):
 def wait_for(made, condition):
     """Return the first snapshot that fulfils a condition; process 5 is that of a job."""
     key = JobKey("slurm", "1")
-    job = JobSample(key=key, accounting=Accounting.PROCESSES)
+    job = JobSample(key=key, accounting=FigureSource.PROCESSES)
     look = Snapshot(taken_at_secs=0, duration_secs=0, node=None, jobs={key: job}, keys={5: key})
     pause = threading.Event()
     for _ in range(int(PATIENCE_SECS / 0.01)):

@@ -3,8 +3,8 @@ from dataclasses import replace
 from jobfeatures.records.model import Alias, JobKey
 from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.model.snapshot import (
-    Accounting,
     BlockIo,
+    FigureSource,
     JobSample,
     ProcessSample,
     Scheduling,
@@ -34,7 +34,7 @@ def test_first_processes_are_the_batch_systems_children_and_those_whose_parent_i
 
 
 LAST = JobSample(
-    key=KEY, accounting=Accounting.CGROUP, user_cpu_secs=5.0, system_cpu_secs=None, oom_kills=0, processes=3,
+    key=KEY, accounting=FigureSource.CGROUP, user_cpu_secs=5.0, system_cpu_secs=None, oom_kills=0, processes=3,
     memory=MemoryBytes(anon=7, peak=9, limit=10), pressure_secs={("io", "some"): 1.0}, cgroup="/x",
     cgroup_version=1, block_io=BlockIo(read_bytes=1, written_bytes=1, reads=1, writes=1), cpus=2,
 )  # fmt: skip
@@ -42,7 +42,7 @@ LAST = JobSample(
 
 def test_the_last_record_is_completed_and_none_of_its_figures_falls():
     now = JobSample(
-        key=KEY, accounting=Accounting.PROCESSES, user_cpu_secs=4.0, system_cpu_secs=1.0, oom_kills=2,
+        key=KEY, accounting=FigureSource.PROCESSES, user_cpu_secs=4.0, system_cpu_secs=1.0, oom_kills=2,
         memory=MemoryBytes(peak=10), pressure_secs={("cpu", "some"): 2.0},
     )  # fmt: skip
     done = complete(LAST, now)
@@ -66,10 +66,10 @@ def test_of_a_job_of_which_nothing_is_left_no_gauge_stays_but_its_peak():
 
 def test_what_has_outlived_its_groups_keeps_their_counts_and_its_own_memory():
     now = JobSample(
-        key=KEY, accounting=Accounting.PROCESSES, memory=MemoryBytes(anon=1), processes=1, user_cpu_secs=0.1
+        key=KEY, accounting=FigureSource.PROCESSES, memory=MemoryBytes(anon=1), processes=1, user_cpu_secs=0.1
     )
     kept = keep_counts(now, replace(LAST, alias=Alias("slot", "slot1_1@h")))
     assert kept.alias == Alias("slot", "slot1_1@h")  # a label, which does not change at the end
     assert (kept.processes, kept.user_cpu_secs, kept.oom_kills, kept.cpus) == (1, 5.0, 0, None)
     assert kept.memory == MemoryBytes(anon=1, peak=9), "no limit holds any more"
-    assert (kept.accounting, kept.cgroup, kept.cgroup_version) == (Accounting.CGROUP, "/x", 1)
+    assert (kept.accounting, kept.cgroup, kept.cgroup_version) == (FigureSource.CGROUP, "/x", 1)

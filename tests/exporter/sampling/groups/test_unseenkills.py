@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.model.measured import MemoryBytes
-from jobfeatures_exporter.model.snapshot import Accounting, JobSample
+from jobfeatures_exporter.model.snapshot import FigureSource, JobSample
 from jobfeatures_exporter.sampling.groups.unseenkills import UnseenKills
 
 KEYS = [JobKey("slurm", str(number)) for number in range(3)]
@@ -15,7 +15,7 @@ KEYS = [JobKey("slurm", str(number)) for number in range(3)]
 def samples(counts, memory=MemoryBytes(), version=1):  # noqa: B008  # it cannot change
     return {
         key: JobSample(
-            key=key, accounting=Accounting.CGROUP, memory=memory, oom_kills=count, cgroup_version=version
+            key=key, accounting=FigureSource.CGROUP, memory=memory, oom_kills=count, cgroup_version=version
         )
         for key, count in counts.items()
     }

@@ -13,7 +13,7 @@ from jobfeatures.records.model import JobKey
 from jobfeatures.settings.resolve import load_config
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.model.context import Context
-from jobfeatures_exporter.model.snapshot import Accounting, JobSample, NodeSample, Snapshot
+from jobfeatures_exporter.model.snapshot import FigureSource, JobSample, NodeSample, Snapshot
 from jobfeatures_exporter.node.daemon import Daemon
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget
 from jobfeatures_exporter.sampling.layout.hierarchy import find_hierarchies
@@ -101,7 +101,7 @@ def look(monitor, whole=None, gives_up=(), jobs=(A,), final=None, in_group=True,
         key: JobSample(
             key=key,
             run=run,
-            accounting=Accounting.CGROUP,
+            accounting=FigureSource.CGROUP,
             in_group=in_group,
             cgroup=f"/slurm/job_{key.job_id}",
         )
@@ -357,7 +357,7 @@ def run(group):
 @pytest.mark.program
 def test_what_programs_of_a_group_do_is_counted_and_what_others_do_is_not(group, counts):
     def look():
-        sample = JobSample(key=A, accounting=Accounting.CGROUP, in_group=True, cgroup=f"/{group.name}")
+        sample = JobSample(key=A, accounting=FigureSource.CGROUP, in_group=True, cgroup=f"/{group.name}")
         snapshot = Snapshot(taken_at_secs=0, duration_secs=0, node=NodeSample(), jobs={A: sample})
         return monitor.fill(snapshot, lambda: {A: True}, lambda _key: False).jobs[A].work
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.model.snapshot import (
-    Accounting,
     CpuSecs,
+    FigureSource,
     GpuCard,
     GpuSample,
     GroupKey,
@@ -186,7 +186,7 @@ IDLE = CpuSecs(*[0.0] * len(CpuSecs._fields))
 def sample(key, secs):
     return JobSample(
         key=key,
-        accounting=Accounting.CGROUP,
+        accounting=FigureSource.CGROUP,
         memory=MemoryBytes(),
         user_cpu_secs=secs,
         system_cpu_secs=0.0,

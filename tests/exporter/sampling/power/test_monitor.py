@@ -9,7 +9,7 @@ import pytest
 from jobfeatures.records.model import JobKey
 from jobfeatures.settings.resolve import load_config
 from jobfeatures_exporter.config import ExporterConfig
-from jobfeatures_exporter.model.snapshot import Accounting, CpuSecs, JobSample, NodeSample, Snapshot
+from jobfeatures_exporter.model.snapshot import CpuSecs, FigureSource, JobSample, NodeSample, Snapshot
 from jobfeatures_exporter.node.daemon import Daemon
 from jobfeatures_exporter.sampling.power import PowerError, dcmi, hwmon
 from jobfeatures_exporter.sampling.power.monitor import PowerMonitor
@@ -50,7 +50,7 @@ def monitor(clock, sensors):
 
 def look(monitor, cpu_secs, used_secs, **more):
     node = NodeSample(cpu=CpuSecs(cpu_secs, 0, 0, 0, 0, 0, 0, 0))
-    sample = JobSample(key=A, accounting=Accounting.CGROUP, user_cpu_secs=used_secs, system_cpu_secs=0.0)
+    sample = JobSample(key=A, accounting=FigureSource.CGROUP, user_cpu_secs=used_secs, system_cpu_secs=0.0)
     return monitor.fill(Snapshot(taken_at_secs=0, duration_secs=0, node=node, jobs={A: sample}, **more))
 
 

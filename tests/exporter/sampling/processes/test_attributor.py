@@ -8,7 +8,7 @@ import pytest
 
 from jobfeatures.batch import BatchSettings
 from jobfeatures.records.model import Job, JobKey, JobState
-from jobfeatures_exporter.model.snapshot import Accounting, GroupKey, JobSample, Kind, UnitKey
+from jobfeatures_exporter.model.snapshot import FigureSource, GroupKey, JobSample, Kind, UnitKey
 from jobfeatures_exporter.sampling.processes import attributor
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
@@ -82,7 +82,7 @@ def test_control_groups_of_v1_count_for_every_system(node, make, path, expected)
     node.job_v1(path, usage_secs=3, memory=7)
     node.process(10, cgroup=f"4:memory:/{path}\n3:cpu,cpuacct:/{path}\n")
     sample = make().sample().jobs[key(expected)]
-    assert (sample.accounting, sample.processes, sample.memory.anon) == (Accounting.CGROUP, 1, 7)
+    assert (sample.accounting, sample.processes, sample.memory.anon) == (FigureSource.CGROUP, 1, 7)
     assert sum_cpu(sample) == pytest.approx(3)
 
 
@@ -102,7 +102,7 @@ def test_control_groups_of_v2_count_for_every_system(node, make, path, expected,
     node.job_v2(path, user_usec=1_500_000, memory=7)
     node.process(10, cgroup=f"0::/{path}\n")
     sample = make().sample().jobs[key(expected)]
-    assert (sample.accounting, sample.processes, sample.memory.anon) == (Accounting.CGROUP, 1, 7)
+    assert (sample.accounting, sample.processes, sample.memory.anon) == (FigureSource.CGROUP, 1, 7)
     assert sample.user_cpu_secs == 1.5
 
 
@@ -160,7 +160,7 @@ def test_what_a_starter_transfers_is_not_used_by_the_job_whose_group_comes_later
     node.job_v2(group, user_usec=20_000)
     node.process(603, ppid=600, cgroup=f"0::/{group}\n", user=2)
     began = sampler.sample().jobs[job]
-    assert (began.accounting, began.user_cpu_secs, began.processes) == (Accounting.CGROUP, 0.02, 1)
+    assert (began.accounting, began.user_cpu_secs, began.processes) == (FigureSource.CGROUP, 0.02, 1)
     node.end(603)
     (node.cgroup / group).rename(node.cgroup / "old")
     node.process(604, ppid=600, name=b"condor_starter", cgroup=outside, user=900)  # the output
@@ -305,7 +305,7 @@ def test_a_job_of_grid_engine_is_found_by_group_and_by_shepherd(node, make, spoo
         GroupKey(504, EPOCH),
     }
     sample = jobs[key("gridengine:1")]
-    assert (sample.accounting, sample.processes) == (Accounting.PROCESSES, 4)
+    assert (sample.accounting, sample.processes) == (FigureSource.PROCESSES, 4)
     assert sample.user_cpu_secs == pytest.approx(11.11)
 
 
@@ -394,10 +394,10 @@ def test_containers_services_and_sessions_are_kinds_of_their_own(node, make):
     node.process(15, cgroup="0::/\n")
     snapshot = make().sample()
     assert {each: (sample.processes, sample.accounting) for each, sample in snapshot.jobs.items()} == {
-        UnitKey(Kind.CONTAINER, "docker-0123456789ab"): (2, Accounting.PROCESSES),
-        UnitKey(Kind.SERVICE, "sshd.service"): (1, Accounting.PROCESSES),
-        UnitKey(Kind.SESSION, "user-1000"): (2, Accounting.PROCESSES),
-        GroupKey(15, EPOCH): (1, Accounting.PROCESSES),
+        UnitKey(Kind.CONTAINER, "docker-0123456789ab"): (2, FigureSource.PROCESSES),
+        UnitKey(Kind.SERVICE, "sshd.service"): (1, FigureSource.PROCESSES),
+        UnitKey(Kind.SESSION, "user-1000"): (2, FigureSource.PROCESSES),
+        GroupKey(15, EPOCH): (1, FigureSource.PROCESSES),
     }
     assert snapshot.jobs[UnitKey(Kind.CONTAINER, "docker-0123456789ab")].user_cpu_secs == 1.5
     assert snapshot.key_of(13) == UnitKey(Kind.SESSION, "user-1000")

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from jobfeatures.records.model import JobKey
-from jobfeatures_exporter.model.snapshot import Accounting, JobSample
+from jobfeatures_exporter.model.snapshot import FigureSource, JobSample
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
 from jobfeatures_exporter.sampling.processes.scan import ProcessScanner
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
@@ -30,7 +30,7 @@ def count(node):
         found = Attributed({41: KEY}, key_of, groups, {KEY: [processes[41]]})
         read = ProcessesRead(processes, are_all)
         counted = counting.count(read, dict.fromkeys(sums), found)
-        job = JobSample(key=KEY, accounting=Accounting.CGROUP)
+        job = JobSample(key=KEY, accounting=FigureSource.CGROUP)
         commands, _ = counting.by_command(read, found, {KEY: job})
         counting.close()
         return counting.needs_all, counted, commands

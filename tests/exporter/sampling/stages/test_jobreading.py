@@ -6,7 +6,7 @@ import pytest
 
 from jobfeatures.batch.groups import Membership
 from jobfeatures_exporter.model.measured import MemoryBytes
-from jobfeatures_exporter.model.snapshot import Accounting, GroupKey, JobSample, NodeSample
+from jobfeatures_exporter.model.snapshot import FigureSource, GroupKey, JobSample, NodeSample
 from jobfeatures_exporter.sampling.groups.figures import JobFigures
 from jobfeatures_exporter.sampling.groups.nodesigns import NodeSigns
 from jobfeatures_exporter.sampling.layout.jobdirectory import UNIFIED, GroupList, JobDirectory
@@ -25,7 +25,7 @@ DIRECTORY = JobDirectory(
     path="/job_2", membership=Membership(batch_system="slurm", job_id="2"), groups={UNIFIED: "/job_2"}
 )
 SOURCE = DIRECTORY.cpu_source
-LAST = LastSample({SOURCE: KEY}, {KEY: JobSample(key=KEY, accounting=Accounting.CGROUP, uid=6001)})
+LAST = LastSample({SOURCE: KEY}, {KEY: JobSample(key=KEY, accounting=FigureSource.CGROUP, uid=6001)})
 IDLE = SimpleNamespace(running=0, blocked=0)
 
 

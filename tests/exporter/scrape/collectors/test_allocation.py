@@ -9,7 +9,7 @@ from jobfeatures.features.machine import Machine
 from jobfeatures.records.model import Alias, Job, JobKey, JobState, JobTable, NodeNotice
 from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.model.ended import EndedJob
-from jobfeatures_exporter.model.snapshot import Accounting, JobSample, Snapshot
+from jobfeatures_exporter.model.snapshot import FigureSource, JobSample, Snapshot
 from jobfeatures_exporter.scrape.collectors import COLLECTORS
 from tests.exporter.seriestext import labelled
 
@@ -153,7 +153,7 @@ def test_nobody_is_said_to_be_alone_before_all_batch_systems_have_answered():
 def node_that_shows(context):
     def made(seen, *jobs, processes=1, alias=None, **more):
         sample = JobSample(
-            key=seen, accounting=Accounting.CGROUP, processes=processes, in_group=True, alias=alias
+            key=seen, accounting=FigureSource.CGROUP, processes=processes, in_group=True, alias=alias
         )
         found = replace(context.snapshot, jobs={seen: sample}, job_gpus=())
         return node_with(*jobs, snapshot=found, **more)
@@ -164,7 +164,7 @@ def node_that_shows(context):
 @pytest.mark.parametrize("told", [None, "slot1_1", "slot1_1@h"])
 def test_the_slot_that_the_batch_system_names_stands_from_the_first_look_to_the_last(told):
     seen = JobSample(
-        key=ONE, accounting=Accounting.PROCESSES, processes=1, alias=told and Alias("slot", told)
+        key=ONE, accounting=FigureSource.PROCESSES, processes=1, alias=told and Alias("slot", told)
     )
     node = Context(
         now_secs=0,
@@ -178,7 +178,7 @@ def test_the_slot_that_the_batch_system_names_stands_from_the_first_look_to_the_
 def test_whoever_has_figures_has_a_name_also_when_only_an_empty_control_group_is_left(ended):
     last = JobSample(
         key=ONE,
-        accounting=Accounting.CGROUP,
+        accounting=FigureSource.CGROUP,
         user_cpu_secs=5.0,
         in_group=True,
         alias=Alias("slot", "slot1_1@h"),

@@ -7,7 +7,7 @@ from jobfeatures.records.model import JobKey, JobState, Limits
 from jobfeatures.status.board import StatusView
 from jobfeatures.status.jobstatus import JobStatus
 from jobfeatures_exporter.model.context import Context
-from jobfeatures_exporter.model.snapshot import Accounting, GroupKey, JobSample, Kind
+from jobfeatures_exporter.model.snapshot import FigureSource, GroupKey, JobSample, Kind
 from jobfeatures_exporter.scrape import collectors
 from jobfeatures_exporter.scrape.collectors import COLLECTORS, collect, jobs
 from tests.exporter.seriestext import labelled
@@ -266,7 +266,9 @@ def test_the_time_of_a_core_is_a_jobs_where_no_other_may_use_it(context):
     name, job = "batch_job_core_cpu_seconds_total", 'batch_system="slurm",job_id="12"'
     assert series(context, name) == {f'{job},core="0"': 14.25}  # user, nice, system, softirq
     snapshot = context.snapshot
-    free = JobSample(key=JobKey("slurm", "100"), accounting=Accounting.CGROUP)  # may use any, for all we know
+    free = JobSample(
+        key=JobKey("slurm", "100"), accounting=FigureSource.CGROUP
+    )  # may use any, for all we know
     jobs = {**snapshot.jobs, free.key: free}
     assert series(replace(context, snapshot=replace(snapshot, jobs=jobs)), name) == {}
 

@@ -6,9 +6,9 @@ from jobfeatures.records.model import Job, JobKey, JobState
 from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.model.measured import MemoryBytes, OpenFiles
 from jobfeatures_exporter.model.snapshot import (
-    Accounting,
     BlockIo,
     CpuSecs,
+    FigureSource,
     GpuCard,
     GpuSample,
     JobGpu,
@@ -44,7 +44,7 @@ def make_samples():
     return [
         JobSample(
             key=V2,
-            accounting=Accounting.CGROUP,
+            accounting=FigureSource.CGROUP,
             user_cpu_secs=60.5,
             system_cpu_secs=2.25,
             memory=memory,
@@ -79,7 +79,7 @@ def make_samples():
         ),
         JobSample(
             key=V1,
-            accounting=Accounting.CGROUP,
+            accounting=FigureSource.CGROUP,
             user_cpu_secs=1.0,
             system_cpu_secs=None,
             memory=memory,
@@ -92,7 +92,7 @@ def make_samples():
         ),
         JobSample(
             key=PBS,
-            accounting=Accounting.CGROUP,
+            accounting=FigureSource.CGROUP,
             memory=MemoryBytes(anon=5),
             cpu_numbers=frozenset({0}),
             processes=1,
@@ -101,7 +101,7 @@ def make_samples():
         ),
         JobSample(
             key=BARE,
-            accounting=Accounting.PROCESSES,
+            accounting=FigureSource.PROCESSES,
             user_cpu_secs=1.0,
             processes=1,
             threads=1,

@@ -22,8 +22,8 @@ from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.model.ended import EndedJob
 from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.model.snapshot import (
-    Accounting,
     CpuSecs,
+    FigureSource,
     GpuCard,
     GpuSample,
     JobGpu,
@@ -63,7 +63,7 @@ def make_samples() -> list[JobSample]:
         made.append(
             JobSample(
                 key=JobKey("slurm", number),
-                accounting=Accounting.CGROUP,
+                accounting=FigureSource.CGROUP,
                 user_cpu_secs=total * 0.97,
                 system_cpu_secs=total * 0.03,
                 memory=MemoryBytes(
@@ -79,7 +79,7 @@ def make_samples() -> list[JobSample]:
     made.append(
         JobSample(
             key=JobKey("spool", "pilot-77"),
-            accounting=Accounting.PROCESSES,
+            accounting=FigureSource.PROCESSES,
             user_cpu_secs=8 * 0.8 * 4 * 3600,
             system_cpu_secs=210.5,
             memory=MemoryBytes(anon=int(13.4 * GIB)),
@@ -228,7 +228,7 @@ def make_busy_node() -> Context:
     busy = CpuSecs(3e6, 0, 2e5, 1e6, 1e4, 0, 1e3, 0)
     ended = JobSample(
         key=JobKey("slurm", "48301"),
-        accounting=Accounting.CGROUP,
+        accounting=FigureSource.CGROUP,
         user_cpu_secs=6100.0,
         system_cpu_secs=40.0,
         memory=MemoryBytes(anon=2 * GIB, charged=2 * GIB, limit=8 * GIB),
@@ -339,7 +339,7 @@ def make_unknown_node() -> Context:
     samples = [
         JobSample(
             key=JobKey("slurm", str(7000 + number)),
-            accounting=Accounting.CGROUP,
+            accounting=FigureSource.CGROUP,
             user_cpu_secs=100.0 * number,
             system_cpu_secs=1.0,
             memory=MemoryBytes(anon=number * GIB // 4, file=2 * GIB, charged=number * GIB // 4 + 2 * GIB),

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from jobfeatures.records.model import Job, JobKey, JobState
 from jobfeatures_exporter.model.ended import EndedJob
-from jobfeatures_exporter.model.snapshot import Accounting, JobSample
+from jobfeatures_exporter.model.snapshot import FigureSource, JobSample
 from jobfeatures_exporter.state.history import History
 from jobfeatures_exporter.web.pages.job import render_gone, render_unknown
 from tests.exporter.state.test_history import NOW, look, sample
@@ -63,7 +63,7 @@ def test_what_is_not_known_of_it_is_left_out_or_a_dash():
     history.update(look(0), {}, {})
     history.update(look(20), {}, {KEY: EndedJob(sample(), Job(key=KEY), NOW + 17)})
     span, past = history.ended("1", "slurm")
-    unknown = replace(past, sample=JobSample(key=KEY, accounting=Accounting.CGROUP))
+    unknown = replace(past, sample=JobSample(key=KEY, accounting=FigureSource.CGROUP))
     tiles = tiles_of(render_gone(span, unknown, history.job(KEY), NOW + 60, ""))
     assert (tiles["CPU time"][0], tiles["Memory"][0]) == ("–", "–")
     assert tiles_of(render_gone(span, None, None, NOW + 60, "")).keys() == {"Ran for"}
