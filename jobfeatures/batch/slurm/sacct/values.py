@@ -117,8 +117,8 @@ def parse_state(text: str) -> JobState:
     word = word.rstrip("+")
     if not word.isupper() or not word.replace("_", "").isalpha():
         raise ParseError("not a state", field="State", text=text)
-    if word == "REQUEUED" and more:
-        return JobState(more)
+    if word == "REQUEUED" and more in JobState.__members__:
+        return JobState[more]
     return ENDED.get(word) or STATES.get(word, JobState.UNKNOWN)
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobfeatures.batch.slurm.record import STATES
 from jobfeatures.batch.slurm.sacct.records import read_records
 from jobfeatures.batch.slurm.sacct.values import (
     Times,
@@ -125,6 +126,8 @@ def test_cards_and_cpus_are_in_the_lists_of_resources():
         ("CANCELLED+", JobState.CANCELLED),
         ("NODE_FAIL", JobState.NODE_FAIL),
         ("REQUEUED", JobState.PREEMPTED),
+        ("REQUEUED by 1234", JobState.PREEMPTED),
+        ("REQUEUED FAILED", JobState.FAILED),  # what it means by its exit code
         ("DEADLINE", JobState.TIMEOUT),
         ("NEW_STATE", JobState.UNKNOWN),
     ],
@@ -156,7 +159,7 @@ def test_any_text_is_a_job_id_or_refused(text):
         pass
 
 
-@given(st.text(max_size=20))
+@given(st.text(max_size=20) | st.builds("{} {}".format, st.sampled_from(sorted(STATES)), st.text(max_size=9)))
 def test_any_text_is_read_or_refused_as_a_value(text):
     for parse in (parse_state, parse_duration, parse_exit_code, parse_requested_memory):
         try:
