@@ -264,7 +264,6 @@ class AccountedJob(PbsRecord):
     start_secs = key(_known(parse_epoch), "start")
     end = key(parse_epoch, "end")
     run_secs = key(parse_duration, "resources_used.walltime")
-    used_cpus = key(parse_count, "resources_used.ncpus")
     used_cpu_secs = key(parse_duration, "resources_used.cput")
     used_memory_bytes = key(_known(parse_size), "resources_used.mem")  # 0: too short to be measured
     asked_memory_bytes = key(parse_size, "Resource_List.mem")
@@ -299,7 +298,8 @@ def make_record(life: _Life, values: dict[str, str], note: Note) -> JobRecord:
         exit_signal=signal,
         nodes=tuple(shares),
         total_nodes=len(shares) or None,
-        total_cpus=compute_total(share.cpus for share in shares.values()) or found.used_cpus,
+        total_cpus=compute_total(share.cpus for share in shares.values())
+        or found.read(parse_count, "resources_used.ncpus"),  # else it counts as not taken
         total_gpus=compute_total(share.gpus for share in shares.values())
         or (cards if shares and system == "torque" else None),
         requested_cpus=requested or found.read(parse_cpus, TASKS),

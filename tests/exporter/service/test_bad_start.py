@@ -87,7 +87,7 @@ SETTINGS = [
     ("--web.listen-address nowhere", ["--web.listen-address", "must be HOST:PORT"]),
     ("--features.form http", ["features.form", "needs features.listen_address"]),
     ("--features.root D/no/root", ["features.root", "there is no folder D/no"]),
-    ("--features.root D/file", ["features.root", "D/file has to be a folder"]),
+    ("--features.root D/file", ["features.root", "D/file is not a folder"]),
     ("--features.root D/open", ["features.root", "chmod go-w D/open"]),
     ("--sonar.listen 0.0.0.0:0", ["sonar.listen", "needs sonar.users_file"]),
     ("--web.config.file D/missing.yml", ["web.config_file", "D/missing.yml"]),
