@@ -15,7 +15,7 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable
 
-from jobfeatures.analysis.simulate.arrivals import Arrivals, Jobs, Numbers
+from jobfeatures.analysis.simulate.arrivals import FOREVER, Arrivals, Jobs, Numbers
 from jobfeatures.analysis.simulate.placing import Machine
 from jobfeatures.analysis.simulate.policies import WAITING, Queue
 
@@ -47,6 +47,14 @@ class Backfill:
         self._reserved = WAITING
         running = self._running
         del running[bisect_left(running, (start + self._estimates[job], job))]
+
+    def next_lapse(self, now: int) -> float:
+        """Return when the next running job has run as long as estimated, after which it may end at any time.
+
+        Until one has, no job that was refused fits beside the head's reservation.
+        """
+        place = bisect_left(self._running, (now + 1, 0))
+        return self._running[place][0] if place < len(self._running) else FOREVER
 
     def fill(self, now: int, head: int, behind: int, start: Callable[[int], None]) -> None:
         """Start the jobs that may go before the head, in queue order.

@@ -41,7 +41,8 @@ def simulate(
     backfill = Backfill(jobs, coming, machine, queue, starts) if policy.backfills else None
     come = 0
     reported = 0
-    now: int
+    now = coming.first
+    head = WAITING
 
     def start(job: int) -> None:
         starts[job] = now
@@ -55,8 +56,12 @@ def simulate(
         soonest = coming.soonest
         if ends and ends[0][0] < soonest:
             soonest = ends[0][0]
-        if fair is not None and (due := fair.next_refresh()) < soonest:
-            soonest = due
+        if fair is not None:
+            due = fair.next_refresh()
+            if due == FOREVER and backfill is not None and head != WAITING:
+                lapse = backfill.next_lapse(now)  # one user's order stays, but others may fill in then
+                due = lapse if lapse == FOREVER else fair.refresh_from(int(lapse))
+            soonest = min(soonest, due)
         if soonest == FOREVER:
             return starts
         now = int(soonest)

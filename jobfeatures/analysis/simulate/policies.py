@@ -193,9 +193,11 @@ class FairQueue:
 
     def next_refresh(self) -> float:
         """Return when the next refresh may change the order of waiting jobs."""
-        if not self._running or len(self._here) < 2:
-            return FOREVER
-        return self._first + ((self._now - self._first) // self._refresh + 1) * self._refresh
+        return FOREVER if not self._running or len(self._here) < 2 else self.refresh_from(self._now + 1)
+
+    def refresh_from(self, at: int) -> int:
+        """Return when the first refresh is at a time or after it."""
+        return self._first - (self._first - at) // self._refresh * self._refresh
 
     def pass_to(self, now: int, *, inclusive: bool) -> None:
         """Advance to `now`: halve usage at each half-life before it, also at it if `inclusive`."""

@@ -122,6 +122,19 @@ def following(draw, jobs):
     return found if any_follows(found) else in_order(found)
 
 
+def test_one_user_who_waits_beside_a_job_that_runs_longer_than_estimated_fills_in_at_a_refresh():
+    jobs = [
+        Job(0, 10, 5, 0, 3, (1, 0, 0)),
+        Job(1, 7, 0, 0, 1, (1, 0, 0)),
+        Job(2, 1, 1, 1, 2, (1, 0, 0)),
+        Job(3, 1, 1, 1, 1, (1, 0, 0)),
+    ]
+    assert (
+        run_pool(jobs, Policy.FAIRSHARE_EASY, Fairshare(1))
+        == Oracle(jobs, [(POOL, 0, 0)], "fairshare+easy", 1).run().starts
+    )
+
+
 @given(following(pool_jobs()), POLICIES, st.sampled_from([1, 3, 3600]), st.sampled_from([0, 5]))
 def test_a_job_can_only_start_after_the_termination_of_its_preceding_job(jobs, policy, refresh, halving):
     """ "the current job can only start after the termination of this preceding job" """
