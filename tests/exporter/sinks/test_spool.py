@@ -121,8 +121,8 @@ def test_messages_outlive_a_kill(open_spool):
     code = (
         "import sys\n"
         "from jobfeatures_exporter.sinks.message import Message\n"
-        "from jobfeatures_exporter.sinks.spool import Spool\n"
-        "queue = Spool(10**8, sys.argv[1], max_count=10**6)\n"
+        "from jobfeatures_exporter.sinks.spool import MessageSpool\n"
+        "queue = MessageSpool(10**8, sys.argv[1], max_count=10**6)\n"
         "number = 0\n"
         "while True:\n"
         "    queue.put(Message(kind='sample', cluster='c', node='n', made_at_secs=0.0,"
