@@ -21,8 +21,8 @@ from jobfeatures.batch.slurm.basics import NAME, checked_id
 from jobfeatures.batch.slurm.gpus import count_gpus
 from jobfeatures.batch.slurm.json.values import MEBIBYTE, JsonRecord, exit_code_of, parse_number
 from jobfeatures.batch.slurm.record import STATES
-from jobfeatures.batch.slurm.sacct.requeued import REQUEUED, state_of_requeued
-from jobfeatures.batch.slurm.sacct.values import ENDED
+from jobfeatures.batch.slurm.sacct.requeued import state_of_requeued
+from jobfeatures.batch.slurm.sacct.values import ENDED, REQUEUED
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.joblogs.loggedjob import Accounting, JobRecord, Notes, Number, pairs
 from jobfeatures.joblogs.nottaken import without_unreadable

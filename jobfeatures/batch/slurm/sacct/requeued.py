@@ -13,12 +13,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 from typing import Final
 
-from jobfeatures.batch.slurm.sacct.values import split_step
+from jobfeatures.batch.slurm.sacct.values import REQUEUED, split_step
 from jobfeatures.records.model import JobState
 
 Batch = tuple[Sequence[int], Sequence[Sequence[str]]]
 
-REQUEUED: Final = "REQUEUED"
 AHEAD: Final = 3  # rows behind a job's in which its batch step comes, if it has one
 _EXIT = re.compile("[0-9]+:[0-9]+")
 

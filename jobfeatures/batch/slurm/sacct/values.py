@@ -76,8 +76,9 @@ class Identity(NamedTuple):
     het_offset: int | None = None
 
 
-FAILED_AND_REQUEUED = "REQUEUED FAILED"  # see `with_ends`
-ENDED = {"REQUEUED": JobState.PREEMPTED, "RESIZING": JobState.UNKNOWN}  # of what has an end in accounting
+REQUEUED = "REQUEUED"
+FAILED_AND_REQUEUED = f"{REQUEUED} FAILED"  # see `with_ends`
+ENDED = {REQUEUED: JobState.PREEMPTED, "RESIZING": JobState.UNKNOWN}  # of what has an end in accounting
 
 
 def parse_job_id(text: str) -> Identity:
@@ -117,7 +118,7 @@ def parse_state(text: str) -> JobState:
     word = word.rstrip("+")
     if not word.isupper() or not word.replace("_", "").isalpha():
         raise ParseError("not a state", field="State", text=text)
-    if word == "REQUEUED" and more in JobState.__members__:
+    if word == REQUEUED and more in JobState.__members__:
         return JobState[more]
     return ENDED.get(word) or STATES.get(word, JobState.UNKNOWN)
 
