@@ -1,14 +1,15 @@
 """What a batch system is: the abstract class `System`; each has a subclass in its package, its room.
 
 It is in ``system``; settings, and what commands need, are in ``__init__``. Hooks start often and have to know
-all systems, so these two files import nothing else of the package: each method imports what it needs.
+all systems, so these two files import nothing else of the package: they name the modules that `part` loads.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, TypeVar, cast
 
 from jobfeatures.errors import ParseError, Rejected
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:  # hooks start often
     from jobfeatures.batch.processes import Failures, GroupNames, JobProcesses
     from jobfeatures.batch.settings import AskingSettings
     from jobfeatures.batch.source import BatchSource, ClusterSource
-    from jobfeatures.joblogs.logformat import LogReader
+    from jobfeatures.joblogs.logformat import LogReader, LogWriter
     from jobfeatures.records.model import Job
     from jobfeatures.system.clock import Clock
 
@@ -25,25 +26,40 @@ DOCUMENT: Final = 2**28
 LIST_OF_NODES: Final = 2**20
 
 
-class LogKind(ABC):
+class LogKind(NamedTuple):
     """A log format; `jobfeatures.joblogs.logformat` says what the modules offer that read and write it."""
 
-    name: ClassVar[str]
-    meaning: ClassVar[str]
-    endings: ClassVar[tuple[str, ...]] = ()  # of file names that select this format when --to is not given
-    is_zoned: ClassVar[bool] = False  # its times are local, in the time zone that `zone` names
-    has_header: ClassVar[bool] = False  # of comments, which may describe the machine
-    has_steps: ClassVar[bool] = False  # its reader can return steps for the caller to fold
-    jobs_only: ClassVar[bool] = False  # has one entry per job: steps and runs are folded before writing
-    keeps_text: ClassVar[bool] = False  # is written as it was read, byte for byte
-    is_sorted: ClassVar[bool] = False  # its jobs are in order: its writer sorts
-    is_by_line: ClassVar[bool] = False  # each line stands for itself: a log may begin anywhere
-    repairs: ClassVar[bool] = False  # its reader, unless strict, repairs small errors
-    longest_line: ClassVar[int] = 2**16  # characters; a whole document may be one line
+    name: str
+    meaning: str
+    reads: str  # the module that reads it, by its name: it is imported when it is needed
+    writes: str = ""  # the one that writes it, if any does
+    endings: tuple[str, ...] = ()  # of file names that select this format when --to is not given
+    is_zoned: bool = False  # its times are local, in the time zone that `zone` names
+    has_header: bool = False  # of comments, which may describe the machine
+    has_steps: bool = False  # its reader can return steps for the caller to fold
+    jobs_only: bool = False  # has one entry per job: steps and runs are folded before writing
+    keeps_text: bool = False  # is written as it was read, byte for byte
+    is_sorted: bool = False  # its jobs are in order: its writer sorts
+    is_by_line: bool = False  # each line stands for itself: a log may begin anywhere
+    repairs: bool = False  # its reader, unless strict, repairs small errors
+    longest_line: int = 2**16  # characters; a whole document may be one line
 
-    @abstractmethod
     def reader(self) -> LogReader:
         """Return the module that reads it."""
+        return cast("LogReader", import_module(self.reads))
+
+    def writer(self) -> LogWriter:
+        """Return the module that writes it, if there is one."""
+        return cast("LogWriter", import_module(self.writes))
+
+
+def part(module: str, name: str) -> Callable[..., Any]:
+    """Return a method that is a function, or a class, of a module: that is imported when it is called."""
+
+    def call(_system: object, *arguments: Any, **more: Any) -> Any:
+        return getattr(import_module(module), name)(*arguments, **more)
+
+    return call
 
 
 # What it reads of the configuration: `BatchSettings`, all of them, will do for each.
@@ -68,6 +84,7 @@ class System(ABC, Generic[Settings_contra]):
     tells_start: ClassVar[bool] = False  # hooks learn the start time, by the same clock as in its answers
     node_variable: ClassVar[str | None] = None  # holds this node's name in the environment of hooks
     cluster_variable: ClassVar[str | None] = None  # holds the cluster's there
+    groups: ClassVar[str] = ""  # the module with the patterns of its control groups, if it makes any
     command: ClassVar[str] = "its setting"  # the key of the setting that names its command
     variables: ClassVar[tuple[str, ...]] = ()  # of our environment, to pass on to its commands
 
@@ -122,12 +139,7 @@ class System(ABC, Generic[Settings_contra]):
 
     def hierarchy(self) -> BatchHierarchy | None:
         """Return the patterns of its control groups, None if it makes none."""
-        return None
-
-    @property
-    def has_groups(self) -> bool:
-        """Return whether it makes control groups."""
-        return self.hierarchy() is not None
+        return cast("BatchHierarchy", import_module(self.groups).HIERARCHY) if self.groups else None
 
     def make_group_names(self, config: Settings_contra, procfs: str, failures: Failures) -> GroupNames | None:
         """Return the finder of jobs for control groups that name no job id, None if it has no such groups."""

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 from jobfeatures.batch.pbs import VARIABLES, PbsSettings, TorqueSettings
-from jobfeatures.batch.system import LIST_OF_NODES, ClusterSystem, LogKind, Settings_contra
+from jobfeatures.batch.system import LIST_OF_NODES, ClusterSystem, LogKind, Settings_contra, part
 
 if TYPE_CHECKING:  # hooks start often
-    from jobfeatures.batch.groups import BatchHierarchy
     from jobfeatures.batch.source import BatchSource, ClusterSource
-    from jobfeatures.errors import Rejected
-    from jobfeatures.joblogs.logformat import LogReader
-    from jobfeatures.records.model import Job
     from jobfeatures.system.clock import Clock
 
 PBS_KEY_SOURCES = {
@@ -33,19 +28,6 @@ TORQUE_KEY_SOURCES = {
 }
 
 
-class PbsKind(LogKind):
-    name = "pbs"
-    meaning = "accounting files of PBS and Torque"
-    is_zoned = True
-    longest_line = LIST_OF_NODES
-    is_by_line = True
-
-    def reader(self) -> LogReader:
-        from jobfeatures.batch.pbs import accounting
-
-        return accounting
-
-
 class QstatSystem(ClusterSystem[Settings_contra]):
     """What PBS and Torque have in common."""
 
@@ -58,10 +40,7 @@ class QstatSystem(ClusterSystem[Settings_contra]):
 
         return is_here(self.name, config)
 
-    def job_id_of(self, environ: Mapping[str, str]) -> str:
-        from jobfeatures.batch.pbs.values import job_id_of
-
-        return job_id_of(environ)
+    job_id_of = part("jobfeatures.batch.pbs.values", "job_id_of")
 
     def make_source(self, config: Settings_contra, clock: Clock, node_name: str) -> BatchSource:
         from jobfeatures.batch.pbs.source import QstatSource
@@ -81,25 +60,21 @@ class Pbs(QstatSystem[PbsSettings]):
 
     name = "pbs"
     command = "pbs.qstat"
-    log_kinds = (PbsKind(),)
+    log_kinds = (
+        LogKind(
+            "pbs",
+            "accounting files of PBS and Torque",
+            "jobfeatures.batch.pbs.accounting",
+            is_zoned=True,
+            longest_line=LIST_OF_NODES,
+            is_by_line=True,
+        ),
+    )
     key_sources = PBS_KEY_SOURCES
 
-    def job_from_prolog(
-        self, environ: Mapping[str, str], *, node_name: str | None, note: Callable[[Rejected], None]
-    ) -> Job:
-        from jobfeatures.batch.pbs.openpbs import job_from_prolog
-
-        return job_from_prolog(environ, node_name=node_name, note=note)
-
-    def read_parents(self, config: PbsSettings) -> Collection[str]:
-        from jobfeatures.batch.pbs.site import read_parents
-
-        return read_parents(config)
-
-    def hierarchy(self) -> BatchHierarchy:
-        from jobfeatures.batch.pbs.openpbs import HIERARCHY
-
-        return HIERARCHY
+    job_from_prolog = part("jobfeatures.batch.pbs.openpbs", "job_from_prolog")
+    read_parents = part("jobfeatures.batch.pbs.site", "read_parents")
+    groups = "jobfeatures.batch.pbs.openpbs"
 
 
 class Torque(QstatSystem[TorqueSettings]):
@@ -110,21 +85,6 @@ class Torque(QstatSystem[TorqueSettings]):
     command = "torque.qstat"
     key_sources = TORQUE_KEY_SOURCES
 
-    def job_from_prolog(
-        self, environ: Mapping[str, str], *, node_name: str | None, note: Callable[[Rejected], None]
-    ) -> Job:
-        from jobfeatures.batch.pbs.torque import job_from_prolog
-
-        return job_from_prolog(environ, node_name=node_name, note=note)
-
-    def ask_in_prolog(
-        self, job: Job, config: TorqueSettings, *, node_name: str, timeout_secs: float
-    ) -> Job | None:
-        from jobfeatures.batch.pbs.torque import ask_in_prolog
-
-        return ask_in_prolog(job, config, node_name=node_name, timeout_secs=timeout_secs)
-
-    def hierarchy(self) -> BatchHierarchy:
-        from jobfeatures.batch.pbs.torque import HIERARCHY
-
-        return HIERARCHY
+    job_from_prolog = part("jobfeatures.batch.pbs.torque", "job_from_prolog")
+    ask_in_prolog = part("jobfeatures.batch.pbs.torque", "ask_in_prolog")
+    groups = "jobfeatures.batch.pbs.torque"

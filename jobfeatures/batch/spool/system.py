@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from jobfeatures.batch.spool import SpoolSettings
-from jobfeatures.batch.system import System
-
-if TYPE_CHECKING:  # hooks start often
-    from jobfeatures.batch.source import BatchSource
-    from jobfeatures.system.clock import Clock
+from jobfeatures.batch.system import System, part
 
 KEY_SOURCES = {
     "allocated_cpu": "Processors, or those of its task groups, of a job on one node",
@@ -32,7 +26,4 @@ class Spool(System[SpoolSettings]):
     def is_here(self, config: SpoolSettings) -> bool:
         return config.spool_directory is not None
 
-    def make_source(self, config: SpoolSettings, clock: Clock, node_name: str) -> BatchSource:
-        from jobfeatures.batch.spool.source import SpoolSource
-
-        return SpoolSource(config, clock, node_name)
+    make_source = part("jobfeatures.batch.spool.source", "SpoolSource")
