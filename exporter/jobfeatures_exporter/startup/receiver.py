@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Iterator
 
 from aiohttp import web
 
-from jobfeatures.publish.http.webserver import listening
 from jobfeatures.system.clock import Clock, SystemClock
 from jobfeatures_exporter.config import DaemonConfig
 from jobfeatures_exporter.ingest.folder import SonarDirectory
@@ -56,8 +55,7 @@ class Ingest:
             config = self._config
             if config.sonar_listen is not None:
                 listener = SonarListener(self._intake, self._users, self._clock)
-                where = listeners.where(SONAR, config.sonar_listen)
-                opened = listening(listener, where, listeners.tls_of(SONAR), on_open=listeners.count(SONAR))
+                opened = listeners.listening(SONAR, listener, config.sonar_listen)
                 address = await stack.enter_async_context(opened)
                 log.info("accepting documents", extra={"address": address})
             if config.sonar_directory is not None:

@@ -246,15 +246,13 @@ async def _serve_nodes(
     stack: contextlib.AsyncExitStack, config: DaemonConfig, answers: NodeAnswers, listeners: Listeners
 ) -> Callable[[], None]:
     """Let nodes query the controller role; return the function that rereads its secret."""
-    from jobfeatures.publish.http.webserver import listening
     from jobfeatures_exporter.web.nodelistener import NodeListener, raise_descriptors
 
     assert config.controller_listen is not None  # noqa: S101  # required for an answer, see `check`
     assert config.controller_secret_file is not None  # noqa: S101
     listener = NodeListener(answers, config.controller_secret_file, SystemClock())
     raise_descriptors()
-    where, tls = config.controller_listen, listeners.tls_of(NODES)
-    opened = listening(listener, where, tls, on_open=listeners.count(NODES))
+    opened = listeners.listening(NODES, listener, config.controller_listen)
     address = await stack.enter_async_context(opened)
     log.info("answering nodes", extra={"address": address})
     return listener.reread
@@ -278,12 +276,10 @@ async def _serve_features(
     if config.features_listen_address is None:
         return
     from jobfeatures.publish.http.server import FeatureServer
-    from jobfeatures.publish.http.webserver import listening
 
-    tls = listeners.tls_of(FEATURES)
     server = FeatureServer(FeatureTree(config.features_root), job_of=daemon.board.job)
     daemon.board.feature_answers = server.counts
-    where = listeners.where(FEATURES, config.features_listen_address)
-    opened = listening(server, where, tls, on_open=listeners.count(FEATURES))
+    opened = listeners.listening(FEATURES, server, config.features_listen_address)
     address = await stack.enter_async_context(opened)
-    log.info("serving features", extra={"address": address, "tls": str(tls is not None).lower()})
+    has_tls = FEATURES in config.web_config_for
+    log.info("serving features", extra={"address": address, "tls": str(has_tls).lower()})

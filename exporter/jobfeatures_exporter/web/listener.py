@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, closing
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, closing
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from jobfeatures_exporter.web.sockets import take_sockets
 if TYPE_CHECKING:  # a node may never need these
     from aiohttp.web import Server
 
+    from jobfeatures.publish.http.webserver import Listener
     from jobfeatures_exporter.web.app import Routes
     from jobfeatures_exporter.web.configfile.options import TlsOptions
 
@@ -74,17 +75,17 @@ class Listeners:
         """Return where a listener listens: on its inherited sockets, else at its address."""
         return self._inherited.get(name) or address
 
-    def tls_of(self, name: str) -> Tls | None:
-        """Return the TLS of another listener by the web configuration, None if it uses none."""
-        return self._tls if name in self._config.web_config_for else None
+    def listening(self, name: str, listener: Listener, address: str) -> AbstractAsyncContextManager[str]:
+        """Open a listener other than that of metrics, with TLS if `web.config_for` names it.
 
-    def count(self, name: str) -> Callable[[ConnectionTable], None]:
-        """Return a callback that adds a listener's connections to `status`."""
+        Yields HOST:PORT. Raises ConfigurationError if the address cannot be bound.
+        """
+        from jobfeatures.publish.http.webserver import listening
 
-        def take(table: ConnectionTable) -> None:
-            self._servers[name] = table, {}, ()
-
-        return take
+        table = ConnectionTable(listener.limits)
+        self._servers[name] = table, {}, ()
+        tls = self._tls if name in self._config.web_config_for else None
+        return listening(listener, self.where(name, address), tls, table=table)
 
     def reread(self) -> None:
         """Reload the web configuration file. Raises ConfigurationError, keeping the old one."""

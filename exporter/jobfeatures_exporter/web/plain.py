@@ -2,6 +2,8 @@
 
 A connection's first other request, and all that follow it, go to aiohttp. That takes 16 MiB and 0.2 s to
 import, so it is imported for the first such request: most nodes are only ever scraped.
+One expression reads them, as it takes what is surely a whole request and no other: httptools does not tell
+where a request ends, h11 lets folded lines and bare line feeds pass, and both would need the checks below.
 Sources: RFC 9110, RFC 9112 (a subset of them).
 """
 

@@ -106,18 +106,14 @@ def _empty(status: int) -> web.Response:
 
 @contextlib.asynccontextmanager
 async def listening(
-    listener: Listener,
-    where: Where,
-    tls: Tls | None = None,
-    *,
-    on_open: Callable[[ConnectionTable], None] = lambda _connections: None,
+    listener: Listener, where: Where, tls: Tls | None = None, *, table: ConnectionTable | None = None
 ) -> AsyncIterator[str]:
     """Answer requests until the context is left; yields the listening address.
 
-    `on_open` receives the table of connections. Raises ConfigurationError if the address cannot be bound.
+    `table` counts the connections, if the caller wants to know them.
+    Raises ConfigurationError if the address cannot be bound.
     """
-    table = ConnectionTable(listener.limits)
-    on_open(table)
+    table = table or ConnectionTable(listener.limits)
     server = make_server(listener.handle, listener.limits, table)
     connections = Connections(table, tls, server=server)
     try:

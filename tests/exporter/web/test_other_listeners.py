@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 import pytest
 
 from jobfeatures.publish.http.server import FeatureServer
-from jobfeatures.publish.http.webserver import listening
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.config import ExporterConfig
@@ -26,8 +25,7 @@ async def features(listeners, tmp_path):
     tree.make_status(JobKey("slurm", "12"), os.getuid())
     token = tree.make_token(JobKey("slurm", "12"))
     server = FeatureServer(tree)
-    tls = listeners.tls_of("features")
-    async with listening(server, "127.0.0.1:0", tls, on_open=listeners.count("features")) as address:
+    async with listeners.listening("features", server, "127.0.0.1:0") as address:
         yield address, f"/jobfeatures/{token}/allocated_cpu"
 
 

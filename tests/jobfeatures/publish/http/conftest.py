@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from jobfeatures.publish.http import server as module
-from jobfeatures.publish.http.connectiontable import ConnectionLimits
+from jobfeatures.publish.http.connectiontable import ConnectionLimits, ConnectionTable
 from jobfeatures.publish.http.server import FeatureServer
 from jobfeatures.publish.http.webserver import listening
 from jobfeatures.publish.tree import FeatureTree
@@ -80,10 +80,10 @@ def serve(tree, monkeypatch):
         bounds = ConnectionLimits(connections=module.CONNECTIONS, idle_secs=module.IDLE_SECS)
         monkeypatch.setattr(FeatureServer, "limits", bounds)
         server = FeatureServer(tree)
-        counting = []
-        async with listening(server, "127.0.0.1:0", tls, on_open=counting.append) as address:
+        table = ConnectionTable(bounds)
+        async with listening(server, "127.0.0.1:0", tls, table=table) as address:
             site = Site(tree, token, server, address)
-            [site.connections] = counting
+            site.connections = table
             yield site
 
     return serve_tree
