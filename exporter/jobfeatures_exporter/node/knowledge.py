@@ -69,8 +69,14 @@ class Knowledge:
     def end_rest(self) -> None:
         """Have a sample taken if a job is known to be here that no control group has shown. Any thread."""
         board = self._board
-        if board.pause_secs > board.config.sample_interval_secs and self.on_node():
+        if board.pause_secs > board.config.sample_interval_secs and not self.are_all_seen():
             board.samples.wanted.set()
+
+    def are_all_seen(self) -> bool:
+        """Return whether the latest sample has a control group of each job that is known to be here."""
+        snapshot = self._board.samples.snapshot
+        samples = {} if snapshot is None else snapshot.jobs
+        return all(key in samples and samples[key].in_group for key in self.on_node())
 
     def begin_sample(self) -> None:
         """Note the jobs for which the next sample is the last."""

@@ -39,7 +39,7 @@ from jobfeatures_exporter.state.retention import Retention
 
 PLACES_SECS = 60.0  # between two looks of commands for further places
 PAUSE_SECS = 0.5  # at least, between two looks whether control groups are those of jobs
-REST_SECS = 55.0  # between two samples without any job: the page's history has a point a minute
+REST_SECS = 65.0  # between two samples that nothing demands; a scrape a minute, which takes one, is sooner
 PROFILING = "profiling"  # a file in a job's $JOBSTATUS: the job wants the hardware counters for itself
 LATE_SECS = 30.0  # beyond the interval, after which the sampling thread counts as hung
 
@@ -139,7 +139,7 @@ class SamplingLoop:
         self.threads = [
             threading.Thread(target=run, name=name, daemon=True)
             for name, run in (
-                ("sampling", self._run),
+                ("sampling", self.run),
                 ("arrivals", self._arrivals.run),
                 ("last readings", self._last_readings.run),
             )
@@ -187,7 +187,8 @@ class SamplingLoop:
             programs=config.wants("reads_programs"),
         )
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Sample until `stop`."""
         board = self._board
         while not self._stopping:
             board.samples.wanted.clear()
@@ -197,12 +198,24 @@ class SamplingLoop:
             board.pause_secs = self.pause_secs()
             self._knowledge.end_rest()  # by what was reported while the pause was shorter
             if not self._stopping:  # else the event may have been set before it was cleared
-                board.samples.wanted.wait(board.pause_secs)
+                self._rest(board.pause_secs)
         self.sampler.close()
         self._work.stop()
 
+    def _rest(self, secs: float) -> None:
+        """Wait until a sample is requested, or due; look now and then whether something demands one."""
+        wanted = self._board.samples.wanted
+        while secs > 0:
+            part_secs = min(secs, self._board.config.sample_interval_secs)
+            secs -= part_secs
+            if wanted.wait(part_secs):
+                return
+            with supervised("looking whether a sample is needed"):
+                if secs > 0 and self.sampler.needs_sample(self._arrivals.tells_end):
+                    return
+
     def pause_secs(self) -> float:
-        """Return the time to the next sample: longer while the kernel reports each job that begins."""
+        """Return the time to the next sample: longer while the kernel reports jobs that begin or end."""
         interval_secs, snapshot = self._board.config.sample_interval_secs, self._board.samples.snapshot
         rests = (
             snapshot is not None
@@ -211,7 +224,8 @@ class SamplingLoop:
             and not self._power.readers
             and not self._wishes().all_processes
             and not self._arrivals.tree.unwatched
-            and not self._knowledge.on_node()
+            and not self._work.is_counting
+            and self._knowledge.are_all_seen()
         )
         return max(interval_secs, REST_SECS) if rests else interval_secs
 

@@ -21,8 +21,9 @@ from jobfeatures_exporter.sampling.groups.steps import StepReader
 from jobfeatures_exporter.sampling.groups.unseenkills import UnseenKills
 from jobfeatures_exporter.sampling.host.disks import Disks
 from jobfeatures_exporter.sampling.host.hugepages import read_huge_pages
-from jobfeatures_exporter.sampling.host.procfs import read_node
+from jobfeatures_exporter.sampling.host.procfs import read_node, read_oom_kills
 from jobfeatures_exporter.sampling.layout.hierarchies import ORDINARY, Places
+from jobfeatures_exporter.sampling.layout.jobdirectory import JobDirectory
 from jobfeatures_exporter.sampling.power.energy import JobEnergy
 from jobfeatures_exporter.sampling.power.rapl import NodeEnergy
 from jobfeatures_exporter.sampling.processes.attribution import compute_epoch
@@ -112,6 +113,7 @@ class Sampler:
         self._open_files = OpenFileBook(procfs, unreadable)
         self._procfs = procfs
         self._last = LastSample()
+        self._is_summed = False  # whether the kernel's sums sufficed at the last sample
         self._closing = ExitStack()
         for each in (scanner, self._cgroups, self._counting, reader.kernel, steps, self._energy):
             if each is not None:
@@ -161,7 +163,7 @@ class Sampler:
         of_node = node.node
         if self._energy is not None:
             of_node, records = self._job_energy.share(self._energy.read(), of_node, records)
-        self._last = LastSample(found.key_of, records)
+        self._last, self._is_summed = LastSample(found.key_of, records), not read.are_all
         of_jobs = (read.processes[pid] for pid, key in found.keys.items() if isinstance(key, JobKey))
         by_command = self._counting.by_command(read, found, records, with_programs=wishes.programs)
         snapshot = Snapshot(
@@ -191,11 +193,31 @@ class Sampler:
 
     @property
     def is_at_rest(self) -> bool:
-        """Return whether the last sample had no job, and none can begin without a control group."""
+        """Return whether the next sample may wait for `needs_sample`, a scrape, or a job that begins or ends.
+
+        The kernel counts all that jobs use, if there are any, and none can begin without a control group.
+        """
         needs_processes = self._processes.needs_all or self._counting.needs_all
         has_gpus = self._gpus is not None and bool(self._gpus.readers)
         has_jobs = any(isinstance(key, JobKey) for key in self._last.jobs)
-        return not (has_jobs or needs_processes or has_gpus)
+        return not (needs_processes or has_gpus or (has_jobs and not self._is_summed))
+
+    def needs_sample(self, tells_end: Callable[[JobDirectory], bool]) -> bool:
+        """Return whether something has happened since the last sample that nothing else shows.
+
+        That is: the node has counted an OOM kill; a job was frozen or thawed; a job's group has run whose
+        end would be told neither by `tells_end` nor by its first processes.
+        """
+        if self._node.has_killed():
+            return True
+        awaited = set() if self._last_readings is None else self._last_readings.awaited()
+        for directory, group in self._cgroups.known():
+            if self._last.key_of.get(directory.cpu_source) is None:
+                continue
+            is_told = directory.cpu_source in awaited or tells_end(directory)
+            if group.freezing.has_changed() or (not is_told and group.has_run()):
+                return True
+        return False
 
     def _read_thread_states(
         self, read: ProcessesRead, found: Attributed, kinds: Collection[Kind]
@@ -226,11 +248,16 @@ class NodeReader:
         self._disks = Disks(procfs, sysfs, unreadable)
         self._signs = NodeSigns()
         self._epoch: int | None = None
+        self._kills: int | None = None
+
+    def has_killed(self) -> bool:
+        """Return whether the node has counted an OOM kill since the last sample; False if unknown."""
+        return read_oom_kills(self._procfs, self._unreadable) != self._kills
 
     def read(self) -> NodeReading:
         """Return the node as it is now. What cannot be read is omitted and counted."""
         node = read_node(self._procfs, self._unreadable, self._disks.read())
-        self._signs = self._signs.then(node)
+        self._signs, self._kills = self._signs.then(node), node.oom_kills
         if self._epoch is None and node.boot_time_secs is not None:
             # Only once: the kernel derives the boot time from the clock, and groups must keep their names.
             self._epoch = compute_epoch(node.boot_time_secs)

@@ -89,6 +89,15 @@ def test_a_job_whose_end_is_reported_is_sampled_once_more_at_once(
     assert knowledge.on_node().keys() == {ended.key}
 
 
+def test_a_rest_goes_on_while_control_groups_show_all_jobs(board, knowledge, make_job, look_at):
+    board.pause_secs, board.jobs = 60.0, {LIVING: make_job(LIVING.job_id, state=JobState.RUNNING)}
+    for in_group in (True, False):
+        sample = JobSample(key=LIVING, accounting=FigureSource.CGROUP, processes=1, in_group=in_group)
+        board.samples.put(look_at(sample))
+        knowledge.end_rest()
+        assert board.samples.wanted.is_set() is not in_group
+
+
 def test_a_rest_ends_for_a_job_that_no_control_group_has_shown(board, knowledge, make_job):
     for pause_secs, jobs, is_ended in ((60.0, {}, False), (1.0, {LIVING}, False), (60.0, {LIVING}, True)):
         board.pause_secs = pause_secs

@@ -1,11 +1,90 @@
-"""Where commands that go on for hours look for jobs' control groups."""
+"""How often the node is sampled, and where commands that go on for hours look for jobs' control groups."""
 
 from __future__ import annotations
 
+import pytest
+
 from jobfeatures.settings.resolve import load_config
 from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.node.daemon import Daemon
 from jobfeatures_exporter.node.samplingloop import find_places
+from jobfeatures_exporter.sampling.bpf.choice import Choice
+from tests.exporter.sampling.fakenode import FakeNode
+from tests.exporter.sampling.stages.test_kernelsampler import PATH, MadeUpSums
 from tests.running import HandClock
+
+
+class SimulatedMinutes:
+    """Stands for the event that requests a sample: five minutes pass while somebody waits for it.
+
+    At each of the scrapes it is set; `meanwhile` is called at the end of each wait.
+    """
+
+    def __init__(self, scraped_each_secs, meanwhile, stop):
+        self.secs, self.each_secs, self.meanwhile, self.stop = 0.0, scraped_each_secs, meanwhile, stop
+
+    def wait(self, secs):
+        scrape_secs = (self.secs // self.each_secs + 1) * self.each_secs
+        is_scraped = scrape_secs <= self.secs + secs
+        self.secs = scrape_secs if is_scraped else self.secs + secs
+        if self.secs >= 300:
+            self.stop()
+        self.meanwhile()
+        return is_scraped
+
+    def set(self):
+        raise AssertionError("nothing happens")
+
+    def clear(self):
+        pass
+
+
+@pytest.fixture
+def count_samples(tmp_path):
+    """Return a function that counts the samples of five minutes with a job on v2, by sums in the kernel or without."""
+    node = FakeNode(tmp_path)
+    group = node.job_v2(PATH)
+    (group / "cgroup.procs").write_text("41\n")
+    node.process(41, cgroup=f"0::/{PATH}\n")
+    flags = {
+        "features.root": str(tmp_path / "features"),
+        "path.cgroup": str(node.cgroup),
+        "path.procfs": str(node.proc),
+        "batch.sources": "",
+    }
+
+    def count(scraped_each_secs=float("inf"), *, is_busy=False, choice=None):
+        choice = choice or Choice(MadeUpSums())
+        daemon = Daemon(load_config(ExporterConfig, flags=flags, environ={}), choose_reader=lambda: choice)
+        board, made, used = daemon.board, [], [0]
+
+        def run():
+            used[0] += is_busy
+            node.job_v2(PATH, user_usec=used[0])
+
+        put = board.samples.put
+        board.samples.put = lambda snapshot: (made.append(snapshot), put(snapshot))
+        end = lambda: (setattr(board.samples.wanted, "set", lambda: None), daemon.sampling.stop())  # noqa: E731
+        board.samples.wanted = SimulatedMinutes(scraped_each_secs, run, end)
+        daemon.sampling.run()
+        return len(made)
+
+    return count
+
+
+def test_jobs_whose_end_is_told_are_sampled_at_scrapes_and_else_once_a_minute(count_samples):
+    first = 2  # of which the first reads all processes
+    assert count_samples() == first + 4
+    assert count_samples(15.0) == first + 19
+    assert count_samples(60.0) == first + 4
+
+
+def test_a_job_that_runs_and_whose_end_nothing_tells_is_sampled_each_interval(count_samples):
+    assert count_samples(is_busy=True) == 30
+
+
+def test_without_sums_in_the_kernel_jobs_are_sampled_each_interval(count_samples):
+    assert count_samples(choice=Choice()) == 30
 
 
 def test_a_place_that_comes_while_a_command_goes_on_is_found(tmp_path):

@@ -6,7 +6,7 @@ Everything is read at the job's own level, which includes its steps, except memo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from jobfeatures.batch.groups import Membership
@@ -120,6 +120,16 @@ class JobCgroup:
         files.advance()
         return True
 
+    def has_run(self) -> bool:
+        """Return whether CPU time has been used since the last sample; False where none is counted."""
+        counting = self._v2 if self._is_v2 else self._v1
+        if counting is None or not counting.usage.is_known:
+            return False
+        try:
+            return not counting.usage.is_same()
+        except OSError:  # it was removed, or the next sample meets it again
+            return True
+
     def read_huge_pages(self, sizes: Collection[int]) -> int | None:
         """Return the bytes in huge pages of these sizes; None where groups do not count them."""
         for size in sizes:
@@ -198,6 +208,10 @@ class JobCgroups:
             return self._listed
         self._listed = GroupList([each.directory for each in self._known.values()])
         return self._listed._replace(gone=gone, have_changed=True)
+
+    def known(self) -> Iterator[tuple[JobDirectory, JobCgroup]]:
+        """Yield each directory of the latest update, and what reads it."""
+        yield from ((each.directory, each) for each in self._known.values())
 
     def reader(self, directory: JobDirectory) -> JobCgroup:
         """Return what reads a directory of the latest update."""

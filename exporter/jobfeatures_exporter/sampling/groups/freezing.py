@@ -38,11 +38,20 @@ class Freezing:
         self._below = "/user" if is_v2 else ""
         self._files, self._unreadable = files, unreadable
         self._one: GroupFile[Cold] = NO_FILE  # of the group that stands for all while it is not frozen
+        self._is_frozen = False  # as last read
         if self._top and not steps:
             self._one = files.file(f"{self._top}/{self._file}", parse_cold)
 
     def read(self) -> bool:
         """Return whether all groups that have processes are frozen; False if unknown."""
+        self._is_frozen = self._find()
+        return self._is_frozen
+
+    def has_changed(self) -> bool:
+        """Return whether the job was frozen or thawed since it was last read."""
+        return self._is_frozen is not self.read()
+
+    def _find(self) -> bool:
         state = self._one.known()
         if not self._steps or not self._top or state is Cold.RUNS:
             return state is Cold.FROZEN

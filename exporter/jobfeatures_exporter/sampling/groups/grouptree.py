@@ -99,6 +99,10 @@ class GroupTree:
         """Return the paths of directories with a child as a batch system may have made it. Any thread."""
         return self._candidates
 
+    def is_followed(self, path: str) -> bool:
+        """Return whether the kernel reports what happens there. Any thread."""
+        return path in self._watches
+
     def look(self, tops: Iterable[str], *, is_anew: bool = False) -> None:
         """List what is not watched below the roots `tops` of hierarchies, the most important first.
 

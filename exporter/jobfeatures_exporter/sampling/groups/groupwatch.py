@@ -14,6 +14,7 @@ from jobfeatures.system.clock import Clock
 from jobfeatures.system.inotify import Inotify
 from jobfeatures_exporter.sampling.extrasamples import ExtraSamples
 from jobfeatures_exporter.sampling.groups.grouptree import (
+    EVENTS_FILE,
     Change,
     GroupTree,
     Shapes,
@@ -21,7 +22,7 @@ from jobfeatures_exporter.sampling.groups.grouptree import (
 )
 from jobfeatures_exporter.sampling.layout.hierarchies import is_in_container, is_of_users, shapes_at
 from jobfeatures_exporter.sampling.layout.hierarchy import find_hierarchies
-from jobfeatures_exporter.sampling.layout.jobdirectory import FREEZER, UNIFIED
+from jobfeatures_exporter.sampling.layout.jobdirectory import FREEZER, UNIFIED, JobDirectory
 
 log = logging.getLogger(__name__)
 
@@ -102,6 +103,11 @@ class JobArrivals:
         """Have all listed again, as `shapes_at` has changed. Any thread."""
         self._is_anew = True
         self._inotify.wake()
+
+    def tells_end(self, directory: JobDirectory) -> bool:
+        """Return whether the kernel reports that a job's group has lost its last process. Any thread."""
+        top = directory.groups.get(UNIFIED)
+        return top is not None and self.tree.is_followed(f"{top}/{EVENTS_FILE}")
 
     def rescan(self) -> None:
         """List what is not watched, the first time all there is. Triggers no sample."""

@@ -137,7 +137,6 @@ def read_node(
         entities = unreadable.tried("node_loadavg", parse_entities, text)
     load1, load5, load15 = loads or (None, None, None)
     runnable, existing = entities or (None, None)
-    vmstat = unreadable.tried("node_vmstat", read_text, f"{procfs}/vmstat")
     return replace(
         stat,
         memory_bytes=unreadable.tried("node_meminfo", read_meminfo, procfs) or {},
@@ -147,9 +146,15 @@ def read_node(
         runnable_entities=runnable,
         existing_entities=existing,
         pressure_secs=read_pressure(procfs, unreadable),
-        oom_kills=None if vmstat is None else parse_oom_kills(vmstat),
+        oom_kills=read_oom_kills(procfs, unreadable),
         disks=disks,
     )
+
+
+def read_oom_kills(procfs: str, unreadable: Unreadable) -> int | None:
+    """Return how many processes the OOM killer has killed on the node since boot; None: not reported."""
+    text = unreadable.tried("node_vmstat", read_text, f"{procfs}/vmstat")
+    return None if text is None else parse_oom_kills(text)
 
 
 def _count(word: str, source: str, line: int, name: str) -> int:

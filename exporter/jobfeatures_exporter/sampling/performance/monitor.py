@@ -85,6 +85,11 @@ class WorkMonitor:
         self._totals: dict[RunKey, dict[str, float]] = {}
         self._refused = 0
 
+    @property
+    def is_counting(self) -> bool:
+        """Return whether counters of a job are open."""
+        return bool(self._jobs)
+
     def fill(
         self,
         snapshot: Snapshot,

@@ -258,6 +258,57 @@ def test_input_and_output_are_left_out_where_nobody_wants_them(kernel, job, node
     assert kernel.is_closed
 
 
+@pytest.fixture
+def rested(make_sampler, node, kernel, job):
+    """Return a sampler at rest with a job, and what it says of a further sample if nothing tells a job's end."""
+    (node.proc / "vmstat").write_text("nr_free_pages 1\noom_kill 7\n")
+    (job / "cgroup.events").write_text("populated 1\nfrozen 0\n")
+    (job / "user.slice").mkdir()
+    kernel.by_path[f"/{PATH}"] = sums(5)
+    sampler = make_sampler()
+    sampler.sample()
+    assert not sampler.is_at_rest, "processes may have been missed"
+    sampler.sample()
+    assert sampler.is_at_rest
+    return lambda: sampler.needs_sample(lambda _: False)
+
+
+def test_while_nothing_has_run_no_sample_is_needed(rested):
+    assert not rested()
+
+
+def test_a_group_that_has_run_needs_a_sample_unless_its_end_is_told(make_sampler, rested, job):
+    (job / "cpu.stat").write_text("usage_usec 3000001\nuser_usec 2000001\nsystem_usec 1000000\n")
+    assert rested()
+    sampler = make_sampler()
+    sampler.sample()
+    (job / "cpu.stat").write_text("usage_usec 4000000\nuser_usec 3000000\nsystem_usec 1000000\n")
+    assert not sampler.needs_sample(lambda directory: directory.membership.job_id == "7")
+    assert sampler.needs_sample(lambda directory: False)
+
+
+def test_an_oom_kill_anywhere_on_the_node_needs_a_sample(rested, node):
+    (node.proc / "vmstat").write_text("nr_free_pages 1\noom_kill 8\n")
+    assert rested()
+
+
+def test_a_job_that_is_frozen_or_thawed_needs_a_sample(rested, job, monkeypatch):
+    (job / "step_0/user").mkdir(parents=True)
+    events = job / "step_0/user/cgroup.events"
+    events.write_text("populated 1\nfrozen 1\n")
+    assert rested()
+    assert not rested(), "the sample has shown it"
+    events.write_text("populated 1\nfrozen 0\n")
+    assert rested()
+
+
+def test_without_sums_in_the_kernel_jobs_allow_no_rest(node, job):
+    sampler = Sampler(SamplerSettings(procfs=str(node.proc), cgroup=str(node.cgroup)), FakeClock())
+    sampler.sample()
+    assert not sampler.is_at_rest
+    sampler.close()
+
+
 def test_the_snapshot_says_how_processes_are_read(make_sampler, node):
     assert make_sampler().sample().reader.name == "bpf"
     alone = Sampler(SamplerSettings(procfs=str(node.proc), cgroup=str(node.cgroup)), FakeClock()).sample()
