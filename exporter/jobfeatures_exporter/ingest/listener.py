@@ -15,6 +15,7 @@ from typing import Final
 from aiohttp import web
 
 from jobfeatures.publish.http.connectiontable import ConnectionLimits
+from jobfeatures.publish.http.webserver import Refused, read_body
 from jobfeatures.system.clock import Clock
 from jobfeatures.system.rates import Rates
 from jobfeatures_exporter.ingest.intake import Intake, SonarIntake
@@ -24,7 +25,6 @@ MAX_CONNECTIONS: Final = 1024
 CLIENT_RATE: Final = 200.0  # requests per second from one address
 MAX_BODY_BYTES: Final = 16 * 2**20  # also the limit of a document in a file
 IDLE_SECS: Final = 60.0
-TOO_LARGE: Final = f"a body has at most {MAX_BODY_BYTES} bytes"
 BODY_SECS: Final = 30.0
 MAX_AT_ONCE: Final = 8  # bodies in memory
 THREADS: Final = 2
@@ -38,14 +38,6 @@ _PATH = re.compile(
 _CONTENT_TYPES: Final = frozenset(
     {"application/json", "application/vnd.api+json", "application/octet-stream", "text/json", "text/plain"}
 )
-
-
-class _Refusal(Exception):  # noqa: N818  # a response, not a failure
-    def __init__(self, status: int, reason: str, **headers: str) -> None:
-        super().__init__(reason)
-        self.status = status
-        self.reason = reason
-        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
 
 class SonarListener:
@@ -71,7 +63,7 @@ class SonarListener:
         try:
             clusters = self._check(request)
             taken = await self._take(request, clusters)
-        except _Refusal as refusal:
+        except Refused as refusal:
             response = web.Response(
                 status=refusal.status, text=f"{refusal.reason}\n", headers=refusal.headers
             )
@@ -87,47 +79,30 @@ class SonarListener:
     def _check(self, request: web.BaseRequest) -> frozenset[str] | None:
         """Refuse what can be refused without the body; return the clusters it may report, None for any."""
         if not self._rates.take(request.remote, self._clock.monotonic_secs()):
-            raise _Refusal(429, "too many requests", Retry_After=str(RETRY_SECS))
+            raise Refused(429, "too many requests", Retry_After=str(RETRY_SECS))
         clusters = None
         if self._users is not None:
             user = self._users.find(request.headers.get("Authorization", ""))
             if user is None:
-                raise _Refusal(401, "user or password is wrong", WWW_Authenticate='Basic realm="sonar"')
+                raise Refused(401, "user or password is wrong", WWW_Authenticate='Basic realm="sonar"')
             clusters = user.clusters
         if not _PATH.match(request.path):
-            raise _Refusal(404, "post to /sample, /sysinfo, /job or /cluster")
+            raise Refused(404, "post to /sample, /sysinfo, /job or /cluster")
         if request.method != "POST":
-            raise _Refusal(405, "only POST is allowed", Allow="POST")
+            raise Refused(405, "only POST is allowed", Allow="POST")
         if request.content_type not in _CONTENT_TYPES:
-            raise _Refusal(415, "content type must be application/json")
+            raise Refused(415, "content type must be application/json")
         if request.headers.get("Content-Encoding", "identity").lower() != "identity":
-            raise _Refusal(415, "content must not be encoded")
-        if (request.content_length or 0) > MAX_BODY_BYTES:
-            raise _Refusal(413, TOO_LARGE)
+            raise Refused(415, "content must not be encoded")
         return clusters
 
     async def _take(self, request: web.BaseRequest, clusters: frozenset[str] | None) -> Intake:
         if self._places == 0:
-            raise _Refusal(429, "busy", Retry_After=str(RETRY_SECS))
+            raise Refused(429, "busy", Retry_After=str(RETRY_SECS))
         self._places -= 1
         try:
-            body = await self._read(request)
+            body = await read_body(request, most_bytes=MAX_BODY_BYTES, within_secs=BODY_SECS)
             work = functools.partial(self._intake.take, body, f"http {request.remote}", clusters=clusters)
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)
         finally:
             self._places += 1
-
-    async def _read(self, request: web.BaseRequest) -> bytes:
-        body = bytearray()
-        if request.headers.get("Expect", "").lower() == "100-continue":  # curl asks before large bodies
-            await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-            request.writer.output_size = 0
-        try:
-            async with asyncio.timeout(BODY_SECS):
-                while chunk := await request.content.readany():
-                    body += chunk
-                    if len(body) > MAX_BODY_BYTES:
-                        raise _Refusal(413, TOO_LARGE)
-        except TimeoutError:
-            raise _Refusal(408, f"the body took longer than {BODY_SECS:g} seconds") from None
-        return bytes(body)

@@ -34,6 +34,7 @@ from jobfeatures.publish.http.remotevalues import (
     may_write,
 )
 from jobfeatures.publish.http.waits import Waits
+from jobfeatures.publish.http.webserver import Refused, read_body
 from jobfeatures.publish.tokens import TokenTable
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.records.model import Job, JobKey
@@ -57,13 +58,6 @@ _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EXDEV, errno.ENXIO, e
 _PLAIN = "text/plain; charset=utf-8"
 _NAME = "jobfeatures"  # the Server header
 T = TypeVar("T")
-
-
-class _Refusal(Exception):  # noqa: N818  # an answer, not a failure
-    def __init__(self, status: int, reason: str = "") -> None:
-        super().__init__(reason)
-        self.status = status
-        self.reason = reason
 
 
 class FeatureServer:
@@ -101,26 +95,26 @@ class FeatureServer:
         """Answer one request."""
         try:
             response = await self._answer(request)
-        except _Refusal as refusal:
-            response = _response(refusal.status, refusal.reason.encode())
+        except Refused as refusal:
+            response = _response(refusal.status, f"{refusal.reason}\n".encode() if refusal.reason else b"")
         self.counts[response.status] += 1
         return response
 
     async def _answer(self, request: web.BaseRequest) -> web.Response:
         now = self._now()
         if not self._rate.take("", now):
-            raise _Refusal(429)
+            raise Refused(429)
         target = parse_target(request.raw_path)
         if target is None:
-            raise _Refusal(404)
+            raise Refused(404)
         if target.area == MACHINE:
             return self._feature(request, target, None)
         key = self._tokens.find(target.token)
         if key is None:
-            raise _Refusal(404)
+            raise Refused(404)
         reads = request.method in _READ
         if not self._rates.take(key, now, 1.0 if reads else WRITE_COST):
-            raise _Refusal(429)
+            raise Refused(429)
         if target.area == STATUS:
             return await self._status(request, target, key)
         return self._feature(request, target, key)
@@ -140,9 +134,9 @@ class FeatureServer:
                 found = list_features(self._tree.root, name)
         except UnsafePathError as error:
             self._warn_once(name or MACHINE, str(error))
-            raise _Refusal(404) from None
+            raise Refused(404) from None
         except OSError as error:
-            raise _Refusal(404 if _is_absence(error) else 503) from None
+            raise Refused(404 if _is_absence(error) else 503) from None
         return self._conditional(request, target, found)
 
     @staticmethod
@@ -158,12 +152,12 @@ class FeatureServer:
 
     async def _status(self, request: web.BaseRequest, target: Target, key: JobKey) -> web.Response:
         if target.key and target.key not in STATUS_NAMES:
-            raise _Refusal(404)
+            raise Refused(404)
         methods = (*_READ, "PUT") if target.key else (*_READ, "PUT", "POST")
         if request.method not in methods:
             return _response(405, headers={"Allow": ", ".join(methods)})
         if self._at_work[key] >= MAX_AT_WORK:
-            raise _Refusal(429)
+            raise Refused(429)
         self._at_work[key] += 1
         try:
             path = self._tree.status_path(key)
@@ -177,17 +171,17 @@ class FeatureServer:
                 )
             )
         except ParseError as error:
-            raise _Refusal(422, f"{error}\n") from None
+            raise Refused(422, str(error)) from None
         except LockTimeoutError:
-            raise _Refusal(503) from None
+            raise Refused(503) from None
         except UnsafePathError as error:
             self._warn_once(key.directory_name, str(error))
-            raise _Refusal(404 if request.method in _READ else 409) from None
+            raise Refused(404 if request.method in _READ else 409) from None
         except OSError as error:
             if _is_absence(error):
-                raise _Refusal(404) from None
+                raise Refused(404) from None
             self._warn_once(key.directory_name, f"cannot write: {error.strerror}")
-            raise _Refusal(507 if error.errno in (errno.ENOSPC, errno.EDQUOT) else 503) from None
+            raise Refused(507 if error.errno in (errno.ENOSPC, errno.EDQUOT) else 503) from None
         finally:
             self._at_work[key] -= 1
             if not self._at_work[key]:
@@ -205,11 +199,11 @@ class FeatureServer:
         elif target.key in values:
             content = values[target.key]
         else:
-            raise _Refusal(404)
+            raise Refused(404)
         return self._conditional(request, target, Feature(content, etag))
 
     async def _change(self, request: web.BaseRequest, target: Target) -> Change:
-        """Return the change that a request asks for. Raises ParseError or _Refusal; so may the change."""
+        """Return the change that a request asks for. Raises ParseError or Refused; so may the change."""
         content = await _body(request)
         given: dict[str, bytes | None]
         given = {target.key: content} if target.key else parse_status_body(content)
@@ -218,7 +212,7 @@ class FeatureServer:
 
         def change(old: Mapping[str, bytes]) -> dict[str, bytes]:
             if not may_write(headers, status_etag(old), exists=bool(old)):
-                raise _Refusal(412)
+                raise Refused(412)
             merged = {**old, **given} if keeps_others else given
             return {name: value for name, value in merged.items() if value is not None}
 
@@ -264,24 +258,11 @@ class FeatureServer:
 
 
 async def _body(request: web.BaseRequest) -> bytes:
-    if request.content_length is not None and request.content_length > MAX_BODY_BYTES:
-        raise _Refusal(413)
     if "Content-Encoding" in request.headers:
-        raise _Refusal(415)
+        raise Refused(415)
     if "Expect" in request.headers:
-        raise _Refusal(417)
-    content = bytearray()
-    try:
-        async with asyncio.timeout(BODY_WAIT_SECS):
-            async for chunk in request.content.iter_any():
-                content += chunk
-                if len(content) > MAX_BODY_BYTES:
-                    raise _Refusal(413)
-    except TimeoutError:
-        raise _Refusal(408) from None
-    except web.RequestPayloadError:
-        raise _Refusal(400) from None
-    return bytes(content)
+        raise Refused(417)
+    return await read_body(request, most_bytes=MAX_BODY_BYTES, within_secs=BODY_WAIT_SECS)
 
 
 def _response(status: int, content: bytes = b"", headers: Mapping[str, str] | None = None) -> web.Response:

@@ -25,6 +25,17 @@ _SILENT = logging.Logger("of aiohttp", logging.CRITICAL + 1)  # it would log eve
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
+class Refused(Exception):  # noqa: N818  # an answer, not a failure
+    """The reason why a request is refused, with the answer's status and headers."""
+
+    def __init__(self, status: int, reason: str = "", **headers: str) -> None:
+        """Underscores in headers' names stand for dashes."""
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+
 class Listener(Protocol):
     """Answers requests at an address of its own, the value of the setting `key`."""
 
@@ -102,6 +113,31 @@ def _empty(status: int) -> web.Response:
     response = web.Response(status=status, headers={"Content-Type": "text/plain", "Server": "jobfeatures"})
     response.force_close()
     return response
+
+
+async def read_body(request: web.BaseRequest, *, most_bytes: int, within_secs: float) -> bytes:
+    """Return a request's body. Raises Refused if it is too large, too slow, or does not come whole.
+
+    A client that asks before it sends the body, as curl does with a large one, is told to go on.
+    """
+    too_large = Refused(413, f"a body has at most {most_bytes} bytes")
+    if (request.content_length or 0) > most_bytes:
+        raise too_large
+    content = bytearray()
+    try:
+        if request.headers.get("Expect", "").lower() == "100-continue":
+            await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            request.writer.output_size = 0  # else it would pass for the begin of the answer
+        async with asyncio.timeout(within_secs):
+            while len(content) <= most_bytes and (chunk := await request.content.readany()):
+                content += chunk
+    except TimeoutError:
+        raise Refused(408, f"the body took longer than {within_secs:g} seconds") from None
+    except (web.RequestPayloadError, ConnectionError):
+        raise Refused(400, "the body did not come whole") from None
+    if len(content) > most_bytes:
+        raise too_large
+    return bytes(content)
 
 
 @contextlib.asynccontextmanager

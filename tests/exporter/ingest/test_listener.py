@@ -158,6 +158,19 @@ async def test_who_asks_before_sending_a_body_is_told_to_go_on(post, make):
     writer.close()
 
 
+async def test_who_hangs_up_amid_a_document_leaves_no_message(post, make, caplog):
+    head = "Host: x\r\nContent-Type: application/json\r\nContent-Length: 500"
+    for _ in range(listener_module.MAX_AT_ONCE + 1):
+        _, writer = await asyncio.open_connection(*post.address.split(":"))
+        writer.write(f"POST /sample HTTP/1.1\r\n{head}\r\n\r\n[".encode())
+        await writer.drain()
+        writer.transport.abort()
+    async with asyncio.timeout(60):
+        while (await post("/sample", json.dumps(make.sample())))[0] == 429:  # their places are held
+            await asyncio.sleep(0.01)
+    assert caplog.records == []
+
+
 async def test_an_address_in_use_is_named(post):
     with pytest.raises(ConfigurationError, match=r"sonar\.listen"):
         async with listening(post.listener, post.address):
