@@ -18,6 +18,7 @@ from jobfeatures.errors import ConfigurationError, shown, shown_name
 from jobfeatures.features.keys import MjfProfile
 from jobfeatures.formats.sonar.fields import PROFILES
 from jobfeatures.records.quantities import counted
+from jobfeatures.settings.usage import add_switch
 
 DEFAULT_TIMEOUT_SECS = 30.0
 _MARKS = {Severity.ERROR: "error  ", Severity.WARNING: "warning", Severity.INFORMATION: "info   "}
@@ -47,14 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="specification of features (default: by the names), or Sonar's fields (default: any)",
     )
     parser.add_argument("--strict", action="store_true", help="Sonar: report also what readers tolerate")
-    parser.add_argument(
-        "--lenient", action="store_true", help="SSS: read typographic quotes as straight ones"
-    )
-    parser.add_argument(
-        "--all",
-        action="store_true",
-        help=f"SWF: show every fault (default: {SHOWN_ALIKE} of a kind and their number)",
-    )
+    add_switch(parser, "--lenient", "SSS: read typographic quotes as straight ones")
+    add_switch(parser, "--all", f"SWF: show every fault (default: {SHOWN_ALIKE} of a kind and their number)")
     parser.add_argument(
         "--format",
         choices=("text", "json"),

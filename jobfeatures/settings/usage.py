@@ -13,6 +13,24 @@ from jobfeatures.errors import ConfigurationError, nearest, printable, shown
 SETTINGS_TITLE = "settings"  # help's title for the flags of settings
 
 
+def add_option(
+    parser: argparse._ActionsContainer,
+    flag: str,
+    metavar: str,
+    meaning: str,
+    default: Any = None,
+    **more: Any,
+) -> None:
+    """Add an option that takes a value; its help ends with the default, if that is a text or a number."""
+    told = f"{meaning} (default: %(default)s)" if isinstance(default, str | float) else meaning
+    parser.add_argument(flag, metavar=metavar, help=told, default=default, **more)
+
+
+def add_switch(parser: argparse._ActionsContainer, flag: str, meaning: str) -> None:
+    """Add an option that is on or off."""
+    parser.add_argument(flag, action="store_true", help=meaning)
+
+
 class VersionAction(argparse.Action):
     """Prints the version line by line: argparse's own action would fold the lines."""
 

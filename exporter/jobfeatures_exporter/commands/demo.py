@@ -7,10 +7,7 @@ from functools import partial
 
 from jobfeatures_exporter.commands.common import add_settings, config_of
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add all settings."""
-    add_settings(parser)
+add_arguments = add_settings
 
 
 def run(arguments: argparse.Namespace) -> int:

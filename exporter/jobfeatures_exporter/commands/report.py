@@ -13,7 +13,7 @@ import time
 from jobfeatures.errors import ConfigurationError, shown
 from jobfeatures.settings.access import access_of, add_access_flags
 from jobfeatures.settings.flags import parse_duration_flag
-from jobfeatures.settings.usage import complain
+from jobfeatures.settings.usage import add_option, complain
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,41 +28,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--by", choices=("user", "account"), help="sums over the jobs that ended within --since"
     )
-    parser.add_argument(
-        "--prometheus",
-        metavar="URL",
-        default="http://127.0.0.1:9090",
-        help="the server that scrapes the nodes (default: %(default)s)",
+    add_option(
+        parser, "--prometheus", "URL", "the server that scrapes the nodes", default="http://127.0.0.1:9090"
     )
     add_access_flags(parser, "--prometheus")
-    parser.add_argument(
-        "--batch-system", metavar="NAME", help="batch system of the job, if several have the id"
-    )
+    add_option(parser, "--batch-system", "NAME", "batch system of the job, if several have the id")
     parser.add_argument("--cluster", metavar="NAME", help="cluster of the job, if several have the id")
-    parser.add_argument(
-        "--cluster-label",
-        metavar="LABEL",
-        default="cluster",
-        help="label of the cluster (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--since",
-        metavar="DURATION",
-        default="7d",
-        help="how far back to search (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--at", metavar="SECONDS", help="report at this time, for an earlier run of the id (default: now)"
-    )
-    parser.add_argument(
-        "--socket", metavar="PATH", help="this node's web.own_socket, for your own job that runs here"
-    )
-    parser.add_argument(
-        "--sacct",
-        metavar="COMMAND",
-        default="sacct",
-        help="reads summaries of jobs unknown to the server (default: %(default)s)",
-    )
+    add_option(parser, "--cluster-label", "LABEL", "label of the cluster", default="cluster")
+    add_option(parser, "--since", "DURATION", "how far back to search", default="7d")
+    add_option(parser, "--at", "SECONDS", "report at this time, for an earlier run of the id (default: now)")
+    add_option(parser, "--socket", "PATH", "this node's web.own_socket, for your own job that runs here")
+    add_option(parser, "--sacct", "COMMAND", "reads summaries of jobs unknown to the server", default="sacct")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="(default: %(default)s)")
 
 

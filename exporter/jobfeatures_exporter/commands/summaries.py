@@ -10,6 +10,7 @@ import time
 from jobfeatures.errors import ConfigurationError, JobfeaturesError, SourceError, shown
 from jobfeatures.settings.access import access_of, add_access_flags
 from jobfeatures.settings.flags import parse_duration_flag
+from jobfeatures.settings.usage import add_option
 from jobfeatures.system.logs import configure_logging
 from jobfeatures_exporter.commands.common import pause_until_signal
 
@@ -18,38 +19,17 @@ log = logging.getLogger(__name__)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument(
-        "--prometheus", metavar="URL", required=True, help="the server that scrapes the nodes"
-    )
+    add_option(parser, "--prometheus", "URL", "the server that scrapes the nodes", required=True)
     add_access_flags(parser, "--prometheus")
-    parser.add_argument(
-        "--interval", metavar="DURATION", help="repeat at this interval until a signal (default: one round)"
+    add_option(
+        parser, "--interval", "DURATION", "repeat at this interval until a signal (default: one round)"
     )
-    parser.add_argument(
-        "--delay",
-        metavar="DURATION",
-        default="3m",
-        help="time to wait after a job's end (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--window",
-        metavar="DURATION",
-        default="1d",
-        help="jobs that ended within this time (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--per-second",
-        metavar="COUNT",
-        default="5",
-        help="maximum number of summaries per second (default: %(default)s)",
-    )
+    add_option(parser, "--delay", "DURATION", "time to wait after a job's end", default="3m")
+    add_option(parser, "--window", "DURATION", "jobs that ended within this time", default="1d")
+    add_option(parser, "--per-second", "COUNT", "maximum number of summaries per second", default="5")
     parser.add_argument("--cluster", metavar="NAME", help="the cluster's name in Prometheus")
-    parser.add_argument(
-        "--sacct", metavar="COMMAND", default="sacct", help="reads comments (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--sacctmgr", metavar="COMMAND", default="sacctmgr", help="writes comments (default: %(default)s)"
-    )
+    add_option(parser, "--sacct", "COMMAND", "reads comments", default="sacct")
+    add_option(parser, "--sacctmgr", "COMMAND", "writes comments", default="sacctmgr")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -13,7 +13,7 @@ from jobfeatures.errors import ConfigurationError, SourceError
 from jobfeatures.settings.access import Access, access_of, add_access_flags
 from jobfeatures.settings.flags import parse_duration_flag
 from jobfeatures.settings.resolve import DEFAULT_FILE
-from jobfeatures.settings.usage import complain
+from jobfeatures.settings.usage import add_option, complain
 
 if TYPE_CHECKING:
     from jobfeatures_exporter.config import DaemonConfig
@@ -25,31 +25,27 @@ ONCE_SECS = 1.0  # between the two samples of --once
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument(
+    add_option(
+        parser,
         "--url",
-        metavar="URL",
-        help=(
-            "a daemon, such as http://node:9819 or unix:/PATH (default: by the settings, else the node is "
-            "read directly)"
-        ),
+        "URL",
+        "a daemon, such as http://node:9819 or unix:/PATH (default: by the settings, else the node is "
+        "read directly)",
     )
     add_access_flags(parser, "--url")
     parser.add_argument("--local", action="store_true", help="read the node directly, without a daemon")
-    parser.add_argument(
-        "--config.file",
-        metavar="PATH",
-        help=f"TOML file with settings (default: {DEFAULT_FILE} if it exists)",
+    add_option(
+        parser, "--config.file", "PATH", f"TOML file with settings (default: {DEFAULT_FILE} if it exists)"
     )
     parser.add_argument("--once", action="store_true", help="print the table once, as without a terminal")
-    parser.add_argument(
-        "--interval", metavar="DURATION", default="2s", help="time between samples (default: %(default)s)"
-    )
-    parser.add_argument(
+    add_option(parser, "--interval", "DURATION", "time between samples", default="2s")
+    add_option(
+        parser,
         "--sort",
+        "KEY",
+        "key of a column, such as w, waste now; ? in the table shows all",
         choices=ORDERS,
         default="c",
-        metavar="KEY",
-        help="key of a column, such as w, waste now; ? in the table shows all (default: %(default)s)",
     )
 
 

@@ -125,7 +125,8 @@ class SonarNodes:
             for name, node in list(self._nodes.items()):
                 if now - max(node.state.seen_at_secs, node.touched_at_secs) > self._silence_secs:
                     del self._nodes[name]
-            return {name: node.state for name, node in self._nodes.items() if self._is_heard(node, now)}
+            states = {name: node.state for name, node in self._nodes.items() if node.state.sample is not None}
+        return {name: each for name, each in states.items() if now - each.seen_at_secs <= self._silence_secs}
 
     def clusters(self) -> dict[str, ClusterState]:
         """Return the clusters whose jobs or nodes have been reported."""
@@ -134,9 +135,6 @@ class SonarNodes:
             for cluster in self._clusters.values():
                 self._forget_ended(cluster, now)
             return {name: replace(each, jobs=dict(each.jobs)) for name, each in self._clusters.items()}
-
-    def _is_heard(self, node: _Node, now: float) -> bool:
-        return node.state.sample is not None and now - node.state.seen_at_secs <= self._silence_secs
 
     # --- with the lock held ----------------------------------------------------------
 

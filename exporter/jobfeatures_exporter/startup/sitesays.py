@@ -185,9 +185,5 @@ def _of_lines(text: str, node: str) -> Iterator[str]:
     lines = [dict(re.findall(r"""(\w+)\s*=\s*("[^"]*"|\S+)""", line)) for line in text.splitlines()]
     lines = [{key.lower(): value.strip('"') for key, value in line.items()} for line in lines]
     for line in sorted(lines, key=lambda line: "nodename" in line):
-        if "dirs" in line and _is_for(line.get("nodename"), node):
+        if "dirs" in line and ("nodename" not in line or node in expand_nodes(line["nodename"])):
             yield line["dirs"]
-
-
-def _is_for(nodes: str | None, node: str) -> bool:
-    return nodes is None or node in expand_nodes(nodes)

@@ -75,12 +75,12 @@ def job_fields(origin: Origin, record: JobRecord) -> Document:
 
     Raises ParseError for a job id that is not a number, and for an invalid state or node name.
     """
-    more = dict(record.more)
+    more, word = dict(record.more), record.state_word or record.state.value
     fields: dict[str, Any] = {
         "job_id": _job_number(record.job_id),
         "job_step": record.step or "",
         "job_name": unicode_text(record.name or ""),
-        "job_state": job_state(_word(record), origin.profile),
+        "job_state": job_state(word.partition(" ")[0], origin.profile),  # without who cancelled it
         "array_job_id": _number(record.array_job_id),
         "array_task_id": _number(record.array_task_id),
         "het_job_id": _number(record.het_job_id),
@@ -158,11 +158,6 @@ def requested_memory_kib(record: JobRecord) -> int | None:
 
 def _whole(secs: Any) -> int | None:
     return None if secs is None or secs < 0 else int(secs)
-
-
-def _word(record: JobRecord) -> str:
-    """Return the state's word, without who cancelled the job."""
-    return (record.state_word or record.state.value).partition(" ")[0]
 
 
 def job_state(state: str, profile: str = CURRENT) -> str:

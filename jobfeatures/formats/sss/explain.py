@@ -122,11 +122,7 @@ def jobs_of(name: str, *, lenient: bool) -> tuple[list[str], list[tuple[SssJob, 
 
     Raises ParseError and OSError.
     """
-    return _jobs_of(_parse(name, lenient=lenient))
-
-
-def _parse(name: str, *, lenient: bool) -> Parsed:
-    return parse_object(read_bytes(name, MAX_BYTES), source=name, lenient=lenient)
+    return _jobs_of(parse_object(read_bytes(name, MAX_BYTES), source=name, lenient=lenient))
 
 
 def _jobs_of(parsed: Parsed) -> tuple[list[str], list[tuple[SssJob, SssJob]], list[Reference]]:
@@ -142,7 +138,7 @@ def _jobs_of(parsed: Parsed) -> tuple[list[str], list[tuple[SssJob, SssJob]], li
 
 def examine(name: str, *, lenient: bool, explain: bool = False, resolved: bool = False) -> Iterator[str]:
     """Yield the lines of output about a document. Raises ParseError for the first error, and OSError."""
-    parsed = _parse(name, lenient=lenient)
+    parsed = parse_object(read_bytes(name, MAX_BYTES), source=name, lenient=lenient)
     warnings, both, references = _jobs_of(parsed)
     jobs = [job for _, job in both]
     yield from warnings

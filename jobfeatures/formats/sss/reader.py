@@ -70,9 +70,7 @@ def read_root(root: Element, warnings: list[Rejected]) -> Root:
         raise error_at(root, "neither Job nor JobGroup")
     record = read_container(root, slot, REJECT, warnings)
     if record is None:
-        raise error_at(
-            root, "has an attribute whose value is unknown"
-        )  # one of its attributes has an unknown value
+        raise error_at(root, "has an attribute whose value is unknown")
     return record  # type: ignore[return-value]  # ROOTS has Job and JobGroup
 
 
