@@ -12,13 +12,12 @@ quote the client and tell its version, are replaced by empty answers. This modul
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from jobfeatures.publish.http.connectiontable import (
     END_LOOK_SECS,
@@ -37,6 +36,7 @@ HANDSHAKE_SECS = 5.0  # timeout, from the start of the handshake's turn
 TURNS = 64  # handshakes at a time
 TURN_SECS = 1.0  # after which the next handshake starts anyway: a slow client does not hold up the others
 TLS_SHUTDOWN_SECS = 2.0
+T = TypeVar("T")
 IDLE_LOOKS = 5  # of a client that has closed its side, before it is taken to be owed nothing more
 
 
@@ -90,8 +90,8 @@ class Connections:
         self.server = server  # None until a request needs it
         self._make = make
         self._making = asyncio.Lock()
-        self._working: set[asyncio.Task[None]] = set()
-        self._turns = asyncio.Semaphore(TURNS)
+        self._working: set[asyncio.Task[Any]] = set()
+        self.turns = asyncio.Semaphore(TURNS)  # of handshakes, first come, first served
 
     def __call__(self) -> asyncio.BaseProtocol:
         """Return the protocol of a new connection; called by the event loop."""
@@ -105,30 +105,12 @@ class Connections:
                 self.server = await self._make()
         return self.server
 
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a connection's work in the background."""
+    def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Run a connection's work in the background, until the listener ends."""
         task = asyncio.get_running_loop().create_task(work)
         self._working.add(task)
         task.add_done_callback(self._working.discard)
-
-    @contextlib.asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """Wait, first come, first served, for a handshake's turn, which lasts TURN_SECS at most."""
-        await self._turns.acquire()
-        is_over = False
-
-        def end() -> None:
-            nonlocal is_over
-            if not is_over:
-                is_over = True
-                self._turns.release()
-
-        ending = asyncio.get_running_loop().call_later(TURN_SECS, end)
-        try:
-            yield
-        finally:
-            ending.cancel()
-            end()
+        return task
 
     async def shutdown(self, timeout: float | None = None) -> None:
         """Close all connections; those that await a request or an answer have `timeout` seconds left."""
@@ -302,9 +284,11 @@ class Connection(asyncio.Protocol):
         transport.pause_reading()
         table, spoken = self._listener.table, None
         try:
-            async with self._listener.turn():
-                if not transport.is_closing():  # else it was closed meanwhile
-                    spoken = await self._loop.start_tls(
+            async with self._listener.turns:
+                if transport.is_closing():  # it was closed meanwhile
+                    return
+                shaking = self._listener.start(
+                    self._loop.start_tls(
                         transport,
                         self,
                         tls.context,
@@ -312,6 +296,9 @@ class Connection(asyncio.Protocol):
                         ssl_handshake_timeout=HANDSHAKE_SECS,
                         ssl_shutdown_timeout=TLS_SHUTDOWN_SECS,
                     )
+                )
+                await asyncio.wait([shaking], timeout=TURN_SECS)
+            spoken = await shaking
         except (Exception, asyncio.CancelledError) as error:  # close the connection in any case
             if isinstance(error, OSError):
                 table.ended[HANDSHAKE] += 1

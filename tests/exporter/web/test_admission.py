@@ -10,7 +10,9 @@ from jobfeatures_exporter.web.admission import (
     RATE,
     Admission,
     host_asked,
+    is_loopback,
     is_ours,
+    parse_names,
 )
 
 
@@ -55,10 +57,22 @@ def test_names_from_elsewhere_are_refused_where_names_count():
     [
         *("localhost", "LOCALHOST:9819", "x.localhost", "localhost.", "localhost:", "127.0.0.1:9819"),
         *("[::1]", "[::1]:9819", "node1", "node1:80", "[fe80::1]", "10.0.0.1", " localhost "),
+        *("a.localhost", "[2001:db8::1]", "node1.", "NODE1:80"),
     ],
 )
 def test_addresses_localhost_and_given_names_are_ours_with_or_without_a_port(header):
     assert is_ours(header, {"node1"})
+
+
+def test_any_name_is_ours_where_none_is_given_and_so_is_none_at_all():
+    assert is_ours("evil.example", None)
+    assert is_ours(None, {"node1"})
+
+
+def test_loopback_is_told_from_the_rest():
+    assert [is_loopback(each) for each in ("127.0.0.1", "127.9.9.9", "[::1]", "localhost")] == [True] * 4
+    assert [is_loopback(each) for each in ("", "0.0.0.0", "[::]", "node1", "10.0.0.1")] == [False] * 5
+    assert parse_names(" A, b ,,") == {"a", "b"}
 
 
 @pytest.mark.parametrize(
@@ -76,6 +90,7 @@ def test_addresses_localhost_and_given_names_are_ours_with_or_without_a_port(hea
         ),
         *("evil.example/.localhost", "evil.example?.localhost", "evil@localhost", "localhost:123456"),
         *("evil.example", "", "node1.evil.example", "[node1]", "[127.0.0.1]x", "a b.localhost"),
+        *("node2", "localhost.evil.example", "127.0.0.1.evil.example", "127.0.0.1@evil.example"),
     ],
 )
 def test_nothing_else_is(header):

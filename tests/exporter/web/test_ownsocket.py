@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import select
 import socket
 import stat
 import tempfile
@@ -14,7 +13,6 @@ from dataclasses import replace
 import pytest
 
 from jobfeatures.errors import ConfigurationError
-from jobfeatures.publish.http import connectiontable
 from jobfeatures.records.model import JobKey
 from jobfeatures.system.httpget import Server
 from jobfeatures_exporter.cli import main
@@ -27,7 +25,6 @@ from jobfeatures_exporter.web.ownsocket import (
     OwnSocket,
     serving_own,
 )
-from tests.running import PATIENCE_SECS
 
 OWN = JobKey("slurm", "12")
 
@@ -165,24 +162,6 @@ def test_one_user_asks_so_often_and_no_more_and_others_are_not_held_up(note_made
     assert rates.take(1001, 50.0)
     assert rates.take(1000, 50.3)
     assert not rates.take(1000, 50.3)
-
-
-def test_a_caller_that_does_not_read_is_sent_away(known, sockets, monkeypatch):
-    own, path = OwnSocket(lambda: known, lambda *_: "x" * 2**23), sockets / "own"
-    monkeypatch.setattr(connectiontable, "HEAD_SECS", 0.05)
-    monkeypatch.setattr(connectiontable, "LOOK_SECS", 0.05)
-
-    async def run():
-        async with serving_own(str(path), own), asyncio.timeout(PATIENCE_SECS):
-            with socket.socket(socket.AF_UNIX) as caller:
-                caller.connect(str(path))
-                caller.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-                poll = select.poll()
-                poll.register(caller, 0)  # that the other side has closed is told unasked
-                while not poll.poll(0):
-                    await asyncio.sleep(0.01)
-
-    asyncio.run(run())
 
 
 def test_a_socket_that_a_killed_daemon_left_is_replaced_and_nothing_else(own, sockets):

@@ -176,17 +176,6 @@ async def test_a_connection_goes_on_with_the_web_server():
         assert listeners.status().listeners[0].connections == 1
 
 
-@pytest.mark.parametrize("cut", [1, 20, len(CURL) - 1])
-async def test_a_request_in_pieces_is_one_request(cut):
-    async with served() as (_, connect):
-        reader, writer = await connect()
-        writer.write(CURL[:cut])
-        await asyncio.sleep(0.05)
-        writer.write(CURL[cut:])
-        assert (await answer_to(reader))[2] == b"some_metric 1\n"
-        writer.close()
-
-
 async def test_requests_that_do_not_wait_for_answers_are_answered_in_turn(monkeypatch):
     async with served() as (_listeners, connect):
         reader, writer = await connect()
@@ -208,15 +197,6 @@ async def test_what_comes_while_an_answer_is_made_is_not_lost(first):
         writer.write(CURL)
         await answer_to(reader)
         assert (await answer_to(reader))[2] == b"some_metric 1\n"
-        writer.close()
-
-
-async def test_close_is_taken_at_its_word():
-    async with served() as (_, connect):
-        reader, writer = await connect()
-        writer.write(CURL.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
-        assert (await answer_to(reader))[1]["Connection"] == "close"
-        assert await reader.read() == b""
         writer.close()
 
 
@@ -321,16 +301,6 @@ async def test_who_has_been_answered_keeps_no_listener_from_its_end():
     async with asyncio.timeout(60):
         await ending
         assert await reader.read() == b""
-    writer.close()
-
-
-async def test_who_says_nothing_keeps_a_listener_for_a_moment_only(monkeypatch):
-    monkeypatch.setattr(opening, "END_SECS", 0.1)
-    reader, writer, ending = await closing(served())
-    async with asyncio.timeout(60):
-        await ending
-        with contextlib.suppress(ConnectionError):
-            assert await reader.read() == b""
     writer.close()
 
 

@@ -30,8 +30,12 @@ def look_later(site, secs):
     site.connections._close_overdue(asyncio.get_running_loop().time() + secs)
 
 
-async def test_a_client_that_never_ends_its_header_is_cut_off(site):
+@pytest.mark.parametrize("is_kept", [False, True])
+async def test_a_client_that_never_ends_its_header_is_cut_off(site, is_kept):
     reader, writer = await opened(site)
+    if is_kept:
+        writer.write(b"GET /machinefeatures/total_cpu HTTP/1.1\r\nHost: x\r\n\r\n")
+        await reader.readuntil(b"\r\n\r\n8\n")
     writer.write(b"GET /machinefeatures/total_cpu HTTP/1.1\r\nHost: x\r\n")
     for _ in range(5):
         assert (await site.get("/machinefeatures/total_cpu")).status == 200
