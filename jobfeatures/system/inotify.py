@@ -1,7 +1,7 @@
 """The kernel's notifications of changes in directories, with one inotify instance for many of them.
 
-A library's observer needs two threads and one instance per directory (the kernel allows a user 128 by
-default), and does not let the caller choose the events. Source: inotify(7), inotify_add_watch(2).
+A library's observer needs a thread for each directory and two more, and the caller cannot choose the events.
+Source: inotify(7), inotify_add_watch(2).
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from typing import NamedTuple
 
 MODIFY, ATTRIB, CLOSE_WRITE = 0x002, 0x004, 0x008
 MOVED_FROM, MOVED_TO, CREATE, DELETE = 0x040, 0x080, 0x100, 0x200
+DELETE_SELF, MOVE_SELF = 0x400, 0x800
+IS_DIRECTORY = 0x40000000  # unasked: the entry is one
 OVERFLOW, IGNORED = 0x4000, 0x8000  # unasked: events were lost; a watch has ended
 ONLY_DIRECTORIES = 0x01000000
 DO_NOT_FOLLOW = 0x02000000

@@ -1,4 +1,8 @@
-"""Detect changes to the files in folders: at once with inotify, else by polling."""
+"""Detect changes to the files in folders: at once with inotify, else by polling.
+
+The library's observer by inotify takes a thread for each folder and two more. So it only polls, where
+inotify does not reach.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,13 @@ import contextlib
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from jobfeatures.system import inotify
+from jobfeatures.system.inotify import Inotify, InotifyEvent
 from jobfeatures.system.privatefile import opened
 
 if TYPE_CHECKING:
@@ -17,7 +24,7 @@ if TYPE_CHECKING:
     from watchdog.observers.api import BaseObserver, ObservedWatch
 
 CHECK_SECS: Final = 5.0  # how often a folder that cannot be watched is looked for
-LOOK_SECS: Final = 30.0  # how often those that are watched are, which may be others by now
+LOOK_SECS: Final = 60.0  # how often those that are watched are: one above may have been replaced
 POLL_SECS: Final = 1.0
 JOIN_SECS: Final = 2.0
 
@@ -29,6 +36,10 @@ REMOTE_TYPES: Final = frozenset(
         "orangefs", "overlay", "panfs", "smb3", "smbfs", "virtiofs", "wekafs",
     }
 )  # fmt: skip
+_ENTRIES = inotify.CREATE | inotify.DELETE | inotify.MOVED_FROM | inotify.MOVED_TO
+_CONTENT = inotify.MODIFY | inotify.ATTRIB | inotify.CLOSE_WRITE
+_LOST = inotify.DELETE_SELF | inotify.MOVE_SELF | inotify.OVERFLOW | inotify.IGNORED
+_WATCHED = _ENTRIES | _CONTENT | inotify.DELETE_SELF | inotify.MOVE_SELF | inotify.ONLY_DIRECTORIES
 log = logging.getLogger(__name__)
 
 
@@ -51,12 +62,11 @@ def watch_directory(
 
     Reading files does not notify. Where inotify does not work, or its limits are exhausted, the folder is
     polled every second. While it cannot be watched at all, because it is missing, `notify` is called every
-    CHECK_SECS; the replacement of the folder is detected within LOOK_SECS.
+    CHECK_SECS; the replacement of the folder, or of one above it, is detected within LOOK_SECS.
     """
     folder = _Folder(directory, notify, is_wanted, directories)
     # A server that does not answer stops threads that are for its folder alone.
-    is_apart = is_remote(file_system_of(directory)) or _shared.has(directory)
-    watcher = _Watcher() if is_apart else _shared
+    watcher = _Watcher() if is_remote(file_system_of(directory)) else _shared
     watcher.add(folder)
     try:
         yield
@@ -66,56 +76,49 @@ def watch_directory(
 
 @dataclass(eq=False)
 class _Folder:
-    """A watched path, the identity of the folder there, and its watch."""
+    """A watched path, the identity of the folder there, and its watch: by inotify, or polled."""
 
     path: str
     notify: Callable[[], None]
     is_wanted: Callable[[str], bool]
     directories: bool
     identity: tuple[int, int] | None = None
-    observed: tuple[BaseObserver, ObservedWatch] | None = None
+    watch: int | None = None
+    polled: ObservedWatch | None = None
 
-    def is_observed(self) -> bool:
-        if self.observed is None or self.identity != identify(self.path):
-            return False
-        observer, watch = self.observed
-        return observer.is_alive() and any(
-            each.watch == watch and each.is_alive() for each in observer.emitters
-        )
-
-    def unobserve(self) -> None:
-        if self.observed is not None:
-            observer, watch = self.observed
-            self.observed = None
-            observer.unschedule(watch)
+    def concerns(self, event: InotifyEvent) -> bool:
+        """Return whether to notify of an event. A directory comes and goes, but does not change."""
+        if event.mask & _LOST:
+            return True
+        if not event.mask & inotify.IS_DIRECTORY:
+            kinds = _ENTRIES | _CONTENT
+        else:
+            kinds = _ENTRIES if self.directories else 0
+        return bool(event.mask & kinds) and self.is_wanted(event.name)
 
 
 class _Watcher:
-    """Keeps one observer on all its folders, another on those that are polled, and one thread that checks."""
+    """Watches all its folders by one inotify instance in one thread, which looks after them too.
+
+    Those that inotify does not reach are polled by an observer.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._folders: list[_Folder] = []
-        self._observers: dict[Callable[[], BaseObserver], BaseObserver] = {}
-        self._changed: threading.Event | None = (
-            None  # its thread's, while there is one: what it waits for may differ
-        )
-
-    def has(self, directory: str) -> bool:
-        """Return whether this path is watched already: an observer accepts each path only once."""
-        path = os.path.realpath(directory)
-        return any(os.path.realpath(each.path) == path for each in list(self._folders))
+        self._inotify: Inotify | None = None  # its thread's, while there is one
+        self._poller: BaseObserver | None = None
 
     def add(self, folder: _Folder) -> None:
         """Watch a folder; changes from now on are detected."""
         with self._lock:
-            self._observe(folder)
+            if self._inotify is None:
+                own = Inotify()
+                threading.Thread(target=self._run, args=(own,), name="watch-folders", daemon=True).start()
+                self._inotify = own
+            self._observe(folder, self._inotify)
             self._folders.append(folder)
-            if self._changed is None:
-                self._changed = threading.Event()
-                arguments = (self._changed,)
-                threading.Thread(target=self._run, args=arguments, name="watch-folders", daemon=True).start()
-            self._changed.set()
+            self._inotify.wake()
 
     def remove(self, folder: _Folder) -> None:
         """Watch a folder no more; threads that hang in a file system are abandoned."""
@@ -123,55 +126,85 @@ class _Watcher:
             return
         try:
             self._folders.remove(folder)
-            folder.unobserve()
-            if not self._folders and self._changed is not None:
-                changed, self._changed = self._changed, None
-                changed.set()
-                while self._observers:
-                    _, observer = self._observers.popitem()
-                    observer.stop()
-                    observer.join(JOIN_SECS)
+            self._unobserve(folder)
+            if not self._folders and self._inotify is not None:
+                ended, self._inotify = self._inotify, None
+                ended.wake()
+                if self._poller is not None:
+                    self._poller.stop()
+                    self._poller.join(JOIN_SECS)
+                    self._poller = None
         finally:
             self._lock.release()
 
-    def _observe(self, folder: _Folder) -> None:
+    def _observe(self, folder: _Folder, own: Inotify) -> None:
         folder.identity = identify(folder.path)
         if folder.identity is None:
             return
-        makers = (make_inotify_observer, make_polling_observer)
-        for make in makers[1:] if is_remote(file_system_of(folder.path)) else makers:
-            try:
-                observer = self._observer_of(make)
-                handler = make_handler(folder.notify, folder.is_wanted)
-                events = wanted_events(folder.directories)
-                watch = observer.schedule(handler, os.path.realpath(folder.path), event_filter=events)
-            except (OSError, RuntimeError) as error:  # kernel limits; no thread available
-                log.info("cannot watch %s: %s", folder.path, error)
-            else:
-                folder.observed = observer, watch
+        try:
+            if not is_remote(file_system_of(folder.path)) and own.open():
+                folder.watch = own.add(folder.path, _WATCHED)
                 return
+        except OSError as error:  # kernel limits
+            log.info("cannot watch %s: %s", folder.path, error)
+        try:
+            if self._poller is None or not self._poller.is_alive():
+                self._poller = make_polling_observer()
+                self._poller.start()
+            handler = make_handler(folder.notify, folder.is_wanted)
+            events = wanted_events(folder.directories)
+            path = os.path.realpath(folder.path)
+            folder.polled = self._poller.schedule(handler, path, event_filter=events)
+        except (OSError, RuntimeError) as error:  # no thread available
+            log.info("cannot poll %s: %s", folder.path, error)
 
-    def _observer_of(self, make: Callable[[], BaseObserver]) -> BaseObserver:
-        observer = self._observers.get(make)
-        if observer is None or not observer.is_alive():
-            observer = make()
-            observer.start()
-            self._observers[make] = observer
-        return observer
+    def _unobserve(self, folder: _Folder) -> None:
+        watch, polled = folder.watch, folder.polled
+        folder.watch = folder.polled = None
+        if polled is not None and self._poller is not None:
+            self._poller.unschedule(polled)
+        is_shared = any(each.watch == watch for each in self._folders)
+        if watch is not None and self._inotify is not None and not is_shared:
+            self._inotify.remove(watch)
 
-    def _run(self, changed: threading.Event) -> None:
-        while self._changed is changed:
-            is_whole = all(each.observed for each in list(self._folders))
-            if changed.wait(LOOK_SECS if is_whole else CHECK_SECS):
-                changed.clear()
-                continue
-            with self._lock:
-                lost = [each for each in self._folders if not each.is_observed()]
-                for each in lost:
-                    each.unobserve()
-                    self._observe(each)
-            for each in lost:
-                each.notify()  # changes in between went undetected
+    def _is_observed(self, folder: _Folder) -> bool:
+        if folder.identity != identify(folder.path):
+            return False
+        if folder.polled is None or self._poller is None:
+            return folder.watch is not None
+        emitters = self._poller.emitters
+        return self._poller.is_alive() and any(
+            each.watch == folder.polled and each.is_alive() for each in emitters
+        )
+
+    def _run(self, own: Inotify) -> None:
+        looked_secs = time.monotonic()
+        with contextlib.closing(own):
+            while True:
+                is_whole = all(each.watch or each.polled for each in list(self._folders))
+                due_secs = looked_secs + (LOOK_SECS if is_whole else CHECK_SECS)
+                own.wait(due_secs - time.monotonic())
+                with self._lock:
+                    if self._inotify is not own:
+                        return
+                    told, lost = self._take(list(own.notices()))
+                    if time.monotonic() >= due_secs:
+                        looked_secs = time.monotonic()
+                        lost = [each for each in self._folders if not self._is_observed(each)]
+                    for each in lost:
+                        self._unobserve(each)
+                        self._observe(each, own)
+                for each in {*told, *lost}:  # what changed unwatched went undetected
+                    each.notify()
+
+    def _take(self, events: Collection[InotifyEvent]) -> tuple[list[_Folder], list[_Folder]]:
+        """Return the folders to notify of these events, and those that have lost their watch by them."""
+        found: dict[bool, list[_Folder]] = {False: [], True: []}
+        for each in self._folders:
+            own = [event for event in events if event.watch == each.watch or event.mask & inotify.OVERFLOW]
+            if any(map(each.concerns, own)):
+                found[any(event.mask & _LOST for event in own)].append(each)
+        return found[False], found[True]
 
 
 _shared = _Watcher()
@@ -199,13 +232,6 @@ def wanted_events(directories: bool) -> list[type[FileSystemEvent]]:
     if directories:
         wanted += [events.DirCreatedEvent, events.DirDeletedEvent, events.DirMovedEvent]
     return wanted
-
-
-def make_inotify_observer() -> BaseObserver:
-    """Return an inotify observer. Raises OSError where the kernel's limits are exhausted."""
-    from watchdog.observers import Observer
-
-    return Observer()
 
 
 def make_polling_observer() -> BaseObserver:
