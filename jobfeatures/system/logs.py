@@ -17,7 +17,6 @@ LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("logfmt", "json")
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+-]+\Z")
 _NOT_PLAIN = re.compile(r"[^ !#-\[\]-~]")
-_SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
@@ -136,16 +135,8 @@ def _plain(value: object) -> object:
 def _quoted(text: str) -> str:
     if _PLAIN.match(text):
         return text
-    return f'"{_NOT_PLAIN.sub(_escaped, text)}"'  # no newline or escape sequence gets through
+    if not _NOT_PLAIN.search(text):
+        return f'"{text}"'
+    import json  # seldom needed
 
-
-def _escaped(found: re.Match[str]) -> str:
-    """Return a character escaped as in a JSON string, which logfmt parsers understand."""
-    character = found[0]
-    if character in _SHORT:
-        return _SHORT[character]
-    code = ord(character)
-    if code < 0x10000:
-        return f"\\u{code:04x}"
-    high, low = divmod(code - 0x10000, 0x400)
-    return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
+    return json.dumps(text).replace("\x7f", "\\u007f")  # no newline or escape sequence gets through
