@@ -59,16 +59,8 @@ class SonarListener:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer a request: 200 if accepted, else the reason."""
-        try:
-            clusters = self._check(request)
-            taken = await self._take(request, clusters)
-        except Refused as refusal:
-            response = web.Response(
-                status=refusal.status, text=f"{refusal.reason}\n", headers=refusal.headers
-            )
-            response.force_close()  # the rest of its body is not read
-            return response
+        """Answer a request: 200 if accepted, 400 with the faults of documents. Raises Refused."""
+        taken = await self._take(request, self._check(request))
         if taken.faults:
             reported = "".join(f"{fault}\n" for fault in taken.faults[:MAX_REPORTED])
             return web.Response(status=400, text=reported)

@@ -20,6 +20,7 @@ from jobfeatures.batch.controller.protocol import (
 )
 from jobfeatures.errors import ConfigurationError, JobfeaturesError
 from jobfeatures.publish.http.connectiontable import ConnectionLimits
+from jobfeatures.publish.http.webserver import Refused
 from jobfeatures.system.clock import Clock
 from jobfeatures.system.filelimit import raise_limit
 from jobfeatures.system.privatefile import read_private
@@ -32,7 +33,6 @@ NODE_RATE: Final = 2.0  # requests per second of one node
 WRONG_RATE: Final = 5.0  # wrong tokens per second from one address
 MAX_CONNECTIONS: Final = 12_000  # of nodes at once
 SPARE_DESCRIPTORS: Final = 256
-_HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Server": "jobfeatures"}
 
 
 class NodeListener:
@@ -58,39 +58,33 @@ class NodeListener:
         self._secrets = read_secrets(self._secret_file)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer or refuse a node's request."""
+        """Answer a node's request. Raises Refused."""
         name = request.path.removeprefix(PREFIX)
         if not request.path.startswith(PREFIX) or not is_host_name(name):
-            return _refusal(404, "ask for /nodes/NAME")
+            raise Refused(404, "ask for /nodes/NAME")
         if request.method != "GET":
-            return _refusal(405, "only GET is supported", Allow="GET")
+            raise Refused(405, "only GET is supported", Allow="GET")
         now_secs = self._clock.monotonic_secs()
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not is_token(token.strip(), name, self._secrets):
             if not self._wrong_rates.take(request.remote, now_secs):
-                return _refusal(429, "too many wrong tokens", **{"Retry-After": "10"})
-            return _refusal(401, "the token is not this node's", **{"WWW-Authenticate": "Bearer"})
+                raise Refused(429, "too many wrong tokens", Retry_After="10")
+            raise Refused(401, "the token is not this node's", WWW_Authenticate="Bearer")
         if not self._node_rates.take(name, now_secs):
-            return _refusal(429, "too many requests", **{"Retry-After": "1"})
+            raise Refused(429, "too many requests", Retry_After="1")
         reported = self._answers.answer(name)
         if reported.age_secs is None:
-            return _refusal(reported.status, reported.text.rstrip("\n"))
-        headers = {**_HEADERS, "Age": str(reported.age_secs), "ETag": reported.etag}
+            raise Refused(reported.status, reported.text.rstrip("\n"))
+        headers = {"Cache-Control": "no-store", "Age": str(reported.age_secs), "ETag": reported.etag}
         if reported.clock_secs is not None:
             headers[CLOCK_HEADER] = format_clock(reported.clock_secs)
         if request.headers.get("If-None-Match") == reported.etag:
-            return _closing(web.Response(status=304, headers=headers))
-        headers["Content-Type"] = "application/jsonl; charset=utf-8"
-        return _closing(web.Response(body=reported.text.encode(), headers=headers))
-
-
-def _refusal(status: int, text: str, **headers: str) -> web.Response:
-    return _closing(web.Response(status=status, text=f"{text}\n", headers={**_HEADERS, **headers}))
-
-
-def _closing(response: web.Response) -> web.Response:
-    response.force_close()  # a node asks once a minute: thousands of connections would idle
-    return response
+            response = web.Response(status=304, headers=headers)
+        else:
+            headers["Content-Type"] = "application/jsonl; charset=utf-8"
+            response = web.Response(body=reported.text.encode(), headers=headers)
+        response.force_close()  # a node asks once a minute: thousands of connections would idle
+        return response
 
 
 def read_secrets(path: str) -> tuple[bytes, ...]:

@@ -24,6 +24,7 @@ from jobfeatures.errors import ConfigurationError
 from jobfeatures.publish.http.connections import Connections
 from jobfeatures.publish.http.connectiontable import IDLE_SECS, ConnectionLimits, ConnectionTable
 from jobfeatures.publish.http.opening import accepting
+from jobfeatures.publish.http.webserver import Refused
 from jobfeatures.system.lookups import user_names
 from jobfeatures.system.rates import Rates
 from jobfeatures_exporter.families.exposition import render
@@ -99,7 +100,7 @@ class OwnSocket:
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
         if not self._rates.take(_caller(request), time.monotonic()):
-            raise web.HTTPTooManyRequests(headers={"Retry-After": "1"})
+            raise Refused(429, "too many requests", Retry_After="1")
         return await handler(request)
 
     def own(self, uid: int) -> Context:

@@ -56,7 +56,6 @@ _ATTEMPT_INTERVAL_SECS = 0.02
 _READ = ("GET", "HEAD")
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EXDEV, errno.ENXIO, errno.EWOULDBLOCK)
 _PLAIN = "text/plain; charset=utf-8"
-_NAME = "jobfeatures"  # the Server header
 T = TypeVar("T")
 
 
@@ -266,7 +265,7 @@ async def _body(request: web.BaseRequest) -> bytes:
 
 
 def _response(status: int, content: bytes = b"", headers: Mapping[str, str] | None = None) -> web.Response:
-    made = {"Content-Type": _PLAIN, "Server": _NAME, **(headers or {})}
+    made = {"Content-Type": _PLAIN, **(headers or {})}
     if status >= 400:
         made["Cache-Control"] = "no-store"
     if status in (429, 503):

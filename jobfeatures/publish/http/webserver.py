@@ -20,6 +20,7 @@ log = logging.getLogger(__name__)
 MAX_LINE_BYTES = 2048
 MAX_HEADERS = 64
 LINGER_SECS = 1.0
+ALWAYS = {"Server": "jobfeatures", "X-Content-Type-Options": "nosniff"}  # aiohttp would tell versions
 _SILENT = logging.Logger("of aiohttp", logging.CRITICAL + 1)  # it would log every malformed request
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
@@ -35,6 +36,14 @@ class Refused(Exception):  # noqa: N818  # an answer, not a failure
         self.reason = reason
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
+    def response(self) -> web.Response:
+        """Return the answer: the connection ends with it, as the rest of a body is not read."""
+        text = f"{self.reason}\n" if self.reason else ""
+        headers = {"Cache-Control": "no-store", **self.headers}
+        response = web.Response(status=self.status, text=text, headers=headers)
+        response.force_close()
+        return response
+
 
 class Listener(Protocol):
     """Answers requests at an address of its own, the value of the setting `key`."""
@@ -43,7 +52,7 @@ class Listener(Protocol):
     limits: ConnectionLimits
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer a request."""
+        """Answer a request. Raises Refused."""
 
     def close(self) -> None:
         """Release resources: there will be no further request."""
@@ -73,19 +82,23 @@ def make_server(
             if request.version in (HttpVersion10, HttpVersion11):
                 response = await handler(request)
             else:
-                response = _empty(400)
-        except web.HTTPException as told:
-            table.answers[told.status] += 1
-            raise
+                response = Refused(400).response()
+        except web.HTTPException as raised:
+            response = raised
+        except Refused as refused:
+            response = refused.response()
         except Exception:
             log.exception("request failed")
-            response = _empty(500)
-        finally:
-            connection.answered_at = asyncio.get_running_loop().time()
+            response = Refused(500).response()
+        connection.answered_at = asyncio.get_running_loop().time()
         table.answers[response.status] += 1
         table.make_room(response.content_length or 0)
+        for name, value in ALWAYS.items():
+            response.headers.setdefault(name, value)
         if table.is_ending:
             response.force_close()
+        if isinstance(response, web.HTTPException):
+            raise response
         return response
 
     return web.Server(
@@ -107,12 +120,6 @@ def _connection_of(outlet: asyncio.Transport) -> Connection:
     found = outlet.connection  # type: ignore[attr-defined]  # of connections of this package
     assert isinstance(found, Connection)  # noqa: S101
     return found
-
-
-def _empty(status: int) -> web.Response:
-    response = web.Response(status=status, headers={"Content-Type": "text/plain", "Server": "jobfeatures"})
-    response.force_close()
-    return response
 
 
 async def read_body(request: web.BaseRequest, *, most_bytes: int, within_secs: float) -> bytes:

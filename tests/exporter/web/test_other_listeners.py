@@ -45,7 +45,8 @@ async def test_it_speaks_tls_where_it_is_told_to_and_keeps_its_own_users(
     listeners = Listeners(ExporterConfig(web_config_file=write_config(TLS), web_config_for=(name,)))
     async with opened(listeners, tmp_path) as (address, path):
         site = Site(listeners, address, authority)
-        assert (await site.get(path, tls=site.client())).status == status
+        answer = await site.get(path, tls=site.client())
+        assert (answer.status, answer.headers["Server"]) == (status, "jobfeatures")
         with pytest.raises(OSError, match=r".*"):
             await site.get(path)
         [counted] = listeners.status().listeners

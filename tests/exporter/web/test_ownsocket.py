@@ -90,7 +90,9 @@ def test_what_is_no_page_is_not_found_and_nothing_can_be_changed(own, sockets):
             writer.close()
             return answer
 
-    assert b" 405 " in asyncio.run(run()).splitlines()[0]
+    answer = asyncio.run(run())
+    assert b" 405 " in answer.splitlines()[0]
+    assert b"\r\nServer: jobfeatures\r\n" in answer
     assert [status for status, _ in ask(own, path, "/sd", "/-/ready", "/docs/")] == [404] * 3
 
 
