@@ -24,12 +24,7 @@ _STAGES: Final = {JobState.PENDING: 0, JobState.UNKNOWN: 2}
 _FIELDS: Final = tuple(each for each in fields(JobRecord) if each.compare)
 _ABSENT: Final = {each.name: each.default for each in _FIELDS}
 _ADDED: Final = (
-    "run_secs",
-    "suspended_secs",
-    "used_cpu_secs",
-    "user_cpu_secs",
-    "system_cpu_secs",
-    "energy_joules",
+    *("run_secs", "suspended_secs", "used_cpu_secs", "user_cpu_secs", "system_cpu_secs", "energy_joules"),
 )
 # Of a run, not of the job: what another run leaves out is unknown.
 _OF_A_RUN: Final = frozenset({*_ADDED, "end_secs", "exit_status", "exit_signal", "used_memory_bytes"})

@@ -5,11 +5,11 @@ One record per answer of a batch system. Unknown values are None; entries missin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from jobfeatures.errors import Rejected
+from jobfeatures.errors import Rejected, parse_each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,17 +117,24 @@ class Reservations(AdministrationAnswer):
     reservations: tuple[Reservation, ...] = ()
 
 
+Record = TypeVar("Record")
 Named = TypeVar("Named", bound=Licence | Reservation)
 Counted = TypeVar("Counted", bound=Requests)
 
 
-def each_once(found: Iterable[Named], rejected: list[Rejected], source: str) -> tuple[Named, ...]:
-    """Return the first of each name, as names label time series; add duplicates to `rejected`."""
+def parse_once(
+    parse: Callable[[Record], Named], records: Iterable[Record], source: str
+) -> tuple[tuple[Named, ...], tuple[Rejected, ...]]:
+    """Return what `parse` makes of records, the first of each name, as names label time series.
+
+    A malformed record is rejected alone, as is one with the name of another.
+    """
     kept: dict[str, Named] = {}
-    for each in found:
+    rejected: list[Rejected] = []
+    for each in parse_each(parse, records, rejected, source):
         if kept.setdefault(each.name, each) is not each:
             rejected.append(Rejected(source, f"{type(each).__name__.lower()} occurs twice", text=each.name))
-    return tuple(kept.values())
+    return tuple(kept.values()), tuple(rejected)
 
 
 def added_up(found: Iterable[Counted]) -> tuple[Counted, ...]:

@@ -265,14 +265,14 @@ class ClusterNode:
     reason: str = ""  # the category of what an administrator or the batch system wrote, never the text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Cluster:
     """One answer of a batch system about its nodes."""
 
     source: str
     taken_at_secs: float
-    partitions: tuple[Partition, ...] = ()
     nodes: tuple[ClusterNode, ...] = ()
+    partitions: tuple[Partition, ...] = ()
     rejected: tuple[Rejected, ...] = ()
 
 

@@ -52,13 +52,8 @@ def parse_cluster(data: bytes, *, taken_at_secs: float) -> Cluster:
         nodes[node.name] = node
         for instance in instances:
             queues.setdefault(instance.queue, []).append(instance)
-    return Cluster(
-        source=NAME,
-        taken_at_secs=taken_at_secs,
-        partitions=tuple(_make_partition(name, instances) for name, instances in queues.items()),
-        nodes=tuple(nodes.values()),
-        rejected=tuple(rejected),
-    )
+    partitions = tuple(_make_partition(name, instances) for name, instances in queues.items())
+    return Cluster(NAME, taken_at_secs, tuple(nodes.values()), partitions, tuple(rejected))
 
 
 def _make_partition(name: str, instances: Sequence[QueueInstance]) -> Partition:

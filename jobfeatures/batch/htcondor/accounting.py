@@ -39,21 +39,13 @@ HISTORY_SOURCE = "condor_history"
 HISTORY_ATTRIBUTES = (
     *("ClusterId", "ProcId", "GlobalJobId", "JobStatus", "JobUniverse", "Owner", "AcctGroup"),
     *("AccountingGroup", "Cmd", "JobBatchName", "JobPrio", "QDate", "JobStartDate", "JobCurrentStartDate"),
-    "CompletionDate",
-    *("EnteredCurrentStatus", "ExitBySignal", "ExitCode", "ExitSignal", "JobSuccessExitCode"),
-    *("RemoteHost", "LastRemoteHost"),
+    *("CompletionDate", "EnteredCurrentStatus", "ExitBySignal", "ExitCode", "ExitSignal"),
+    *("JobSuccessExitCode", "RemoteHost", "LastRemoteHost"),
     *("MaxHosts", "RequestCpus", "CpusProvisioned", "RequestMemory", "RequestGPUs", "GPUsProvisioned"),
     *("AllowedJobDuration", "AllowedExecuteDuration", "NumJobStarts", "TotalSubmitProcs"),
-    "DAGManJobId",
-    *(
-        "CumulativeSuspensionTime",
-        "TotalSuspensions",
-        "RemoteUserCpu",
-        "RemoteSysCpu",
-        "ResidentSetSize",
-        "ResidentSetSize_RAW",
-    ),
-    *("MemoryUsage", "RemoteWallClockTime", "LastRemoteWallClockTime", "LastJobStatus"),
+    *("DAGManJobId", "CumulativeSuspensionTime", "TotalSuspensions", "RemoteUserCpu", "RemoteSysCpu"),
+    *("ResidentSetSize", "ResidentSetSize_RAW", "MemoryUsage", "RemoteWallClockTime"),
+    *("LastRemoteWallClockTime", "LastJobStatus"),
 )
 # A job whose state or times cannot be read is rejected; any other value may be unknown.
 NEEDED = frozenset({"JobStatus", "QDate", "JobStartDate", "JobCurrentStartDate", "CompletionDate"})

@@ -8,7 +8,7 @@ https://htcondor.readthedocs.io/en/latest/classad-attributes/machine-classad-att
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -25,16 +25,8 @@ from jobfeatures.records.model import Cluster, ClusterNode, NodeNotice
 STATUS_SOURCE = "condor_status"
 STATUS_ATTRIBUTES = (
     *("Name", "Machine", "State", "PartitionableSlot", "Cpus", "Memory", "GPUs", "TotalCpus", "DetectedCpus"),
-    *(
-        "TotalMemory",
-        "DetectedMemory",
-        "TotalGPUs",
-        "DetectedGPUs",
-        "Draining",
-        "Offline",
-        "Activity",
-        "Start",
-    ),
+    *("TotalMemory", "DetectedMemory", "TotalGPUs", "DetectedGPUs", "Draining", "Offline", "Activity"),
+    "Start",
 )
 NOTICE_ATTRIBUTES = (
     *("Name", "GlobalJobId", "State", "Activity", "EnteredCurrentActivity", "RetirementTimeRemaining"),
@@ -63,27 +55,24 @@ def parse_status(text: str, *, taken_at_secs: float) -> Cluster:
         source = f"{STATUS_SOURCE} {name}"
         machines.setdefault(name, []).append(Fields(ad, source=source, note=rejected.append))
     nodes = tuple(_node(name, slots) for name, slots in sorted(machines.items()))
-    return Cluster(source=NAME, taken_at_secs=taken_at_secs, nodes=nodes, rejected=tuple(rejected))
+    return Cluster(NAME, taken_at_secs, nodes, rejected=tuple(rejected))
 
 
 def _node(name: str, slots: Sequence[Fields]) -> ClusterNode:
     """Return a machine, which may have several startds, such as pilots. Each reports its own totals."""
     startds = [list(each) for each in grouped((_startd_of(slot), slot) for slot in slots).values()]
-    cpus = sum_all([_most(each, "TotalCpus", "DetectedCpus") for each in startds])
-    memory = sum_all([_most(each, "TotalMemory", "DetectedMemory") for each in startds])
-    gpus = sum_all([_most(each, "TotalGPUs", "DetectedGPUs") for each in startds])
-    allocated = sum(_allocated(each, "Cpus", "TotalCpus", "DetectedCpus") for each in startds)
-    allocated_memory = sum(_allocated(each, "Memory", "TotalMemory", "DetectedMemory") for each in startds)
-    allocated_gpus = sum(_allocated(each, "GPUs", "TotalGPUs", "DetectedGPUs") for each in startds)
+    kinds = ("Cpus", "Memory", "GPUs")
+    cpus, memory, gpus = (sum_all([_most(each, kind) for each in startds]) for kind in kinds)
+    used = [sum(_allocated(each, kind) for each in startds) for kind in kinds]
     return ClusterNode(
         name=name,
-        states=_states(slots, allocated, cpus),
+        states=_states(slots, used[0], cpus),
         cpus=cpus,
-        allocated_cpus=allocated,
+        allocated_cpus=used[0],
         memory_bytes=None if memory is None else memory * MIB,
-        allocated_memory_bytes=allocated_memory * MIB,
+        allocated_memory_bytes=used[1] * MIB,
         gpus=gpus,
-        allocated_gpus=None if gpus is None else allocated_gpus,
+        allocated_gpus=None if gpus is None else used[2],
     )
 
 
@@ -92,13 +81,13 @@ def _startd_of(slot: Fields) -> str:
     return (slot.text("Name") or "").partition("@")[2]
 
 
-def _allocated(slots: Sequence[Fields], name: str, *totals: str) -> int:
+def _allocated(slots: Sequence[Fields], name: str) -> int:
     """Return what a startd's jobs have, at most all that it has: backfill slots take what others leave.
 
     A partitionable slot has the free resources and runs nothing; its dynamic slots have ads of their own.
     """
     used = [each for each in slots if not each.flag("PartitionableSlot") and each.text("State") in CLAIMED]
-    allocated, total = sum(each.count(name) or 0 for each in used), _most(slots, *totals)
+    allocated, total = sum(each.count(name) or 0 for each in used), _most(slots, name)
     return allocated if total is None else min(allocated, total)
 
 
@@ -121,11 +110,10 @@ def _drain(slots: Sequence[Fields]) -> bool:
     return bool(starts) and all(each is False for each in starts)
 
 
-def _most(slots: Iterable[Fields], *names: str) -> int | None:
-    """Return the largest value of the first attribute that any slot has."""
-    slots = list(slots)
-    for name in names:
-        values = [value for each in slots if (value := each.count(name)) is not None]
+def _most(slots: Sequence[Fields], name: str) -> int | None:
+    """Return the largest total that a slot reports, else the most that was detected."""
+    for kind in ("Total", "Detected"):
+        values = [value for each in slots if (value := each.count(f"{kind}{name}")) is not None]
         if values:
             return max(values)
     return None

@@ -116,10 +116,5 @@ def parse_cluster(
         nodes.setdefault(node.name, node)
     for partition in parse_each(parse_queue, queues, rejected, BQUEUES):
         partitions.setdefault(partition.name, partition)
-    return Cluster(
-        source=NAME,
-        taken_at_secs=taken_at_secs,
-        partitions=tuple(partitions.values()),
-        nodes=tuple(nodes.values()),
-        rejected=tuple(rejected),
-    )
+    found = tuple(nodes.values()), tuple(partitions.values())
+    return Cluster(NAME, taken_at_secs, *found, tuple(rejected))

@@ -316,4 +316,4 @@ def parse_cluster(text: str, *, source: str, taken_at_secs: float) -> Cluster:
                 address=node,
             )
         )
-    return Cluster(source=NAME, taken_at_secs=taken_at_secs, nodes=tuple(nodes), rejected=tuple(rejected))
+    return Cluster(NAME, taken_at_secs, tuple(nodes), rejected=tuple(rejected))

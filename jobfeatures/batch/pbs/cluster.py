@@ -164,9 +164,7 @@ def compute_states(words: Sequence[str], cpus: int | None, allocated: int | None
     for word in words:
         common = NODE_WORDS.get(word, (re.sub(r"[^A-Z_]", "_", word.upper())[:40],))
         said.update(dict.fromkeys(common))
-    base = next((each for each in _BASES if each in said), None)
-    if base is None:
-        base = busy_state(allocated, cpus)
+    base = next((each for each in _BASES if each in said), busy_state(allocated, cpus))
     return tuple(dict.fromkeys((base, *said)))
 
 
@@ -233,18 +231,11 @@ def make_cluster(
     hosts = find_hosts(found)
     made = parse_each(make, found, rejected, "pbsnodes", lambda record: record.name)
     by_host = grouped((hosts[each.name], each) for each in made)
-    executing = [
-        each
-        for each in queues.found.values()
-        if each.attributes.get("queue_type", "Execution").lower().startswith("e")
-    ]
-    return Cluster(
-        source=source,
-        taken_at_secs=taken_at_secs,
-        partitions=tuple(make_queue(each, found, hosts) for each in executing),
-        nodes=tuple(make_host(name, vnodes) for name, vnodes in by_host.items()),
-        rejected=tuple(rejected),
-    )
+    kinds = ((each, each.attributes.get("queue_type", "Execution")) for each in queues.found.values())
+    executing = [each for each, kind in kinds if kind.lower().startswith("e")]
+    found_hosts = tuple(make_host(name, vnodes) for name, vnodes in by_host.items())
+    found_queues = tuple(make_queue(each, found, hosts) for each in executing)
+    return Cluster(source, taken_at_secs, found_hosts, found_queues, tuple(rejected))
 
 
 def _first(values: Mapping[str, str], parse: Callable[..., int], *names: str) -> int | None:

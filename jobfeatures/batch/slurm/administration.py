@@ -25,7 +25,7 @@ from jobfeatures.records.administration import (
     Scheduler,
     UserRequests,
     added_up,
-    each_once,
+    parse_once,
 )
 from jobfeatures.records.quantities import parse_count
 
@@ -113,9 +113,8 @@ def make_licences(
     parse: Callable[[T], Licence], records: Iterable[T], *, source: str, taken_at_secs: float
 ) -> Licences:
     """Return the licences that `parse` makes of records; a malformed one is rejected alone."""
-    rejected: list[Rejected] = []
-    found = each_once(parse_each(parse, records, rejected, source), rejected, source)
-    return Licences(source=NAME, taken_at_secs=taken_at_secs, licences=found, rejected=tuple(rejected))
+    found, rejected = parse_once(parse, records, source)
+    return Licences(source=NAME, taken_at_secs=taken_at_secs, licences=found, rejected=rejected)
 
 
 def _licence(line: str) -> Licence:
@@ -174,14 +173,9 @@ def make_reservations(
     parse: Callable[[T], Reservation], records: Iterable[T], *, source: str, taken_at_secs: float
 ) -> Reservations:
     """Return current and future reservations that `parse` makes of records; see `make_licences`."""
-    rejected: list[Rejected] = []
-    found = each_once(parse_each(parse, records, rejected, source), rejected, source)
-    return Reservations(
-        source=NAME,
-        taken_at_secs=taken_at_secs,
-        reservations=tuple(each for each in found if each.end_secs > taken_at_secs),
-        rejected=tuple(rejected),
-    )
+    found, rejected = parse_once(parse, records, source)
+    kept = tuple(each for each in found if each.end_secs > taken_at_secs)
+    return Reservations(source=NAME, taken_at_secs=taken_at_secs, reservations=kept, rejected=rejected)
 
 
 def _reservation(line: str) -> Reservation:

@@ -94,13 +94,7 @@ def parse_cluster(nodes: Sequence[str], partitions: Sequence[str], *, taken_at_s
     partition_lines = [line for line in partitions if line.startswith("PartitionName=")]
     for partition in parse_each(parse_partition, partition_lines, rejected, f"scontrol {SHOW_PARTITIONS}"):
         found_partitions.setdefault(partition.name, partition)
-    return Cluster(
-        source=NAME,
-        taken_at_secs=taken_at_secs,
-        partitions=tuple(found_partitions.values()),
-        nodes=found_nodes,
-        rejected=tuple(rejected),
-    )
+    return Cluster(NAME, taken_at_secs, found_nodes, tuple(found_partitions.values()), tuple(rejected))
 
 
 def parse_node_records(lines: Iterable[str]) -> tuple[dict[str, str], tuple[Rejected, ...]]:

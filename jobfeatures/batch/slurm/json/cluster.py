@@ -59,17 +59,10 @@ def parse_json_cluster(
 ) -> Cluster:
     """Parse two answers; a malformed record is rejected alone. Raises ParseError where a list is missing."""
     rejected: list[Rejected] = []
-    found_nodes = parse_each(parse_json_node, nodes.listed("nodes", source), rejected, source)
-    found_partitions = parse_each(
-        parse_json_partition, partitions.listed("partitions", source), rejected, source
-    )
-    return Cluster(
-        source=NAME,
-        taken_at_secs=taken_at_secs,
-        partitions=tuple(found_partitions),
-        nodes=tuple(found_nodes),
-        rejected=tuple(rejected),
-    )
+    of_nodes, of_partitions = nodes.listed("nodes", source), partitions.listed("partitions", source)
+    found_partitions = tuple(parse_each(parse_json_partition, of_partitions, rejected, source))
+    found_nodes = tuple(parse_each(parse_json_node, of_nodes, rejected, source))
+    return Cluster(NAME, taken_at_secs, found_nodes, found_partitions, tuple(rejected))
 
 
 def parse_json_node(record: JsonRecord) -> ClusterNode:

@@ -32,15 +32,7 @@ VERSIONS = tuple(f"v0.0.{number}" for number in range(46, 36, -1))  # newest fir
 # What every answer of a known version has of what is read here: a later version without one is refused.
 ALWAYS_THERE: Mapping[str, tuple[str, ...]] = {
     "jobs": (
-        "job_id",
-        "job_state",
-        "name",
-        "user_id",
-        "nodes",
-        "cpus",
-        "time_limit",
-        "start_time",
-        "end_time",
+        *("job_id", "job_state", "name", "user_id", "nodes", "cpus", "time_limit", "start_time", "end_time"),
     ),
     "nodes": ("name", "state", "cpus", "alloc_cpus", "real_memory", "alloc_memory", "gres", "reason"),
     "partitions": ("name", "nodes", "partition"),
