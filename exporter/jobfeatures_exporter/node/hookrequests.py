@@ -28,7 +28,7 @@ from jobfeatures_exporter.node.sources import NodeSources
 log = logging.getLogger(__name__)
 
 COMMAND = (sys.executable, "-P", "-m", "jobfeatures.hooks.server")
-LOOK_SECS = 30.0  # between two looks at the settings file
+LOOK_SECS = 60.0  # between two looks at the settings file
 AGAIN_SECS = 5.0  # before a process that has ended is restarted
 END_SECS = 2.0  # for the process to end
 

@@ -1,7 +1,7 @@
 """Checks the settings file and its drop-ins while the daemon runs: hooks read them at every job.
 
 A copy of valid settings is kept for hooks that find broken ones; broken ones are
-reported within half a minute, in the log and by the metric that reports failed reloads.
+reported within a minute, in the log and by the metric that reports failed reloads.
 """
 
 from __future__ import annotations

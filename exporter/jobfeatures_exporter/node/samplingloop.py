@@ -39,7 +39,7 @@ from jobfeatures_exporter.state.retention import Retention
 
 PLACES_SECS = 60.0  # between two looks of commands for further places
 PAUSE_SECS = 0.5  # at least, between two looks whether control groups are those of jobs
-REST_SECS = 65.0  # between two samples that nothing demands; a scrape a minute, which takes one, is sooner
+REST_SECS = 70.0  # between two samples that nothing demands; a scrape a minute, which takes one, is sooner
 PROFILING = "profiling"  # a file in a job's $JOBSTATUS: the job wants the hardware counters for itself
 LATE_SECS = 30.0  # beyond the interval, after which the sampling thread counts as hung
 
@@ -206,7 +206,7 @@ class SamplingLoop:
         """Wait until a sample is requested, or due; look now and then whether something demands one."""
         wanted = self._board.samples.wanted
         while secs > 0:
-            part_secs = min(secs, self._board.config.sample_interval_secs)
+            part_secs = min(secs, self._board.config.sample_interval_secs) if self.sampler.has_jobs else secs
             secs -= part_secs
             if wanted.wait(part_secs):
                 return

@@ -199,17 +199,20 @@ class Sampler:
         """
         needs_processes = self._processes.needs_all or self._counting.needs_all
         has_gpus = self._gpus is not None and bool(self._gpus.readers)
-        has_jobs = any(isinstance(key, JobKey) for key in self._last.jobs)
-        return not (needs_processes or has_gpus or (has_jobs and not self._is_summed))
+        return not (needs_processes or has_gpus or (self.has_jobs and not self._is_summed))
+
+    @property
+    def has_jobs(self) -> bool:
+        """Return whether the last sample had a job."""
+        return any(isinstance(key, JobKey) for key in self._last.jobs)
 
     def needs_sample(self, tells_end: Callable[[JobDirectory], bool]) -> bool:
         """Return whether something has happened since the last sample that nothing else shows.
 
-        That is: the node has counted an OOM kill; a job was frozen or thawed; a job's group has run whose
-        end would be told neither by `tells_end` nor by its first processes.
+        That is: a job was frozen or thawed; a job's group has run whose end would be told neither by
+        `tells_end` nor by its first processes; the node has counted an OOM kill while a job has groups below
+        its own on v1, which count theirs apart and may be removed.
         """
-        if self._node.has_killed():
-            return True
         awaited = set() if self._last_readings is None else self._last_readings.awaited()
         for directory, group in self._cgroups.known():
             if self._last.key_of.get(directory.cpu_source) is None:
@@ -217,7 +220,7 @@ class Sampler:
             is_told = directory.cpu_source in awaited or tells_end(directory)
             if group.freezing.has_changed() or (not is_told and group.has_run()):
                 return True
-        return False
+        return self._cgroups.count_kills_apart and self._node.has_killed()
 
     def _read_thread_states(
         self, read: ProcessesRead, found: Attributed, kinds: Collection[Kind]

@@ -16,7 +16,7 @@ from jobfeatures.system.lack import LOOK_AT, describe_lack, is_lack
 log = logging.getLogger(__name__)
 
 LOOK_SECS = 300.0  # between two looks at the threads; an exception that ends one is told at once
-MOST_SECS = 20.0  # what counts between two looks: longer, and this whole process was stopped
+MOST_SECS = 30.0  # what counts between two looks: longer, and this whole process was stopped
 
 
 class Threaded(Protocol):

@@ -23,7 +23,7 @@ SOCKET = "NOTIFY_SOCKET"
 WATCHDOG = "WATCHDOG_USEC"
 WATCHDOG_PID = "WATCHDOG_PID"
 KEEP_SECS = 1.0  # for the service manager to accept a descriptor
-TELL_SECS = 20.0  # between two self-checks, unless a watchdog needs them more often
+TELL_SECS = 30.0  # between two self-checks, unless a watchdog needs them more often
 
 
 class Supervised(Protocol):

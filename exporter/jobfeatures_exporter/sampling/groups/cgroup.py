@@ -209,6 +209,11 @@ class JobCgroups:
         self._listed = GroupList([each.directory for each in self._known.values()])
         return self._listed._replace(gone=gone, have_changed=True)
 
+    @property
+    def count_kills_apart(self) -> bool:
+        """Return whether groups below that of a job count their OOM kills for themselves, as on v1."""
+        return any("memory" in each.groups for each in self._listed.directories)
+
     def known(self) -> Iterator[tuple[JobDirectory, JobCgroup]]:
         """Yield each directory of the latest update, and what reads it."""
         yield from ((each.directory, each) for each in self._known.values())

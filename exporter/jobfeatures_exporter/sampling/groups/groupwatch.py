@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 # Between two looks at what happens in containers without a sign of jobs: pods come and go by the dozen, and a
 # batch daemon that starts in one takes longer until it has a job.
 PODS_SECS = 0.5
-RESCAN_SECS = 60.0  # finds what no notification reported, such as a hierarchy mounted later
+RESCAN_SECS = 300.0  # finds what no notification reported, such as a hierarchy mounted later
 # Of v1, those of which every batch system uses one: there may be thousands of others' groups in each.
 FOLLOWED = ("cpuacct", FREEZER, UNIFIED)
 

@@ -287,9 +287,21 @@ def test_a_group_that_has_run_needs_a_sample_unless_its_end_is_told(make_sampler
     assert sampler.needs_sample(lambda directory: False)
 
 
-def test_an_oom_kill_anywhere_on_the_node_needs_a_sample(rested, node):
+def test_an_oom_kill_anywhere_needs_a_sample_where_groups_below_a_jobs_count_their_own(
+    rested, make_sampler, node, kernel, job
+):
+    path = "slurm/uid_1000/job_8"
     (node.proc / "vmstat").write_text("nr_free_pages 1\noom_kill 8\n")
-    assert rested()
+    assert not rested(), "v2 counts them in the job's own group"
+    rmtree(job)
+    (node.cgroup / "cgroup.controllers").unlink()
+    node.job_v1(path)
+    kernel.by_path[f"/{path}"] = sums(5)
+    sampler = make_sampler()
+    sampler.sample()
+    assert not sampler.needs_sample(lambda _: False)
+    (node.proc / "vmstat").write_text("nr_free_pages 1\noom_kill 9\n")
+    assert sampler.needs_sample(lambda _: False)
 
 
 def test_a_job_that_is_frozen_or_thawed_needs_a_sample(rested, job, monkeypatch):
