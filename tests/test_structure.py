@@ -526,7 +526,7 @@ def test_a_library_is_used_in_its_own_place_only(library):
 def test_of_the_web_server_only_its_public_modules_are_used():
     used = {each for imports in modules().values() for each in imports if is_within(each, "aiohttp")}
     modules_used = {each.split(".")[1] for each in used if "." in each}
-    assert {each for each in modules_used if each.islower()} == {"web", "abc"}
+    assert {each for each in modules_used if each.islower()} == {"web"}
 
 
 @pytest.mark.parametrize("family", SIBLINGS)

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Protocol
 
 from aiohttp import HttpVersion10, HttpVersion11, web
-from aiohttp.abc import AbstractAccessLogger
 
 from jobfeatures.publish.http.connections import Connection, Connections, Tls
 from jobfeatures.publish.http.connectiontable import ConnectionLimits, ConnectionTable
@@ -58,15 +57,6 @@ class Listener(Protocol):
         """Release resources: there will be no further request."""
 
 
-class _Ends(AbstractAccessLogger):
-    """Notifies connections that an answer has been sent; aiohttp only writes that to its access log."""
-
-    def log(self, request: web.BaseRequest, response: web.StreamResponse, time: float) -> None:
-        del response, time
-        if request.transport is not None:
-            _connection_of(request.transport).end_answer()
-
-
 def make_server(
     handler: Handler, limits: ConnectionLimits, table: ConnectionTable, **more: Any
 ) -> web.Server:
@@ -75,7 +65,7 @@ def make_server(
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         if request.transport is None:  # the client has gone
             return web.Response(status=503)
-        connection = _connection_of(request.transport)
+        connection: Connection = request.transport.connection  # type: ignore[attr-defined]  # of its outlet
         connection.begin_answer(request.content.is_eof)
         response: web.StreamResponse
         try:
@@ -97,14 +87,16 @@ def make_server(
             response.headers.setdefault(name, value)
         if table.is_ending:
             response.force_close()
+        await response.prepare(request)  # here, to know when all is sent
+        await response.write_eof()
+        connection.end_answer()
         if isinstance(response, web.HTTPException):
             raise response
         return response
 
     return web.Server(
         answer,
-        access_log=_SILENT,
-        access_log_class=_Ends,
+        access_log=None,
         logger=_SILENT,
         keepalive_timeout=limits.idle_secs,
         lingering_time=LINGER_SECS,
@@ -114,12 +106,6 @@ def make_server(
         auto_decompress=False,
         **more,
     )
-
-
-def _connection_of(outlet: asyncio.Transport) -> Connection:
-    found = outlet.connection  # type: ignore[attr-defined]  # of connections of this package
-    assert isinstance(found, Connection)  # noqa: S101
-    return found
 
 
 async def read_body(request: web.BaseRequest, *, most_bytes: int, within_secs: float) -> bytes:
