@@ -269,7 +269,7 @@ PURE = {
     "jobfeatures_exporter.view.processes",
     "jobfeatures_exporter.view.waste",
     "jobfeatures_exporter.privacy.hiding",
-    "jobfeatures_exporter.web.admission",
+    "jobfeatures_exporter.web.hosts",
     "jobfeatures_exporter.web.configfile.options",
     "jobfeatures_exporter.web.configfile.yamlfile",
     "jobfeatures_exporter.model.statuses",

@@ -14,8 +14,8 @@ from jobfeatures_exporter.config import DaemonConfig
 from jobfeatures_exporter.ingest.config import IngestConfig
 from jobfeatures_exporter.privacy.hiding import make_privacy
 from jobfeatures_exporter.scrape.collectors import CONTROLLER
-from jobfeatures_exporter.web.admission import is_loopback
 from jobfeatures_exporter.web.config import NODES
+from jobfeatures_exporter.web.hosts import is_loopback
 from jobfeatures_exporter.web.listener import check_web
 
 KEY = "features.root"

@@ -52,8 +52,8 @@ from jobfeatures_exporter.state.daemongroups import GroupReader
 from jobfeatures_exporter.state.missinggroups import find_missing
 from jobfeatures_exporter.view.sources import READ_ONE_BY_ONE, SourceView, advise_ebpf
 from jobfeatures_exporter.view.units import format_span
-from jobfeatures_exporter.web.admission import is_loopback
 from jobfeatures_exporter.web.configfile.reloaded import WebFile
+from jobfeatures_exporter.web.hosts import is_loopback
 
 TIME_ERROR = 5  # of adjtimex(2): the clock is not synchronized
 TIMEX_BYTES = 512  # larger than the structure on any platform

@@ -23,7 +23,7 @@ from jobfeatures_exporter.scrape.collectors.node import BOOT
 from jobfeatures_exporter.view.job import find_jobs
 from jobfeatures_exporter.view.node import METRICS, NAMES
 from jobfeatures_exporter.view.numbers import Numbers
-from jobfeatures_exporter.web.admission import is_loopback
+from jobfeatures_exporter.web.hosts import is_loopback
 
 if TYPE_CHECKING:
     from jobfeatures_exporter.sampling.sampler import Sampler

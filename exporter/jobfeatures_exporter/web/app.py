@@ -16,11 +16,11 @@ from jobfeatures.publish.http.connectiontable import ConnectionLimits, Connectio
 from jobfeatures.publish.http.webserver import Handler, make_server
 from jobfeatures_exporter.cluster.discovery import TargetGroup
 from jobfeatures_exporter.families.exposition import takes
-from jobfeatures_exporter.web.admission import host_asked
 from jobfeatures_exporter.web.answers import ANSWERED_BY, Answerer, Scraped, make_answerers, pack, sharing
 from jobfeatures_exporter.web.asked import AskedPage, parse_asked
 from jobfeatures_exporter.web.documentation import documentation_routes
 from jobfeatures_exporter.web.guard import Guard
+from jobfeatures_exporter.web.hosts import host_asked
 
 MIN_INTERVAL_SECS = 1.0  # requests within this time share one page
 OF_PAGES: Final = {

@@ -13,12 +13,11 @@ from jobfeatures.errors import ConfigurationError
 from jobfeatures.publish.http.connections import Connections, Tls
 from jobfeatures.publish.http.connectiontable import ENDINGS, ConnectionLimits, ConnectionTable
 from jobfeatures.publish.http.opening import Where, accepting
-from jobfeatures.system.rates import Rates
 from jobfeatures_exporter.model.statuses import ListenerStatus, WebStatus
-from jobfeatures_exporter.web.admission import REFUSALS, Admission, is_loopback, parse_names
 from jobfeatures_exporter.web.answers import Scraped, make_answerers
 from jobfeatures_exporter.web.config import FEATURES, NODES, SONAR, WebConfig
-from jobfeatures_exporter.web.guard import Guard
+from jobfeatures_exporter.web.guard import REFUSALS, Guard
+from jobfeatures_exporter.web.hosts import is_loopback, parse_names
 from jobfeatures_exporter.web.plain import Plain
 from jobfeatures_exporter.web.sockets import take_sockets
 
@@ -119,7 +118,7 @@ class Listeners:
 
         `routes` returns further routes. Raises ConfigurationError if the address cannot be bound.
         """
-        config, file = self._config, self.file
+        config = self._config
         where = self.where(METRICS, address)
         limits = ConnectionLimits(
             connections=MAX_CONNECTIONS,
@@ -127,20 +126,13 @@ class Listeners:
             header_bytes=HEADER_BYTES,
             client_rate=CLIENT_RATE,
         )
-        limit = None if file is None else file.options.rate  # fixed at the start, as in exporter-toolkit
-        admission = Admission(
-            rate=RATE,
-            client_rate=CLIENT_RATE,
-            names=_names(config.web_hosts, where),
-            file_rate=None
-            if limit is None
-            else Rates(1 / limit.interval_secs, limit.burst * limit.interval_secs),
-        )
         answerers = make_answerers(scraped, self.status)
         table = ConnectionTable(limits)
-        self._servers[METRICS] = table, admission.refused, REFUSALS
+        names = _names(config.web_hosts, where)
+        guard = Guard(rate=RATE, client_rate=CLIENT_RATE, names=names, file=self.file)
+        self._servers[METRICS] = table, guard.refused, REFUSALS
         async with AsyncExitStack() as stack:
-            guard = stack.enter_context(closing(Guard(admission, file)))
+            stack.enter_context(closing(guard))
 
             async def make_server() -> Server:
                 await asyncio.to_thread(

@@ -17,7 +17,6 @@ from jobfeatures.publish.http.connectiontable import ConnectionLimits, Connectio
 from jobfeatures.publish.http.opening import accepting
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.web import listener
-from jobfeatures_exporter.web.admission import Admission
 from jobfeatures_exporter.web.app import make_app, running
 from jobfeatures_exporter.web.guard import Guard
 from jobfeatures_exporter.web.listener import Listeners
@@ -88,10 +87,10 @@ async def served(daemon=None, **settings):
 async def served_by_aiohttp(daemon=None):
     """Give what counts connections, and a function that opens one, of the same application behind nothing but aiohttp."""
     limits = ConnectionLimits(connections=listener.MAX_CONNECTIONS, header_bytes=listener.HEADER_BYTES)
-    admission = Admission(rate=listener.RATE, client_rate=listener.CLIENT_RATE, names=frozenset())
+    guard = Guard(rate=listener.RATE, client_rate=listener.CLIENT_RATE, names=frozenset())
     app, table = make_app(daemon or StandInDaemon()), ConnectionTable(limits)
     async with (
-        running(app, limits, table, Guard(admission, None)) as server,
+        running(app, limits, table, guard) as server,
         accepting(Connections(table, server=server), "127.0.0.1:0", key="test") as address,
     ):
         host, _, port = address.rpartition(":")

@@ -1,55 +1,8 @@
-"""Who is answered, by a clock that is given."""
+"""Which hosts are ours, and which listeners are reachable from this machine only."""
 
 import pytest
 
-from jobfeatures.system.rates import Rates
-from jobfeatures_exporter.web.admission import (
-    CLIENT_RATE,
-    FILE_RATE,
-    HOST,
-    RATE,
-    Admission,
-    host_asked,
-    is_loopback,
-    is_ours,
-    parse_names,
-)
-
-
-def reasons(admission, client, count, now_secs=0.0, host="localhost"):
-    refusals = [admission.refusal(client, host, now_secs) for _ in range(count)]
-    return [None if refusal is None else refusal.reason for refusal in refusals]
-
-
-def test_an_address_over_its_own_limit_takes_nothing_from_others():
-    admission = Admission(rate=5.0, client_rate=2.0, names=None)
-    assert reasons(admission, "a", 100) == [None] * 4 + [CLIENT_RATE] * 96
-    assert reasons(admission, "b", 4) == [None] * 4
-    assert reasons(admission, "c", 4) == [None] * 2 + [RATE] * 2
-    assert admission.refused == {CLIENT_RATE: 96, RATE: 2}
-    assert reasons(admission, "a", 3, now_secs=1.0) == [None, None, CLIENT_RATE]
-
-
-def test_refusals_for_their_number_say_when_to_come_again():
-    refusal = Admission(rate=0.5, client_rate=10.0, names=None, file_rate=Rates(1.0))
-    made = [refusal.refusal("a", "x", 0.0) for _ in range(3)]
-    assert made[0] is None
-    assert (made[1].status, made[1].headers) == (429, {"Retry-After": "1"})
-
-
-def test_the_files_limit_comes_after_our_own():
-    admission = Admission(rate=10.0, client_rate=10.0, names=None, file_rate=Rates(1 / 3600, 3 * 3600))
-    assert reasons(admission, "a", 5) == [None] * 3 + [FILE_RATE] * 2
-
-
-def test_names_from_elsewhere_are_refused_where_names_count():
-    admission = Admission(rate=100.0, client_rate=100.0, names={"node1"})
-    assert reasons(admission, "a", 1, host="evil.example") == [HOST]
-    assert admission.refusal("a", "evil.example", 0.0).status == 421
-    assert reasons(admission, "a", 1, host="node1:9819") == [None]
-    assert reasons(Admission(rate=100.0, client_rate=100.0, names=None), "a", 1, host="evil.example") == [
-        None
-    ]
+from jobfeatures_exporter.web.hosts import host_asked, is_loopback, is_ours, parse_names
 
 
 @pytest.mark.parametrize(
