@@ -122,7 +122,7 @@ Named = TypeVar("Named", bound=Licence | Reservation)
 Counted = TypeVar("Counted", bound=Requests)
 
 
-def parse_once(
+def each_once(
     parse: Callable[[Record], Named], records: Iterable[Record], source: str
 ) -> tuple[tuple[Named, ...], tuple[Rejected, ...]]:
     """Return what `parse` makes of records, the first of each name, as names label time series.

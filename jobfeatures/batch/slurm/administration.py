@@ -25,7 +25,7 @@ from jobfeatures.records.administration import (
     Scheduler,
     UserRequests,
     added_up,
-    parse_once,
+    each_once,
 )
 from jobfeatures.records.quantities import parse_count
 
@@ -113,7 +113,7 @@ def make_licences(
     parse: Callable[[T], Licence], records: Iterable[T], *, source: str, taken_at_secs: float
 ) -> Licences:
     """Return the licences that `parse` makes of records; a malformed one is rejected alone."""
-    found, rejected = parse_once(parse, records, source)
+    found, rejected = each_once(parse, records, source)
     return Licences(source=NAME, taken_at_secs=taken_at_secs, licences=found, rejected=rejected)
 
 
@@ -173,7 +173,7 @@ def make_reservations(
     parse: Callable[[T], Reservation], records: Iterable[T], *, source: str, taken_at_secs: float
 ) -> Reservations:
     """Return current and future reservations that `parse` makes of records; see `make_licences`."""
-    found, rejected = parse_once(parse, records, source)
+    found, rejected = each_once(parse, records, source)
     kept = tuple(each for each in found if each.end_secs > taken_at_secs)
     return Reservations(source=NAME, taken_at_secs=taken_at_secs, reservations=kept, rejected=rejected)
 
