@@ -11,7 +11,7 @@ import enum
 import os
 
 from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
-from jobfeatures_exporter.sampling.groups.groupfiles import NO_FILE, GroupFile, GroupFiles
+from jobfeatures_exporter.sampling.groups.groupfiles import MAX_GAP_SAMPLES, NO_FILE, GroupFile, GroupFiles
 from jobfeatures_exporter.sampling.layout.hierarchies import IDLE_STEPS, STEPS
 from jobfeatures_exporter.sampling.layout.jobdirectory import FREEZER, UNIFIED, JobDirectory
 
@@ -39,6 +39,7 @@ class Freezing:
         self._files, self._unreadable = files, unreadable
         self._one: GroupFile[Cold] = NO_FILE  # of the group that stands for all while it is not frozen
         self._is_frozen = False  # as last read
+        self._gap = self._to_skip = 0  # readings, while the job has no group in this hierarchy
         if self._top and not steps:
             self._one = files.file(f"{self._top}/{self._file}", parse_cold)
 
@@ -67,12 +68,17 @@ class Freezing:
 
     def _list_steps(self) -> list[str]:
         """Return the groups of the job's steps, one with its programs first."""
+        if self._to_skip:
+            self._to_skip -= 1
+            return []
         try:
             with os.scandir(self._top) as entries:
                 names = [each.name for each in entries if each.name.startswith(self._steps)]
         except OSError as error:
             self._unreadable.add("job_steps", error)
+            self._gap = self._to_skip = min(2 * self._gap + 1, MAX_GAP_SAMPLES)
             return []
+        self._gap = 0
         names.sort(key=lambda name: (name == self._idle, name))
         return [f"{self._top}/{name}{self._below}" for name in names]
 

@@ -108,6 +108,19 @@ def test_where_nothing_tells_no_job_is_frozen(node, group, unreadable, version):
     assert unreadable.counts == {}
 
 
+def test_a_freezer_group_that_is_made_late_is_looked_for_at_growing_intervals(
+    node, freeze, group, monkeypatch
+):
+    node.job_v1(SLURM_V1)
+    (node.cgroup / "freezer").mkdir()
+    found, looked, scandir = group(), [], os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: (looked.append(path), scandir(path))[1])
+    assert [found.freezing.read() for _ in range(30)] == [False] * 30
+    assert len(looked) == 4
+    freeze(f"{SLURM_V1}/step_0", frozen=True)
+    assert any(found.freezing.read() for _ in range(30))
+
+
 def test_a_job_that_runs_costs_one_small_file_a_sample(node, freeze, group, budget, monkeypatch):
     node.job_v1(SLURM_V1)
     for step in ("step_batch", "step_extern"):
