@@ -16,7 +16,15 @@ from jobfeatures.publish.http.connectiontable import ConnectionLimits, Connectio
 from jobfeatures.publish.http.webserver import Handler, make_server
 from jobfeatures_exporter.cluster.discovery import TargetGroup
 from jobfeatures_exporter.families.exposition import takes
-from jobfeatures_exporter.web.answers import ANSWERED_BY, Answerer, Scraped, make_answerers, pack, sharing
+from jobfeatures_exporter.web.answers import (
+    ANSWERED_BY,
+    Answerer,
+    Scraped,
+    WebAnswer,
+    make_answerers,
+    pack,
+    sharing,
+)
 from jobfeatures_exporter.web.asked import AskedPage, parse_asked
 from jobfeatures_exporter.web.documentation import documentation_routes
 from jobfeatures_exporter.web.guard import Guard
@@ -137,28 +145,18 @@ def make_app(
 def guarded(answer: Handler, guard: Guard) -> Handler:
     """Return a handler that answers the requests which `guard` admits."""
 
-    def add_headers(response: web.StreamResponse) -> None:
-        if response.prepared:
-            return
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        host = host_asked(request.raw_path, request.headers.get("Host"))
+        refusal = await guard.refusal(request.remote, host, request.headers.get("Authorization", ""))
+        response: web.StreamResponse
+        try:
+            response = _response(refusal) if refusal else await answer(request)
+        except web.HTTPException as raised:
+            response = raised
         if response.content_type == "text/html":
             for name, value in OF_PAGES.items():
                 response.headers.setdefault(name, value)
         response.headers.update(guard.headers)
-
-    async def handle(request: web.BaseRequest) -> web.StreamResponse:
-        host = host_asked(request.raw_path, request.headers.get("Host"))
-        refusal = await guard.refusal(request.remote, host, request.headers.get("Authorization", ""))
-        if refusal is not None:
-            response: web.StreamResponse = web.Response(
-                status=refusal.status, text=refusal.text, headers=refusal.headers
-            )
-        else:
-            try:
-                response = await answer(request)
-            except web.HTTPException as told:
-                add_headers(told)
-                raise
-        add_headers(response)
         return response
 
     return handle
@@ -185,10 +183,13 @@ def handler_of(answerer: Answerer) -> Callable[[web.Request], Awaitable[web.Resp
 
     async def answer(request: web.Request) -> web.Response:
         asked = {name: ", ".join(request.headers.getall(name, ())) for name in ANSWERED_BY}
-        made = await answerer(asked)
-        return web.Response(status=made.status, body=made.body, headers=made.headers)
+        return _response(await answerer(asked))
 
     return answer
+
+
+def _response(answer: WebAnswer) -> web.Response:
+    return web.Response(status=answer.status, body=answer.body, headers=answer.headers)
 
 
 def discovery_route(targets: Callable[[], Sequence[TargetGroup] | None]) -> web.RouteDef:

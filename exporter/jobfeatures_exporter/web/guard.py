@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from jobfeatures.system.rates import Rates
+from jobfeatures_exporter.web.answers import TEXT, WebAnswer
 from jobfeatures_exporter.web.hosts import is_ours
 
 if TYPE_CHECKING:  # needs the extra `web`
@@ -24,15 +24,6 @@ BUSY = "password_check"
 REFUSALS = (RATE, CLIENT_RATE, FILE_RATE, HOST, PASSWORD, BUSY)
 
 ALWAYS = {"X-Content-Type-Options": "nosniff", "Server": "jobfeatures-exporter"}
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """The status, text and headers of a response."""
-
-    status: int
-    text: str
-    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 class Guard:
@@ -76,8 +67,8 @@ class Guard:
         """Return the headers of every response."""
         return ALWAYS if self._file is None else {**ALWAYS, **self._file.options.headers}
 
-    async def refusal(self, client: Hashable, host: str | None, authorization: str) -> Refusal | None:
-        """Return why a request is refused, None if it is admitted."""
+    async def refusal(self, client: Hashable, host: str | None, authorization: str) -> WebAnswer | None:
+        """Return the answer to a request that is refused, None if it is admitted."""
         if self._file is not None:
             self._file.refresh()
         now_secs = self._now()
@@ -90,7 +81,7 @@ class Guard:
             return self._refuse(HOST, 421, "this host name is not in web.hosts")
         return await self._refuse_user(client, authorization, now_secs)
 
-    async def _refuse_user(self, client: Hashable, authorization: str, now_secs: float) -> Refusal | None:
+    async def _refuse_user(self, client: Hashable, authorization: str, now_secs: float) -> WebAnswer | None:
         if self._file is None or self._auth is None or not self._file.options.users:
             return None
         from jobfeatures_exporter.web.configfile.basicauth import PasswordVerdict
@@ -103,7 +94,7 @@ class Guard:
         realm = 'Basic realm="jobfeatures-exporter", charset="UTF-8"'
         return self._refuse(PASSWORD, 401, "user or password is wrong", WWW_Authenticate=realm)
 
-    def _refuse(self, reason: str, status: int, text: str, **headers: str) -> Refusal:
+    def _refuse(self, reason: str, status: int, text: str, **headers: str) -> WebAnswer:
         self.refused[reason] += 1
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        return Refusal(status, f"{text}\n", named)
+        return WebAnswer(status, f"{text}\n".encode(), {**named, **TEXT})

@@ -80,10 +80,7 @@ class Plain:
             refusal = await self._guard.refusal(
                 client_of(transport), request.headers["host"], request.headers.get("authorization", "")
             )
-            if refusal is None:
-                answer = await answerer(request.headers)
-            else:
-                answer = WebAnswer(refusal.status, refusal.text.encode(), {**refusal.headers, **TEXT})
+            answer = refusal or await answerer(request.headers)
         except Exception:
             log.exception("request failed")
             answer = WebAnswer(500, b"", TEXT)

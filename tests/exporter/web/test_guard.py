@@ -40,7 +40,7 @@ async def test_refusals_for_their_number_say_when_to_come_again(make_guard):
     guard = make_guard(rate=0.5)
     assert await guard.refusal("a", "x", "") is None
     refusal = await guard.refusal("a", "x", "")
-    assert (refusal.status, refusal.headers) == (429, {"Retry-After": "1"})
+    assert (refusal.status, refusal.headers["Retry-After"]) == (429, "1")
 
 
 async def test_the_files_limit_comes_after_our_own(make_guard):
