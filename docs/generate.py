@@ -347,7 +347,7 @@ def settings_page() -> str:
     rows.append(TABLES_HEAD)
     for group in tables_of(ExporterConfig):
         values = ", ".join(f"`{name}`" for name in group.values)
-        shown = f"`[{group.name}.NAME]`{RELOADED * bool(group.live)}"
+        shown = f"`[{group.key}.NAME]`{RELOADED * bool(group.live)}"
         rows.append(f"\n{shown}, NAME a {group.label.name}, {group.meaning}: {values}.\n")
     return "".join(rows)
 

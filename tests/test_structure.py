@@ -5,9 +5,12 @@ import re
 import subprocess
 import sys
 import tomllib
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
+
+from jobfeatures_exporter.config import ExporterConfig
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = {
@@ -457,25 +460,35 @@ def test_a_ring_is_found_at_its_length_with_the_loose_modules_in_it():
     assert rings("p.a", known) == []
 
 
+FLOORS = {"commands", "controller", "demo", "node", "registry", "service", "startup", "top"}
+
+
 @pytest.mark.parametrize(
     ("whole", "floors"),
     [
-        ("jobfeatures.config", {"commands", "hooks", "publish"}),
-        (
-            "jobfeatures_exporter.config",
-            {"commands", "controller", "demo", "node", "registry", "service", "startup", "top"},
-        ),
+        ("jobfeatures.config.Config", {f"jobfeatures.{each}" for each in ("commands", "hooks")}),
+        ("jobfeatures_exporter.config.ExporterConfig", {f"jobfeatures_exporter.{each}" for each in FLOORS}),
     ],
 )
 def test_only_the_top_floors_take_all_settings(whole, floors):
     """Other rooms declare a record of their own settings, and take that."""
-    package = whole.partition(".")[0]
-    takers = {
-        name
-        for name, imports in modules().items()
-        if {f"{whole}.{each}" for each in ("Config", "DaemonConfig", "ExporterConfig")} & imports
-    }
-    assert {each.split(".")[1] for each in takers if each.startswith(package + ".")} - {"config"} == floors
+    takers = {".".join(name.split(".")[:2]) for name, imports in modules().items() if whole in imports}
+    assert takers - {"jobfeatures_exporter.config"} == floors
+
+
+def records_in(whole):
+    yield whole
+    for each in fields(whole):
+        if "record" in each.metadata:
+            yield from records_in(each.metadata["record"][0])
+
+
+def test_records_of_settings_are_frozen_and_none_is_based_on_another():
+    """A whole has them as fields: which settings a room knows is seen from what it is given."""
+    records = [*records_in(ExporterConfig)]
+    assert len(records) > 25
+    assert {each.__bases__ for each in records} == {(object,)}
+    assert all(each.__dataclass_params__.frozen for each in records)
 
 
 def test_the_lists_name_modules_that_there_are():

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, make_dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 from jobfeatures.batch import SYSTEMS
+from jobfeatures.batch.settings import SystemSettings
 from jobfeatures.config import Config
 from jobfeatures.records.model import NODE_STATES
-from jobfeatures.settings.resolve import (
+from jobfeatures.settings.declare import (
     ADDRESS,
     BOOLEAN,
     COUNT,
@@ -19,27 +20,162 @@ from jobfeatures.settings.resolve import (
     choice,
     node_option,
     option,
+    record,
     words,
 )
 from jobfeatures.system.logs import FORMATS, LEVELS
+from jobfeatures_exporter.ingest.config import IngestSettings
 from jobfeatures_exporter.model.snapshot import Kind
-from jobfeatures_exporter.sampling.bpf import ReaderConfig
+from jobfeatures_exporter.privacy.config import PrivacySettings
+from jobfeatures_exporter.sampling import PathsSettings
+from jobfeatures_exporter.sampling.bpf import ReaderSettings
 from jobfeatures_exporter.sampling.gpu import DRIVERS as GPU_DRIVERS
 from jobfeatures_exporter.sampling.gpu import NO_GPUS
-from jobfeatures_exporter.sampling.power import PowerConfig
+from jobfeatures_exporter.sampling.performance import WorkSettings
+from jobfeatures_exporter.sampling.power import PowerSettings
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 from jobfeatures_exporter.scrape.collectors import COLLECTORS, NODE, ROLES
 from jobfeatures_exporter.scrape.profiles import PROFILES
-from jobfeatures_exporter.sonar.config import SonarConfig
-from jobfeatures_exporter.web.config import WebConfig
+from jobfeatures_exporter.sonar.config import SonarSettings
+from jobfeatures_exporter.web.config import WebSettings
 
 AUTO = "auto"
 
 
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class DaemonConfig(WebConfig, SonarConfig, PowerConfig, ReaderConfig, Config):
-    """The daemon's settings except those of its collectors."""
+@dataclass(frozen=True, kw_only=True)
+class PollingSettings:
+    """Which batch systems a node polls, and how often."""
 
+    sources: tuple[str, ...] = node_option(
+        words(AUTO, *SYSTEMS),
+        (AUTO,),
+        "batch systems to query; auto: those found here, and spool if its folder is set",
+        is_common=True,
+    )
+    interval_secs: float = node_option(POSITIVE_DURATION, 60.0, "how often a batch system is polled")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricsSettings:
+    """How many series there are, and under which names."""
+
+    max_series: int = node_option(
+        COUNT, 20_000, "most series, 0: unlimited; beyond, the lightest jobs are summed", is_common=True
+    )
+    profile: tuple[str, ...] = node_option(
+        words(*PROFILES), (), "other exporters' names to show in addition", is_common=True
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobsSettings:
+    """Which jobs are shown, and what is read of them."""
+
+    kinds: tuple[str, ...] = node_option(
+        words(*(each.value for each in Kind)),
+        (Kind.BATCH.value,),
+        "what gets series; other kinds than batch are their batch_system",
+        is_common=True,
+    )
+    retain_secs: float = node_option(
+        DURATION, 120.0, "how long an ended job is shown, at least until the next scrape"
+    )
+    steps: bool = option(BOOLEAN, False, "read the steps of jobs too")
+    process_io: bool = option(BOOLEAN, True, "read the I/O of jobs' processes")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterSettings:
+    """What the controller role asks, how often, and what it offers."""
+
+    interval_secs: float = option(
+        POSITIVE_DURATION, 60.0, "controller role: how often queue and nodes are polled"
+    )
+    timeout_secs: float = option(POSITIVE_DURATION, 60.0, "controller role: time limit of one answer")
+    history_secs: float = option(
+        POSITIVE_DURATION, 3600.0, "how far back accounting is queried at the start, and by jobs"
+    )
+    listen: str | None = option(
+        ADDRESS,
+        None,
+        "controller role: address where nodes query their jobs, e.g. :9821; beyond loopback only with TLS "
+        "(nodes in web.config_for)",
+    )
+    secret_file: str | None = option(PATH, None, "controller role: file with the secret of nodes' tokens")
+    sd_port: int = option(COUNT, 9819, "port of the nodes' exporters, as /sd lists them", live="controller")
+    sd_host: str = option(
+        choice("name", "address"),
+        "name",
+        "how /sd names a node: by name or address in the batch system",
+        live="controller",
+    )
+    sd_skip: tuple[str, ...] = option(
+        words(*NODE_STATES), (), "states of nodes that are left out of /sd", live="controller"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuSettings:
+    """Which GPUs are read."""
+
+    drivers: tuple[str, ...] = option(
+        words(AUTO, NO_GPUS, *GPU_DRIVERS),
+        (AUTO,),
+        "GPU drivers to use; auto: those whose kernel driver is loaded",
+    )
+    job_map_directory: str | None = option(
+        PATH, None, "directory for the jobs of each GPU, as dcgm-exporter reads them"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogSettings:
+    """What is logged, and in which form."""
+
+    level: str = option(
+        choice(*LEVELS), "info", "least severe messages to log", is_common=True, live="node controller"
+    )
+    format: str = option(choice(*FORMATS), "logfmt", "form of a log line", live="node controller")
+
+
+# One boolean per collector, so that a new collector takes one line in its table and nothing else.
+CollectorSettings = make_dataclass(
+    "CollectorSettings",
+    [
+        (
+            name,
+            bool,
+            option(
+                BOOLEAN,
+                each.enabled,
+                f"collector: {each.meaning}",
+                live=" ".join(ROLES) if each.is_live else "",
+            ),
+        )
+        for name, each in COLLECTORS.items()
+    ],
+    frozen=True,
+    kw_only=True,
+    namespace={"__doc__": "Which collectors run, of those of the role."},
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExporterConfig:
+    """All settings of the daemon."""
+
+    shared: Config = record(Config, "")
+    path: PathsSettings = record(PathsSettings)
+    work: WorkSettings = record(WorkSettings)
+    reader: ReaderSettings = record(ReaderSettings, "sampling")
+    sample_interval_secs: float = option(
+        POSITIVE_DURATION, 10.0, "how often the node is sampled between scrapes"
+    )
+    power: PowerSettings = record(PowerSettings)
+    privacy: PrivacySettings = record(PrivacySettings)
+    sonar: SonarSettings = record(SonarSettings)
+    ingest: IngestSettings = record(IngestSettings, "sonar")
+    web: WebSettings = record(WebSettings)
     role: str = option(
         choice(*ROLES),
         NODE,
@@ -49,82 +185,23 @@ class DaemonConfig(WebConfig, SonarConfig, PowerConfig, ReaderConfig, Config):
     web_listen_address: str = option(
         ADDRESS, "127.0.0.1:9819", "address of /metrics; job and user names are visible there", is_common=True
     )
-    batch_sources: tuple[str, ...] = node_option(
-        words(AUTO, *SYSTEMS),
-        (AUTO,),
-        "batch systems to query; auto: those found here, and spool if its folder is set",
-        is_common=True,
-    )
-    batch_interval_secs: float = node_option(POSITIVE_DURATION, 60.0, "how often a batch system is polled")
+    polling: PollingSettings = record(PollingSettings, "batch")
     scrape_deadline_secs: float = node_option(
         POSITIVE_DURATION, 5.0, "after which a scrape returns what is available"
     )
     features_publish: bool = option(BOOLEAN, True, "keep the feature directories of the jobs on this node")
-    metrics_max_series: int = node_option(
-        COUNT, 20_000, "most series, 0: unlimited; beyond, the lightest jobs are summed", is_common=True
-    )
-    metrics_profile: tuple[str, ...] = node_option(
-        words(*PROFILES), (), "other exporters' names to show in addition", is_common=True
-    )
-    jobs_kinds: tuple[str, ...] = node_option(
-        words(*(each.value for each in Kind)),
-        (Kind.BATCH.value,),
-        "what gets series; other kinds than batch are their batch_system",
-        is_common=True,
-    )
-    jobs_retain_secs: float = node_option(
-        DURATION, 120.0, "how long an ended job is shown, at least until the next scrape"
-    )
-    jobs_steps: bool = option(BOOLEAN, False, "read the steps of jobs too")
-    jobs_process_io: bool = option(BOOLEAN, True, "read the I/O of jobs' processes")
+    metrics: MetricsSettings = record(MetricsSettings)
+    jobs: JobsSettings = record(JobsSettings)
     processes_top: int = option(
         COUNT, 10, "commands that collector.processes shows of a job, by CPU time and by memory"
     )
-    controller_interval_secs: float = option(
-        POSITIVE_DURATION, 60.0, "controller role: how often queue and nodes are polled"
-    )
-    controller_timeout_secs: float = option(
-        POSITIVE_DURATION, 60.0, "controller role: time limit of one answer"
-    )
-    controller_history_secs: float = option(
-        POSITIVE_DURATION, 3600.0, "how far back accounting is queried at the start, and by jobs"
-    )
-    controller_listen: str | None = option(
-        ADDRESS,
-        None,
-        "controller role: address where nodes query their jobs, e.g. :9821; beyond loopback only with TLS "
-        "(nodes in web.config_for)",
-    )
-    controller_secret_file: str | None = option(
-        PATH, None, "controller role: file with the secret of nodes' tokens"
-    )
-    controller_sd_port: int = option(
-        COUNT, 9819, "port of the nodes' exporters, as /sd lists them", live="controller"
-    )
-    controller_sd_host: str = option(
-        choice("name", "address"),
-        "name",
-        "how /sd names a node: by name or address in the batch system",
-        live="controller",
-    )
-    controller_sd_skip: tuple[str, ...] = option(
-        words(*NODE_STATES), (), "states of nodes that are left out of /sd", live="controller"
-    )
+    cluster: ClusterSettings = record(ClusterSettings, "controller")
     schedule_top_users: int = option(
         COUNT, 20, "controller role: users with series of their own, in each collector"
     )
-    gpu_drivers: tuple[str, ...] = option(
-        words(AUTO, NO_GPUS, *GPU_DRIVERS),
-        (AUTO,),
-        "GPU drivers to use; auto: those whose kernel driver is loaded",
-    )
-    gpu_job_map_directory: str | None = option(
-        PATH, None, "directory for the jobs of each GPU, as dcgm-exporter reads them"
-    )
-    log_level: str = option(
-        choice(*LEVELS), "info", "least severe messages to log", is_common=True, live="node controller"
-    )
-    log_format: str = option(choice(*FORMATS), "logfmt", "form of a log line", live="node controller")
+    gpu: GpuSettings = record(GpuSettings)
+    log: LogSettings = record(LogSettings)
+    collector: Any = record(CollectorSettings)  # a boolean of each
 
     FOLDED: ClassVar[Mapping[str, str]] = {
         "collector": f"--[no-]collector.NAME switches a section of the metrics: {', '.join(COLLECTORS)}. "
@@ -134,43 +211,24 @@ class DaemonConfig(WebConfig, SonarConfig, PowerConfig, ReaderConfig, Config):
     def wants(self, what: str) -> bool:
         """Return whether a profile or the cores collector needs an optional reading (`reads_…`)."""
         own = what == "reads_cores" and self._runs("cores")
-        return own or any(getattr(PROFILES[each], what) for each in self.metrics_profile)
+        return own or any(getattr(PROFILES[each], what) for each in self.metrics.profile)
 
     def of_sampler(self) -> SamplerSettings:
         """Return what a sampler reads on this node, without optional readings."""
         return SamplerSettings(
-            procfs=self.path_procfs, cgroup=self.path_cgroup, node_name=self.node_name, batch=self
+            procfs=self.path.procfs,
+            cgroup=self.path.cgroup,
+            node_name=self.shared.node.name,
+            batch=self.shared.batch,
         )
+
+    def of_system(self, name: str) -> SystemSettings[Any]:
+        """Return what a batch system is given on this node."""
+        return self.shared.batch.of(name, procfs=self.path.procfs, cgroup=self.path.cgroup)
 
     def enabled_collectors(self) -> frozenset[str]:
         """Return the names of the collectors that run."""
         return frozenset(filter(self._runs, COLLECTORS))
 
     def _runs(self, collector: str) -> bool:
-        return self.role in COLLECTORS[collector].roles and getattr(self, f"collector_{collector}")
-
-
-if TYPE_CHECKING:
-    ExporterConfig = DaemonConfig
-else:
-    # One boolean per collector, so that a new collector takes one line in its table and nothing else.
-    ExporterConfig = make_dataclass(
-        "ExporterConfig",
-        [
-            (
-                f"collector_{name}",
-                bool,
-                option(
-                    BOOLEAN,
-                    each.enabled,
-                    f"collector: {each.meaning}",
-                    live=" ".join(ROLES) if each.is_live else "",
-                ),
-            )
-            for name, each in COLLECTORS.items()
-        ],
-        bases=(DaemonConfig,),
-        frozen=True,
-        kw_only=True,
-        namespace={"__doc__": "All settings of the daemon."},
-    )
+        return self.role in COLLECTORS[collector].roles and getattr(self.collector, collector)

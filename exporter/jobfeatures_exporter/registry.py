@@ -21,7 +21,7 @@ from prometheus_client.registry import Collector
 
 from jobfeatures.records.metrics import Metric as Declared
 from jobfeatures.settings.resolve import load_config
-from jobfeatures_exporter.config import DaemonConfig, ExporterConfig
+from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.families.exposition import COUNT, SUM, Family, Sample
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class NodeCollector(Collector):
         return cls.from_config(load_config(ExporterConfig, flags={**ELSEWHERE, **settings}, file=file))
 
     @classmethod
-    def from_config(cls, config: DaemonConfig) -> NodeCollector:
+    def from_config(cls, config: ExporterConfig) -> NodeCollector:
         """Return a collector with these settings. Raises ConfigurationError."""
         from jobfeatures_exporter.node.daemon import Daemon
         from jobfeatures_exporter.startup.checks import check

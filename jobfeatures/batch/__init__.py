@@ -4,34 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from jobfeatures.batch import controller, gridengine, htcondor, lsf, oar, pbs, slurm, spool
+from jobfeatures.batch.controller import ControllerSettings
+from jobfeatures.batch.gridengine import GridEngineSettings
 from jobfeatures.batch.gridengine.system import GridEngine
+from jobfeatures.batch.htcondor import HTCondorSettings
 from jobfeatures.batch.htcondor.system import HTCondor
+from jobfeatures.batch.lsf import LsfSettings
 from jobfeatures.batch.lsf.system import Lsf
+from jobfeatures.batch.oar import OarSettings
 from jobfeatures.batch.oar.system import Oar
+from jobfeatures.batch.pbs import PbsSettings, TorqueSettings
 from jobfeatures.batch.pbs.system import Pbs, Torque
+from jobfeatures.batch.settings import CommonSettings, SystemSettings
+from jobfeatures.batch.slurm import SlurmSettings
 from jobfeatures.batch.slurm.system import Slurm
+from jobfeatures.batch.spool import SpoolSettings
 from jobfeatures.batch.spool.system import Spool
 from jobfeatures.batch.system import ClusterSystem, System
+from jobfeatures.settings.declare import record
 
 
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class BatchSettings(
-    spool.SpoolSettings,
-    oar.OarSettings,
-    gridengine.GridEngineSettings,
-    htcondor.HTCondorSettings,
-    lsf.LsfSettings,
-    pbs.TorqueSettings,
-    pbs.PbsSettings,
-    slurm.SlurmSettings,
-    controller.ControllerSettings,
-):
-    """The settings of all batch systems; the last base's come first."""
+@dataclass(frozen=True, kw_only=True)
+class BatchSettings:
+    """The settings of all batch systems."""
+
+    common: CommonSettings = record(CommonSettings, "batch")
+    controller: ControllerSettings = record(ControllerSettings)
+    slurm: SlurmSettings = record(SlurmSettings)
+    pbs: PbsSettings = record(PbsSettings)
+    torque: TorqueSettings = record(TorqueSettings)
+    lsf: LsfSettings = record(LsfSettings)
+    htcondor: HTCondorSettings = record(HTCondorSettings)
+    gridengine: GridEngineSettings = record(GridEngineSettings)
+    oar: OarSettings = record(OarSettings)
+    spool: SpoolSettings = record(SpoolSettings)
+
+    def of(self, system: str, **mounts: str) -> SystemSettings[Any]:
+        """Return what a batch system is given; `mounts`: `procfs` and `cgroup`, if they are elsewhere."""
+        own = getattr(self, system, None)  # one may have no settings
+        return SystemSettings(own=own, common=self.common, controller=self.controller, **mounts)
 
 
-SYSTEMS: Mapping[str, System[BatchSettings]] = {
+SYSTEMS: Mapping[str, System[Any]] = {
     each.name: each
     for each in (
         Slurm(),
@@ -45,6 +61,6 @@ SYSTEMS: Mapping[str, System[BatchSettings]] = {
     )
 }
 # Those that the controller role can query.
-CLUSTER_SYSTEMS: Mapping[str, ClusterSystem[BatchSettings]] = {
+CLUSTER_SYSTEMS: Mapping[str, ClusterSystem[Any]] = {
     name: each for name, each in SYSTEMS.items() if isinstance(each, ClusterSystem)
 }

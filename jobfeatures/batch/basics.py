@@ -145,12 +145,6 @@ def busy_state(used: int | None, total: int | None) -> str:
     return "ALLOCATED" if total is not None and used >= total else "MIXED"
 
 
-def procfs_of(config: object) -> str:
-    """Return where procfs is mounted, a setting that only the daemon has."""
-    path: str = getattr(config, "path_procfs", "/proc")
-    return path
-
-
 def find_uid(user: str) -> int | None:
     """Return the uid of a user name on this machine, None if there is no such user."""
     import pwd

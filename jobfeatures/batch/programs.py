@@ -17,18 +17,18 @@ class Programs:
     def __init__(
         self,
         setting: str,
-        config: object,
+        command: str,
         timeout_secs: float,
         *,
         kept: Sequence[str] = (),
         prefix: Sequence[str] = (),
         **more: Any,
     ) -> None:
-        """Take from a `setting`, ``system.command``, how the site calls the command with that name.
+        """`command` is how the site calls the command that a `setting`, ``system.command``, names.
 
         `kept` are the variables of our environment that they get; `prefix` is put before every command line.
         """
-        self._command: str = getattr(config, setting.replace(".", "_"))
+        self._command = command
         self._name = setting.partition(".")[2]
         self._prefix = prefix
         bounds = {"timeout_secs": timeout_secs, "max_bytes": MAX_ANSWER_BYTES, "kept": kept}

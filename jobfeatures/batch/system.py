@@ -16,7 +16,7 @@ from jobfeatures.errors import ParseError, Rejected
 if TYPE_CHECKING:  # hooks start often
     from jobfeatures.batch.groups import BatchHierarchy
     from jobfeatures.batch.processes import Failures, GroupNames, JobProcesses
-    from jobfeatures.batch.settings import AskingSettings
+    from jobfeatures.batch.settings import SystemSettings
     from jobfeatures.batch.source import BatchSource, ClusterSource
     from jobfeatures.joblogs.logformat import LogReader, LogWriter
     from jobfeatures.records.model import Job
@@ -62,11 +62,10 @@ def part(module: str, name: str) -> Callable[..., Any]:
     return call
 
 
-# What it reads of the configuration: `BatchSettings`, all of them, will do for each.
-Settings_contra = TypeVar("Settings_contra", bound="AskingSettings", contravariant=True)
+Own_contra = TypeVar("Own_contra", contravariant=True)  # its record of settings
 
 
-class System(ABC, Generic[Settings_contra]):
+class System(ABC, Generic[Own_contra]):
     """One batch system. It has hooks if there is a `job_variable`, which gives them the job's id."""
 
     name: ClassVar[str]
@@ -89,11 +88,11 @@ class System(ABC, Generic[Settings_contra]):
     variables: ClassVar[tuple[str, ...]] = ()  # of our environment, to pass on to its commands
 
     @abstractmethod
-    def is_here(self, config: Settings_contra) -> bool:
+    def is_here(self, config: SystemSettings[Own_contra]) -> bool:
         """Return whether it is installed or configured here, for ``batch.sources = auto``."""
 
     @abstractmethod
-    def make_source(self, config: Settings_contra, clock: Clock, node_name: str) -> BatchSource:
+    def make_source(self, config: SystemSettings[Own_contra], clock: Clock, node_name: str) -> BatchSource:
         """Return the source of a node's jobs. Raises ConfigurationError."""
 
     def job_id_in(self, environ: Mapping[str, str]) -> str:
@@ -114,7 +113,7 @@ class System(ABC, Generic[Settings_contra]):
         raise ParseError(f"{self.name} has no hooks", source="environment")
 
     def ask_in_prolog(
-        self, job: Job, config: Settings_contra, *, node_name: str, timeout_secs: float
+        self, job: Job, config: SystemSettings[Own_contra], *, node_name: str, timeout_secs: float
     ) -> Job | None:
         """Return what a hook's environment lacks; None: nothing to ask, or nothing learnt.
 
@@ -122,18 +121,18 @@ class System(ABC, Generic[Settings_contra]):
         """
         return None
 
-    def needs_server(self, job: Job, config: Settings_contra) -> bool:
+    def needs_server(self, job: Job, config: SystemSettings[Own_contra]) -> bool:
         """Return whether `ask_in_prolog` has to query a server."""
         return False
 
-    def read_parents(self, config: Settings_contra) -> Collection[str]:
+    def read_parents(self, config: SystemSettings[Own_contra]) -> Collection[str]:
         """Return the parents of jobs' groups by its configuration, as patterns of paths.
 
         Raises OSError, JobfeaturesError.
         """
         return ()
 
-    def daemon_uids(self, config: Settings_contra) -> Collection[int]:
+    def daemon_uids(self, config: SystemSettings[Own_contra]) -> Collection[int]:
         """Return the uids besides root's that its daemons may have. Raises OSError, JobfeaturesError."""
         return ()
 
@@ -141,22 +140,24 @@ class System(ABC, Generic[Settings_contra]):
         """Return the patterns of its control groups, None if it makes none."""
         return cast("BatchHierarchy", import_module(self.groups).HIERARCHY) if self.groups else None
 
-    def make_group_names(self, config: Settings_contra, procfs: str, failures: Failures) -> GroupNames | None:
+    def make_group_names(
+        self, config: SystemSettings[Own_contra], procfs: str, failures: Failures
+    ) -> GroupNames | None:
         """Return the finder of jobs for control groups that name no job id, None if it has no such groups."""
         return None
 
     def make_job_processes(
-        self, config: Settings_contra, procfs: str, failures: Failures
+        self, config: SystemSettings[Own_contra], procfs: str, failures: Failures
     ) -> JobProcesses | None:
         """Return the finder of jobs by their processes, None if control groups show them."""
         return None
 
 
-class ClusterSystem(System[Settings_contra]):
+class ClusterSystem(System[Own_contra]):
     """A batch system that the controller role can query."""
 
     @abstractmethod
     def make_cluster_source(
-        self, config: Settings_contra, clock: Clock, timeout_secs: float
+        self, config: SystemSettings[Own_contra], clock: Clock, timeout_secs: float
     ) -> ClusterSource:
         """Return the source of a cluster's jobs. Raises ConfigurationError."""

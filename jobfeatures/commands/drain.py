@@ -93,13 +93,13 @@ def run(arguments: argparse.Namespace) -> int:
         complain(error)
     except OSError as error:
         hint = "; run as root" if isinstance(error, PermissionError) else ""
-        complain(f"{os.path.join(config.features_root, error.filename or '')}: {error.strerror}{hint}")
+        complain(f"{os.path.join(config.batch.common.root, error.filename or '')}: {error.strerror}{hint}")
     return 1
 
 
 def _set(arguments: argparse.Namespace, config: Config, now_secs: float) -> int:
     at_secs = _time(arguments.at, "--at", now_secs)
-    tree, site = FeatureTree(config.features_root), Site(config)
+    tree, site = FeatureTree(config.batch.common.root), Site(config.site)
     key = _job_key(tree, arguments)
     if key is not None and keys.SHUTDOWNTIME_JOB.name in site.terms(_job(tree, key)).left_out:
         raise ConfigurationError(
@@ -122,7 +122,7 @@ def _set(arguments: argparse.Namespace, config: Config, now_secs: float) -> int:
 
 
 def _cancel(arguments: argparse.Namespace, config: Config, now_secs: float) -> int:
-    tree, site = FeatureTree(config.features_root), Site(config)
+    tree, site = FeatureTree(config.batch.common.root), Site(config.site)
     store = DrainStore(tree)
     known = store.read()
     key = _job_key(tree, arguments, known)
@@ -138,10 +138,10 @@ def _cancel(arguments: argparse.Namespace, config: Config, now_secs: float) -> i
 
 
 def _expire(_arguments: argparse.Namespace, config: Config, now_secs: float) -> int:
-    tree = FeatureTree(config.features_root)
+    tree = FeatureTree(config.batch.common.root)
     if os.path.lexists(f"{tree.machine_path}/{keys.SHUTDOWNTIME.name}"):
         store = DrainStore(tree)
-        _publish(tree, Site(config), store.read(), store.read_announced(), None, now_secs)
+        _publish(tree, Site(config.site), store.read(), store.read_announced(), None, now_secs)
     return 0
 
 
@@ -242,7 +242,7 @@ class _Shutdown(NamedTuple):
 def _show(arguments: argparse.Namespace, config: Config, now_secs: float) -> int:
     from jobfeatures.drains.plantext import format_span, format_table, format_time
 
-    store = DrainStore(FeatureTree(config.features_root))
+    store = DrainStore(FeatureTree(config.batch.common.root))
     drains, announced = store.read(), store.read_announced()
     found = []
     for source, at_secs in sorted(machine_shutdowns(drains, announced).items()):
@@ -284,7 +284,7 @@ def _plan(arguments: argparse.Namespace, config: Config, now_secs: float) -> int
     from jobfeatures.drains.plantext import format_order, format_plan, plans_document
 
     before = None if arguments.before is None else _time(arguments.before, "--before", now_secs) - now_secs
-    earliest = float(Site(config).machine.grace_secs or 0)
+    earliest = float(Site(config.site).machine.grace_secs or 0)
     if before is not None and before < earliest:
         raise ConfigurationError("--before", f"is in {before:.0f} s, but jobs were promised {earliest:.0f} s")
     nodes = read_nodes(arguments)

@@ -37,12 +37,12 @@ def run(arguments: argparse.Namespace) -> int:
     config = read_config(arguments)
     batch_system = which_batch_system(arguments.batch)
     key = JobKey(batch_system, arguments.job or which_job(batch_system))
-    tree = FeatureTree(config.features_root)
+    tree = FeatureTree(config.batch.common.root)
     if not arguments.job and not os.path.isdir(tree.job_path(key)):
         key = _component(tree, key)
     if arguments.http:
         return _print(tree.urls_path(key))
-    binds = config.features_bind
+    binds = config.site.features.bind
     if not os.path.isdir(tree.job_path(key)):
         log.warning("nothing is published for this job", extra={"job_id": key.job_id})
         binds = ()  # a container could not start

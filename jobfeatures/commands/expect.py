@@ -73,10 +73,10 @@ def run(arguments: argparse.Namespace) -> int:
     config = read_config(arguments)
     zone = parse_zone(arguments.zone)
     rules = make_rules(
-        config.schedule_share if arguments.share is None else arguments.share,
-        config.schedule_share_of if arguments.share_of is None else arguments.share_of,
+        config.schedule.share if arguments.share is None else arguments.share,
+        config.schedule.share_of if arguments.share_of is None else arguments.share_of,
     )
-    history_secs = config.schedule_history_secs
+    history_secs = config.schedule.history_secs
     if arguments.history is not None:
         history_secs = parse_duration_flag("--history", arguments.history)
     if arguments.log is not None and arguments.batch is not None:
@@ -153,8 +153,8 @@ def parse_time(key: str, text: str, zone: tzinfo | None) -> Number:
 def make_source(named: str | None, config: Config, clock: Clock) -> ClusterSource:
     """Return the source of the batch system that was named, or else found. Raises ConfigurationError."""
     able = {name: each for name, each in CLUSTER_SYSTEMS.items() if named in (None, name)}
-    here = [name for name, each in able.items() if named == name or each.is_here(config)]
+    here = [name for name, each in able.items() if named == name or each.is_here(config.batch.of(name))]
     if len(here) != 1:
         found = f"several are here: {', '.join(here)}" if here else f"none is here of {', '.join(able)}"
         raise ConfigurationError("--batch", f"is needed: {found}")
-    return able[here[0]].make_cluster_source(config, clock, ASK_SECS)
+    return able[here[0]].make_cluster_source(config.batch.of(here[0]), clock, ASK_SECS)

@@ -37,7 +37,7 @@ def run_hook(arguments: argparse.Namespace, work: Callable[[Config], None]) -> i
     status = 1 if arguments.strict else 0
     try:
         config = read_hook_config(arguments)
-        with time_limit(config.hook_timeout_secs):
+        with time_limit(config.hook.timeout_secs):
             work(config)
     except TimeIsUpError:
         log.error("%s: out of time", arguments.command, extra={"reason": "timeout"})
@@ -64,7 +64,7 @@ def read_hook_config(arguments: argparse.Namespace) -> Config:
             raise
         broken = error
     here = {name: value for name, value in os.environ.items() if name == ROOT_VARIABLE}
-    kept = f"{here.get(ROOT_VARIABLE) or Config().features_root}/{KEPT_CONFIG}"
+    kept = f"{here.get(ROOT_VARIABLE) or Config().batch.common.root}/{KEPT_CONFIG}"
     for file, environ in ((kept, os.environ), (kept, here), (os.devnull, here)):
         try:
             if file == kept and not is_ours(kept):

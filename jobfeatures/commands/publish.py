@@ -25,7 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
     def work(config: Config) -> None:
         started = time.monotonic()
         batch_system = which_batch_system(arguments.batch)
-        job = publish_job(config, batch_system, os.environ, timeout_secs=ASK_SHARE * config.hook_timeout_secs)
+        job = publish_job(config, batch_system, os.environ, timeout_secs=ASK_SHARE * config.hook.timeout_secs)
         log.info("published", extra={"job_id": job.key.job_id, "secs": f"{time.monotonic() - started:.3f}"})
 
     return run_hook(arguments, work)

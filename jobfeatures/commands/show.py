@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the machine's features and those of one job, of this job, or of all jobs published here."""
-    tree, job_id = FeatureTree(read_config(arguments).features_root), arguments.job
+    tree, job_id = FeatureTree(read_config(arguments).batch.common.root), arguments.job
     if job_id is None and os.environ.get("JOBFEATURES"):
         variables = ("MACHINEFEATURES", "JOBFEATURES")
         directories = [os.environ[name] for name in variables if os.environ.get(name)]

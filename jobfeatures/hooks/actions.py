@@ -35,10 +35,10 @@ HAS_NUMBER = "another cluster's job has this number here; give each cluster a fe
 SERVED_LOCK_SECS = 0.02  # for which a request waits for another writer before the next request's turn
 
 
-def node_name(config: Config, environ: Mapping[str, str]) -> str:
+def node_name(configured: str | None, environ: Mapping[str, str]) -> str:
     """Return this node's name in the batch system: configured, from the hook's environment, or the host's."""
     reported = (environ.get(each.node_variable) for each in SYSTEMS.values() if each.node_variable)
-    return config.node_name or next(filter(None, reported), "") or os.uname().nodename.partition(".")[0]
+    return configured or next(filter(None, reported), "") or os.uname().nodename.partition(".")[0]
 
 
 def publish_job(config: Config, batch_system: str, environ: Mapping[str, str], *, timeout_secs: float) -> Job:
@@ -47,17 +47,17 @@ def publish_job(config: Config, batch_system: str, environ: Mapping[str, str], *
     Values from the environment are published first; limits that only the controller knows are then queried
     within `timeout_secs` and added. Raises JobfeaturesError or OSError if nothing could be published.
     """
-    system = SYSTEMS[batch_system]
-    name = node_name(config, environ)
+    system, given = SYSTEMS[batch_system], config.batch.of(batch_system)
+    name = node_name(config.node.name, environ)
     reported_at_secs = SystemClock().now_secs()
     job = system.job_from_prolog(environ, node_name=name, note=note_unreadable)
-    tree = FeatureTree(config.features_root)
-    site = Site(config, cores=published_cores(tree))
-    asks = system.needs_server(job, config)
+    tree = FeatureTree(config.batch.common.root)
+    site = Site(config.site, cores=published_cores(tree))
+    asks = system.needs_server(job, given)
     write(tree, job, site, reported_at_secs=reported_at_secs)
     reported_at_secs = SystemClock().now_secs()
     try:
-        answer = system.ask_in_prolog(job, config, node_name=name, timeout_secs=timeout_secs)
+        answer = system.ask_in_prolog(job, given, node_name=name, timeout_secs=timeout_secs)
         if answer is None and asks:
             raise SourceError("the batch system does not know the job")
         if answer is None:
@@ -109,8 +109,8 @@ def serve_request(
         with tree.locked(key, SERVED_LOCK_SECS):
             remove_own(tree, key, request.environ)
         return None
-    system = SYSTEMS[request.batch_system]
-    name = node_name(config, request.environ)
+    system, given = SYSTEMS[request.batch_system], config.batch.of(request.batch_system)
+    name = node_name(config.node.name, request.environ)
     job = system.job_from_prolog(request.environ, node_name=name, note=note)
     record = read_record(f"{tree.records_path}/{job.key.directory_name}.json")
     if (
@@ -119,14 +119,14 @@ def serve_request(
         and (record.reported_at_secs or 0.0) > request.reported_at_secs
     ):
         return None
-    asks = system.needs_server(job, config)
+    asks = system.needs_server(job, given)
     known = read_record(f"{tree.root}/known/{job.key.directory_name}.json")
     if known is not None and find_objection(known.job, job) is None:
         is_told = job.restarts is not None
         before = known.job if is_told else before_prolog(known.job, request.reported_at_secs)
         job = fill_unknown(job, before)
     if not asks:
-        job = system.ask_in_prolog(job, config, node_name=name, timeout_secs=0.0) or job
+        job = system.ask_in_prolog(job, given, node_name=name, timeout_secs=0.0) or job
     write(tree, job, site, reported_at_secs=request.reported_at_secs, is_served=True)
     return job.key if asks else None
 
@@ -232,7 +232,7 @@ def has_drains(tree: FeatureTree) -> bool:
 
 def remove_job(config: Config, key: JobKey, environ: Mapping[str, str]) -> bool:
     """Remove the directories of the job that an epilog's environment describes; return whether it had any."""
-    tree = FeatureTree(config.features_root)
+    tree = FeatureTree(config.batch.common.root)
     if os.path.isdir(tree.intake_path):  # withdraw requests that the daemon has not served yet
         with tree.folder(INTAKE) as folder:
             for ending in (".publish", ".publish.again", ".remove"):

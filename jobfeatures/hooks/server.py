@@ -61,7 +61,7 @@ def main() -> None:
     with contextlib.suppress(OSError):  # not permitted: hooks wait longer on a busy node
         os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
     current = [settings]
-    tree = FeatureTree(settings.config.features_root)
+    tree = FeatureTree(settings.config.batch.common.root)
 
     def serve(request: Request, note: Callable[[Rejected], None]) -> None:
         key = serve_request(tree, current[0].config, current[0].site, request, note)

@@ -12,16 +12,17 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from jobfeatures.config import Config
 from jobfeatures.features import keys
 from jobfeatures.features.job import Terms, compute_share
 from jobfeatures.features.keys import MjfProfile
 from jobfeatures.features.machine import Machine
 from jobfeatures.features.origin import SETTINGS
+from jobfeatures.publish.config import SiteSettings
 from jobfeatures.publish.exports import FeatureAccess
 from jobfeatures.publish.http.addresses import public_url
 from jobfeatures.records.model import Job
-from jobfeatures.settings.resolve import NamedTable, settings_of
+from jobfeatures.settings.declare import NamedTable
+from jobfeatures.settings.resolve import settings_of, value_of
 from jobfeatures.system.privatefile import opened
 
 CPUINFO = "/proc/cpuinfo"
@@ -77,13 +78,15 @@ def read_cores(folder: str = CPU_FOLDER) -> Cores | None:
 class Site:
     """The settings, and the values that follow from them for this machine and its jobs."""
 
-    def __init__(self, config: Config, *, cpu_model: str | None = None, cores: Cores | None = None) -> None:
+    def __init__(
+        self, config: SiteSettings, *, cpu_model: str | None = None, cores: Cores | None = None
+    ) -> None:
         """`cpu_model` and `cores` are read from the system if they are needed and not given."""
         self._config = config
         self._cpu_model = cpu_model
         self._cores = cores
         self._terms: dict[str | None, Terms] = {}
-        self.profile = MjfProfile(config.features_profile)
+        self.profile = MjfProfile(config.features.profile)
 
     @cached_property
     def machine(self) -> Machine:
@@ -118,19 +121,18 @@ class Site:
 
     def access(self, partition: str | None) -> FeatureAccess:
         """Return how jobs of a partition access their features: by paths if there is no listener."""
-        config, listen = self._config, self._config.features_listen_address
-        url = config.features_url
+        config, listen, url = self._config, self._config.served.listen_address, self._config.served.url
         if listen is None or (url is None and listen.endswith(":0")):  # only the daemon knows that port
-            return FeatureAccess(binds=config.features_bind)
+            return FeatureAccess(binds=config.features.bind)
         form, _ = self._stated("features.form", partition)
-        return FeatureAccess(public_url(listen) if url is None else url, form, config.features_bind)
+        return FeatureAccess(public_url(listen) if url is None else url, form, config.features.bind)
 
     def _make_terms(self, partition: str | None) -> Terms:
         terms = (keys.GRACE_SECS_JOB, keys.CPUFACTOR_LRMS, keys.SCRATCH_LIMIT_BYTES)
         stated = {key.name: self._stated(SETTINGS[key.name], partition) for key in terms}
         origins = {name: origin for name, (_, origin) in stated.items() if origin}
         profile = MjfProfile(self._stated("features.profile", partition)[0])
-        folder, size = self._config.machine_scratch_dir, None
+        folder, size = self._config.machine.scratch_dir, None
         if folder is not None and profile is not MjfProfile.OF_2016:
             try:
                 found = os.statvfs(folder)
@@ -152,7 +154,7 @@ class Site:
     def _stated(self, key: str, partition: str | None = None) -> tuple[Any, str]:
         """Return a setting's value and origin; None and an empty string if it is not set."""
         setting = self._settings[key]
-        plain = getattr(self._config, setting.field_name)
+        plain = value_of(self._config, setting)
         origin = self._config.origins.get(key, "")
         if origin in (setting.flag, setting.variable):
             return plain, origin
@@ -167,7 +169,7 @@ class Site:
 
     @cached_property
     def _settings(self) -> Mapping[str, Any]:
-        return {each.key: each for each in settings_of(type(self._config))}
+        return {each.key: each for each in settings_of(SiteSettings)}
 
     @cached_property
     def _model_tables(self) -> tuple[NamedTable, ...]:

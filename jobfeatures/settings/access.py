@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from jobfeatures.errors import ConfigurationError, JobfeaturesError, SourceError
+from jobfeatures.settings.declare import URL
 from jobfeatures.settings.flags import parse_duration_flag
-from jobfeatures.settings.resolve import URL
 from jobfeatures.settings.usage import Parser
 from jobfeatures.system.httpget import TIMEOUT_SECS, HttpStatusError, TlsSpokenError, fetch_text
 from jobfeatures.system.privatefile import read_private

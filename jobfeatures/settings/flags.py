@@ -6,14 +6,8 @@ import argparse
 from typing import Any
 
 from jobfeatures.errors import ConfigurationError, nearest, shown
-from jobfeatures.settings.resolve import (
-    BOOLEAN,
-    DEFAULT_FILE,
-    FILE_FLAG,
-    POSITIVE_DURATION,
-    ValueKind,
-    settings_of,
-)
+from jobfeatures.settings.declare import BOOLEAN, POSITIVE_DURATION, ValueKind
+from jobfeatures.settings.resolve import DEFAULT_FILE, FILE_FLAG, settings_of
 from jobfeatures.settings.usage import SETTINGS_TITLE, Parser
 
 MAX_WORDS_CHARACTERS = 24  # of a choice's words, so that help fits into 80 columns

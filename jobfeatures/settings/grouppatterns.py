@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from jobfeatures.settings.resolve import ValueKind
+from jobfeatures.settings.declare import ValueKind
 
 MOUNT = "/sys/fs/cgroup"
 

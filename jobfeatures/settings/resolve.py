@@ -1,26 +1,20 @@
 """Settings from flags, environment, file and defaults, in that order of precedence.
 
-A configuration is a frozen dataclass whose fields are declared by `option()`; only the class defines each
-setting's name, default and meaning. The dotted key follows from the field's name, and from the key the flag
-(``web.listen_address`` → ``--web.listen-address``), the variable (``JOBFEATURES_WEB_LISTEN_ADDRESS``) and
-the place in the TOML file (``[web] listen_address``).
-
-Settings that apply only to some jobs or machines are in tables of the file, declared by `tables()`:
-``[partition.long] grace_secs = 7200``. They have neither flag nor variable.
-A configuration's field `origins` says where each value comes from.
+A room's settings are a frozen dataclass, see `jobfeatures.settings.declare`; a configuration has such records
+as fields, and so may they. A field declared by `origins()` says where each value comes from.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import Field, dataclass, field, fields, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from functools import reduce
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from jobfeatures.errors import ConfigurationError, nearest, shown
+from jobfeatures.settings.declare import NamedTable, Setting, Tables, ValueKind, setting_of
 
 if TYPE_CHECKING:
     from jobfeatures.settings.file import Document
@@ -35,274 +29,59 @@ FILE_VARIABLE = "JOBFEATURES_CONFIG_FILE"
 ConfigT = TypeVar("ConfigT")
 
 
-class ValueKind(NamedTuple):
-    """A kind of value: `parse` takes text (or a TOML value); its ValueError has a reason and maybe a hint."""
-
-    name: str
-    parse: Callable[[Any], Any]
-
-
-def variable_of(key: str) -> str:
-    """Return the environment variable of a setting."""
-    return "JOBFEATURES_" + key.replace(".", "_").upper()
-
-
-class Setting(NamedTuple):
-    """One setting, for parsers and documentation."""
-
-    key: str
-    kind: ValueKind
-    default: Any
-    meaning: str
-    field_name: str
-    named_flag: str = ""
-    is_common: bool = False  # --help shows it; the others appear in --help-all only
-    live: str = ""  # the daemon's roles, separated by blanks, that accept a new value while they run
-
-    @property
-    def flag(self) -> str:
-        """Return the command line flag."""
-        return self.named_flag or "--" + self.key.replace("_", "-")
-
-    @property
-    def variable(self) -> str:
-        """Return the environment variable."""
-        return variable_of(self.key)
-
-
-@dataclass(frozen=True, slots=True)
-class Tables:
-    """A group of tables in the file with values for some jobs or machines: ``[partition.long]``.
-
-    `label` is the kind of the tables' names, `values` the names and kinds that a table may contain.
-    """
-
-    name: str
-    label: ValueKind
-    values: Mapping[str, ValueKind]
-    meaning: str
-    field_name: str = ""
-    live: str = ""  # as of a `Setting`
-
-
-class NamedTable(NamedTuple):
-    """One such table: `label` is "long" for ``[partition.long]``, `origin` the file and table."""
-
-    label: str
-    values: Mapping[str, Any]
-    origin: str
-
-
-def tables(
-    name: str, label: ValueKind, values: Mapping[str, ValueKind], meaning: str, *, live: str = ""
-) -> Any:
-    """Declare a dataclass field as the tables ``[name.LABEL]``, in the file's order."""
-    return field(default=(), metadata={"tables": Tables(name, label, values, meaning, live=live)})
+def settings_of(config: type[Any]) -> tuple[Setting, ...]:
+    """Return the settings that a configuration class and its parts declare, in order."""
+    return tuple(each for each in declared(config) if isinstance(each, Setting))
 
 
 def tables_of(config: type[Any]) -> tuple[Tables, ...]:
-    """Return the groups of tables that a configuration class declares, in order."""
-    return tuple(
-        replace(each.metadata["tables"], field_name=each.name)
-        for each in fields(config)
-        if "tables" in each.metadata
-    )
+    """Return the groups of tables that a configuration class and its parts declare, in order."""
+    return tuple(each for each in declared(config) if isinstance(each, Tables))
 
 
-def option(
-    kind: ValueKind,
-    default: Any,
-    meaning: str,
-    *,
-    key: str = "",
-    flag: str = "",
-    is_common: bool = False,
-    live: str = "",
-) -> Any:
-    """Declare a dataclass field as a setting; give `key` and `flag` if they do not follow from its name."""
-    return field(default=default, metadata={"setting": (key, kind, meaning, flag, is_common, live)})
+def declared(config: type[Any], prefix: str = "", above: tuple[str, ...] = ()) -> Iterator[Setting | Tables]:
+    """Yield all of them; `prefix` and `above` are those of the record in the whole."""
+    for each in fields(config):
+        path = (*above, each.name)
+        if "record" in each.metadata:
+            kind, table = each.metadata["record"]
+            table = each.name if table is None else table
+            yield from declared(kind, f"{prefix}{table}." if table else prefix, path)
+        elif "setting" in each.metadata:
+            yield setting_of(each, prefix, path)
+        elif "tables" in each.metadata:
+            yield replace(each.metadata["tables"], path=path)
 
 
-node_option = partial(option, live="node")  # a daemon of the node role accepts a new value while it runs
+def value_of(config: Any, setting: Setting | Tables) -> Any:
+    """Return the value that a configuration has of one of its settings or groups of tables."""
+    return reduce(getattr, setting.path, config)
 
 
-def settings_of(config: type[Any]) -> tuple[Setting, ...]:
-    """Return the settings that a configuration class declares, in order."""
-    return tuple(_setting_of(each) for each in fields(config) if "setting" in each.metadata)
+def values_of(config: Any) -> dict[str, Any]:
+    """Return a configuration's values by key, and its tables by name."""
+    return {each.key: value_of(config, each) for each in declared(type(config))}
 
 
-def _setting_of(declared: Field[Any]) -> Setting:
-    key, kind, meaning, flag, is_common, live = declared.metadata["setting"]
-    if not key:  # web_listen_address → web.listen_address; a duration's unit is in its value
-        key = declared.name.replace("_", ".", 1)
-        key = key.removesuffix("_secs") if kind in (DURATION, POSITIVE_DURATION) else key
-    return Setting(key, kind, declared.default, meaning, declared.name, flag, is_common, live)
+def compose(
+    config: type[ConfigT], values: Mapping[str, Any], origins: Mapping[str, str] | None = None
+) -> ConfigT:
+    """Return a configuration with values by key, and tables by name; the others are the defaults."""
+    paths = {each.path: values[each.key] for each in declared(config) if each.key in values}
+    return _compose(config, paths, origins or {})
 
 
-# --- kinds -----------------------------------------------------------------
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or "\0" in value or "\n" in value:
-        raise ValueError("must be one line of text")
-    return value
-
-
-def _path(value: Any) -> str:
-    path = _text(value)
-    if not os.path.isabs(path):
-        raise ValueError("must be an absolute path")
-    return os.path.normpath(path)
-
-
-def _plain_path(value: Any) -> str:
-    path = _path(value)
-    if not re.fullmatch(r"[A-Za-z0-9/._+@%-]+", path):
-        raise ValueError("must contain only letters, digits and / . _ + @ % -, as shells of jobs read it")
-    return path
-
-
-def _boolean(value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    known = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-    if isinstance(value, str) and value.lower() in known:
-        return known[value.lower()]
-    raise ValueError("must be true or false")
-
-
-def _count(value: Any) -> int:
-    if isinstance(value, bool) or not re.fullmatch(r"[0-9]{1,18}", str(value)):
-        raise ValueError("must be a whole number, 0 or more")
-    return int(value)
-
-
-def _decimal(value: Any) -> str:
-    # Return the text: HS06 ratings are published with the digits that the site wrote.
-    if isinstance(value, bool) or not re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,9})?", str(value)):
-        raise ValueError("must be a plain decimal number, such as 171.04")
-    return str(value)
-
-
-_DURATION_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-
-
-def _duration(value: Any) -> float:
-    match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)(ms|s|m|h|d)?", str(value))
-    if isinstance(value, bool) or match is None:
-        raise ValueError("must be a duration such as 500ms, 10s, 2m, or a number of seconds")
-    return float(match[1]) * _DURATION_UNITS[match[2] or "s"]
-
-
-def _positive_duration(value: Any) -> float:
-    secs = _duration(value)
-    if secs <= 0:
-        raise ValueError("must be longer than 0")
-    return secs
-
-
-def _whole_secs(value: Any) -> int:
-    secs = _duration(value)
-    if secs != int(secs):
-        raise ValueError("must be whole seconds")
-    return int(secs)
-
-
-_SIZE_UNITS = {
-    "": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
-    "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40,
-}  # fmt: skip
-
-
-def _size(value: Any) -> int:
-    match = re.fullmatch(r"([0-9]{1,18}) ?([A-Za-z]{0,3})", str(value))
-    if isinstance(value, bool) or match is None or match[2] not in _SIZE_UNITS:
-        raise ValueError("must be bytes such as 20000000000, 20GB (powers of 1000) or 20GiB (of 1024)")
-    return int(match[1]) * _SIZE_UNITS[match[2]]
-
-
-def _factor(value: Any) -> str:
-    factor = _decimal(value)
-    if not factor.strip("0."):
-        raise ValueError("must be more than 0")
-    return factor
-
-
-def _pattern(value: Any) -> str:
-    pattern = _text(value)
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise ValueError(f"must be a regular expression ({error})") from None
-    return pattern
-
-
-def _address(value: Any) -> str:
-    text = _text(value)
-    match = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]*):([0-9]{1,5})", text)
-    if match is None or int(match[2]) > 65535:
-        raise ValueError("must be HOST:PORT, [IPV6]:PORT or :PORT")
-    return text
-
-
-def _url(value: Any) -> str:
-    text = _text(value).rstrip("/")
-    match = re.fullmatch(
-        r"https?://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::([0-9]{1,5}))?(/[A-Za-z0-9._~/-]*)?", text
-    )
-    if match is None or len(text) > 256 or not 0 < int(match[2] or "80") <= 65535:
-        raise ValueError("must be an address such as http://node1:9820")
-    return text
-
-
-TEXT = ValueKind("text", _text)
-PATH = ValueKind("path", _path)
-PLAIN_PATH = ValueKind("path", _plain_path)
-BOOLEAN = ValueKind("boolean", _boolean)
-COUNT = ValueKind("count", _count)
-DECIMAL = ValueKind("decimal", _decimal)
-DURATION = ValueKind("duration", _duration)
-POSITIVE_DURATION = ValueKind("duration", _positive_duration)
-SECONDS = ValueKind("duration", _whole_secs)
-SIZE = ValueKind("size", _size)
-FACTOR = ValueKind("decimal", _factor)
-PATTERN = ValueKind("regular expression", _pattern)
-ADDRESS = ValueKind("address", _address)
-URL = ValueKind("address", _url)
-
-
-def choice(*allowed: str) -> ValueKind:
-    """Return a kind whose value is one of these words."""
-
-    def parse(value: Any) -> str:
-        if value not in allowed:
-            near = nearest(value, allowed) if isinstance(value, str) else ""
-            raise ValueError(f"must be one of {', '.join(allowed)}", near)
-        return str(value)
-
-    return ValueKind("|".join(allowed), parse)
-
-
-def words(*allowed: str, of: str = "") -> ValueKind:
-    """Return a kind whose value is a list of these words: a TOML list, or text separated by commas.
-
-    `of` says in help what they are, where they are many.
-    """
-
-    def parse(value: Any) -> tuple[str, ...]:
-        found = value.split(",") if isinstance(value, str) else value
-        if not isinstance(found, list) or not all(isinstance(word, str) for word in found):
-            raise ValueError("must be a list of words")
-        found = [word.strip() for word in found if word.strip()]
-        unknown = [word for word in found if word not in allowed]
-        if unknown:
-            raise ValueError(f"must be some of {', '.join(allowed)}", nearest(unknown[0], allowed))
-        return tuple(dict.fromkeys(found))
-
-    return ValueKind(f"list of {of or '|'.join(allowed)}", parse)
-
-
-# --- reading settings --------------------------------------------------------
+def _compose(
+    config: type[ConfigT], values: Mapping[tuple[str, ...], Any], origins: Mapping[str, str]
+) -> ConfigT:
+    made: dict[str, Any] = {path[0]: value for path, value in values.items() if len(path) == 1}
+    for each in fields(config):  # type: ignore[arg-type]  # any dataclass
+        if "record" in each.metadata:
+            below = {path[1:]: value for path, value in values.items() if path[0] == each.name}
+            made[each.name] = _compose(each.metadata["record"][0], below, origins)
+        elif "origins" in each.metadata:
+            made[each.name] = origins
+    return config(**made)
 
 
 def load_config(
@@ -329,8 +108,8 @@ def load_config(
 
         document = read_settings(path or DEFAULT_FILE, is_needed=path is not None)
         for group in tables_of(config):
-            found = document.table.pop(group.name, {})
-            chosen[group.field_name] = _parse_tables(group, found, document, strict)
+            found = document.table.pop(group.key, {})
+            chosen[group.key] = _parse_tables(group, found, document, strict)
         values = dict(flatten(document.table))
     known = settings_of(config)
     if strict and document is not None:
@@ -348,23 +127,22 @@ def load_config(
         elif document is not None and each.key in values:
             parts = each.key.split(".")
             origins[each.key] = document.origin(*parts)
-            chosen[each.field_name] = _parse_of_file(each.kind, document, parts, values[each.key])
+            chosen[each.key] = _parse_of_file(each.kind, document, parts, values[each.key])
             continue
         else:
             continue
-        chosen[each.field_name] = _parse(each.kind, origin, value)
+        chosen[each.key] = _parse(each.kind, origin, value)
         origins[each.key] = origin
-    chosen["origins"] = origins
-    return config(**chosen)
+    return compose(config, chosen, origins)
 
 
 def _parse_tables(declared: Tables, found: Any, document: Document, strict: bool) -> tuple[NamedTable, ...]:
     """Return the tables of one group; if `strict`, names that are not declared are an error."""
     if not isinstance(found, dict):
-        raise ConfigurationError(document.place(declared.name), "must be a table of tables")
+        raise ConfigurationError(document.place(declared.key), "must be a table of tables")
     made: list[NamedTable] = []
     for label, content in found.items():
-        key = (declared.name, label)
+        key = (declared.key, label)
         if not isinstance(content, dict):
             raise ConfigurationError(document.place(*key), f"must be a table, not {shown(str(content))}")
         _parse_of_file(declared.label, document, key, label)

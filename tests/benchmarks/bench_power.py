@@ -12,12 +12,12 @@ import sys
 import time
 from pathlib import Path
 
+from jobfeatures_exporter.sampling.power import PowerSettings
+
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from jobfeatures.records.model import JobKey
-from jobfeatures.settings.resolve import load_config
 from jobfeatures.system.clock import SystemClock
-from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.model.snapshot import CpuSecs, FigureSource, JobSample, NodeSample, Snapshot
 from jobfeatures_exporter.sampling.power import dcmi, hwmon
 from jobfeatures_exporter.sampling.power.monitor import PowerMonitor
@@ -47,10 +47,10 @@ def main() -> None:
     parser.add_argument("--jobs", default="16,500,2000")
     parser.add_argument("--looks", type=int, default=300)
     options = parser.parse_args()
-    dcmi.make = hwmon.make = lambda config: lambda: 200.0
-    flags = {"power.sources": "hwmon,dcmi", "power.pdu_factor": "1.1"}
+    dcmi.make = hwmon.make = lambda _config, _sysfs: lambda: 200.0
+    config = PowerSettings(sources=("hwmon", "dcmi"), pdu_factor="1.1")
     for jobs in map(int, options.jobs.split(",")):
-        monitor = PowerMonitor(load_config(ExporterConfig, flags=flags, environ={}), SystemClock())
+        monitor = PowerMonitor(config, SystemClock(), sysfs="/sys", sample_interval_secs=10.0)
         for reader in monitor.readers:
             reader.read_once()
         took = []
@@ -60,8 +60,8 @@ def main() -> None:
             monitor.fill(made)
             took.append(time.thread_time() - began)
         print(f"{jobs:6} jobs: {statistics.median(took) * 1e3:7.3f} ms a look, best {min(took) * 1e3:.3f}")
-    config = load_config(ExporterConfig, flags={"power.dcmi": f"printf '{ANSWER}'"}, environ={})
-    read = dcmi.make(config)
+    config = PowerSettings(dcmi=f"printf '{ANSWER}'")
+    read = dcmi.make(config, "/sys")
     before = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     for _ in range(100):
         read()

@@ -55,6 +55,7 @@ from jobfeatures.publish.site import Site
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.records.model import Job, JobKey, JobState, JobTable, Limits
 from jobfeatures.system.clock import SystemClock
+from tests.configured import configured
 
 ROOT = Path(__file__).parents[2]
 START = 1_795_246_160
@@ -160,7 +161,6 @@ def cpu_secs(pid: int) -> float:
 
 def bench_prolog(rounds: int, folder: str) -> None:
     """Compare the prolog by the command with the prolog by the daemon, in turn."""
-    from jobfeatures_exporter.config import ExporterConfig
     from jobfeatures_exporter.node.hookrequests import HookServer
     from jobfeatures_exporter.node.nodeboard import NodeBoard
 
@@ -173,7 +173,7 @@ def bench_prolog(rounds: int, folder: str) -> None:
     roots = {"by the command": f"{folder}/alone", "by the daemon": f"{folder}/served"}
     tree = FeatureTree(roots["by the daemon"])
     tree.prepare()
-    board = NodeBoard(ExporterConfig(features_root=tree.root), SystemClock())
+    board = NodeBoard(configured(features_root=tree.root), SystemClock())
     server = HookServer(board, SimpleNamespace(refresh_in_haste=lambda _systems: None), None)
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -251,7 +251,7 @@ def bench_daemon(count: int, rounds: int, folder: str) -> None:
     names = ("plain files", "first", "unchanged", "one key changed", "gone")
     times: dict[str, list[float]] = {name: [] for name in names}
     clock = SystemClock()
-    config = Config(machine_hs06="171.04")
+    config = configured(Config, machine_hs06="171.04")
     for number in range(rounds):
         root = f"{folder}/tree{number}"
         tree, roster = FeatureTree(root), Roster()

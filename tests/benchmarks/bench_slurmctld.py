@@ -30,9 +30,9 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from jobfeatures.batch.slurm.answers import Scontrol
 from jobfeatures.batch.slurm.clustersource import SlurmCluster
 from jobfeatures.batch.slurm.source import SlurmSource
-from jobfeatures.config import Config
 from jobfeatures.records.model import JobKey, JobState
 from jobfeatures.system.clock import SystemClock
+from tests.configured import settings_for
 from tests.running import HandClock
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -103,7 +103,7 @@ def main() -> None:
     given = parser.parse_args()
     if given.fill:
         fill(given.fill, given.user)
-    cluster = SlurmCluster(Config(), SystemClock(), 60.0)
+    cluster = SlurmCluster(settings_for("slurm"), SystemClock(), 60.0)
     queue = cluster.poll_queue()
     running = [job for job in queue.jobs.values() if job.state is JobState.RUNNING and job.nodes]
     if len(running) < given.jobs:

@@ -24,16 +24,16 @@ from jobfeatures.formats.sonar import CURRENT
 from jobfeatures.formats.sonar.envelopes import Origin
 from jobfeatures.formats.sonar.validate import validate_envelope
 from jobfeatures.system.clock import SystemClock
-from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.processes.details import read_details
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
+from jobfeatures_exporter.sonar.config import SonarSettings
 from jobfeatures_exporter.sonar.sample import SampleInput, sample_envelope
 from jobfeatures_exporter.sonar.sender import encode
 
 HERD = Path(__file__).parent / "herd.py"
-OPTIONS = ExporterConfig(sonar_exclude_system_jobs=False)
+OPTIONS = SonarSettings(exclude_system_jobs=False)
 Result = TypeVar("Result")
 
 

@@ -31,9 +31,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from jobfeatures.batch.spool.source import UNSETTLED_SECS, SpoolSource
-from jobfeatures.config import Config
 from jobfeatures.records.model import JobKey
 from jobfeatures.system.clock import SystemClock
+from tests.configured import settings_for
 
 DOCUMENT = """<Job>
   <Id>render.{number}</Id>
@@ -113,12 +113,12 @@ def main() -> None:
         for _ in range(options.rounds):
             for number in range(options.files):
                 put(folder, number)
-            source = SpoolSource(Config(spool_directory=folder), SystemClock(), "n1")
+            source = SpoolSource(settings_for("spool", spool_directory=folder), SystemClock(), "n1")
             source.poll_jobs(frozenset())
             note("fresh", timed(lambda source=source: source.poll_jobs(frozenset())))
             time.sleep(UNSETTLED_SECS + 0.1)
             note("xml.etree", timed(lambda: bare(folder)))
-            source = SpoolSource(Config(spool_directory=folder), SystemClock(), "n1")
+            source = SpoolSource(settings_for("spool", spool_directory=folder), SystemClock(), "n1")
             note("load", timed(lambda source=source: source.poll_jobs(frozenset())))
             note("look", timed(lambda source=source: source.poll_jobs(frozenset())))
             put(folder, 0, "Suspended")

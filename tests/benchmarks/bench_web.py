@@ -22,6 +22,8 @@ import time
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+from jobfeatures_exporter.web.config import WebSettings
+
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import bcrypt
@@ -30,7 +32,6 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.web import listener
 from jobfeatures_exporter.web.listener import Listeners
 
@@ -137,7 +138,7 @@ async def run(series: int, scrapes: int, rounds: int) -> dict[tuple[str, bool], 
         async with AsyncExitStack() as stack:
             ports = {}
             for way, path in make_ways(folder).items():
-                config = ExporterConfig(web_config_file=path)
+                config = WebSettings(config_file=path)
                 serving = Listeners(config).serving(shown, "127.0.0.1:0")
                 address = await stack.enter_async_context(serving)
                 ports[way] = int(address.rpartition(":")[2])

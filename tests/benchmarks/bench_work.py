@@ -14,6 +14,9 @@ import sys
 import time
 from pathlib import Path
 
+from jobfeatures_exporter.sampling import PathsSettings
+from jobfeatures_exporter.sampling.performance import WorkSettings
+
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from jobfeatures.records.model import JobKey
@@ -26,11 +29,6 @@ from jobfeatures_exporter.sampling.performance.monitor import WorkMonitor
 
 ROOT = "/sys/fs/cgroup"
 KEY = JobKey("slurm", "1")
-
-
-class Config:
-    path_procfs, path_sysfs, path_cgroup = "/proc", "/sys", ROOT
-    work_events = tuple(SOFTWARE)
 
 
 def snapshot(group: Path) -> Snapshot:
@@ -68,7 +66,9 @@ def main() -> None:
     group = Path(find_hierarchies(ROOT)[UNIFIED], f"jobfeatures-bench-{os.getpid()}")
     group.mkdir()
     made = snapshot(group)
-    monitor = WorkMonitor(Config(), DescriptorBudget())
+    monitor = WorkMonitor(
+        WorkSettings(events=tuple(SOFTWARE)), PathsSettings(cgroup=ROOT), DescriptorBudget()
+    )
 
     def fill(alone: bool) -> float:
         began = time.thread_time()

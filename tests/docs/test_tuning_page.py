@@ -30,11 +30,11 @@ def test_when_jobs_reach_the_budget():
     node, core, job = map(int, found.groups())
     node += 64 * core
     assert f"A node of 64 cores has about {node} series, each job {job} more: about 450 jobs" in PAGE
-    assert (CONFIG.metrics_max_series - node) / job == pytest.approx(450, rel=0.02)
+    assert (CONFIG.metrics.max_series - node) / job == pytest.approx(450, rel=0.02)
 
 
 def test_what_two_thousand_nodes_ask():
-    assert CONFIG.batch_refresh_secs == 300
+    assert CONFIG.shared.batch.common.refresh_secs == 300
     rpcs, near = 16 + 4, 4 * (1 / 60 - 1 / 300)
     told = " ".join(PAGE.split())
     assert (
@@ -53,5 +53,5 @@ def test_prometheus_takes_more_series_than_the_budget_leaves():
     [(raised, above)] = re.findall(
         r"max_series = (\d+) +# with sample_limit: (\d+)", text_of("docs/tuning.md")
     )
-    assert int(limit) > CONFIG.metrics_max_series
-    assert int(above) > int(raised) > CONFIG.metrics_max_series
+    assert int(limit) > CONFIG.metrics.max_series
+    assert int(above) > int(raised) > CONFIG.metrics.max_series

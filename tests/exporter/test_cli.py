@@ -1,6 +1,5 @@
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 
@@ -8,6 +7,7 @@ from jobfeatures.settings.resolve import load_config
 from jobfeatures_exporter.cli import COMMANDS, main
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.scrape.collectors import COLLECTORS
+from tests.configured import changed
 
 
 @pytest.fixture
@@ -70,8 +70,8 @@ def test_collectors_are_switched_by_flag_and_file(config_file):
     assert {"node", "waste"} < usual
     assert config.enabled_collectors() == usual - {"node", "waste"}
     assert not config.wants("reads_cores")
-    assert replace(config, collector_cores=True).wants("reads_cores")
-    assert replace(config, metrics_profile=("slurm-job-exporter",)).wants("reads_cores")
+    assert changed(config, collector_cores=True).wants("reads_cores")
+    assert changed(config, metrics_profile=("slurm-job-exporter",)).wants("reads_cores")
 
 
 @pytest.mark.parametrize("arguments", [["--help"], *([command, "--help"] for command in COMMANDS)])

@@ -37,7 +37,7 @@ def test_the_controller_is_asked_where_its_service_listens():
 def test_the_certificate_that_is_made_has_the_name_by_which_nodes_are_listed():
     page = (ROOT / "docs/security.md").read_text()
     [names] = re.findall(r'subjectAltName=([^"]+)"', page)
-    assert ExporterConfig().controller_sd_host == "name"
+    assert ExporterConfig().cluster.sd_host == "name"
     assert "DNS:$(hostname -s)" in names.split(",")  # what node.name is, where it is not set
 
 

@@ -14,11 +14,11 @@ import pytest
 
 from jobfeatures.batch.gridengine.clustersource import GridEngineCluster
 from jobfeatures.batch.gridengine.source import GridEngineSource
-from jobfeatures.config import Config
 from jobfeatures.errors import SourceError
 from jobfeatures.logkinds import read_log
 from jobfeatures.records.model import JobKey, JobState
 from jobfeatures.system.clock import SystemClock
+from tests.configured import settings_for
 from tests.docs.pages import blocks_in, text_of
 from tests.docs.test_runs import fits, steps_of
 
@@ -356,7 +356,7 @@ def test_source_and_attribution_agree_about_identities(gridengine, exporter, unt
 
 def make(gridengine, factory=GridEngineSource, *more):
     os.environ.update(gridengine.environ)  # the commands need it
-    return factory(Config(), SystemClock(), *(more or (os.uname().nodename,)))
+    return factory(settings_for("gridengine"), SystemClock(), *(more or (os.uname().nodename,)))
 
 
 # --- the queue and the cluster --------------------------------------------------------

@@ -17,9 +17,9 @@ from jobfeatures.batch.controller.protocol import make_token
 from jobfeatures.batch.controller.source import ControllerClient
 from jobfeatures.batch.oar.clustersource import OarCluster
 from jobfeatures.batch.oar.source import make_source
-from jobfeatures.config import Config
 from jobfeatures.records.model import JobKey, JobState
 from jobfeatures.system.clock import SystemClock
+from tests.configured import settings_for
 
 LABS = Path(__file__).parents[1] / "labs/oar"
 HOOKS = Path(__file__).parents[2] / "packaging/oar"
@@ -136,10 +136,13 @@ def controller_role(oar, start_exporter, tmp_path):
         token = tmp_path / f"{node}.token"
         token.write_text(make_token(SECRET.encode(), node))
         token.chmod(0o600)
-        config = Config(
-            controller_url=f"http://{address}", controller_token_file=str(token), batch_timeout_secs=60.0
+        config = settings_for(
+            "oar",
+            controller_url=f"http://{address}",
+            controller_token_file=str(token),
+            batch_timeout_secs=60.0,
         )
-        return ControllerClient(config, SystemClock(), node)
+        return ControllerClient(config.controller, SystemClock(), node, config.common.timeout_secs)
 
     make.address = f"http://{address}"
     make.calls = lambda: calls.read_text().splitlines() if calls.exists() else []
@@ -176,7 +179,7 @@ def test_all_nodes_are_served_by_one_question_and_see_a_changed_walltime(oar, co
 
     oar.run("oarwalltime", second, "+0:10:0", user="bob")
     until(lambda: clients["oar2"].ask().jobs[JobKey("oar", second)].limits.wall_secs == 840, 60, 0.5)
-    files = make_source(Config(), SystemClock(), "oar1")
+    files = make_source(settings_for("oar"), SystemClock(), "oar1")
     assert JobKey("oar", second) not in files.poll_jobs([]).jobs  # of the other node, whose files are its own
     assert files.poll_jobs([]).jobs[JobKey("oar", both)].limits.wall_secs == 240
 
@@ -320,7 +323,7 @@ def test_ended_jobs_are_a_log_and_an_array_s_first_job_is_one_of_its_jobs(oar, t
     subprocess.run(["oardel", held], check=True, capture_output=True)
     for each in (plain, failing, *array, held):
         oar.wait(each, "Terminated", "Error")
-    asked = OarCluster(Config(), SystemClock(), 60.0).poll_accounting(began)
+    asked = OarCluster(settings_for("oar"), SystemClock(), 60.0).poll_accounting(began)
     states = {each.job_id: each.state for each in asked.records}
     assert states.keys() >= {plain, failing, *array, held}
     assert states[held] is JobState.CANCELLED  # before it ran: OAR gives it no end

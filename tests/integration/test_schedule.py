@@ -18,6 +18,7 @@ from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.controller import livequality
 from jobfeatures_exporter.controller.livequality import LiveQuality
 from jobfeatures_exporter.scrape.collectors import CONTROLLER
+from tests.configured import configured
 from tests.exporter.controller.polled import Kept
 
 BIN = Path(sys.executable).parent
@@ -37,7 +38,7 @@ def watch(slurm, monkeypatch):
         made = LiveQuality(
             source,
             clock,
-            ExporterConfig(role=CONTROLLER, schedule_history_secs=DAY, **settings),
+            configured(role=CONTROLLER, schedule_history_secs=DAY, **settings),
             feed=AccountingFeed(source),
             queue=Kept(lambda: KeeperStatus("slurm-queue", source.poll_queue())),
             cluster=Kept(lambda: KeeperStatus("slurm-nodes", source.poll_cluster())),

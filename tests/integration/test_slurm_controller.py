@@ -8,15 +8,16 @@ from dataclasses import replace
 
 import pytest
 
+from jobfeatures.batch.controller import ControllerSettings
 from jobfeatures.batch.controller.protocol import make_token
 from jobfeatures.batch.controller.source import ControllerClient, ControllerSource
 from jobfeatures.batch.slurm.answers import Scontrol
 from jobfeatures.batch.slurm.basics import is_plain_id
 from jobfeatures.batch.slurm.source import SlurmSource
-from jobfeatures.config import Config
 from jobfeatures.errors import SourceError
 from jobfeatures.records.model import JobState
 from jobfeatures.system.clock import SystemClock
+from tests.configured import settings_for
 
 from ..exporter.web.conftest import Authority
 
@@ -50,12 +51,13 @@ def controller_role(slurm, start_exporter, tmp_path):
         token = tmp_path / f"{node}.token"
         token.write_text(make_token(SECRET.encode(), node))
         token.chmod(0o600)
-        config = Config(
+        config = settings_for(
+            "slurm",
             controller_url=f"https://{address}",
             controller_token_file=str(token),
             controller_ca_file=str(authority.path),
         )
-        return ControllerClient(config, SystemClock(), node)
+        return ControllerClient(config.controller, SystemClock(), node, config.common.timeout_secs)
 
     make.exporter = exporter
     return make
@@ -162,7 +164,7 @@ def test_a_node_goes_on_without_the_controller_role(slurm, controller_role, scon
     client = controller_role(slurm.node)
     monkeypatch.setattr("jobfeatures.batch.controller.source.make_client", lambda *_, **__: client)
     source = ControllerSource(
-        Config(controller_fallback_secs=2.0), SystemClock(), slurm.node, "slurm", is_plain=is_plain_id,
+        ControllerSettings(fallback_secs=2.0), SystemClock(), slurm.node, "slurm", timeout_secs=10.0, is_plain=is_plain_id,
         ask_one=Scontrol(node_name=slurm.node).ask_about_job,
     )  # fmt: skip
     reported_since(client, until, 0.0, known)

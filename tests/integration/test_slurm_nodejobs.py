@@ -2,12 +2,10 @@
 
 import os
 import subprocess
-from dataclasses import replace
 
 import pytest
 
 from jobfeatures.batch.slurm.source import make_source
-from jobfeatures.config import Config
 from jobfeatures.records.model import JobKey, JobState
 from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.config import ExporterConfig
@@ -15,6 +13,7 @@ from jobfeatures_exporter.startup import sitesays
 from jobfeatures_exporter.startup.doctor import examine
 from jobfeatures_exporter.startup.findings import Mark
 from jobfeatures_exporter.state.daemongroups import HIDDEN
+from tests.configured import changed, configured, settings_for
 from tests.integration.conftest import until
 from tests.integration.slurmdaemons import CONTROLLER, Daemons
 
@@ -24,7 +23,7 @@ def source(slurm, monkeypatch):
     """Return the node's source, which nobody tells of jobs."""
     for name, value in slurm.environ.items():
         monkeypatch.setenv(name, value)
-    return make_source(Config(batch_refresh_secs=0.5), SystemClock(), slurm.node)
+    return make_source(settings_for("slurm", batch_refresh_secs=0.5), SystemClock(), slurm.node)
 
 
 @pytest.fixture
@@ -73,13 +72,13 @@ def test_doctor_asks_slurm_for_jobs_that_nothing_here_shows(
     """As where hidepid hides slurmd, and its control groups are not where they are looked for."""
     monkeypatch.setattr(sitesays, "STARTING_SECS", 0.0)
     (tmp_path / "cgroup.controllers").write_text("cpu memory\n")
-    nothing = ExporterConfig(path_cgroup=str(tmp_path), path_procfs=str(tmp_path))
+    nothing = configured(path_cgroup=str(tmp_path), path_procfs=str(tmp_path))
     job_id = slurm.submit("sleep 60")
     slurm.wait(job_id, "RUNNING")
     until(lambda: source.poll_jobs(()).jobs, 30, 0.5)
 
     def said(config: ExporterConfig) -> list[tuple[Mark, str, str]]:
-        config = replace(config, batch_sources=("slurm",), node_name=slurm.node)
+        config = changed(config, batch_sources=("slurm",), node_name=slurm.node)
         return [(each.mark, each.words, each.remedy) for each in examine(config) if each.what == "slurm jobs"]
 
     words = f"job {job_id} of 1 running here: no control group is found; slurmd is not seen"

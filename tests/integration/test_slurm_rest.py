@@ -14,12 +14,12 @@ from jobfeatures.batch.slurm.clustersource import make_cluster_source
 from jobfeatures.batch.slurm.json import log as jsonlog
 from jobfeatures.batch.slurm.sacct import records as sacct
 from jobfeatures.batch.slurm.source import make_source
-from jobfeatures.config import Config
 from jobfeatures.errors import Rejected, SourceError
 from jobfeatures.joblogs.loggedjob import Notes
 from jobfeatures.logkinds import read_log, write_log
 from jobfeatures.records.model import UNLIMITED, Job, JobKey, JobState, Limits
 from jobfeatures.system.clock import SystemClock
+from tests.configured import changed, settings_for
 
 HOSTILE = 'x","job_state":"FAILED","job_id":1\n}]} JobId=1 JobState=FAILED |'
 ONLY_BY_JSON = {
@@ -48,9 +48,11 @@ def rest(slurm, tmp_path):
     port = re.search(r"^SlurmctldPort=([0-9]+)$", (slurm.lab / "etc/slurm.conf").read_text(), re.MULTILINE)
     address = f"http://127.0.0.1:{int(port[1]) + 3}"  # BASEPORT + 20
     return {
-        "text": Config(),
-        "socket": Config(slurm_ask="rest", slurm_rest_url=f"unix:{socket}"),
-        "port": Config(slurm_ask="rest", slurm_rest_url=address, slurm_rest_token_file=str(token)),
+        "text": settings_for("slurm"),
+        "socket": settings_for("slurm", slurm_ask="rest", slurm_rest_url=f"unix:{socket}"),
+        "port": settings_for(
+            "slurm", slurm_ask="rest", slurm_rest_url=address, slurm_rest_token_file=str(token)
+        ),
     }
 
 
@@ -209,7 +211,7 @@ def test_a_wrong_token_proves_nothing(rest, jobs, tmp_path):
     token = tmp_path / "wrong"
     token.touch(0o600)
     token.write_text("SLURM_JWT=e30.e30.c2ln\n")
-    config = replace(rest["port"], slurm_rest_token_file=str(token))
+    config = changed(rest["port"], slurm_rest_token_file=str(token))
     source = make_source(config, SystemClock(), None)
     with pytest.raises(SourceError, match="refused"):
         source.poll_jobs({JobKey("slurm", jobs["plain"])})

@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import tomllib
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -48,7 +47,7 @@ def test_the_configuration_file_sets_nothing_as_it_is(tmp_path):
     file = tmp_path / "config.toml"
     file.write_text(TEXTS[DEFAULT_FILE])
     config = load_config(ExporterConfig, environ={}, file=str(file))
-    assert config.origins == {}
+    assert config.shared.site.origins == {}
     assert config == ExporterConfig()
 
 
@@ -57,7 +56,7 @@ def test_each_default_in_the_configuration_file_is_the_default(tmp_path):
     file.write_text(uncommented(TEXTS[DEFAULT_FILE]))
     config = load_config(ExporterConfig, environ={}, file=str(file))
     assert config == ExporterConfig()
-    assert config.origins.keys() == {
+    assert config.shared.site.origins.keys() == {
         each.key for each in settings_of(ExporterConfig) if each.default is not None
     }
 
@@ -65,7 +64,7 @@ def test_each_default_in_the_configuration_file_is_the_default(tmp_path):
 def test_each_setting_stands_in_the_configuration_file_once():
     text = re.sub(r"(?m)^#(?=\w+ = |\[)", "", TEXTS[DEFAULT_FILE])
     found = tomllib.loads(text)
-    tables = {each.name: found.pop(each.name) for each in tables_of(ExporterConfig)}
+    tables = {each.key: found.pop(each.key) for each in tables_of(ExporterConfig)}
 
     def flat(table, prefix=""):
         for name, value in table.items():
@@ -73,7 +72,7 @@ def test_each_setting_stands_in_the_configuration_file_once():
 
     assert sorted(flat(found)) == sorted(each.key for each in settings_of(ExporterConfig))
     assert {name: set(found["NAME"]) for name, found in tables.items()} == {
-        each.name: set(each.values) for each in tables_of(ExporterConfig)
+        each.key: set(each.values) for each in tables_of(ExporterConfig)
     }
 
 
@@ -331,4 +330,4 @@ def test_the_containers_file_copies_what_is_there_and_starts_what_exists():
     assert program == "jobfeatures-exporter"
     parser = jobfeatures_exporter.cli.build_parser(arguments[0])
     assert parser.parse_args(arguments).command == "serve"
-    assert {field.name for field in fields(ExporterConfig)} >= {"path_procfs", "path_sysfs", "path_cgroup"}
+    assert {each.key for each in settings_of(ExporterConfig)} >= {"path.procfs", "path.sysfs", "path.cgroup"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from jobfeatures.settings.resolve import settings_of
+from jobfeatures.settings.resolve import settings_of, value_of
 from jobfeatures_exporter.commands.common import add_settings, config_of
 from jobfeatures_exporter.config import ExporterConfig
 
@@ -19,6 +19,6 @@ def run(arguments: argparse.Namespace) -> int:
     make_ingest(config)
     make_served(config)  # finds settings that contradict each other
     for each in settings_of(ExporterConfig):
-        value = getattr(config, each.field_name)
+        value = value_of(config, each)
         print(f"{each.key} = {'(not set)' if value is None else value}")
     return 0

@@ -28,9 +28,9 @@ def run(arguments: argparse.Namespace) -> int:
         if not is_host_name(name):
             raise ConfigurationError("NODES", f"{name!r} is no node's name")
     config = config_of(arguments)
-    if config.controller_secret_file is None:
+    if config.cluster.secret_file is None:
         raise ConfigurationError("controller.secret_file", "is not set: tokens are made of it")
-    secret = read_secrets(config.controller_secret_file)[0]
+    secret = read_secrets(config.cluster.secret_file)[0]
     for name in names:
         print(make_token(secret, name) if len(names) == 1 else f"{name} {make_token(secret, name)}")
     return 0

@@ -14,11 +14,15 @@ add_arguments = add_settings
 def run(arguments: argparse.Namespace) -> int:
     """Serve until a signal ends it; SIGHUP reloads the settings."""
     config = config_of(arguments)
-    configure_logging(config.log_level, config.log_format)
+    configure_logging(config.log.level, config.log.format)
     from jobfeatures_exporter.sampling.bpf.choice import PROCFS_ALONE, begin_choice
     from jobfeatures_exporter.web.sockets import find_kept
 
-    choose = begin_choice(config, find_kept()) if config.role == NODE else lambda: PROCFS_ALONE
+    choose = (
+        begin_choice(config.reader, config.path, find_kept(), counts_work=bool(config.work.events))
+        if config.role == NODE
+        else lambda: PROCFS_ALONE
+    )
     from jobfeatures_exporter.node.keptsettings import find_settings_file
     from jobfeatures_exporter.startup.serve import serve  # meanwhile
 

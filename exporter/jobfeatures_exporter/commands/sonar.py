@@ -65,9 +65,9 @@ def run(arguments: argparse.Namespace) -> int:
                 "daemon's documents (sonar.cluster) have the others, too",
                 "jobfeatures-exporter",
             )
-    configure_logging(config.log_level, config.log_format)
-    origin = make_origin(config)
-    privacy = make_privacy(config)
+    configure_logging(config.log.level, config.log.format)
+    origin = make_origin(config.sonar, config.shared.node.name)
+    privacy = make_privacy(config.privacy)
     try:
         document = privacy.document(_MAKERS[arguments.action](config, origin))
     except (JobfeaturesError, OSError) as error:
@@ -94,16 +94,16 @@ def _node_documents(
     from jobfeatures_exporter.sampling.sampler import Sampler
 
     clock = SystemClock()
-    paths = Paths(procfs=config.path_procfs, sysfs=config.path_sysfs)
-    gpus = GpuMonitor(config.gpu_drivers, clock, interval_secs=GPU_WAIT_SECS, paths=paths)
-    settings = replace(config.of_sampler(), sysfs=config.path_sysfs)
+    paths = Paths(procfs=config.path.procfs, sysfs=config.path.sysfs)
+    gpus = GpuMonitor(config.gpu.drivers, clock, interval_secs=GPU_WAIT_SECS, paths=paths)
+    settings = replace(config.of_sampler(), sysfs=config.path.sysfs)
     sampler = Sampler(settings, clock, jobs=jobs, gpus=gpus, places=places)
     gpus.start()
     try:
         deadline_secs = clock.monotonic_secs() + GPU_WAIT_SECS
         while not all(reader.is_up for reader in gpus.readers) and clock.monotonic_secs() < deadline_secs:
             time.sleep(GPU_LOOK_SECS)
-        yield NodeDocuments(config, origin, clock, sampler.sample, Unreadable())
+        yield NodeDocuments(config.sonar, config.path, origin, clock, sampler.sample, Unreadable())
     finally:
         gpus.stop()
         sampler.close()
@@ -141,7 +141,7 @@ def _jobs(config: ExporterConfig, origin: Origin) -> Document:
     except SourceError as error:  # accounting may answer even if the controller does not
         log.warning("no queue, jobs are taken from accounting alone: %s", error)
     return JobsDocuments(
-        origin, source, clock, history_secs=config.controller_history_secs, queue=lambda: queue
+        origin, source, clock, history_secs=config.cluster.history_secs, queue=lambda: queue
     ).make_one()
 
 

@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     config = config_of(arguments, ELSEWHERE | (ONCE if interval_secs is None else {}))
     if config.role != ELSEWHERE["role"]:
         raise ConfigurationError("role", "textfile writes the metrics of a node")
-    configure_logging(config.log_level, config.log_format)
+    configure_logging(config.log.level, config.log.format)
     from jobfeatures_exporter.registry import NodeCollector
 
     collector = NodeCollector.from_config(config)

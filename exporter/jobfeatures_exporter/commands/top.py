@@ -16,7 +16,7 @@ from jobfeatures.settings.resolve import DEFAULT_FILE
 from jobfeatures.settings.usage import add_option, complain
 
 if TYPE_CHECKING:
-    from jobfeatures_exporter.config import DaemonConfig
+    from jobfeatures_exporter.config import ExporterConfig
     from jobfeatures_exporter.top.pages import Pages
 
 ORDERS = tuple("jucimnwgtdka")  # keys of columns
@@ -88,9 +88,9 @@ def _print_once(pages: Pages, order: str) -> None:
     print("\n".join(line.text for line in lines))
 
 
-def own_socket(config: DaemonConfig) -> str:
+def own_socket(config: ExporterConfig) -> str:
     """Return the URL of the socket that shows users their own jobs; empty for root or without one."""
-    path = config.web_own_socket
+    path = config.web.own_socket
     return f"unix:{path}" if path is not None and os.geteuid() != 0 and os.path.exists(path) else ""
 
 
@@ -121,5 +121,5 @@ def _open(arguments: argparse.Namespace) -> Pages:
                 raise
         else:
             return daemon
-    configure_logging("error", config.log_format)  # log lines would garble the table
+    configure_logging("error", config.log.format)  # log lines would garble the table
     return OwnPages(config_of(arguments, WITHOUT_TRACES))

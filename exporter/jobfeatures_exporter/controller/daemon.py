@@ -21,7 +21,7 @@ from jobfeatures_exporter.cluster.accountingfeed import AccountingFeed
 from jobfeatures_exporter.cluster.discovery import TargetGroup, make_targets
 from jobfeatures_exporter.cluster.nodeanswers import NodeAnswers
 from jobfeatures_exporter.cluster.sums import ClusterSums, QueueSums, compute_cluster_sums, compute_queue_sums
-from jobfeatures_exporter.config import AUTO, DaemonConfig
+from jobfeatures_exporter.config import AUTO, ExporterConfig
 from jobfeatures_exporter.controller.livequality import LiveQuality
 from jobfeatures_exporter.families.exposition import render
 from jobfeatures_exporter.model.context import Context
@@ -58,11 +58,11 @@ class ClusterBoard:
 class Controller:
     """The known state of the cluster, and the text that a scrape gets."""
 
-    def __init__(self, config: DaemonConfig, clock: Clock | None = None) -> None:
+    def __init__(self, config: ExporterConfig, clock: Clock | None = None) -> None:
         """Raise ConfigurationError if no batch system can be polled."""
         self._config = config
         self._clock = clock or SystemClock()
-        self._privacy = make_privacy(config)
+        self._privacy = make_privacy(config.privacy)
         self.sources = make_cluster_sources(config, self._clock)
         self._queues: list[Keeper[JobTable]] = [
             self._keep(f"{source.name}-queue", source.poll_queue, self._queues_changed)
@@ -80,16 +80,20 @@ class Controller:
             if name in config.enabled_collectors()
         ]
         self.node_answers: NodeAnswers | None = None  # of the first batch system
-        if config.controller_listen is not None:
+        if config.cluster.listen is not None:
             self.node_answers = NodeAnswers(
                 self.sources[0],
                 self._queues[0],
                 self._clock,
-                interval_secs=config.controller_interval_secs,
-                timeout_secs=config.controller_timeout_secs,
+                interval_secs=config.cluster.interval_secs,
+                timeout_secs=config.cluster.timeout_secs,
             )
         self.board = ClusterBoard(LastReload(successful=True, success_secs=self._clock.now_secs()))
-        self._sender = make_sender(config, self._clock) if config.sonar_sinks else None
+        self._sender = (
+            make_sender(config.sonar, config.shared.node.name, self._privacy, self._clock)
+            if config.sonar.sinks.chosen
+            else None
+        )
         self._qualities: list[LiveQuality] = []
         self._schedules: list[Keeper[ScheduleQuality]] = []
         for source, queue, cluster in zip(self.sources, self._queues, self._clusters, strict=True):
@@ -111,7 +115,7 @@ class Controller:
                 self._clock,
                 config,
                 feed=feed,
-                fed_secs=None if sender is None else config.sonar_jobs_interval_secs,
+                fed_secs=None if sender is None else config.sonar.jobs_interval_secs,
                 queue=queue,
                 cluster=cluster,
             )
@@ -120,10 +124,10 @@ class Controller:
         if sender is not None:
             add_cluster_documents(
                 sender,
-                config,
+                config.sonar,
                 feed if watches_schedule else source,  # nobody else would take the answers
                 self._clock,
-                history_secs=config.controller_history_secs,
+                history_secs=config.cluster.history_secs,
                 queue=lambda: queue.status.table,
                 cluster=lambda: cluster.status.table,
             )
@@ -131,7 +135,7 @@ class Controller:
     def _keep(
         self, name: str, ask: Callable[[], Any], on_change: Callable[[], None] = lambda: None, times: int = 1
     ) -> Keeper[Any]:
-        interval_secs = self._config.controller_interval_secs * times
+        interval_secs = self._config.cluster.interval_secs * times
         return Keeper(
             name,
             ask,
@@ -228,7 +232,7 @@ class Controller:
         families = collect(context, self._config.enabled_collectors())
         found = find_jobs(known(self._queues), asked.find, self._privacy.job)
         return render_controller(
-            context, families, views, found=found, find=asked.find, node_url=self._config.web_node_url
+            context, families, views, found=found, find=asked.find, node_url=self._config.web.node_url
         )
 
     def context(self, web: WebStatus | None = None) -> Context:
@@ -258,9 +262,9 @@ class Controller:
             return None
         return make_targets(
             clusters,
-            port=self._config.controller_sd_port,
-            host=self._config.controller_sd_host,
-            skip=self._config.controller_sd_skip,
+            port=self._config.cluster.sd_port,
+            host=self._config.cluster.sd_host,
+            skip=self._config.cluster.sd_skip,
         )
 
 
@@ -276,15 +280,17 @@ def known(keepers: Iterable[Keeper[AnswerT]]) -> Iterator[AnswerT]:
             yield table
 
 
-def make_cluster_sources(config: DaemonConfig, clock: Clock) -> list[ClusterSource]:
+def make_cluster_sources(config: ExporterConfig, clock: Clock) -> list[ClusterSource]:
     """Return the batch systems that report a whole cluster. Raises ConfigurationError if there is none."""
-    asked = [name for name in dict.fromkeys(config.batch_sources) if name != AUTO]
+    asked = [name for name in dict.fromkeys(config.polling.sources) if name != AUTO]
     for name in asked:
         if name not in CLUSTER_SYSTEMS:
             raise ConfigurationError("batch.sources", f"{name} cannot report a whole cluster")
-    if AUTO in config.batch_sources:
+    if AUTO in config.polling.sources:
         asked += [
-            name for name, each in CLUSTER_SYSTEMS.items() if name not in asked and each.is_here(config)
+            name
+            for name, each in CLUSTER_SYSTEMS.items()
+            if name not in asked and each.is_here(config.of_system(name))
         ]
     if not asked:
         raise ConfigurationError(
@@ -292,6 +298,6 @@ def make_cluster_sources(config: DaemonConfig, clock: Clock) -> list[ClusterSour
             f"the controller role needs a batch system, but found none of {', '.join(CLUSTER_SYSTEMS)}",
         )
     return [
-        CLUSTER_SYSTEMS[name].make_cluster_source(config, clock, config.controller_timeout_secs)
+        CLUSTER_SYSTEMS[name].make_cluster_source(config.of_system(name), clock, config.cluster.timeout_secs)
         for name in asked
     ]

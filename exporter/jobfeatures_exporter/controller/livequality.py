@@ -22,7 +22,7 @@ from jobfeatures.records.model import Cluster, JobTable
 from jobfeatures.records.schedulequality import Histogram, ScheduleQuality
 from jobfeatures.system.clock import Clock
 from jobfeatures_exporter.cluster.accountingfeed import AccountingFeed
-from jobfeatures_exporter.config import DaemonConfig
+from jobfeatures_exporter.config import ExporterConfig
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class LiveQuality:
         self,
         source: ClusterSource,
         clock: Clock,
-        config: DaemonConfig,
+        config: ExporterConfig,
         *,
         feed: AccountingFeed,
         fed_secs: float | None = None,
@@ -52,7 +52,7 @@ class LiveQuality:
         self._source = source
         self._clock = clock
         self._config = config
-        self._rules = make_rules(config.schedule_share, config.schedule_share_of)
+        self._rules = make_rules(config.shared.schedule.share, config.shared.schedule.share_of)
         self._feed = feed
         self._queue = queue
         self._cluster = cluster
@@ -60,7 +60,7 @@ class LiveQuality:
         self._live: LiveSchedule | None = None
         self._shown: ScheduleQuality | None = None
         self._reported_secs = 0.0  # accounting has reported all ends until then, except late ones
-        own_secs = max(ACCOUNTING_SECS, config.controller_interval_secs)
+        own_secs = max(ACCOUNTING_SECS, config.cluster.interval_secs)
         self._wait_secs = own_secs if fed_secs is None else 2 * fed_secs
         self._overlap_secs = max(SETTLE_SECS, 2 * (fed_secs or 0))
 
@@ -113,7 +113,7 @@ class LiveQuality:
         return table
 
     def _begin(self) -> LiveSchedule:
-        begin_secs = compute_begin(self._clock.now_secs(), self._config.schedule_history_secs)
+        begin_secs = compute_begin(self._clock.now_secs(), self._config.shared.schedule.history_secs)
         self._reported_secs = begin_secs
         return LiveSchedule(begin_secs=begin_secs)
 
@@ -133,7 +133,7 @@ class LiveQuality:
             rules,
             total=total * STEPS[CPU],
             total_from="nodes",
-            all_users=live.users_of_ended(live.begin_secs + self._config.schedule_history_secs),
+            all_users=live.users_of_ended(live.begin_secs + self._config.shared.schedule.history_secs),
             groups_of={},
         )
 

@@ -25,7 +25,7 @@ from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.records.model import Job, JobKey, JobState, Limits
 from jobfeatures.system.command import BackgroundProcess
 from jobfeatures.system.logs import configure_logging
-from jobfeatures_exporter.config import DaemonConfig
+from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.startup.serve import serve
 
 TICK_SECS = 0.5
@@ -125,7 +125,7 @@ class DemoBatchSystem:
         os.rename(temporary, os.path.join(self._spool, f"{job.key.job_id}.xml"))
 
 
-def run_demo(config_for: Callable[[Mapping[str, str]], DaemonConfig]) -> int:
+def run_demo(config_for: Callable[[Mapping[str, str]], ExporterConfig]) -> int:
     """Run until Ctrl-C, then remove all processes and files.
 
     `config_for` returns the configuration with some defaults changed.
@@ -156,9 +156,9 @@ def run_demo(config_for: Callable[[Mapping[str, str]], DaemonConfig]) -> int:
             if config != wanted:  # no flag asked for that address
                 taken = wanted.web_listen_address
                 print(f"{taken} is taken: {free} is used; --web.listen-address names another")
-        tree = FeatureTree(config.features_root)
+        tree = FeatureTree(config.shared.batch.common.root)
         jobs = DemoBatchSystem(spool, tree)
-        configure_logging(config.log_level, config.log_format)
+        configure_logging(config.log.level, config.log.format)
         serve(config, on_listening=lambda address: _welcome(jobs, address, tree))
     finally:
         if jobs is not None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from jobfeatures.status.keeper import StatusKeeper
 from jobfeatures.system.clock import Clock, SystemClock
 from jobfeatures.system.rounds import Rounds
-from jobfeatures_exporter.config import DaemonConfig
+from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.families.exposition import Family
 from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.model.statuses import WebStatus
@@ -25,7 +25,7 @@ from jobfeatures_exporter.node.nodepages import NodePages
 from jobfeatures_exporter.node.publishingloop import PublishingLoop
 from jobfeatures_exporter.node.samplingloop import SamplingLoop
 from jobfeatures_exporter.node.sources import NodeSources
-from jobfeatures_exporter.privacy.hiding import make_privacy
+from jobfeatures_exporter.privacy.hiding import Privacy, make_privacy
 from jobfeatures_exporter.sampling.bpf.choice import PROCFS_ALONE, Choice
 from jobfeatures_exporter.scrape.pagetext import PageMaker
 from jobfeatures_exporter.service.reload import SettingsChange
@@ -44,7 +44,7 @@ class Daemon:
 
     def __init__(
         self,
-        config: DaemonConfig,
+        config: ExporterConfig,
         clock: Clock | None = None,
         choose_reader: Callable[[], Choice] = lambda: PROCFS_ALONE,
         settings: WatchedSettings | None = None,
@@ -54,7 +54,7 @@ class Daemon:
         `settings`, if given, is checked at intervals; a good copy is kept for hooks.
         """
         clock = clock or SystemClock()
-        self._privacy = make_privacy(config)
+        self._privacy = make_privacy(config.privacy)
         self.board = board = NodeBoard(config, clock)
         knowledge = Knowledge(board)
         self._stopping = threading.Event()
@@ -72,10 +72,10 @@ class Daemon:
             board, knowledge, self._sources, self.publishing, self.reader, self._rounds
         )
         self._metrics = PageMaker(
-            config.enabled_collectors(), config.metrics_profile, config.metrics_max_series
+            config.enabled_collectors(), config.metrics.profile, config.metrics.max_series
         )
         self.pages = NodePages(board, self._privacy, self._metrics, board.history)
-        board.sender = _make_sender(board)
+        board.sender = _make_sender(board, self._privacy)
         loops = [("status", self._statuses.run)]
         if self.publishing is not None:
             loops.append(("hooks", self._hooks.run))
@@ -152,7 +152,7 @@ class Daemon:
         replace_sources = self._sources.prepare(config) if change.concerns_sources else None
         self.board.reconfigure(config)
         self._metrics.reconfigure(
-            config.enabled_collectors(), config.metrics_profile, config.metrics_max_series
+            config.enabled_collectors(), config.metrics.profile, config.metrics.max_series
         )
         self.sampling.reconfigure()
         self._hooks.reconfigure()
@@ -187,9 +187,12 @@ class Daemon:
         return self.pages.html(asked)
 
 
-def _make_sender(board: NodeBoard) -> Sender | None:
-    if not board.config.sonar_sinks:
+def _make_sender(board: NodeBoard, privacy: Privacy) -> Sender | None:
+    config = board.config
+    if not config.sonar.sinks.chosen:
         return None
-    from jobfeatures_exporter.sonar.sender import make_node_sender
+    from jobfeatures_exporter.sonar.sender import add_node_documents, make_sender
 
-    return make_node_sender(board.config, board.clock, board.listing, board.unreadable)
+    sender = make_sender(config.sonar, config.shared.node.name, privacy, board.clock)
+    add_node_documents(sender, config.sonar, config.path, board.clock, board.listing, board.unreadable)
+    return sender

@@ -13,14 +13,12 @@ import select
 import sys
 import threading
 import time
-from dataclasses import fields
 from typing import IO
 
-from jobfeatures.config import Config
 from jobfeatures.errors import JobfeaturesError
 from jobfeatures.hooks.server import Settings
 from jobfeatures.system.command import conversation
-from jobfeatures_exporter.config import AUTO, DaemonConfig
+from jobfeatures_exporter.config import AUTO, ExporterConfig
 from jobfeatures_exporter.node.keptsettings import KeptSettings
 from jobfeatures_exporter.node.nodeboard import NodeBoard, make_site
 from jobfeatures_exporter.node.sources import NodeSources
@@ -103,8 +101,7 @@ class HookServer:
             log.exception("settings cannot be checked")
 
 
-def settings_of(config: DaemonConfig) -> Settings:
+def settings_of(config: ExporterConfig) -> Settings:
     """Return the settings for serving requests: only those that hooks know."""
-    plain = Config(**{each.name: getattr(config, each.name) for each in fields(Config)})
-    polled = None if AUTO in config.batch_sources else frozenset(config.batch_sources)
-    return Settings(plain, make_site(config, plain), config.log_level, config.log_format, polled)
+    polled = None if AUTO in config.polling.sources else frozenset(config.polling.sources)
+    return Settings(config.shared, make_site(config), config.log.level, config.log.format, polled)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping
 
-from jobfeatures.batch import SYSTEMS
-from jobfeatures.config import Config
+from jobfeatures.batch import SYSTEMS, BatchSettings
 from jobfeatures.jobs.evidence import Group, JobObservation
 from jobfeatures.jobs.roster import Roster
 from jobfeatures.jobs.suspension import Manners
@@ -21,7 +20,7 @@ class Knowledge:
 
     def __init__(self, board: NodeBoard) -> None:
         self._board = board
-        self._roster = Roster(manners_of(board.config))
+        self._roster = Roster(manners_of(board.config.shared.batch))
         self._lock = threading.Lock()
         self._published: Mapping[JobKey, float] = {}
         self._to_sample_last: dict[JobKey, Job] = {}  # jobs with a reported end that need a last sample
@@ -119,9 +118,9 @@ class Knowledge:
         return frozenset(living), frozenset(empty)
 
 
-def manners_of(config: Config) -> Manners:
+def manners_of(config: BatchSettings) -> Manners:
     """Return which batch systems do not report suspensions, and in which these extend the limit."""
-    asked = {name for name in SYSTEMS if getattr(config, f"{name}_ask", None) == "controller"}
+    asked = {name for name in SYSTEMS if getattr(config.of(name).own, "ask", None) == "controller"}
     return Manners(
         silent=frozenset(name for name, each in SYSTEMS.items() if not each.tells_suspension) - asked,
         waiting=frozenset(name for name, each in SYSTEMS.items() if each.limit_waits),

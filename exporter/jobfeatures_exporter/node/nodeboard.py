@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from jobfeatures.batch.source import Keeper, SourceStatus
-from jobfeatures.config import Config
 from jobfeatures.hooks.actions import node_name
 from jobfeatures.jobs.roster import EMPTY, Roll
 from jobfeatures.publish.drainbook import DrainBook
@@ -18,7 +17,7 @@ from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.records.model import Job, JobKey, JobTable
 from jobfeatures.status.board import StatusBoard
 from jobfeatures.system.clock import Clock
-from jobfeatures_exporter.config import DaemonConfig
+from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.model.ended import EndedJob
 from jobfeatures_exporter.model.missing import Missing
@@ -92,12 +91,12 @@ class NodeBoard:
     Each part is replaced by one assignment, by the thread that its line names, so readers take no lock.
     """
 
-    def __init__(self, config: DaemonConfig, clock: Clock) -> None:
+    def __init__(self, config: ExporterConfig, clock: Clock) -> None:
         self.clock = clock
         self.config, self.site = config, make_site(config)  # by a reload
         self.reload = LastReload(successful=True, success_secs=clock.now_secs())  # by a reload
-        self.node_name = node_name(config, {})
-        self.tree = FeatureTree(config.features_root)
+        self.node_name = node_name(config.shared.node.name, {})
+        self.tree = FeatureTree(config.shared.batch.common.root)
         self.samples = LatestSample(clock)
         self.pause_secs = config.sample_interval_secs  # to the next sample; this and the next by the sampling
         self.ended: Mapping[JobKey, EndedJob] = {}
@@ -117,7 +116,7 @@ class NodeBoard:
         self.feature_answers: Mapping[int, int] = {}  # HTTP responses, by status; by their listener
         self.sender: Sender | None = None  # by whoever makes it
 
-    def reconfigure(self, config: DaemonConfig) -> None:
+    def reconfigure(self, config: ExporterConfig) -> None:
         """Take new settings. ConfigurationError: nothing has changed."""
         site = make_site(config)
         self.config, self.site = config, site
@@ -162,7 +161,7 @@ class NodeBoard:
             sources=self.sources,
             publisher=publisher.status if publisher is not None else None,
             machine=self.site.machine,
-            kinds=frozenset(map(Kind, self.config.jobs_kinds)),
+            kinds=frozenset(map(Kind, self.config.jobs.kinds)),
             drains=self.drains.view,
             cpu_rates=self.cpu_rates,
             node_busy_cpus=self.node_busy_cpus,
@@ -179,10 +178,10 @@ class NodeBoard:
         )
 
 
-def make_site(config: DaemonConfig, stated: Config | None = None) -> Site:
-    """Return what the settings state about this machine; `stated`: those that it keeps, else `config`."""
+def make_site(config: ExporterConfig) -> Site:
+    """Return what the settings state about this machine."""
     return Site(
-        stated or config,
-        cpu_model=read_cpu_model(f"{config.path_procfs}/cpuinfo"),
-        cores=read_cores(f"{config.path_sysfs}/devices/system/cpu"),
+        config.shared.site,
+        cpu_model=read_cpu_model(f"{config.path.procfs}/cpuinfo"),
+        cores=read_cores(f"{config.path.sysfs}/devices/system/cpu"),
     )

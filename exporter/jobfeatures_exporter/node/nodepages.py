@@ -76,7 +76,7 @@ class NodePages:
         return render_gone(span, past, course, context.now_secs, node_name, grafana=grafana)
 
     def _grafana(self, key: JobKey, node_name: str) -> str:
-        template = self._board.config.web_grafana_url or ""
+        template = self._board.config.web.grafana_url or ""
         return fill_link(template, job=key.job_id, system=key.batch_system, node=node_name)
 
     def _details(self, key: JobKey, context: Context) -> JobDetails:
@@ -97,7 +97,7 @@ class NodePages:
             processes=processes,
             arguments=arguments,
             more_processes=max(0, count - MAX_PROCESSES),
-            features=read_features(config.features_root, key) if config.features_publish else {},
+            features=read_features(config.shared.batch.common.root, key) if config.features_publish else {},
             finding=context.findings.get(key),
             group=(sample.cgroup or "") if sample is not None else "",
             grafana=self._grafana(key, context.node_name),
@@ -109,9 +109,9 @@ class NodePages:
 
     def _arguments(self, process: ProcessSample) -> str:
         """Return a process's arguments; empty if they are not to be shown or its pid was reused."""
-        if not self._board.config.web_job_arguments or self._privacy.name(COMMAND, "x") != "x":
+        if not self._board.config.web.job_arguments or self._privacy.name(COMMAND, "x") != "x":
             return ""
-        path = os.path.join(self._board.config.path_procfs, str(process.pid))
+        path = os.path.join(self._board.config.path.procfs, str(process.pid))
         try:
             with open(os.path.join(path, "cmdline"), "rb") as file:
                 content = file.read(MAX_ARGUMENTS_BYTES)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from jobfeatures.records.model import JobKey
 from jobfeatures.status.directory import has_entry
 from jobfeatures.system.clock import Clock
 from jobfeatures.system.rounds import EARLY, Round, Rounds
-from jobfeatures_exporter.config import DaemonConfig
+from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.model.snapshot import Kind, Snapshot
 from jobfeatures_exporter.node.knowledge import Knowledge
 from jobfeatures_exporter.node.nodeboard import NodeBoard
@@ -44,13 +45,14 @@ PROFILING = "profiling"  # a file in a job's $JOBSTATUS: the job wants the hardw
 LATE_SECS = 30.0  # beyond the interval, after which the sampling thread counts as hung
 
 
-def make_finder(config: DaemonConfig) -> PlaceFinder:
+def make_finder(config: ExporterConfig) -> PlaceFinder:
     """Return a finder of places of jobs' groups on this node, which has looked for none yet."""
-    root, procfs = config.path_cgroup, config.path_procfs
-    return PlaceFinder(config, root=root, procfs=procfs, systems=chosen_systems)
+    root, procfs = config.path.cgroup, config.path.procfs
+    systems = partial(chosen_systems, config)
+    return PlaceFinder(config.shared.batch, root=root, procfs=procfs, systems=systems)
 
 
-def find_places(config: DaemonConfig, clock: Clock) -> Callable[[], Places]:
+def find_places(config: ExporterConfig, clock: Clock) -> Callable[[], Places]:
     """Return the finder of jobs' groups on this node, which searches again at intervals."""
     finder = make_finder(config)
     finder.read_configuration()
@@ -86,16 +88,18 @@ class SamplingLoop:
         self._stopping = False
         enabled = config.enabled_collectors()
         self._gpus = GpuMonitor(
-            config.gpu_drivers,
+            config.gpu.drivers,
             clock,
             interval_secs=config.sample_interval_secs,
-            paths=Paths(procfs=config.path_procfs, sysfs=config.path_sysfs),
-            job_map=config.gpu_job_map_directory,
+            paths=Paths(procfs=config.path.procfs, sysfs=config.path.sysfs),
+            job_map=config.gpu.job_map_directory,
             detail="gpudetail" in enabled,
         )
-        self._power = PowerMonitor(config, clock)
+        self._power = PowerMonitor(
+            config.power, clock, sysfs=config.path.sysfs, sample_interval_secs=config.sample_interval_secs
+        )
         budget = DescriptorBudget()
-        self._work = WorkMonitor(config, budget)
+        self._work = WorkMonitor(config.work, config.path, budget)
         self._last_readings = LastReadings()
         self.places = make_finder(config)
         self._place_looks = Round(self._find_places, least_secs=PAUSE_SECS)
@@ -106,9 +110,9 @@ class SamplingLoop:
         self.sampler = Sampler(
             replace(
                 config.of_sampler(),
-                sysfs=config.path_sysfs,
-                steps=config.jobs_steps,
-                process_io=config.jobs_process_io,
+                sysfs=config.path.sysfs,
+                steps=config.jobs.steps,
+                process_io=config.jobs.process_io,
                 top_commands=config.processes_top if "processes" in enabled else 0,
             ),
             clock,
@@ -120,7 +124,7 @@ class SamplingLoop:
             places=self.places.places,
         )
         self._arrivals = JobArrivals(
-            config.path_cgroup,
+            config.path.cgroup,
             clock,
             wanted.set,
             interval_secs=config.sample_interval_secs,
@@ -130,11 +134,11 @@ class SamplingLoop:
             skips=self.places.skips,
         )
         groups = GroupReader(
-            config.path_procfs, config.path_cgroup, board.node_name, config.batch_cgroup_parents
+            config.path.procfs, config.path.cgroup, board.node_name, config.shared.batch.common.cgroup_parents
         )
         self._missing_groups = MissingGroups(clock, groups)
         self._rates = CpuRates()
-        self._retention = Retention(config.jobs_retain_secs)
+        self._retention = Retention(config.jobs.retain_secs)
         self._progress = Progress(clock)
         self.threads = [
             threading.Thread(target=run, name=name, daemon=True)
@@ -171,19 +175,19 @@ class SamplingLoop:
     def reconfigure(self) -> None:
         """Apply new settings."""
         config = self._board.config
-        self._retention.retain_secs = config.jobs_retain_secs
-        self.places.reconfigure(config)
+        self._retention.retain_secs = config.jobs.retain_secs
+        self.places.reconfigure(config.shared.batch, partial(chosen_systems, config))
         self._place_looks.want()
 
     def _wishes(self) -> Wishes:
         """Return what the next sample has to read, for the settings or a waiting request."""
         config = self._board.config
-        are_shown = config.jobs_kinds != (Kind.BATCH.value,) or config.wants("reads_processes")
+        are_shown = config.jobs.kinds != (Kind.BATCH.value,) or config.wants("reads_processes")
         return Wishes(
             all_processes=are_shown or self._board.samples.all_are_wanted,
             cores=config.wants("reads_cores"),
             open_files=config.wants("reads_open_files"),
-            thread_states=set(map(Kind, config.jobs_kinds)) if config.wants("reads_thread_states") else (),
+            thread_states=set(map(Kind, config.jobs.kinds)) if config.wants("reads_thread_states") else (),
             programs=config.wants("reads_programs"),
         )
 
@@ -232,7 +236,7 @@ class SamplingLoop:
     def _find_places(self) -> float:
         now_secs = self._board.clock.monotonic_secs()
         is_read = self._reading is None or not self._reading.is_alive()
-        if is_read and now_secs - self._read_secs >= self._board.config.batch_refresh_secs:
+        if is_read and now_secs - self._read_secs >= self._board.config.shared.batch.common.refresh_secs:
             self._read_secs = now_secs
             self._reading = threading.Thread(target=self._read_places, name="places", daemon=True)
             self._reading.start()
@@ -269,8 +273,8 @@ class SamplingLoop:
         )
         if board.sysinfo is None:
             board.sysinfo = read_sysinfo(
-                procfs=board.config.path_procfs,
-                sysfs=board.config.path_sysfs,
+                procfs=board.config.path.procfs,
+                sysfs=board.config.path.sysfs,
                 now_secs=snapshot.taken_at_secs,
                 unreadable=board.unreadable,
             )

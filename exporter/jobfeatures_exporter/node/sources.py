@@ -17,7 +17,7 @@ from jobfeatures.records.model import Job, JobKey, JobTable
 from jobfeatures.status.keeper import StatusKeeper
 from jobfeatures.system.clock import Clock
 from jobfeatures.system.rounds import Rounds
-from jobfeatures_exporter.config import AUTO, DaemonConfig
+from jobfeatures_exporter.config import AUTO, ExporterConfig
 from jobfeatures_exporter.node.knowledge import Knowledge
 from jobfeatures_exporter.node.nodeboard import NodeBoard
 from jobfeatures_exporter.node.publishingloop import PublishingLoop
@@ -70,7 +70,7 @@ class NodeSources:
         for keeper in self._board.keepers:
             keeper.stop(max(0.0, deadline - self._board.clock.monotonic_secs()))
 
-    def prepare(self, config: DaemonConfig) -> Callable[[], None]:
+    def prepare(self, config: ExporterConfig) -> Callable[[], None]:
         """Return a function that switches to new settings. ConfigurationError: nothing has changed."""
         made = self._make(config)
 
@@ -93,7 +93,7 @@ class NodeSources:
         it answers by now, or its failure is reported like any other. This is not done for systems that only
         have `empty` control groups, which may remain after an uninstallation.
         """
-        is_auto = AUTO in self._board.config.batch_sources
+        is_auto = AUTO in self._board.config.polling.sources
         kept = {keeper.status.name: keeper for keeper in self._board.keepers}
         for name in {*names, *empty}:
             if name in kept:
@@ -124,7 +124,7 @@ class NodeSources:
             )
             board, config = self._board, self._board.config
             source = make_source(name, config, board.clock, board.node_name)
-            keeper = self._keep(source, config.batch_interval_secs)
+            keeper = self._keep(source, config.polling.interval_secs)
             board.keepers = [*board.keepers, keeper]
             keeper.start()
 
@@ -141,19 +141,19 @@ class NodeSources:
         """Return the names of sources whose thread has died."""
         return [f"source {keeper.status.name}" for keeper in self._board.keepers if keeper.has_died]
 
-    def _make(self, config: DaemonConfig) -> list[Keeper[JobTable]]:
+    def _make(self, config: ExporterConfig) -> list[Keeper[JobTable]]:
         """Return a keeper for each source; if two know a job, the later one counts."""
         board, made = self._board, list[BatchSource]()
         if config.features_publish:
             made.append(HookSource(board.tree.records_path, board.clock))
-        if config.machine_metadata_url is not None:
+        if config.shared.site.machine.metadata_url is not None:
             from jobfeatures.publish.cloudsource import CloudSource  # an HTTP client is half of this package
 
             location = DrainStore(board.tree).read_cloud_location
-            made.append(CloudSource(config.machine_metadata_url, board.clock, location=location))
+            made.append(CloudSource(config.shared.site.machine.metadata_url, board.clock, location=location))
         names = chosen_systems(config, self._expected)
         made += [make_source(name, config, board.clock, board.node_name) for name in names]
-        return [self._keep(source, config.batch_interval_secs) for source in made]
+        return [self._keep(source, config.polling.interval_secs) for source in made]
 
     def _keep(self, source: BatchSource, interval_secs: float) -> Keeper[JobTable]:
         # A source that is queried job by job cannot be queried before the first sample.
@@ -194,22 +194,22 @@ class NodeSources:
         return self._published
 
 
-def chosen_systems(config: DaemonConfig, expected: Collection[str] = ()) -> list[str]:
+def chosen_systems(config: ExporterConfig, expected: Collection[str] = ()) -> list[str]:
     """Return the batch systems to query on this node, and `expected` ones if chosen automatically."""
-    named, is_auto = config.batch_sources, AUTO in config.batch_sources
+    named, is_auto = config.polling.sources, AUTO in config.polling.sources
     return [
         name
         for name, each in SYSTEMS.items()
-        if name in named or (is_auto and (name in expected or each.is_here(config)))
+        if name in named or (is_auto and (name in expected or each.is_here(config.of_system(name))))
     ]
 
 
-def make_source(name: str, config: DaemonConfig, clock: Clock, node_name: str) -> BatchSource:
+def make_source(name: str, config: ExporterConfig, clock: Clock, node_name: str) -> BatchSource:
     """Return the source that queries a batch system on this node. Raises ConfigurationError."""
-    return SYSTEMS[name].make_source(config, clock, node_name)
+    return SYSTEMS[name].make_source(config.of_system(name), clock, node_name)
 
 
-def confirm_jobs(config: DaemonConfig, clock: Clock, claims: Collection[JobKey]) -> dict[JobKey, Job]:
+def confirm_jobs(config: ExporterConfig, clock: Clock, claims: Collection[JobKey]) -> dict[JobKey, Job]:
     """Return the jobs of this node, by the batch systems that have to confirm some of their groups.
 
     One that does not answer is named in the log.
@@ -217,7 +217,9 @@ def confirm_jobs(config: DaemonConfig, clock: Clock, claims: Collection[JobKey])
     confirmed: dict[JobKey, Job] = {}
     for name in sorted({each.batch_system for each in claims}.intersection(chosen_systems(config))):
         try:
-            table = make_source(name, config, clock, node_name(config, {})).poll_jobs((), claims)
+            table = make_source(name, config, clock, node_name(config.shared.node.name, {})).poll_jobs(
+                (), claims
+            )
         except (JobfeaturesError, OSError) as error:
             log.warning("cannot find out which jobs run here: %s", error, extra={"source": name})
         else:

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jobfeatures.settings.resolve import PATH, choice, option
+from jobfeatures.settings.declare import PATH, choice, option
 
 SHOWN, HASH, WITHHOLD = "none", "hash", "withhold"
 
 
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class PrivacyConfig:
+@dataclass(frozen=True, kw_only=True)
+class PrivacySettings:
     """How names are shown."""
 
-    privacy: str = option(
+    names: str = option(
         choice(SHOWN, HASH, WITHHOLD),
         SHOWN,
         "names of users, accounts, jobs and commands: shown, hashed, or withheld",
+        key="privacy",
         is_common=True,
     )
-    privacy_key_file: str | None = option(
+    key_file: str | None = option(
         PATH, None, "secret of hash, 16 bytes or more, the same on all nodes", key="privacy_key_file"
     )

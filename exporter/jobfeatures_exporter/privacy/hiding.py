@@ -16,7 +16,7 @@ from jobfeatures.records.model import Job
 from jobfeatures.system.privatefile import read_private
 from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.model.snapshot import CommandSample, JobSample, Kind, Snapshot, UnitKey
-from jobfeatures_exporter.privacy.config import HASH, SHOWN, WITHHOLD, PrivacyConfig
+from jobfeatures_exporter.privacy.config import HASH, SHOWN, WITHHOLD, PrivacySettings
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -219,19 +219,19 @@ class Privacy:
 NO_PRIVACY: Final = Privacy()
 
 
-def make_privacy(config: PrivacyConfig) -> Privacy:
+def make_privacy(config: PrivacySettings) -> Privacy:
     """Return the configured `Privacy`; reads its key, else all here is pure. Raises ConfigurationError."""
-    if config.privacy != HASH:
-        return Privacy(config.privacy)
-    if config.privacy_key_file is None:
+    if config.names != HASH:
+        return Privacy(config.names)
+    if config.key_file is None:
         raise ConfigurationError(
             "privacy", "hash needs privacy_key_file, such as one made by: head -c 32 /dev/urandom | base64"
         )
     try:
-        key = read_private(config.privacy_key_file, MAX_KEY_BYTES).strip()
+        key = read_private(config.key_file, MAX_KEY_BYTES).strip()
     except (OSError, JobfeaturesError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise ConfigurationError("privacy_key_file", f"{config.privacy_key_file}: {reason}") from error
+        raise ConfigurationError("privacy_key_file", f"{config.key_file}: {reason}") from error
     if len(key) < MIN_KEY_BYTES:
         raise ConfigurationError("privacy_key_file", f"needs {MIN_KEY_BYTES} bytes or more, not {len(key)}")
     return Privacy(HASH, key)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jobfeatures.settings.resolve import PATH, option
+from jobfeatures.settings.declare import PATH, option
 
 
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class PathsConfig:
+@dataclass(frozen=True, kw_only=True)
+class PathsSettings:
     """Where the kernel's file systems are mounted."""
 
-    path_procfs: str = option(PATH, "/proc", "where procfs is mounted")
-    path_sysfs: str = option(PATH, "/sys", "where sysfs is mounted")
-    path_cgroup: str = option(PATH, "/sys/fs/cgroup", "where control groups are mounted")
+    procfs: str = option(PATH, "/proc", "where procfs is mounted")
+    sysfs: str = option(PATH, "/sys", "where sysfs is mounted")
+    cgroup: str = option(PATH, "/sys/fs/cgroup", "where control groups are mounted")

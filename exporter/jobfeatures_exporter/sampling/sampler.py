@@ -87,7 +87,10 @@ class Sampler:
         members = Members(
             procfs, unreadable, absolute=GroupNamespace(settings.cgroup, unreadable).absolute, places=places
         )
-        finders = [each.make_job_processes(settings.batch, procfs, unreadable) for each in SYSTEMS.values()]
+        finders = [
+            each.make_job_processes(settings.batch.of(name), procfs, unreadable)
+            for name, each in SYSTEMS.items()
+        ]
         steps = StepReader(budget, unreadable) if settings.steps else None
         self._kernel = None if reader.kernel is None else KernelSampler(reader.kernel, unreadable)
         self._node = NodeReader(procfs, sysfs or "/sys", unreadable)

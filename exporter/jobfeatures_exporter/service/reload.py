@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from jobfeatures.batch import SYSTEMS
-from jobfeatures.settings.resolve import settings_of, tables_of
+from jobfeatures.settings.resolve import compose, declared, values_of
 from jobfeatures_exporter.config import ExporterConfig
 
 SOURCES = ("batch.", "controller.", *(f"{name}." for name in SYSTEMS))
@@ -27,21 +26,17 @@ class SettingsChange(NamedTuple):
 
 def compute_change(running: ExporterConfig, wanted: ExporterConfig) -> SettingsChange:
     """Return the change that `wanted` makes to a daemon that runs with `running`."""
-    taken: dict[str, str] = {}
-    waiting: list[str] = []
-    for key, (name, roles) in live_roles().items():
-        if getattr(running, name) == getattr(wanted, name):
-            continue
-        if running.role in roles:
-            taken[key] = name
-        else:
-            waiting.append(key)
-    values: dict[str, Any] = {name: getattr(wanted, name) for name in taken.values()}
-    return SettingsChange(replace(running, **values, origins=wanted.origins), tuple(taken), tuple(waiting))
+    before, after = values_of(running), values_of(wanted)
+    roles = live_roles()
+    changed = [key for key in roles if before[key] != after[key]]
+    taken = tuple(key for key in changed if running.role in roles[key])
+    waiting = tuple(key for key in changed if running.role not in roles[key])
+    config = compose(
+        ExporterConfig, {**before, **{key: after[key] for key in taken}}, wanted.shared.site.origins
+    )
+    return SettingsChange(config, taken, waiting)
 
 
-def live_roles() -> dict[str, tuple[str, list[str]]]:
-    """Return by key, or name of a group of tables, the field and the roles that apply it."""
-    settings = {each.key: (each.field_name, each.live.split()) for each in settings_of(ExporterConfig)}
-    groups = {each.name: (each.field_name, each.live.split()) for each in tables_of(ExporterConfig)}
-    return settings | groups
+def live_roles() -> dict[str, list[str]]:
+    """Return by key, or name of a group of tables, the roles that apply it."""
+    return {each.key: each.live.split() for each in declared(ExporterConfig)}

@@ -10,11 +10,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from jobfeatures_exporter.sinks.config import SinksConfig
+    from jobfeatures_exporter.sinks.config import SinksSettings
     from jobfeatures_exporter.sinks.message import Sink
 
 
-def make_sink(name: str, config: SinksConfig) -> Sink:
+def make_sink(name: str, config: SinksSettings) -> Sink:
     """Return a sink of this name. Raises ConfigurationError."""
     made: Sink = import_module(f"jobfeatures_exporter.sinks.{name}").make_sink(config)
     return made

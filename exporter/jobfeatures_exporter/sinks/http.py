@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 
 from jobfeatures.errors import ConfigurationError, SinkError
-from jobfeatures_exporter.sinks.config import SinksConfig
+from jobfeatures_exporter.sinks.config import SinksSettings
 from jobfeatures_exporter.sinks.message import SEND_TIMEOUT_SECS, Message, Sink, read_secret
 
 log = logging.getLogger(__name__)
@@ -90,11 +90,11 @@ class _Deadline:
 class HttpSink(Sink):
     """Posts documents to one address. `SEND_TIMEOUT_SECS` bounds the whole of one request."""
 
-    def __init__(self, config: SinksConfig, url: str, context: ssl.SSLContext) -> None:
+    def __init__(self, config: SinksSettings, url: str, context: ssl.SSLContext) -> None:
         self._url = url
-        self._user = config.sonar_http_user or config.sonar_cluster
-        self._password_file = config.sonar_http_password_file
-        self._prefix = f"{config.sonar_topic_prefix}." if config.sonar_topic_prefix else ""
+        self._user = config.http_user or config.cluster
+        self._password_file = config.http_password_file
+        self._prefix = f"{config.topic_prefix}." if config.topic_prefix else ""
         self._context = context
 
     def send(self, message: Message) -> None:
@@ -128,17 +128,17 @@ class HttpSink(Sink):
         return headers
 
 
-def make_sink(config: SinksConfig) -> HttpSink:
+def make_sink(config: SinksSettings) -> HttpSink:
     """Return the sink. Raises ConfigurationError."""
-    if config.sonar_http_url is None:
+    if config.http_url is None:
         raise ConfigurationError("sonar.http_url", "sink http needs it")
-    ca_file = config.sonar_http_ca_file
+    ca_file = config.http_ca_file
     if ca_file is not None and not os.path.isfile(ca_file):
         raise ConfigurationError("sonar.http_ca_file", "there is no such file")
     try:
         context = ssl.create_default_context(cafile=ca_file)
     except (OSError, ssl.SSLError) as error:
         raise ConfigurationError("sonar.http_ca_file", str(error)) from error
-    if config.sonar_http_password_file is not None and config.sonar_http_url.startswith("http:"):
-        log.warning("the password for %s is sent unencrypted", config.sonar_http_url)
-    return HttpSink(config, config.sonar_http_url, context)
+    if config.http_password_file is not None and config.http_url.startswith("http:"):
+        log.warning("the password for %s is sent unencrypted", config.http_url)
+    return HttpSink(config, config.http_url, context)

@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 from jobfeatures.errors import ConfigurationError, SinkError
-from jobfeatures_exporter.sinks.config import SinksConfig
+from jobfeatures_exporter.sinks.config import SinksSettings
 from jobfeatures_exporter.sinks.message import SEND_TIMEOUT_SECS, Message, Sink, read_secret
 
 log = logging.getLogger(__name__)
@@ -16,10 +16,10 @@ FINAL = frozenset({"MSG_SIZE_TOO_LARGE", "INVALID_MSG", "_BAD_MSG"})
 class KafkaSink(Sink):
     """Sends documents to brokers one at a time, and waits for each acknowledgement."""
 
-    def __init__(self, config: SinksConfig) -> None:
-        self._prefix = f"{config.sonar_topic_prefix}." if config.sonar_topic_prefix else ""
-        self._user = config.sonar_kafka_user or config.sonar_cluster
-        self._password_file = config.sonar_kafka_password_file
+    def __init__(self, config: SinksSettings) -> None:
+        self._prefix = f"{config.topic_prefix}." if config.topic_prefix else ""
+        self._user = config.kafka_user or config.cluster
+        self._password_file = config.kafka_password_file
         self._settings = _settings(config)
         self._producer: Any = None
 
@@ -72,9 +72,9 @@ def _is_final(error: Exception) -> bool:
     return callable(name) and name() in FINAL
 
 
-def make_sink(config: SinksConfig) -> KafkaSink:
+def make_sink(config: SinksSettings) -> KafkaSink:
     """Return the sink, without contacting any broker. Raises ConfigurationError."""
-    if config.sonar_kafka_brokers is None:
+    if config.kafka_brokers is None:
         raise ConfigurationError("sonar.kafka_brokers", "sink kafka needs it")
     try:
         import confluent_kafka  # noqa: F401  # reported before a port opens
@@ -85,11 +85,11 @@ def make_sink(config: SinksConfig) -> KafkaSink:
     return KafkaSink(config)
 
 
-def _settings(config: SinksConfig) -> dict[str, Any]:
+def _settings(config: SinksSettings) -> dict[str, Any]:
     """Return librdkafka's settings, without the password."""
-    tls, sasl = config.sonar_kafka_ca_file is not None, config.sonar_kafka_password_file is not None
+    tls, sasl = config.kafka_ca_file is not None, config.kafka_password_file is not None
     settings: dict[str, Any] = {
-        "bootstrap.servers": config.sonar_kafka_brokers,
+        "bootstrap.servers": config.kafka_brokers,
         "client.id": "jobfeatures-exporter",
         "acks": "all",
         "message.timeout.ms": max(1, int(SEND_TIMEOUT_SECS * 1000)),
@@ -98,7 +98,7 @@ def _settings(config: SinksConfig) -> dict[str, Any]:
         "security.protocol": ("SASL_" if sasl else "") + ("SSL" if tls else "PLAINTEXT"),
     }
     if tls:
-        settings["ssl.ca.location"] = config.sonar_kafka_ca_file
+        settings["ssl.ca.location"] = config.kafka_ca_file
     if sasl:
         settings["sasl.mechanism"] = "PLAIN"
     return settings

@@ -6,7 +6,7 @@ import os
 import sys
 
 from jobfeatures.errors import SinkError
-from jobfeatures_exporter.sinks.config import SinksConfig
+from jobfeatures_exporter.sinks.config import SinksSettings
 from jobfeatures_exporter.sinks.message import Message, Sink
 
 
@@ -26,7 +26,7 @@ class StdoutSink(Sink):
             raise SinkError(f"standard output: {error.strerror}") from error
 
 
-def make_sink(config: SinksConfig) -> StdoutSink:
+def make_sink(config: SinksSettings) -> StdoutSink:
     """Return the sink."""
     del config
     return StdoutSink(sys.stdout.fileno())

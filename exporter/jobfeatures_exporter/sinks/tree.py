@@ -17,7 +17,7 @@ from jobfeatures.errors import ConfigurationError, SinkError
 from jobfeatures.formats.sonar.envelopes import CLUSTER, JOBS, SAMPLE, SYSINFO
 from jobfeatures.publish.files import DIRECTORY
 from jobfeatures.system.privatefile import closing, opened
-from jobfeatures_exporter.sinks.config import SinksConfig
+from jobfeatures_exporter.sinks.config import SinksSettings
 from jobfeatures_exporter.sinks.message import Message, Sink
 
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -66,8 +66,8 @@ def file_name(kind: str, node: str) -> str:
     return f"0+{names[kind]}-{node}.json"
 
 
-def make_sink(config: SinksConfig) -> TreeSink:
+def make_sink(config: SinksSettings) -> TreeSink:
     """Return the sink. Raises ConfigurationError without a folder."""
-    if config.sonar_tree_directory is None:
+    if config.tree_directory is None:
         raise ConfigurationError("sonar.tree_directory", "sink tree needs it")
-    return TreeSink(config.sonar_tree_directory)
+    return TreeSink(config.tree_directory)

@@ -24,7 +24,7 @@ from jobfeatures.records.model import Cluster, JobState, JobTable
 from jobfeatures.records.nodelist import fold_ranges
 from jobfeatures.system.clock import Clock
 from jobfeatures_exporter.cluster.accountingfeed import AccountingFeed
-from jobfeatures_exporter.sonar.config import SonarConfig
+from jobfeatures_exporter.sonar.config import SonarSettings
 from jobfeatures_exporter.sonar.jobchanges import JobChanges
 from jobfeatures_exporter.sonar.sender import Sender
 
@@ -126,7 +126,7 @@ class JobsDocuments:
 
 def add_cluster_documents(
     sender: Sender,
-    config: SonarConfig,
+    config: SonarSettings,
     source: ClusterSource | AccountingFeed,
     clock: Clock,
     *,
@@ -141,9 +141,9 @@ def add_cluster_documents(
         clock,
         history_secs=history_secs,
         # To find jobs that ended between two rounds or reached accounting late.
-        overlap_secs=max(MIN_OVERLAP_SECS, 2 * config.sonar_jobs_interval_secs),
+        overlap_secs=max(MIN_OVERLAP_SECS, 2 * config.jobs_interval_secs),
         queue=queue,
-        changes=None if config.sonar_jobs_stateless else JobChanges(),
+        changes=None if config.jobs_stateless else JobChanges(),
     )
 
     def make_cluster() -> list[Document]:
@@ -152,8 +152,8 @@ def add_cluster_documents(
             raise SourceError("the batch system has not reported its nodes yet")
         return [cluster_document(sender.origin, found)]
 
-    sender.add(JOBS, config.sonar_jobs_interval_secs, jobs.make)
-    sender.add(CLUSTER, config.sonar_cluster_interval_secs, make_cluster)
+    sender.add(JOBS, config.jobs_interval_secs, jobs.make)
+    sender.add(CLUSTER, config.cluster_interval_secs, make_cluster)
 
 
 def queue_records(table: JobTable) -> Iterator[JobRecord]:

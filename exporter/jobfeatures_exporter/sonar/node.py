@@ -16,11 +16,12 @@ from jobfeatures.system.clock import Clock
 from jobfeatures.system.lookups import user_names
 from jobfeatures.system.privatefile import read_private
 from jobfeatures_exporter.model.snapshot import Snapshot
+from jobfeatures_exporter.sampling import PathsSettings
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.host.software import read_software
 from jobfeatures_exporter.sampling.host.sysinfo import TEXT, read_sysinfo
 from jobfeatures_exporter.sampling.processes.details import read_details
-from jobfeatures_exporter.sonar.config import SonarConfig
+from jobfeatures_exporter.sonar.config import SonarSettings
 from jobfeatures_exporter.sonar.process import SampleInput
 from jobfeatures_exporter.sonar.sample import attributes_of, sample_envelope
 from jobfeatures_exporter.sonar.sysinfo import sysinfo_envelope
@@ -30,22 +31,23 @@ _LOOK_SECS = 0.5
 MAX_TOKEN_BYTES = 16 * 1024
 
 
-def make_origin(config: SonarConfig) -> Origin:
+def make_origin(config: SonarSettings, node_name: str | None) -> Origin:
     """Return the documents' origin. Raises ConfigurationError if the cluster or node has no usable name.
 
-    The node's name is its own full host name, as Sonar sends it.
+    Without `node_name`, the node's name is its own full host name, as Sonar sends it.
     """
-    if not config.sonar_cluster:
+    cluster = config.sinks.cluster
+    if not cluster:
         raise ConfigurationError("sonar.cluster", "is needed for documents in Sonar's format")
-    node = config.node_name or os.uname().nodename
-    for key, name in (("sonar.cluster", config.sonar_cluster), ("node.name", node)):
+    node = node_name or os.uname().nodename
+    for key, name in (("sonar.cluster", cluster), ("node.name", node)):
         if fault := fault_of_hostname(name, strict=True):  # every document would fail the checks
             raise ConfigurationError(key, f"{shown(name)} {fault}")
     return Origin(
-        cluster=config.sonar_cluster,
+        cluster=cluster,
         node=node,
-        profile=config.sonar_profile,
-        token=_read_token(config.sonar_token_file),
+        profile=config.profile,
+        token=_read_token(config.token_file),
     )
 
 
@@ -66,19 +68,20 @@ class NodeDocuments:
 
     def __init__(
         self,
-        config: SonarConfig,
+        config: SonarSettings,
+        paths: PathsSettings,
         origin: Origin,
         clock: Clock,
         look: Callable[[], Snapshot | None],
         unreadable: Unreadable,
     ) -> None:
-        self._config = config
+        self._config, self._paths = config, paths
         self._origin = origin
         self._sample_origin = replace(origin, attributes={**origin.attributes, **attributes_of(config)})
         self._clock = clock
         self._look = look
         # The older form has no place for hwloc's text.
-        self._topology = [each for each in config.sonar_topology if origin.profile != SEED or each != TEXT]
+        self._topology = [each for each in config.topology if origin.profile != SEED or each != TEXT]
         self._users = user_names()
         self._previous: tuple[Snapshot, float] | None = None
         self._unreadable = unreadable
@@ -112,8 +115,8 @@ class NodeDocuments:
             time.sleep(_LOOK_SECS)
             snapshot = self._look()
         sample = read_sysinfo(
-            procfs=self._config.path_procfs,
-            sysfs=self._config.path_sysfs,
+            procfs=self._paths.procfs,
+            sysfs=self._paths.sysfs,
             now_secs=self._clock.now_secs(),
             unreadable=self._unreadable,
             topology=self._topology,
@@ -125,7 +128,7 @@ class NodeDocuments:
 
     def _read(self, snapshot: Snapshot) -> SampleInput:
         # Details are read a moment later: a process that has ended meanwhile is left out.
-        details = read_details(self._config.path_procfs, snapshot.processes.values(), self._unreadable)
+        details = read_details(self._paths.procfs, snapshot.processes.values(), self._unreadable)
         uids = {each.uid for each in details.values() if each.uid is not None}
         users = {uid: name for uid in uids if (name := self._users.get(uid)) is not None}
         monotonic_secs = self._monotonic_of(snapshot)

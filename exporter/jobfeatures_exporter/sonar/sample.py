@@ -26,7 +26,7 @@ from jobfeatures.joblogs.jobnumbers import parse_job_number
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.model.snapshot import GpuSample, NodeSample, Snapshot
 from jobfeatures_exporter.privacy.hiding import UNKNOWN_USER
-from jobfeatures_exporter.sonar.config import SonarConfig
+from jobfeatures_exporter.sonar.config import SonarSettings
 from jobfeatures_exporter.sonar.process import SampleInput, Work, measure_processes, roll_up, whole
 
 FIRST_USER_UID = 1000  # lower ones belong to the system
@@ -34,16 +34,16 @@ FIRST_USER_UID = 1000  # lower ones belong to the system
 _OF_NODE = ("load1", "load5", "load15", "runnable_entities", "existing_entities")
 
 
-def attributes_of(config: SonarConfig) -> dict[str, str]:
+def attributes_of(config: SonarSettings) -> dict[str, str]:
     """Return the settings in effect that decide which processes are reported, for readers of the document."""
     said = {
-        "rollup": config.sonar_rollup,
-        "exclude_system_jobs": config.sonar_exclude_system_jobs,
-        "batch_only": config.sonar_batch_only,
+        "rollup": config.rollup,
+        "exclude_system_jobs": config.exclude_system_jobs,
+        "batch_only": config.batch_only,
     }
     found = {name: "true" for name, value in said.items() if value}
-    if config.sonar_min_cpu_time_secs:
-        found["min_cpu_time"] = f"{config.sonar_min_cpu_time_secs:g}"
+    if config.min_cpu_time_secs:
+        found["min_cpu_time"] = f"{config.min_cpu_time_secs:g}"
     return found
 
 
@@ -51,7 +51,7 @@ STALE_SECS = 60.0
 
 
 def sample_envelope(
-    origin: Origin, given: SampleInput | None, config: SonarConfig, *, now_secs: float
+    origin: Origin, given: SampleInput | None, config: SonarSettings, *, now_secs: float
 ) -> Document:
     """Return the envelope. A node without jobs sends an empty list, which shows that it is alive."""
     if given is None or _is_empty(given.snapshot):
@@ -144,7 +144,7 @@ def _share(value: float | None) -> int | None:
     return None if value is None else min(100, round(value))
 
 
-def _jobs(given: SampleInput, config: SonarConfig, profile: str) -> list[Document]:
+def _jobs(given: SampleInput, config: SonarSettings, profile: str) -> list[Document]:
     works: dict[tuple[WorkId, str], list[Work]] = {}
     names = _names(given)
     measured = measure_processes(given)
@@ -153,17 +153,15 @@ def _jobs(given: SampleInput, config: SonarConfig, profile: str) -> list[Documen
         if detail is None or pid not in measured:  # it has ended or is about to
             continue
         is_system = detail.uid is not None and detail.uid < FIRST_USER_UID
-        if (config.sonar_exclude_system_jobs and is_system) or (
-            config.sonar_batch_only and not work_id.is_batch
-        ):
+        if (config.exclude_system_jobs and is_system) or (config.batch_only and not work_id.is_batch):
             continue
         works.setdefault((work_id, names.get(pid, UNKNOWN_USER)), []).append(measured[pid])
     jobs = []
     for (work_id, user), processes in works.items():
-        if sum(each.cpu_secs for each in processes) < config.sonar_min_cpu_time_secs:
+        if sum(each.cpu_secs for each in processes) < config.min_cpu_time_secs:
             continue
         reported = processes
-        if config.sonar_rollup and work_id.is_batch:
+        if config.rollup and work_id.is_batch:
             reported = roll_up(processes, job=work_id.job, current=profile == CURRENT)
         # Sonar sends a separate record for each process of group 0, the kernel's.
         for each in [reported] if work_id.job else [[one] for one in reported]:

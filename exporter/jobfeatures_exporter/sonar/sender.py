@@ -15,12 +15,13 @@ from jobfeatures.formats.sonar.validate import validate_envelope
 from jobfeatures.system.clock import Clock
 from jobfeatures_exporter.model.snapshot import Snapshot
 from jobfeatures_exporter.model.statuses import SinkStatus
-from jobfeatures_exporter.privacy.hiding import make_privacy
+from jobfeatures_exporter.privacy.hiding import Privacy
+from jobfeatures_exporter.sampling import PathsSettings
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sinks import make_sink
 from jobfeatures_exporter.sinks.keeper import SinkKeeper
 from jobfeatures_exporter.sinks.message import Message
-from jobfeatures_exporter.sonar.config import SonarConfig
+from jobfeatures_exporter.sonar.config import SonarSettings
 from jobfeatures_exporter.sonar.node import NodeDocuments, make_origin
 
 log = logging.getLogger(__name__)
@@ -169,38 +170,41 @@ def compute_next_secs(now_secs: float, interval_secs: float) -> float:
     return due_secs if due_secs > now_secs else due_secs + interval_secs
 
 
-def make_sender(config: SonarConfig, clock: Clock) -> Sender:
+def make_sender(config: SonarSettings, node_name: str | None, privacy: Privacy, clock: Clock) -> Sender:
     """Return a sender with its sinks but no documents. Raises ConfigurationError."""
-    origin = make_origin(config)
-    if config.sonar_spool_max_bytes == 0:
+    origin = make_origin(config, node_name)
+    if config.sinks.spool_max_bytes == 0:
         raise ConfigurationError("sonar.spool_max_bytes", "must be 1 or more")
-    folder = config.sonar_spool_directory
-    sinks = {name: make_sink(name, config) for name in config.sonar_sinks}
+    folder = config.sinks.spool_directory
+    sinks = {name: make_sink(name, config.sinks) for name in config.sinks.chosen}
     intervals = (
-        config.sonar_sample_interval_secs,
-        config.sonar_jobs_interval_secs,
-        config.sonar_cluster_interval_secs,
+        config.sample_interval_secs,
+        config.jobs_interval_secs,
+        config.cluster_interval_secs,
     )
     keepers = [
         SinkKeeper(
             name,
             sink,
             clock,
-            max_bytes=config.sonar_spool_max_bytes,
+            max_bytes=config.sinks.spool_max_bytes,
             directory=None if folder is None else f"{folder}/{name}",
             window_secs=SENDING_WINDOW * min(intervals) if name in NETWORK_SINKS else 0.0,
         )
         for name, sink in sinks.items()
     ]
-    return Sender(origin, keepers, clock, make_privacy(config).document)
+    return Sender(origin, keepers, clock, privacy.document)
 
 
-def make_node_sender(
-    config: SonarConfig, clock: Clock, look: Callable[[], Snapshot | None], unreadable: Unreadable
-) -> Sender:
-    """Return the sender of this node's documents. Raises ConfigurationError."""
-    sender = make_sender(config, clock)
-    documents = NodeDocuments(config, sender.origin, clock, look, unreadable)
-    sender.add(SAMPLE, config.sonar_sample_interval_secs, documents.sample)
-    sender.add(SYSINFO, config.sonar_sysinfo_interval_secs, documents.sysinfo, at_start=True)
-    return sender
+def add_node_documents(
+    sender: Sender,
+    config: SonarSettings,
+    paths: PathsSettings,
+    clock: Clock,
+    look: Callable[[], Snapshot | None],
+    unreadable: Unreadable,
+) -> None:
+    """Add this node's documents to a sender."""
+    documents = NodeDocuments(config, paths, sender.origin, clock, look, unreadable)
+    sender.add(SAMPLE, config.sample_interval_secs, documents.sample)
+    sender.add(SYSINFO, config.sysinfo_interval_secs, documents.sysinfo, at_start=True)

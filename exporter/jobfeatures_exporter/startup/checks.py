@@ -10,11 +10,11 @@ import os
 import stat
 
 from jobfeatures.errors import ConfigurationError
-from jobfeatures_exporter.config import DaemonConfig
-from jobfeatures_exporter.ingest.config import IngestConfig
+from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.ingest.config import IngestSettings
 from jobfeatures_exporter.privacy.hiding import make_privacy
 from jobfeatures_exporter.scrape.collectors import CONTROLLER
-from jobfeatures_exporter.web.config import NODES
+from jobfeatures_exporter.web.config import FEATURES, NODES, SONAR
 from jobfeatures_exporter.web.hosts import is_loopback
 from jobfeatures_exporter.web.listener import check_web
 
@@ -22,55 +22,60 @@ KEY = "features.root"
 INSTEAD = "run as root, name another folder, or switch publishing off: --no-features.publish"
 
 
-def check(config: DaemonConfig) -> None:
+def check(config: ExporterConfig) -> None:
     """Raise ConfigurationError if settings contradict each other."""
-    check_ingest(config)
-    check_web(config)
-    make_privacy(config)
+    check_ingest(config.ingest)
+    check_web(config.web, other_listeners(config), config.shared.site.served.url)
+    make_privacy(config.privacy)
     if config.role != CONTROLLER:
         check_listener(config)
-    elif config.controller_listen is not None:
+    elif config.cluster.listen is not None:
         check_nodes_listener(config)
 
 
-def check_ingest(config: IngestConfig) -> None:
+def other_listeners(config: ExporterConfig) -> dict[str, str | None]:
+    """Return the addresses of the listeners that systemd's sockets and the web configuration may name."""
+    return {FEATURES: config.shared.site.served.listen_address, SONAR: config.ingest.listen}
+
+
+def check_ingest(config: IngestSettings) -> None:
     """Raise ConfigurationError if the settings for receiving documents contradict each other."""
-    listen = config.sonar_listen
-    if listen is not None and config.sonar_users_file is None and not is_loopback(listen.rpartition(":")[0]):
+    listen = config.listen
+    if listen is not None and config.users_file is None and not is_loopback(listen.rpartition(":")[0]):
         raise ConfigurationError("sonar.listen", "needs sonar.users_file beyond loopback")
-    if config.sonar_max_nodes == 0:
+    if config.max_nodes == 0:
         raise ConfigurationError("sonar.max_nodes", "must be 1 or more")
 
 
-def check_nodes_listener(config: DaemonConfig) -> None:
+def check_nodes_listener(config: ExporterConfig) -> None:
     """Raise ConfigurationError if the settings of the listener for nodes contradict each other."""
-    if config.controller_secret_file is None:
+    if config.cluster.secret_file is None:
         raise ConfigurationError("controller.secret_file", "is needed with controller.listen")
-    listen: str = config.controller_listen or ""
-    if NODES not in config.web_config_for and not is_loopback(listen.rpartition(":")[0]):
+    listen: str = config.cluster.listen or ""
+    if NODES not in config.web.config_for and not is_loopback(listen.rpartition(":")[0]):
         raise ConfigurationError(
             "controller.listen", 'beyond loopback needs TLS: web.config_file, and web.config_for = ["nodes"]'
         )
 
 
-def check_listener(config: DaemonConfig) -> None:
+def check_listener(config: ExporterConfig) -> None:
     """Raise ConfigurationError if the settings of the features' listener contradict each other."""
-    if config.features_listen_address is None:
-        if config.features_form != "local":
+    if config.shared.site.served.listen_address is None:
+        if config.shared.site.features.form != "local":
             raise ConfigurationError("features.form", "needs features.listen_address")
         return
-    if config.features_listen_address.endswith(":0") and config.features_url is None:
+    if config.shared.site.served.listen_address.endswith(":0") and config.shared.site.served.url is None:
         raise ConfigurationError("features.listen_address", "needs a port that jobs can use")
 
 
-def check_features_root(config: DaemonConfig) -> None:
+def check_features_root(config: ExporterConfig) -> None:
     """Raise ConfigurationError if the feature directories cannot be written; creates nothing.
 
     Failures that may be transient, such as a full disk, do not count: the publisher retries.
     """
     if not config.features_publish:
         return
-    root = config.features_root
+    root = config.shared.batch.common.root
     try:
         found = os.stat(root, follow_symlinks=False)
     except FileNotFoundError:

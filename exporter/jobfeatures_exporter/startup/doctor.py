@@ -26,7 +26,7 @@ from jobfeatures.records.model import Job, JobKey, JobTable
 from jobfeatures.records.quantities import counted
 from jobfeatures.system.clock import SystemClock
 from jobfeatures.system.httpget import Server
-from jobfeatures_exporter.config import DaemonConfig
+from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.controller.daemon import make_cluster_sources
 from jobfeatures_exporter.model.snapshot import Snapshot
 from jobfeatures_exporter.node.samplingloop import find_places
@@ -66,7 +66,7 @@ ALL_JOBS = (
 )
 
 
-def examine(config: DaemonConfig) -> Iterator[DoctorFinding]:
+def examine(config: ExporterConfig) -> Iterator[DoctorFinding]:
     """Run the checks; yield each finding as it is made."""
     try:
         check(config)
@@ -123,8 +123,8 @@ class _Asked(NamedTuple):
     unlisted: str = ""
 
 
-def _ask(name: str, config: DaemonConfig, snapshot: Snapshot) -> _Asked:
-    node, listed, unlisted = node_name(config, {}), frozenset[JobKey](), ""
+def _ask(name: str, config: ExporterConfig, snapshot: Snapshot) -> _Asked:
+    node, listed, unlisted = node_name(config.shared.node.name, {}), frozenset[JobKey](), ""
     try:
         listed = listed_jobs(name, config, node)
     except SourceError as error:
@@ -144,13 +144,15 @@ def _living(snapshot: Snapshot) -> frozenset[JobKey]:
 
 
 def _sources(
-    config: DaemonConfig, answers: Sequence[_Asked], snapshot: Snapshot, places: Places
+    config: ExporterConfig, answers: Sequence[_Asked], snapshot: Snapshot, places: Places
 ) -> Iterator[DoctorFinding]:
     if not answers:
         remedy = f"batch.sources names one of {', '.join(SYSTEMS)}"
         yield (wrong if _living(snapshot) else note)("batch system", "none is found on this node", remedy)
-    named = config.batch_cgroup_parents
-    groups = GroupReader(config.path_procfs, config.path_cgroup, node_name(config, {}), named)
+    named = config.shared.batch.common.cgroup_parents
+    groups = GroupReader(
+        config.path.procfs, config.path.cgroup, node_name(config.shared.node.name, {}), named
+    )
     for name, table, failure, unlisted in answers:
         if failure is not None:
             yield _failed(name, failure)
@@ -163,7 +165,7 @@ def _sources(
         yield from jobs_without_group(name, table, snapshot, places, groups)
         if name in HOOK_SITES:
             yield from _hooks(name, config)
-        yield from hidden_features(name, config, node_name(config, {}))
+        yield from hidden_features(name, config, node_name(config.shared.node.name, {}))
 
 
 def _answer(name: str, table: JobTable) -> Iterator[DoctorFinding]:
@@ -184,10 +186,10 @@ def _answer(name: str, table: JobTable) -> Iterator[DoctorFinding]:
         yield wrong(f"{name} clock", words, "run chrony or systemd-timesyncd on both")
 
 
-def _hooks(system: str, config: DaemonConfig) -> Iterator[DoctorFinding]:
+def _hooks(system: str, config: ExporterConfig) -> Iterator[DoctorFinding]:
     what = f"{system} hooks"
     try:
-        for each in named_hooks(system, config, node_name(config, {})):
+        for each in named_hooks(system, config, node_name(config.shared.node.name, {})):
             mark, words, remedy = _hook(system, each)
             yield DoctorFinding(mark, what, f"{words} ({each.queue})" if each.queue else words, remedy)
     except SourceError as error:
@@ -226,7 +228,7 @@ def _hook(system: str, hook: NamedHook) -> tuple[Mark, str, str]:
     return Mark.GOOD, set_to, ""
 
 
-def _cluster(config: DaemonConfig) -> Iterator[DoctorFinding]:
+def _cluster(config: ExporterConfig) -> Iterator[DoctorFinding]:
     try:
         sources = make_cluster_sources(config, SystemClock())
     except ConfigurationError as error:
@@ -248,33 +250,33 @@ def _cluster(config: DaemonConfig) -> Iterator[DoctorFinding]:
 # --- this machine ----------------------------------------------------------
 
 
-def _control_groups(config: DaemonConfig, seen: frozenset[JobKey]) -> DoctorFinding:
+def _control_groups(config: ExporterConfig, seen: frozenset[JobKey]) -> DoctorFinding:
     what, jobs = "control groups", counted(len(seen), "job")
     try:
-        found = find_hierarchies(config.path_cgroup)
+        found = find_hierarchies(config.path.cgroup)
     except OSError as error:
-        words = f"{config.path_cgroup}: {error.strerror}"
+        words = f"{config.path.cgroup}: {error.strerror}"
         return wrong(what, words, "path.cgroup is where they are mounted")
     if not found:
-        words = f"none at {config.path_cgroup}: jobs are known by their processes alone"
+        words = f"none at {config.path.cgroup}: jobs are known by their processes alone"
         return note(what, words, "mount cgroup2, or set path.cgroup")
     version = "v2" if found.keys() == {UNIFIED} else f"v1 ({', '.join(sorted(found))})"
-    if not os.path.exists(f"{config.path_procfs}/pressure/cpu"):
+    if not os.path.exists(f"{config.path.procfs}/pressure/cpu"):
         words = f"{version}, {jobs}; the kernel does not count pressure"
         return note(what, words, "psi=1 on the kernel's command line")
     return good(what, f"{version}, {jobs}")
 
 
-def _reader(config: DaemonConfig) -> Iterator[DoctorFinding]:
+def _reader(config: ExporterConfig) -> Iterator[DoctorFinding]:
     """Load the programs that the daemon would, for a moment."""
-    choice = try_reader(config)
+    choice = try_reader(config.reader, config.path)
     if choice.kernel is not None:
         choice.kernel.close()
     if failure := choice.process_reader.failure:
         yield note("processes", f"{READ_ONE_BY_ONE[10:]}: {failure}", advise_ebpf(failure))
 
 
-def _tree(config: DaemonConfig, seen: frozenset[JobKey]) -> Iterator[DoctorFinding]:
+def _tree(config: ExporterConfig, seen: frozenset[JobKey]) -> Iterator[DoctorFinding]:
     if not config.features_publish:
         yield note("features", "are not published", "features.publish")
         return
@@ -283,7 +285,7 @@ def _tree(config: DaemonConfig, seen: frozenset[JobKey]) -> Iterator[DoctorFindi
     except ConfigurationError as error:
         yield wrong("features", str(error), see("It does not start"))
         return
-    tree = FeatureTree(config.features_root)
+    tree = FeatureTree(config.shared.batch.common.root)
     if not os.path.isdir(tree.machine_path):
         words = f"nothing is published at {tree.root}"
         yield note("features", words, "start the daemon, or let a prolog run our hook")
@@ -310,12 +312,12 @@ def _tree(config: DaemonConfig, seen: frozenset[JobKey]) -> Iterator[DoctorFindi
         yield wrong("hooks", words, remedy)
 
 
-def _certificate(config: DaemonConfig) -> Iterator[DoctorFinding]:
-    if config.web_config_file is None:
+def _certificate(config: ExporterConfig) -> Iterator[DoctorFinding]:
+    if config.web.config_file is None:
         return
     what = "certificate"
     try:
-        tls = WebFile(config.web_config_file, quiet=True).options.tls
+        tls = WebFile(config.web.config_file, quiet=True).options.tls
     except ConfigurationError as error:
         yield wrong(what, str(error), see("It does not start"))
         return
@@ -332,7 +334,7 @@ def _certificate(config: DaemonConfig) -> Iterator[DoctorFinding]:
         words = f"{tls.certificate.path} {'ended' if left < 0 else 'ends'} {held['notAfter']}"
         yield (wrong if left < 0 else note)(what, words, "replace it: a new one is used at once")
     names = {value for kind, value in held.get("subjectAltName", ()) if kind in {"DNS", "IP Address"}}
-    wanted = {socket.gethostname(), socket.getfqdn(), node_name(config, {})}
+    wanted = {socket.gethostname(), socket.getfqdn(), node_name(config.shared.node.name, {})}
     if not names & wanted and not any(name.startswith("*.") or _is_own_address(name) for name in names):
         its = ", ".join(sorted(names)) or "no name"
         words = f"is for {its}, and this machine is {', '.join(sorted(wanted))}"
@@ -368,14 +370,14 @@ def _clock() -> DoctorFinding:
     return good("clock", "synchronised, according to the kernel")
 
 
-def _listener(config: DaemonConfig) -> DoctorFinding:
+def _listener(config: ExporterConfig) -> DoctorFinding:
     what = f"daemon at {config.web_listen_address}"
     host, _, port = config.web_listen_address.rpartition(":")
     host = host.strip("[]") or "127.0.0.1"
     try:
         with socket.create_connection((host, int(port)), timeout=2.0):
             pass
-        if config.web_config_file is not None:
+        if config.web.config_file is not None:
             return good(what, "listens; it wants TLS or a password, so it is asked nothing more")
         server = Server(f"http://{f'[{host}]' if ':' in host else host}:{port}", max_bytes=MAX_PAGE_BYTES)
         answer = server.get("/-/ready", timeout_secs=5.0)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from jobfeatures.errors import JobfeaturesError
 from jobfeatures.records.quantities import counted
 from jobfeatures.system.clock import SystemClock
-from jobfeatures_exporter.config import DaemonConfig
+from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.model.snapshot import GpuSample
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.gpu import Paths
@@ -26,10 +26,10 @@ _REMEDIES = {
 }
 
 
-def examine_gpus(config: DaemonConfig) -> Iterator[DoctorFinding]:
+def examine_gpus(config: ExporterConfig) -> Iterator[DoctorFinding]:
     """Read each driver once, as the daemon does; a node without any has no finding."""
-    paths = Paths(procfs=config.path_procfs, sysfs=config.path_sysfs)
-    for name in chosen_drivers(config.gpu_drivers, paths):
+    paths = Paths(procfs=config.path.procfs, sysfs=config.path.sysfs)
+    for name in chosen_drivers(config.gpu.drivers, paths):
         unreadable = Unreadable()
         what, answers = f"GPUs of {name}", queue.SimpleQueue[Sequence[GpuSample] | str]()
         threading.Thread(target=_read, args=(name, paths, unreadable, answers), daemon=True).start()

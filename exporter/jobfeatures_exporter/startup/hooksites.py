@@ -16,7 +16,7 @@ from jobfeatures.records.combining import grouped
 from jobfeatures.system.clock import SystemClock
 from jobfeatures.system.command import first_line, run_command
 from jobfeatures.system.privatefile import read_bounded
-from jobfeatures_exporter.config import DaemonConfig
+from jobfeatures_exporter.config import ExporterConfig
 
 MAX_BYTES = 2**20
 LSF_SUDOERS = "/etc/lsf.sudoers"
@@ -53,11 +53,11 @@ def program_of(command: str) -> str:
     return re.sub(r"\A[\w.-]+@(?=/)", "", word)
 
 
-def asked(system: str, *argv: str, config: DaemonConfig, may_fail: str = "") -> str:
+def asked(system: str, *argv: str, config: ExporterConfig, may_fail: str = "") -> str:
     """Return what a command prints. Raises SourceError, except for errors that mention `may_fail`."""
     output = run_command(
         argv,
-        timeout_secs=config.batch_timeout_secs,
+        timeout_secs=config.shared.batch.common.timeout_secs,
         kept=SYSTEMS[system].variables,
         max_bytes=MAX_BYTES,
         environment={"SGE_SINGLE_LINE": "1"},
@@ -84,8 +84,8 @@ def set_in(text: str, names: tuple[str, ...], between: str) -> dict[str, list[st
     return found
 
 
-def _slurm(config: DaemonConfig, _node: str) -> Iterator[NamedHook]:
-    text = asked("slurm", config.slurm_scontrol, "show", "config", config=config)
+def _slurm(config: ExporterConfig, _node: str) -> Iterator[NamedHook]:
+    text = asked("slurm", config.shared.batch.slurm.scontrol, "show", "config", config=config)
     for name, commands in set_in(text, ("Prolog", "TaskProlog", "Epilog"), "=").items():
         yield from (NamedHook(name, command) for command in commands or [""])
     name = "ProctrackType"  # without control groups nothing tells whose a process is
@@ -93,26 +93,26 @@ def _slurm(config: DaemonConfig, _node: str) -> Iterator[NamedHook]:
         yield NamedHook(name, value, wanted="proctrack/cgroup")
 
 
-def _torque(config: DaemonConfig, _node: str) -> Iterator[NamedHook]:
-    places = {name: f"{config.torque_home}/mom_priv/{name}" for name in ("prologue", "epilogue")}
+def _torque(config: ExporterConfig, _node: str) -> Iterator[NamedHook]:
+    places = {name: f"{config.shared.batch.torque.home}/mom_priv/{name}" for name in ("prologue", "epilogue")}
     for name, path in (places | {PROFILE: f"{PROFILE}/jobfeatures.sh"}).items():
         is_there = os.path.basename(path) in os.listdir(os.path.dirname(path))
         yield NamedHook(name, path if is_there else "", is_run=name != PROFILE)
 
 
-def _pbs(config: DaemonConfig, _node: str) -> Iterator[NamedHook]:
+def _pbs(config: ExporterConfig, _node: str) -> Iterator[NamedHook]:
     """Read pbs_mom's copies of the server's hooks: only managers may use qmgr."""
-    folder = f"{config.pbs_home}/mom_priv/hooks"
+    folder = f"{config.shared.batch.pbs.home}/mom_priv/hooks"
     paths = (f"{folder}/{name}" for name in sorted(os.listdir(folder)) if name.endswith(".PY"))
     ours = next(filter(_holds_us, paths), "")
     yield NamedHook(f"hook in {folder}", ours, is_run=False)
 
 
-def _gridengine(config: DaemonConfig, node: str) -> Iterator[NamedHook]:
+def _gridengine(config: ExporterConfig, node: str) -> Iterator[NamedHook]:
     names = ("prolog", "epilog")
 
     def ask(*argv: str, may_fail: str = "") -> str:
-        qconf = config.gridengine_qstat.removesuffix("qstat") + "qconf"
+        qconf = config.shared.batch.gridengine.qstat.removesuffix("qstat") + "qconf"
         return asked("gridengine", qconf, *argv, config=config, may_fail=may_fail)
 
     every = ask("-sconf") + ask("-sconf", node, may_fail=node)  # host settings follow the global ones
@@ -127,8 +127,8 @@ def _gridengine(config: DaemonConfig, node: str) -> Iterator[NamedHook]:
             yield NamedHook(name, own, queue=queue.split(maxsplit=1)[0], begins="root@")
 
 
-def _htcondor(config: DaemonConfig, _node: str) -> Iterator[NamedHook]:
-    command = config.htcondor_condor_status.removesuffix("condor_status") + "condor_config_val"
+def _htcondor(config: ExporterConfig, _node: str) -> Iterator[NamedHook]:
+    command = config.shared.batch.htcondor.condor_status.removesuffix("condor_status") + "condor_config_val"
 
     def ask(name: str) -> str:
         text = asked("htcondor", command, name, config=config, may_fail="Not defined")
@@ -139,11 +139,13 @@ def _htcondor(config: DaemonConfig, _node: str) -> Iterator[NamedHook]:
         yield NamedHook(
             "USER_JOB_WRAPPER", wrapper, costs="a job that cannot be started ends, and is not held"
         )
-    yield NamedHook("EXECUTE", ask("EXECUTE"), wanted=config.htcondor_execute_directory)
+    yield NamedHook("EXECUTE", ask("EXECUTE"), wanted=config.shared.batch.htcondor.execute_directory)
 
 
-def _lsf(config: DaemonConfig, _node: str) -> Iterator[NamedHook]:
-    text = LsfCommands(config, SystemClock(), config.batch_timeout_secs).text("bqueues", "-l")
+def _lsf(config: ExporterConfig, _node: str) -> Iterator[NamedHook]:
+    text = LsfCommands(config.of_system("lsf"), SystemClock(), config.shared.batch.common.timeout_secs).text(
+        "bqueues", "-l"
+    )
     names = ("HOST_PRE_EXEC", "HOST_POST_EXEC", "JOB_STARTER")
     for queue in re.split(r"(?m)^QUEUE:[ \t]*", text)[1:]:
         for name, commands in set_in(queue, names, ":").items():
@@ -161,13 +163,13 @@ def _lsf(config: DaemonConfig, _node: str) -> Iterator[NamedHook]:
     yield NamedHook(name, "".join(users[-1:]), wanted="root")
 
 
-def _oar(_config: DaemonConfig, _node: str) -> Iterator[NamedHook]:
+def _oar(_config: ExporterConfig, _node: str) -> Iterator[NamedHook]:
     names = ("PROLOGUE_EXEC_FILE", "EPILOGUE_EXEC_FILE")
     for name, commands in set_in(_read(OAR_CONFIGURATION), names, "=").items():
         yield NamedHook(name, "".join(commands[-1:]).strip("\"'"))
 
 
-HOOK_SITES: dict[str, Callable[[DaemonConfig, str], Iterator[NamedHook]]] = {
+HOOK_SITES: dict[str, Callable[[ExporterConfig, str], Iterator[NamedHook]]] = {
     "slurm": _slurm,
     "torque": _torque,
     "pbs": _pbs,
@@ -178,7 +180,7 @@ HOOK_SITES: dict[str, Callable[[DaemonConfig, str], Iterator[NamedHook]]] = {
 }
 
 
-def named_hooks(system: str, config: DaemonConfig, node: str) -> Iterator[NamedHook]:
+def named_hooks(system: str, config: ExporterConfig, node: str) -> Iterator[NamedHook]:
     """Yield a batch system's hooks; queues with the same hook are grouped. Raises SourceError or OSError."""
     found = HOOK_SITES[system](config, node)
     for hook, queues in grouped((each._replace(queue=""), each.queue) for each in found).items():

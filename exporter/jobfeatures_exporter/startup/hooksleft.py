@@ -24,12 +24,12 @@ from jobfeatures_exporter.startup.hooksites import HOOK_SITES, MAX_BYTES, named_
 def systems_left(config: ExporterConfig, folder: str) -> Iterator[tuple[str, str]]:
     """Yield each batch system that may run a file below `folder`, and the reason."""
     for system in HOOK_SITES:
-        if system not in config.batch_sources and not SYSTEMS[system].is_here(config):
+        if system not in config.polling.sources and not SYSTEMS[system].is_here(config.of_system(system)):
             continue
         names: dict[str, None] = {}
         try:
             with contextlib.suppress(FileNotFoundError):  # nothing is configured there
-                for each in named_hooks(system, config, node_name(config, {})):
+                for each in named_hooks(system, config, node_name(config.shared.node.name, {})):
                     if not each.wanted and leads_to(each.command, folder):
                         names[each.name] = None
         except (SourceError, OSError) as error:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from aiohttp import web
 
 from jobfeatures.system.clock import Clock, SystemClock
-from jobfeatures_exporter.config import DaemonConfig
+from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.ingest.folder import SonarDirectory
 from jobfeatures_exporter.ingest.intake import SonarIntake
 from jobfeatures_exporter.ingest.listener import MAX_BODY_BYTES, SonarListener
@@ -32,16 +32,16 @@ PATH = "/sonar/metrics"
 class Ingest:
     """Receives documents of other agents, through a listener, a folder or both."""
 
-    def __init__(self, config: DaemonConfig, clock: Clock | None = None) -> None:
+    def __init__(self, config: ExporterConfig, clock: Clock | None = None) -> None:
         """Raise ConfigurationError if the settings cannot be used."""
         self._config = config
         self._clock = clock = clock or SystemClock()
-        nodes = SonarNodes(clock, max_nodes=config.sonar_max_nodes)
-        self._intake = SonarIntake(nodes, clock, config.sonar_minutes_from)
-        kinds = frozenset(map(Kind, config.jobs_kinds))
-        self._page = SonarPage(nodes, clock, kinds, config.metrics_max_series, make_privacy(config))
+        nodes = SonarNodes(clock, max_nodes=config.ingest.max_nodes)
+        self._intake = SonarIntake(nodes, clock, config.ingest.minutes_from)
+        kinds = frozenset(map(Kind, config.jobs.kinds))
+        self._page = SonarPage(nodes, clock, kinds, config.metrics.max_series, make_privacy(config.privacy))
         self._metrics = make_scrapes(self._page.exposition, 1)  # one at a time: they share a cache
-        self._users = None if config.sonar_users_file is None else UsersFile(config.sonar_users_file)
+        self._users = None if config.ingest.users_file is None else UsersFile(config.ingest.users_file)
 
     def routes(self) -> list[web.RouteDef]:
         """Return the routes that the metrics listener serves besides its own pages."""
@@ -53,13 +53,13 @@ class Ingest:
         async with contextlib.AsyncExitStack() as stack:
             address = None
             config = self._config
-            if config.sonar_listen is not None:
+            if config.ingest.listen is not None:
                 listener = SonarListener(self._intake, self._users, self._clock)
-                opened = listeners.listening(SONAR, listener, config.sonar_listen)
+                opened = listeners.listening(SONAR, listener, config.ingest.listen)
                 address = await stack.enter_async_context(opened)
                 log.info("accepting documents", extra={"address": address})
-            if config.sonar_directory is not None:
-                stack.enter_context(self._reading(config.sonar_directory))
+            if config.ingest.directory is not None:
+                stack.enter_context(self._reading(config.ingest.directory))
             yield address
 
     @contextlib.contextmanager

@@ -87,5 +87,5 @@ class Reloader:
             read_again()
         self._served.reconfigure(change)
         self._config = change.config
-        configure_logging(change.config.log_level, change.config.log_format)
+        configure_logging(change.config.log.level, change.config.log.format)
         return change

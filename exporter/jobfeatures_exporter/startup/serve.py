@@ -18,14 +18,14 @@ from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.system.clock import SystemClock
 from jobfeatures.system.filelimit import LEAST, raise_limit
 from jobfeatures.system.heap import give_back_free_memory, share_one_arena
-from jobfeatures_exporter.config import DaemonConfig, ExporterConfig
+from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.node.daemon import Daemon
 from jobfeatures_exporter.node.keptsettings import WatchedSettings
 from jobfeatures_exporter.sampling.bpf.choice import PROCFS_ALONE, Choice
 from jobfeatures_exporter.scrape.collectors import CONTROLLER, load_all
 from jobfeatures_exporter.service.goingon import fail_if_dead, tell_end
 from jobfeatures_exporter.service.supervision import Notifier, keep_telling
-from jobfeatures_exporter.startup.checks import check, check_features_root
+from jobfeatures_exporter.startup.checks import check, check_features_root, other_listeners
 from jobfeatures_exporter.startup.reloader import Reloader
 from jobfeatures_exporter.web.config import FEATURES, NODES
 from jobfeatures_exporter.web.listener import Listeners
@@ -93,7 +93,7 @@ async def _serve(
         watched = WatchedSettings(settings_file, lambda: check(reread()))
     served = make_served(config, lambda: _choose(choose_reader, notifier), watched)
     ingest = make_ingest(config)
-    listeners = Listeners.from_config(config)
+    listeners = Listeners.from_config(config.web, other_listeners(config))
     ended = _end_signals(hangup=reread is None and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN)
     kept = contextlib.ExitStack()  # to the end of all that publishes
     started = False
@@ -111,7 +111,7 @@ async def _serve(
             if ingest is not None:
                 await stack.enter_async_context(ingest.running(listeners))
             if isinstance(served, Daemon) and config.features_publish:
-                kept.enter_context(FeatureTree(config.features_root).kept_by_one_daemon())
+                kept.enter_context(FeatureTree(config.shared.batch.common.root).kept_by_one_daemon())
             started = True
             # Python may hang for ever where there is no memory for another thread.
             faulthandler.dump_traceback_later(START_SECS, exit=True, file=2)
@@ -208,7 +208,7 @@ async def _until(ended: asyncio.Event, watching: Coroutine[Any, Any, None]) -> N
 
 
 def make_served(
-    config: DaemonConfig,
+    config: ExporterConfig,
     choose: Callable[[], Choice] = lambda: PROCFS_ALONE,
     settings: WatchedSettings | None = None,
 ) -> Daemon | Controller:
@@ -232,10 +232,10 @@ def _routes(served: Daemon | Controller, ingest: Ingest | None) -> Routes:
     return routes if ingest is None else [*routes, *ingest.routes()]
 
 
-def make_ingest(config: DaemonConfig) -> Ingest | None:
+def make_ingest(config: ExporterConfig) -> Ingest | None:
     """Return the receiver of other agents' documents, not started, or None. Raises ConfigurationError."""
     check(config)
-    if not config.awaits_documents:
+    if not config.ingest.awaits_documents:
         return None
     from jobfeatures_exporter.startup.receiver import Ingest
 
@@ -243,43 +243,43 @@ def make_ingest(config: DaemonConfig) -> Ingest | None:
 
 
 async def _serve_nodes(
-    stack: contextlib.AsyncExitStack, config: DaemonConfig, answers: NodeAnswers, listeners: Listeners
+    stack: contextlib.AsyncExitStack, config: ExporterConfig, answers: NodeAnswers, listeners: Listeners
 ) -> Callable[[], None]:
     """Let nodes query the controller role; return the function that rereads its secret."""
     from jobfeatures_exporter.web.nodelistener import NodeListener, raise_descriptors
 
-    assert config.controller_listen is not None  # noqa: S101  # required for an answer, see `check`
-    assert config.controller_secret_file is not None  # noqa: S101
-    listener = NodeListener(answers, config.controller_secret_file, SystemClock())
+    assert config.cluster.listen is not None  # noqa: S101  # required for an answer, see `check`
+    assert config.cluster.secret_file is not None  # noqa: S101
+    listener = NodeListener(answers, config.cluster.secret_file, SystemClock())
     raise_descriptors()
-    opened = listeners.listening(NODES, listener, config.controller_listen)
+    opened = listeners.listening(NODES, listener, config.cluster.listen)
     address = await stack.enter_async_context(opened)
     log.info("answering nodes", extra={"address": address})
     return listener.reread
 
 
-async def _serve_own(stack: contextlib.AsyncExitStack, config: DaemonConfig, daemon: Daemon) -> None:
+async def _serve_own(stack: contextlib.AsyncExitStack, config: ExporterConfig, daemon: Daemon) -> None:
     """Show users their own jobs, if enabled."""
-    if config.web_own_socket is None:
+    if config.web.own_socket is None:
         return
     from jobfeatures_exporter.web.ownsocket import OwnSocket, serving_own
 
-    own = OwnSocket(daemon.board.context, daemon.pages.own_html, config.path_procfs)
-    await stack.enter_async_context(serving_own(config.web_own_socket, own))
-    log.info("showing users their own jobs", extra={"path": config.web_own_socket})
+    own = OwnSocket(daemon.board.context, daemon.pages.own_html, config.path.procfs)
+    await stack.enter_async_context(serving_own(config.web.own_socket, own))
+    log.info("showing users their own jobs", extra={"path": config.web.own_socket})
 
 
 async def _serve_features(
-    stack: contextlib.AsyncExitStack, config: DaemonConfig, daemon: Daemon, listeners: Listeners
+    stack: contextlib.AsyncExitStack, config: ExporterConfig, daemon: Daemon, listeners: Listeners
 ) -> None:
     """Serve the features of a node as well, if enabled."""
-    if config.features_listen_address is None:
+    if config.shared.site.served.listen_address is None:
         return
     from jobfeatures.publish.http.server import FeatureServer
 
-    server = FeatureServer(FeatureTree(config.features_root), job_of=daemon.board.job)
+    server = FeatureServer(FeatureTree(config.shared.batch.common.root), job_of=daemon.board.job)
     daemon.board.feature_answers = server.counts
-    opened = listeners.listening(FEATURES, server, config.features_listen_address)
+    opened = listeners.listening(FEATURES, server, config.shared.site.served.listen_address)
     address = await stack.enter_async_context(opened)
-    has_tls = FEATURES in config.web_config_for
+    has_tls = FEATURES in config.web.config_for
     log.info("serving features", extra={"address": address, "tls": str(has_tls).lower()})

@@ -14,7 +14,7 @@ from jobfeatures.errors import ParseError, SourceError, printable
 from jobfeatures.records.model import JobKey, JobState, JobTable
 from jobfeatures.records.nodelist import expand_nodes
 from jobfeatures.system.privatefile import read_bounded
-from jobfeatures_exporter.config import DaemonConfig
+from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.model.missing import DaemonGroups, Reason
 from jobfeatures_exporter.model.snapshot import Snapshot
 from jobfeatures_exporter.sampling.layout.hierarchies import Places
@@ -37,15 +37,17 @@ class Hidden(NamedTuple):
     folders: tuple[str, ...]
 
 
-def listed_jobs(system: str, config: DaemonConfig, node: str) -> frozenset[JobKey]:
+def listed_jobs(system: str, config: ExporterConfig, node: str) -> frozenset[JobKey]:
     """Return the jobs that Slurm lists for this node: other sources list them all.
 
     Raises SourceError.
     """
-    if system != "slurm" or config.slurm_ask not in {"auto", "scontrol"}:
+    if system != "slurm" or config.shared.batch.slurm.ask not in {"auto", "scontrol"}:
         return frozenset()
-    squeue = squeue_beside(config.slurm_scontrol)
-    return frozenset(JobKey(system, each) for each in list_jobs(squeue, node, config.batch_timeout_secs))
+    squeue = squeue_beside(config.shared.batch.slurm.scontrol)
+    return frozenset(
+        JobKey(system, each) for each in list_jobs(squeue, node, config.shared.batch.common.timeout_secs)
+    )
 
 
 def jobs_without_group(
@@ -95,13 +97,13 @@ def _remedy(daemon: DaemonGroups, places: Places, groups: GroupReader) -> str:
     return f"set batch.cgroup_parents = [{printable(values)}]" + (f" ({why})" if why else "")
 
 
-def unseen_processes(config: DaemonConfig) -> Iterator[DoctorFinding]:
+def unseen_processes(config: ExporterConfig) -> Iterator[DoctorFinding]:
     """Check whether processes are hidden, or the paths of their groups unknown."""
-    if not os.path.exists(f"{config.path_procfs}/1"):
-        yield wrong("processes", f"those of others are hidden in {config.path_procfs}", HIDDEN)
-    elif GroupReader(config.path_procfs, config.path_cgroup).is_lost():
+    if not os.path.exists(f"{config.path.procfs}/1"):
+        yield wrong("processes", f"those of others are hidden in {config.path.procfs}", HIDDEN)
+    elif GroupReader(config.path.procfs, config.path.cgroup).is_lost():
         words = (
-            f"the exporter's own is not below {config.path_cgroup}, and processes' paths are relative to it"
+            f"the exporter's own is not below {config.path.cgroup}, and processes' paths are relative to it"
         )
         yield wrong("control groups", words, LOST)
 
@@ -116,7 +118,7 @@ def refused_places(places: Places) -> Iterator[DoctorFinding]:
         yield note("control groups", f"{more} more like these do not count", f"see {CONTROL_GROUPS}")
 
 
-def hidden_features(system: str, config: DaemonConfig, node: str) -> Iterator[DoctorFinding]:
+def hidden_features(system: str, config: ExporterConfig, node: str) -> Iterator[DoctorFinding]:
     """Check whether jobs see the folder of their features."""
     what = f"{system} jobs"
     try:
@@ -128,26 +130,28 @@ def hidden_features(system: str, config: DaemonConfig, node: str) -> Iterator[Do
         return
     if hidden is None or not config.features_publish:
         return
-    root = f"{config.features_root}/"
+    root = f"{config.shared.batch.common.root}/"
     for folder in hidden.folders:
         if root.startswith(f"{folder}/"):
             words = f"{hidden.setting} gives each job another {folder}: it finds nothing of {root[:-1]}"
             yield wrong(what, words, f"take {folder} out of it, or set features.root elsewhere")
 
 
-def _hidden_folders(system: str, config: DaemonConfig, node: str) -> Hidden | None:
+def _hidden_folders(system: str, config: ExporterConfig, node: str) -> Hidden | None:
     """Return what is hidden from jobs; None if nothing is. Raises SourceError, OSError, ParseError.
 
     Sources: job_container.conf(5), namespace.yaml(5); MOUNT_UNDER_SCRATCH of HTCondor's manual.
     """
     if system == "htcondor":
-        command = config.htcondor_condor_status.removesuffix("condor_status") + "condor_config_val"
+        command = (
+            config.shared.batch.htcondor.condor_status.removesuffix("condor_status") + "condor_config_val"
+        )
         text = asked(system, command, "MOUNT_UNDER_SCRATCH", config=config, may_fail="Not defined")
         folders = _paths(text) if "Not defined" not in text else ()
         return Hidden("MOUNT_UNDER_SCRATCH", folders) if folders else None
     if system != "slurm":
         return None
-    text = asked(system, config.slurm_scontrol, "show", "config", config=config)
+    text = asked(system, config.shared.batch.slurm.scontrol, "show", "config", config=config)
     names = ("NamespaceType", "JobContainerType", "SLURM_CONF")
     found = {name: "".join(values[:1]) for name, values in set_in(text, names, "=").items()}
     kind = found["NamespaceType"] or found["JobContainerType"]

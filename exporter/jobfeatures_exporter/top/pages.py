@@ -16,7 +16,7 @@ from jobfeatures.records.series import parse_lines
 from jobfeatures.settings.access import Access
 from jobfeatures.system.clock import SystemClock
 from jobfeatures.system.httpget import Server
-from jobfeatures_exporter.config import DaemonConfig
+from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.families.exposition import Number
 from jobfeatures_exporter.model.snapshot import FigureSource, Snapshot
 from jobfeatures_exporter.scrape.collectors.node import BOOT
@@ -47,7 +47,7 @@ def is_here(url: str, boot_time_secs: float | None) -> bool:
 class DaemonPages:
     """A daemon's metrics; and this machine's processes, if the daemon runs on it."""
 
-    def __init__(self, access: Access, config: DaemonConfig) -> None:
+    def __init__(self, access: Access, config: ExporterConfig) -> None:
         self._access = access
         self._config = config
         self._sampler: Sampler | None = None
@@ -104,7 +104,7 @@ class OwnPages:
     name = "no daemon: sampled here"
     without_processes = "none found here"
 
-    def __init__(self, config: DaemonConfig) -> None:
+    def __init__(self, config: ExporterConfig) -> None:
         """`config` includes the settings in `WITHOUT_TRACES`."""
         from jobfeatures_exporter.node.daemon import Daemon
 

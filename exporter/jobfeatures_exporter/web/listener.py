@@ -15,7 +15,7 @@ from jobfeatures.publish.http.connectiontable import ENDINGS, ConnectionLimits, 
 from jobfeatures.publish.http.opening import Where, accepting
 from jobfeatures_exporter.model.statuses import ListenerStatus, WebStatus
 from jobfeatures_exporter.web.answers import Scraped, make_answerers
-from jobfeatures_exporter.web.config import FEATURES, NODES, SONAR, WebConfig
+from jobfeatures_exporter.web.config import FEATURES, NODES, SONAR, WebSettings
 from jobfeatures_exporter.web.guard import REFUSALS, Guard
 from jobfeatures_exporter.web.hosts import is_loopback, parse_names
 from jobfeatures_exporter.web.plain import Plain
@@ -44,27 +44,30 @@ class Listeners:
     """
 
     def __init__(
-        self, config: WebConfig | None = None, inherited: Mapping[str, list[socket.socket]] | None = None
+        self, config: WebSettings | None = None, inherited: Mapping[str, list[socket.socket]] | None = None
     ) -> None:
         """Raise ConfigurationError if the web configuration file cannot be used."""
-        self._config = config = config or WebConfig()
+        self._config = config = config or WebSettings()
         self._inherited = inherited or {}
         self._servers: dict[str, tuple[ConnectionTable, Mapping[str, int], Collection[str]]] = {}
         self.file = None
         self._tls: Tls | None = None
-        if config.web_config_file is not None:
+        if config.config_file is not None:
             from jobfeatures_exporter.web.configfile.reloaded import FileTls, WebFile
 
-            self.file = WebFile(config.web_config_file)
+            self.file = WebFile(config.config_file)
             self._tls = FileTls(self.file) if self.file.context is not None else None
 
     @classmethod
-    def from_config(cls, config: WebConfig) -> Listeners:
-        """Take over systemd's sockets if configured to. Raises ConfigurationError."""
-        if not config.web_systemd_socket:
+    def from_config(cls, config: WebSettings, others: Mapping[str, str | None]) -> Listeners:
+        """Take over systemd's sockets if configured to; `others` are the addresses of other listeners.
+
+        Raises ConfigurationError.
+        """
+        if not config.systemd_socket:
             return cls(config)
         inherited = take_sockets()
-        for name, address in ((FEATURES, config.features_listen_address), (SONAR, config.sonar_listen)):
+        for name, address in others.items():
             if name in inherited and address is None:
                 reported = f"a socket named {name} was passed, but that listener is not configured"
                 raise ConfigurationError("web.systemd_socket", reported)
@@ -83,7 +86,7 @@ class Listeners:
 
         table = ConnectionTable(listener.limits)
         self._servers[name] = table, {}, ()
-        tls = self._tls if name in self._config.web_config_for else None
+        tls = self._tls if name in self._config.config_for else None
         return listening(listener, self.where(name, address), tls, table=table)
 
     def reread(self) -> None:
@@ -128,7 +131,7 @@ class Listeners:
         )
         answerers = make_answerers(scraped, self.status)
         table = ConnectionTable(limits)
-        names = _names(config.web_hosts, where)
+        names = _names(config.hosts, where)
         guard = Guard(rate=RATE, client_rate=CLIENT_RATE, names=names, file=self.file)
         self._servers[METRICS] = table, guard.refused, REFUSALS
         async with AsyncExitStack() as stack:
@@ -149,32 +152,35 @@ class Listeners:
                 yield bound
 
 
-def check_web(config: WebConfig) -> None:
-    """Raise ConfigurationError if the settings of the listeners contradict each other, or a file is bad."""
-    if config.web_config_file is None:
-        if config.web_config_for:
+def check_web(config: WebSettings, others: Mapping[str, str | None], features_url: str | None) -> None:
+    """Raise ConfigurationError if the settings of the listeners contradict each other, or a file is bad.
+
+    `others` are the addresses of other listeners, `features_url` is that of features for jobs.
+    """
+    if config.config_file is None:
+        if config.config_for:
             raise ConfigurationError("web.config_for", "needs web.config_file")
         return
     from jobfeatures_exporter.web.configfile.reloaded import WebFile
 
-    tls = WebFile(config.web_config_file, quiet=True).options.tls
-    for name in config.web_config_for:
+    tls = WebFile(config.config_file, quiet=True).options.tls
+    for name in config.config_for:
         if tls is None:
             raise ConfigurationError("web.config_for", "needs tls_server_config in web.config_file")
-        if reason := _misfit(config, name, tls):
+        if reason := _misfit(name, others, features_url, tls):
             raise ConfigurationError("web.config_for", f"{name} {reason}")
 
 
-def _misfit(config: WebConfig, name: str, tls: TlsOptions) -> str:
+def _misfit(name: str, others: Mapping[str, str | None], features_url: str | None, tls: TlsOptions) -> str:
     """Return why a listener cannot use the web configuration's TLS, empty if it can."""
     if name == SONAR:
-        return "needs sonar.listen" if config.sonar_listen is None else ""
+        return "needs sonar.listen" if others[SONAR] is None else ""
     if name == NODES:
         reported = "serves nodes, which present tokens instead of client certificates"
         return reported if tls.client_auth.value == _CLIENTS else ""
-    if config.features_listen_address is None:
+    if others[FEATURES] is None:
         return "needs features.listen_address"
-    if not (config.features_url or "").startswith("https://"):
+    if not (features_url or "").startswith("https://"):
         return "needs features.url with https://, the address for jobs"
     if tls.client_auth.value == _CLIENTS:
         return "serves jobs, which have no client certificate"

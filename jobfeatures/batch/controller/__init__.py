@@ -8,29 +8,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jobfeatures.batch.settings import AskingSettings
-from jobfeatures.settings.resolve import PATH, POSITIVE_DURATION, URL, node_option
+from jobfeatures.settings.declare import PATH, POSITIVE_DURATION, URL, node_option
 
 
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class ControllerSettings(AskingSettings):
+@dataclass(frozen=True, kw_only=True)
+class ControllerSettings:
     """How a node asks the controller role."""
 
-    controller_url: str | None = node_option(
+    url: str | None = node_option(
         URL,
         None,
         "node role: address of the controller role (its controller.listen), e.g. https://ctl:9821",
         is_common=True,
     )
-    controller_token_file: str = node_option(
+    token_file: str = node_option(
         PATH,
         "/etc/jobfeatures-exporter/node.token",
         "node role: file with this node's token, as node-token prints it",
     )
-    controller_ca_file: str | None = node_option(
+    ca_file: str | None = node_option(
         PATH, None, "node role: CA (PEM) of its certificate, if not one of the system's"
     )
-    controller_fallback_secs: float = node_option(
+    fallback_secs: float = node_option(
         POSITIVE_DURATION,
         3600.0,
         "node role: how often the node queries the batch system itself while the controller role is silent",

@@ -38,11 +38,11 @@ _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 class ControllerClient:
     """Opens a connection per request, follows no redirects, and does not fetch unchanged answers again."""
 
-    def __init__(self, config: ControllerSettings, clock: Clock, node_name: str) -> None:
+    def __init__(self, config: ControllerSettings, clock: Clock, node_name: str, timeout_secs: float) -> None:
         """Take ``https://HOST:PORT`` from ``controller.url``; ``http`` is for tests on loopback."""
-        url = config.controller_url or ""
+        url = config.url or ""
         self.name = f"controller role {url}"
-        self._config = config
+        self._config, self._timeout_secs = config, timeout_secs
         self._clock = clock
         self._server = Server(url.rstrip("/"), name=self.name, max_bytes=MAX_BYTES)
         self._path = f"/nodes/{quote(node_name, safe='')}"
@@ -68,7 +68,7 @@ class ControllerClient:
 
     def _ask(self) -> tuple[JobTable, str]:
         # Read for each request: the token may be replaced at run time.
-        token_file, ca_file = self._config.controller_token_file, self._config.controller_ca_file
+        token_file, ca_file = self._config.token_file, self._config.ca_file
         token = parse_token(read_private(token_file, MAX_FILE_BYTES), token_file)
         headers = {"Authorization": f"Bearer {token}", "Accept-Encoding": "identity"}
         if self._etag is not None:
@@ -77,7 +77,7 @@ class ControllerClient:
         context = ssl.create_default_context(cafile=ca_file) if ca_file is not None else None
         asked_at_secs = self._clock.now_secs()
         answer = self._server.get(
-            self._path, headers=headers, timeout_secs=self._config.batch_timeout_secs, context=context
+            self._path, headers=headers, timeout_secs=self._timeout_secs, context=context
         )
         answered_secs = self._clock.now_secs()
         if answer.status not in (200, 304):
@@ -105,21 +105,23 @@ class ControllerClient:
         return self._latest
 
 
-def make_client(config: ControllerSettings, clock: Clock, node_name: str, *, key: str) -> ControllerClient:
+def make_client(
+    config: ControllerSettings, clock: Clock, node_name: str, timeout_secs: float, *, key: str
+) -> ControllerClient:
     """Return a client; `key` is the setting that requires it. Raises ConfigurationError."""
-    if config.controller_url is None:
+    if config.url is None:
         raise ConfigurationError("controller.url", f"is not set: {key} = controller needs it")
-    parts = urlsplit(config.controller_url)
+    parts = urlsplit(config.url)
     if parts.scheme != "https" and parts.hostname not in _LOOPBACK:
         raise ConfigurationError("controller.url", "must be https: the token would be sent unencrypted")
     if not is_host_name(node_name):
         raise ConfigurationError("node.name", f"must be a node's name, not {node_name!r}")
-    if config.controller_ca_file is not None:
+    if config.ca_file is not None:
         try:
-            ssl.create_default_context(cafile=config.controller_ca_file)
+            ssl.create_default_context(cafile=config.ca_file)
         except (OSError, ValueError) as error:
             raise ConfigurationError("controller.ca_file", f"cannot be used: {error}") from error
-    return ControllerClient(config, clock, node_name)
+    return ControllerClient(config, clock, node_name, timeout_secs)
 
 
 class ControllerSource(PolledSource):
@@ -139,6 +141,7 @@ class ControllerSource(PolledSource):
         node_name: str,
         name: str,
         *,
+        timeout_secs: float,
         ask_one: Callable[[str], Job | None],
         is_plain: Callable[[str], bool],
     ) -> None:
@@ -147,11 +150,11 @@ class ControllerSource(PolledSource):
         `ask_one` asks it for one job by plain id, and raises SourceError or ParseError.
         """
         self.name = name
-        self._client = make_client(config, clock, node_name, key=f"{name}.ask")
+        self._client = make_client(config, clock, node_name, timeout_secs, key=f"{name}.ask")
         self._clock = clock
         self._ask_one = ask_one
         self._is_plain = is_plain
-        self._fallback_secs = config.controller_fallback_secs
+        self._fallback_secs = config.fallback_secs
         self._next_question_secs: float | None = None  # monotonic; None while the controller role answers
         self._table = JobTable(source=name, jobs={}, taken_at_secs=0.0, complete=False)
         self._reported: dict[JobKey, float] = {}  # when the batch system itself last reported each job; epoch

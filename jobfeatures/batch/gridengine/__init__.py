@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jobfeatures.batch.settings import AskingSettings
-from jobfeatures.settings.resolve import PATH, TEXT, node_option, option
+from jobfeatures.settings.declare import PATH, TEXT, node_option, option
 
 COMMAND = "gridengine.qstat"  # the setting that names its command
 VARIABLES = (
@@ -24,14 +23,12 @@ VARIABLES = (
 )  # of our environment, for its commands
 
 
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class GridEngineSettings(AskingSettings):
+@dataclass(frozen=True, kw_only=True)
+class GridEngineSettings:
     """Where Grid Engine is installed, and how to query it."""
 
-    gridengine_spool_directory: str | None = option(
-        PATH, None, "folder with active_jobs, if not sge_execd's own"
-    )
-    gridengine_qstat: str = node_option(TEXT, "qstat", "qstat command; qhost lies beside it")
-    gridengine_accounting_file: str | None = node_option(
+    spool_directory: str | None = option(PATH, None, "folder with active_jobs, if not sge_execd's own")
+    qstat: str = node_option(TEXT, "qstat", "qstat command; qhost lies beside it")
+    accounting_file: str | None = node_option(
         PATH, None, "controller role: Grid Engine's accounting file, if not that of $SGE_ROOT and $SGE_CELL"
     )

@@ -14,6 +14,7 @@ from jobfeatures.batch.gridengine.basics import NAME
 from jobfeatures.batch.gridengine.cluster import CLUSTER_QUESTION, CLUSTER_SOURCE, parse_cluster
 from jobfeatures.batch.gridengine.queue import QUEUE_QUESTION, QUEUE_SOURCE, parse_queue
 from jobfeatures.batch.programs import Programs
+from jobfeatures.batch.settings import SystemSettings
 from jobfeatures.errors import ParseError, Rejected, SourceError, failing_source
 from jobfeatures.joblogs.loggedjob import Accounting, JobRecord, Notes
 from jobfeatures.records.model import Cluster, Job, JobKey, JobTable
@@ -32,11 +33,13 @@ class GridEngineCluster:
 
     name = NAME
 
-    def __init__(self, config: GridEngineSettings, clock: Clock, timeout_secs: float) -> None:
+    def __init__(self, config: SystemSettings[GridEngineSettings], clock: Clock, timeout_secs: float) -> None:
         """`timeout_secs` applies to each query; without an accounting file there is no accounting."""
         self._clock = clock
-        self._programs = Programs(COMMAND, config, timeout_secs, kept=VARIABLES, environment={"TZ": "UTC0"})
-        self._accounting_file = config.gridengine_accounting_file or _default_accounting_file()
+        self._programs = Programs(
+            COMMAND, config.own.qstat, timeout_secs, kept=VARIABLES, environment={"TZ": "UTC0"}
+        )
+        self._accounting_file = config.own.accounting_file or _default_accounting_file()
 
     def poll_queue(self) -> JobTable:
         """Return the queue, with the latest ended jobs: `finished_jobs` of sge_conf(5) says how many."""

@@ -45,7 +45,7 @@ class GridEngineJobs:
 
     def __init__(self, config: Any, procfs: str, failures: Failures) -> None:
         self._procfs = procfs
-        self._stated: str | None = config.gridengine_spool_directory
+        self._stated: str | None = config.own.spool_directory
         self._spool = self._stated
         self._failures = failures
         self._known: dict[str, _Known] = {}

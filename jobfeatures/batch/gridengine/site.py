@@ -5,33 +5,35 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from jobfeatures.batch.basics import procfs_of
 from jobfeatures.batch.gridengine.spool import find_spool
 from jobfeatures.records.model import Job
 
 if TYPE_CHECKING:
     from jobfeatures.batch.gridengine import GridEngineSettings
+    from jobfeatures.batch.settings import SystemSettings
 
 
-def is_here(config: GridEngineSettings) -> bool:
+def is_here(config: SystemSettings[GridEngineSettings]) -> bool:
     """Return whether Grid Engine runs or is set up here; a qstat is no proof, as other systems have one."""
-    if config.gridengine_spool_directory is not None or find_spool(procfs_of(config)) is not None:
+    if config.own.spool_directory is not None or find_spool(config.procfs) is not None:
         return True
     import shutil  # not needed by a prolog
 
     return (
         "SGE_ROOT" in os.environ
-        and shutil.which(config.gridengine_qstat.removesuffix("qstat") + "qhost") is not None
+        and shutil.which(config.own.qstat.removesuffix("qstat") + "qhost") is not None
     )
 
 
-def needs_server(job: Job, config: GridEngineSettings) -> bool:
+def needs_server(job: Job, config: SystemSettings[GridEngineSettings]) -> bool:
     """Return whether to query the master about a starting job: no file holds its wall limit."""
     del job
-    return config.hook_ask != "never"
+    return config.common.hook_ask != "never"
 
 
-def ask_in_prolog(job: Job, config: GridEngineSettings, *, node_name: str, timeout_secs: float) -> Job | None:
+def ask_in_prolog(
+    job: Job, config: SystemSettings[GridEngineSettings], *, node_name: str, timeout_secs: float
+) -> Job | None:
     """Return the job with its wall limit, which no file on the node holds; None if not to be queried.
 
     A prolog runs once per job, on the host of its first task. Raises SourceError or ParseError.
@@ -41,7 +43,7 @@ def ask_in_prolog(job: Job, config: GridEngineSettings, *, node_name: str, timeo
     from jobfeatures.batch.gridengine.asking import ask_about_jobs, ask_about_queues, with_wall_limit
 
     number = job.key.job_id.partition(".")[0]
-    qstat, each_secs = config.gridengine_qstat, timeout_secs / 2
+    qstat, each_secs = config.own.qstat, timeout_secs / 2
     asked, _ = ask_about_jobs([number], qstat=qstat, timeout_secs=each_secs)
     queues, _ = ask_about_queues(node_name, qstat=qstat, timeout_secs=each_secs)
     return with_wall_limit(job, asked.get(number), queues.get(job.partition or ""))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from jobfeatures.batch.basics import Note, procfs_of
+from jobfeatures.batch.basics import Note
 from jobfeatures.batch.gridengine import GridEngineSettings
 from jobfeatures.batch.gridengine.answers import (
     JOB_SOURCE,
@@ -28,6 +28,7 @@ from jobfeatures.batch.gridengine.spool import (
     list_folders,
     read_number,
 )
+from jobfeatures.batch.settings import SystemSettings
 from jobfeatures.batch.source import PolledSource
 from jobfeatures.errors import ParseError, Rejected, SourceError
 from jobfeatures.records.model import Job, JobKey, JobTable, NodeNotice
@@ -66,13 +67,13 @@ class GridEngineSource(PolledSource):
     name = NAME
     is_local = True
 
-    def __init__(self, config: GridEngineSettings, clock: Clock, node_name: str) -> None:
+    def __init__(self, config: SystemSettings[GridEngineSettings], clock: Clock, node_name: str) -> None:
         """Without a spool directory in `config`, that of the running sge_execd is read."""
         self._config = config
         self._clock = clock
         self._node_name = node_name
-        self._procfs = procfs_of(config)
-        self._spool = config.gridengine_spool_directory
+        self._procfs = config.procfs
+        self._spool = config.own.spool_directory
         self._known: dict[str, _Known] = {}
         self._asked: dict[str, RequestedLimits] = {}  # by number
         self._due_secs: dict[str, float] = {}  # next query about a number; monotonic
@@ -113,7 +114,7 @@ class GridEngineSource(PolledSource):
         try:
             names, owners = list_active(spool)
         except OSError as error:
-            self._spool = self._config.gridengine_spool_directory
+            self._spool = self._config.own.spool_directory
             raise SourceError(f"{spool}/{ACTIVE}: {error.strerror}") from error
         self._spool = spool
         for gone in self._known.keys() - names:
@@ -175,7 +176,7 @@ class GridEngineSource(PolledSource):
             if asked is not None:
                 self._asked[number] = asked
                 if asked.known:
-                    self._due_secs[number] = now_secs + self._config.batch_refresh_secs
+                    self._due_secs[number] = now_secs + self._config.common.refresh_secs
 
     def _ask_about_queues(self, now_secs: float, note: Note) -> NodeNotice | None:
         """Return the notice from this host's queues; after a failure, the previous one."""
@@ -184,7 +185,7 @@ class GridEngineSource(PolledSource):
         self._queues_due_secs = now_secs + RETRY_SECS
         answers = self._answered(QUEUE_SOURCE, partial(ask_about_queues, self._node_name), note)
         if answers is not None:
-            self._queues_due_secs = now_secs + self._config.batch_refresh_secs
+            self._queues_due_secs = now_secs + self._config.common.refresh_secs
             queues, bad = answers
             # An unreadable queue may be the one that still accepts jobs.
             self._queues = {**self._queues, **queues} if bad else queues
@@ -195,7 +196,7 @@ class GridEngineSource(PolledSource):
     ) -> tuple[T, list[Rejected]] | None:
         """Return an answer and report its bad records; None after a failure, which is reported once."""
         try:
-            answers = ask(qstat=self._config.gridengine_qstat, timeout_secs=self._config.batch_timeout_secs)
+            answers = ask(qstat=self._config.own.qstat, timeout_secs=self._config.common.timeout_secs)
         except (SourceError, ParseError) as error:
             if self._complaints.get(question) != str(error):
                 note(Rejected(question, str(error)))

@@ -9,32 +9,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jobfeatures.batch.settings import AskingSettings
-from jobfeatures.settings.resolve import PATH, TEXT, node_option, option
+from jobfeatures.settings.declare import PATH, TEXT, node_option, option
 
 COMMAND = "htcondor.condor_status"  # the setting that names its command
 VARIABLES = ("CONDOR_CONFIG",)  # of our environment, for its commands
 
 
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class HTCondorSettings(AskingSettings):
+@dataclass(frozen=True, kw_only=True)
+class HTCondorSettings:
     """Where HTCondor's files and commands are, and which attributes to read."""
 
-    htcondor_execute_directory: str = option(PATH, "/var/lib/condor/execute", "EXECUTE of HTCondor")
-    htcondor_wall_limit_attributes: str = node_option(
+    execute_directory: str = option(PATH, "/var/lib/condor/execute", "EXECUTE of HTCondor")
+    wall_limit_attributes: str = node_option(
         TEXT,
         "BatchRuntime, MaxRuntime",
         "job attributes with a wall limit in seconds, for jobs without AllowedJobDuration and "
         "AllowedExecuteDuration; the first that is set counts",
     )
-    htcondor_hs06_attribute: str | None = node_option(
+    hs06_attribute: str | None = node_option(
         TEXT, None, "machine attribute with the HS06 rating per processor, used if machine.hs06 is not set"
     )
-    htcondor_hs23_attribute: str | None = node_option(
+    hs23_attribute: str | None = node_option(
         TEXT,
         None,
         "machine attribute with the HEPScore23 rating per processor, used if machine.hs23 is not set",
     )
-    htcondor_condor_status: str = node_option(
+    condor_status: str = node_option(
         TEXT, "condor_status", "condor_status command; the other commands are taken from its directory"
     )

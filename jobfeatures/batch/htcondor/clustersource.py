@@ -23,6 +23,7 @@ from jobfeatures.batch.htcondor.jobad import (
 from jobfeatures.batch.htcondor.machine import STATUS_ATTRIBUTES, STATUS_SOURCE, parse_status
 from jobfeatures.batch.htcondor.schedds import SCHEDD_ATTRIBUTES, LastAnswers, parse_failed, parse_schedds
 from jobfeatures.batch.programs import Programs
+from jobfeatures.batch.settings import SystemSettings
 from jobfeatures.errors import ParseError, Rejected, SourceError, failing_source, parse_each
 from jobfeatures.formats.classad.ad import ClassAd
 from jobfeatures.formats.classad.jsonform import parse_json_ads
@@ -39,11 +40,11 @@ class CondorPool:
 
     name = NAME
 
-    def __init__(self, config: HTCondorSettings, clock: Clock, timeout_secs: float) -> None:
+    def __init__(self, config: SystemSettings[HTCondorSettings], clock: Clock, timeout_secs: float) -> None:
         """`timeout_secs` limits each query. The other commands are taken from condor_status's directory."""
         self._clock = clock
-        self._programs = Programs(COMMAND, config, timeout_secs, kept=VARIABLES)
-        self._site_limits = parse_site_limits(config.htcondor_wall_limit_attributes)
+        self._programs = Programs(COMMAND, config.own.condor_status, timeout_secs, kept=VARIABLES)
+        self._site_limits = parse_site_limits(config.own.wall_limit_attributes)
         self._last = LastAnswers()
         self._history = _History()
 

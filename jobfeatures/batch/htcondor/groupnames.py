@@ -44,7 +44,7 @@ class SlotResolver:
 
     def __init__(self, config: Any, procfs: str, failures: Failures) -> None:
         self._procfs = procfs
-        self._execute: str = config.htcondor_execute_directory
+        self._execute: str = config.own.execute_directory
         self._failures = failures
         self._answers: dict[str, _Answer] = {}
         self._look = 0

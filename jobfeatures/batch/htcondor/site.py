@@ -12,34 +12,37 @@ from jobfeatures.records.model import Job
 
 if TYPE_CHECKING:
     from jobfeatures.batch.htcondor import HTCondorSettings
+    from jobfeatures.batch.settings import SystemSettings
 
 
-def is_here(config: HTCondorSettings) -> bool:
+def is_here(config: SystemSettings[HTCondorSettings]) -> bool:
     """Return whether HTCondor is installed here; used where no sources are configured."""
     import shutil  # a hook has no use for it
 
-    if os.path.isdir(config.htcondor_execute_directory):
+    if os.path.isdir(config.own.execute_directory):
         return True
-    return shutil.which(config.htcondor_condor_status) is not None
+    return shutil.which(config.own.condor_status) is not None
 
 
-def ask_in_prolog(job: Job, config: HTCondorSettings, *, node_name: str, timeout_secs: float) -> Job | None:
+def ask_in_prolog(
+    job: Job, config: SystemSettings[HTCondorSettings], *, node_name: str, timeout_secs: float
+) -> Job | None:
     """Return the job read again with the site's own limits, None without such limits. Needs no query."""
     del job, timeout_secs
-    limits = parse_site_limits(config.htcondor_wall_limit_attributes)
+    limits = parse_site_limits(config.own.wall_limit_attributes)
     if limits == SITE_LIMITS:
         return None
     return job_from_prolog(os.environ, node_name=node_name, site_limits=limits)
 
 
-def daemon_uids(config: HTCondorSettings) -> list[int]:
+def daemon_uids(config: SystemSettings[HTCondorSettings]) -> list[int]:
     """Return the uids beside root's that its daemons may run as: the owner of EXECUTE. Raises OSError."""
     from jobfeatures.batch.htcondor.scratch import find_owner  # a hook has no use for it
 
-    return [find_owner(config.htcondor_execute_directory)]
+    return [find_owner(config.own.execute_directory)]
 
 
-def read_parents(config: HTCondorSettings) -> list[str]:
+def read_parents(config: SystemSettings[HTCondorSettings]) -> list[str]:
     """Return the parents of slots' control groups by BASE_CGROUP, from condor_config_val.
 
     Below the root, or the daemon's own group. Raises SourceError.
@@ -47,7 +50,7 @@ def read_parents(config: HTCondorSettings) -> list[str]:
     from jobfeatures.batch.htcondor import COMMAND, VARIABLES
     from jobfeatures.batch.programs import Programs
 
-    programs = Programs(COMMAND, config, config.batch_timeout_secs, kept=VARIABLES)
+    programs = Programs(COMMAND, config.own.condor_status, config.common.timeout_secs, kept=VARIABLES)
     answer = programs.ask("condor_config_val", "BASE_CGROUP")
     base = answer.strip().strip("/")
     if not re.fullmatch(r"[A-Za-z0-9_.@-]+(?:/[A-Za-z0-9_.@-]+)*", base):

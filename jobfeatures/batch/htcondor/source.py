@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, replace
 
-from jobfeatures.batch.basics import procfs_of
 from jobfeatures.batch.htcondor import COMMAND, VARIABLES, HTCondorSettings
 from jobfeatures.batch.htcondor.evaluate import find_evaluator
 from jobfeatures.batch.htcondor.fields import NAME, Fields, is_plain_id
@@ -35,6 +34,7 @@ from jobfeatures.batch.htcondor.scratch import (
 )
 from jobfeatures.batch.programs import Programs
 from jobfeatures.batch.questions import NodeQuestion
+from jobfeatures.batch.settings import SystemSettings
 from jobfeatures.errors import News, ParseError, Rejected, SourceError, failing_source
 from jobfeatures.features import keys
 from jobfeatures.formats.classad.ad import Special
@@ -77,24 +77,26 @@ class CondorSource:
     name = NAME
     is_local = True
 
-    def __init__(self, config: HTCondorSettings, clock: Clock, node_name: str) -> None:
-        timeout_secs = config.batch_timeout_secs
-        self._programs = Programs(COMMAND, config, timeout_secs, kept=VARIABLES, max_bytes=MAX_NOTICE_BYTES)
+    def __init__(self, config: SystemSettings[HTCondorSettings], clock: Clock, node_name: str) -> None:
+        timeout_secs = config.common.timeout_secs
+        self._programs = Programs(
+            COMMAND, config.own.condor_status, timeout_secs, kept=VARIABLES, max_bytes=MAX_NOTICE_BYTES
+        )
         self._clock = clock
         self._node_name = node_name
-        self._execute = config.htcondor_execute_directory
+        self._execute = config.own.execute_directory
         self._folders = [self._execute]  # and others in which starters have been found
         self._next_look_secs = -math.inf  # for such (monotonic)
         self._hidden: list[Rejected] = []  # starters whose folder cannot be found
         self._watching = ExitStack()
-        self._procfs = procfs_of(config)
-        self._site_limits = parse_site_limits(config.htcondor_wall_limit_attributes)
+        self._procfs = config.procfs
+        self._site_limits = parse_site_limits(config.own.wall_limit_attributes)
         rated = {
-            keys.HS06.name: config.htcondor_hs06_attribute,
-            keys.HS23.name: config.htcondor_hs23_attribute,
+            keys.HS06.name: config.own.hs06_attribute,
+            keys.HS23.name: config.own.hs23_attribute,
         }
         self._ratings = {name: key for key, name in rated.items() if name is not None}
-        self._node = NodeQuestion(STATUS_SOURCE, min(NOTICE_SECS, config.batch_refresh_secs))
+        self._node = NodeQuestion(STATUS_SOURCE, min(NOTICE_SECS, config.common.refresh_secs))
         self._ends: dict[Identity, int] = {}  # when jobs have to have left (epoch), as the startd said last
         self._known: dict[Identity, FoundJob] = {}
         self._ended: dict[JobKey, float] = {}  # when the end was noticed (epoch)

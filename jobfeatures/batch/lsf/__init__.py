@@ -9,22 +9,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jobfeatures.batch.settings import AskingSettings
-from jobfeatures.settings.resolve import TEXT, choice, node_option
+from jobfeatures.settings.declare import TEXT, choice, node_option
 
 COMMAND = "lsf.bjobs"  # the setting that names its command
 VARIABLES = ("LSF_ENVDIR",)  # of our environment, for its commands
 
 
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class LsfSettings(AskingSettings):
+@dataclass(frozen=True, kw_only=True)
+class LsfSettings:
     """How to query LSF."""
 
-    lsf_bjobs: str = node_option(TEXT, "bjobs", "bjobs command; the others lie beside it")
-    lsf_user: str | None = node_option(
+    bjobs: str = node_option(TEXT, "bjobs", "bjobs command; the others lie beside it")
+    user: str | None = node_option(
         TEXT, None, "user who runs LSF's commands (by runuser) if LSF refuses root"
     )
-    lsf_abs_runlimit: str = node_option(
+    abs_runlimit: str = node_option(
         choice("auto", "yes", "no"),
         "auto",
         "ABS_RUNLIMIT: whether run limits are not normalised; auto: by bparams -a",

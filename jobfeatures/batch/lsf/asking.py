@@ -11,6 +11,7 @@ from jobfeatures.batch.lsf.answers import Record, complaints, is_nothing_found, 
 from jobfeatures.batch.lsf.jobs import BJOBS, FURTHER_FIELDS, PLAIN_FIELDS
 from jobfeatures.batch.lsf.limits import parse_limit_unit
 from jobfeatures.batch.programs import Programs
+from jobfeatures.batch.settings import SystemSettings
 from jobfeatures.errors import CommandError, ParseError, Rejected, SourceError, shown
 from jobfeatures.system.clock import Clock
 from jobfeatures.system.command import first_line
@@ -38,15 +39,19 @@ class LsfCommands:
     """
 
     def __init__(
-        self, config: LsfSettings, clock: Clock, timeout_secs: float, max_bytes: int = MAX_ANSWER_BYTES
+        self,
+        config: SystemSettings[LsfSettings],
+        clock: Clock,
+        timeout_secs: float,
+        max_bytes: int = MAX_ANSWER_BYTES,
     ) -> None:
         self._clock = clock
-        self._refresh_secs = config.batch_refresh_secs
+        self._refresh_secs = config.common.refresh_secs
         self._plain_until_secs = 0.0  # monotonic: until then only plain fields are requested
-        user = config.lsf_user
+        user = config.own.user
         self._programs = Programs(
             COMMAND,
-            config,
+            config.own.bjobs,
             timeout_secs,
             kept=VARIABLES,
             prefix=() if user is None else ("runuser", "-u", user, "--"),

@@ -19,6 +19,7 @@ from jobfeatures.batch.lsf.hosts import (
 from jobfeatures.batch.lsf.jobs import Circumstances, parse_jobs
 from jobfeatures.batch.lsf.limits import HOST_FIELDS, LSHOSTS, Rules
 from jobfeatures.batch.programs import MAX_ANSWER_BYTES
+from jobfeatures.batch.settings import SystemSettings
 from jobfeatures.errors import Rejected, SourceError
 from jobfeatures.joblogs.loggedjob import Accounting
 from jobfeatures.records.model import Cluster, JobTable
@@ -30,7 +31,7 @@ class LsfCluster:
 
     name = NAME
 
-    def __init__(self, config: LsfSettings, clock: Clock, timeout_secs: float) -> None:
+    def __init__(self, config: SystemSettings[LsfSettings], clock: Clock, timeout_secs: float) -> None:
         self._clock = clock
         self._commands = LsfCommands(config, clock, timeout_secs, MAX_ANSWER_BYTES)
         self._last = LastJobs()

@@ -12,21 +12,24 @@ from jobfeatures.system.lookups import LookUps
 
 if TYPE_CHECKING:
     from jobfeatures.batch.lsf import LsfSettings
+    from jobfeatures.batch.settings import SystemSettings
 CONFIGURATION = "/etc/lsf.conf"
 
 
-def is_here(config: LsfSettings) -> bool:
+def is_here(config: SystemSettings[LsfSettings]) -> bool:
     """Return whether LSF is installed or configured here, for automatic choice of sources."""
     import shutil  # a hook has no use for it
 
     return (
-        shutil.which(config.lsf_bjobs) is not None
+        shutil.which(config.own.bjobs) is not None
         or "LSF_ENVDIR" in os.environ
         or os.path.exists(CONFIGURATION)
     )
 
 
-def ask_in_prolog(job: Job, config: LsfSettings, *, node_name: str, timeout_secs: float) -> Job | None:
+def ask_in_prolog(
+    job: Job, config: SystemSettings[LsfSettings], *, node_name: str, timeout_secs: float
+) -> Job | None:
     """Return the job with its user's id; None if it is unknown, or not known yet.
 
     mbatchd is not queried: a job of many hosts starts on all of them at once. The

@@ -23,6 +23,7 @@ from jobfeatures.batch.lsf.limits import (
     parse_queues,
 )
 from jobfeatures.batch.questions import NodeQuestion
+from jobfeatures.batch.settings import SystemSettings
 from jobfeatures.batch.source import PolledSource
 from jobfeatures.errors import ParseError, Rejected, SourceError
 from jobfeatures.records.model import Job, JobKey, JobState, JobTable, NodeNotice
@@ -44,12 +45,12 @@ class LsfSource(PolledSource):
     name = NAME
     is_local = False
 
-    def __init__(self, config: LsfSettings, clock: Clock, node_name: str) -> None:
+    def __init__(self, config: SystemSettings[LsfSettings], clock: Clock, node_name: str) -> None:
         self._clock = clock
-        self._commands = LsfCommands(config, clock, config.batch_timeout_secs)
-        self._refresh_secs = config.batch_refresh_secs
+        self._commands = LsfCommands(config, clock, config.common.timeout_secs)
+        self._refresh_secs = config.common.refresh_secs
         self._node_name = node_name
-        self._abs_runlimit = ABS_RUNLIMIT[config.lsf_abs_runlimit]
+        self._abs_runlimit = ABS_RUNLIMIT[config.own.abs_runlimit]
         self._rules = Rules(node_name=node_name, absolute=self._abs_runlimit)
         self._node = NodeQuestion(BHOSTS, self._refresh_secs)
         self._refreshed_secs: float | None = None  # monotonic

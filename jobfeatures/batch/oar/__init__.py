@@ -16,21 +16,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jobfeatures.batch.controller import ControllerSettings
-from jobfeatures.settings.resolve import PATH, TEXT, choice, node_option
+from jobfeatures.settings.declare import PATH, TEXT, choice, node_option
 
 COMMAND = "oar.oarstat"  # the setting that names its command
 
 
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class OarSettings(ControllerSettings):
+@dataclass(frozen=True, kw_only=True)
+class OarSettings:
     """Where OAR is installed, and how to query it."""
 
-    oar_directory: str = node_option(PATH, "/var/lib/oar", "OAR_RUNTIME_DIRECTORY")
-    oar_oarstat: str = node_option(
-        TEXT, "oarstat", "controller role: oarstat command; oarnodes lies beside it"
-    )
-    oar_ask: str = node_option(
+    directory: str = node_option(PATH, "/var/lib/oar", "OAR_RUNTIME_DIRECTORY")
+    oarstat: str = node_option(TEXT, "oarstat", "controller role: oarstat command; oarnodes lies beside it")
+    ask: str = node_option(
         choice("files", "controller"),
         "files",
         "what a node reads: its own files (which lack changed wall limits), or the controller role",

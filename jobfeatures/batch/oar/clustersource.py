@@ -19,6 +19,7 @@ from jobfeatures.batch.oar.answers import (
 )
 from jobfeatures.batch.oar.basics import NAME
 from jobfeatures.batch.programs import Programs
+from jobfeatures.batch.settings import SystemSettings
 from jobfeatures.errors import ParseError, Rejected, SourceError, failing_source, parse_each
 from jobfeatures.joblogs.loggedjob import Accounting, Notes
 from jobfeatures.records.model import Cluster, JobKey, JobTable, NodeNotice
@@ -64,10 +65,10 @@ class OarCluster:
 
     name = NAME
 
-    def __init__(self, config: OarSettings, clock: Clock, timeout_secs: float) -> None:
+    def __init__(self, config: SystemSettings[OarSettings], clock: Clock, timeout_secs: float) -> None:
         """`timeout_secs` limits each query."""
         self._clock = clock
-        self._programs = Programs(COMMAND, config, timeout_secs)
+        self._programs = Programs(COMMAND, config.own.oarstat, timeout_secs)
         self._oarnodes = self._programs.path("oarnodes")
         self._resources: Mapping[JobKey, tuple[str, ...]] = {}  # of the jobs in the latest queue
 

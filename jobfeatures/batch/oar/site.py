@@ -10,19 +10,20 @@ from jobfeatures.system.privatefile import read_bounded
 
 if TYPE_CHECKING:
     from jobfeatures.batch.oar import OarSettings
+    from jobfeatures.batch.settings import SystemSettings
 CONFIGURATION = "/etc/oar/oar.conf"
 MAX_BYTES = 2**20
 _CPUSET_PATH = re.compile(rb"""^CPUSET_PATH=(["']?)((?:/[A-Za-z0-9_.-]+)+)\1[ \t]*$""", re.MULTILINE)
 
 
-def is_here(config: OarSettings) -> bool:
+def is_here(config: SystemSettings[OarSettings]) -> bool:
     """Return whether OAR is installed here, judging by its configuration or its oarstat."""
     import shutil  # a hook has no use for it
 
-    return os.path.exists(CONFIGURATION) or shutil.which(config.oar_oarstat) is not None
+    return os.path.exists(CONFIGURATION) or shutil.which(config.own.oarstat) is not None
 
 
-def read_parents(_config: OarSettings) -> list[str]:
+def read_parents(_config: SystemSettings[OarSettings]) -> list[str]:
     """Return the parents of jobs' control groups by CPUSET_PATH of oar.conf: on v1, on v2. Raises OSError."""
     found = _CPUSET_PATH.search(read_bounded(CONFIGURATION, MAX_BYTES)[0])
     path = found[2].decode() if found else ""

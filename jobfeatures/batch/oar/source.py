@@ -14,9 +14,10 @@ import re
 from collections.abc import Collection
 from dataclasses import replace
 
-from jobfeatures.batch.basics import Users, count_hosts, procfs_of, share_of
+from jobfeatures.batch.basics import Users, count_hosts, share_of
 from jobfeatures.batch.oar import OarSettings
 from jobfeatures.batch.oar.basics import NAME, is_plain_id, make_limits
+from jobfeatures.batch.settings import SystemSettings
 from jobfeatures.batch.source import BatchSource, PolledSource
 from jobfeatures.errors import ParseError, Rejected, SourceError, failing_source
 from jobfeatures.records.model import Job, JobKey, JobState, JobTable
@@ -61,9 +62,9 @@ class OarSource(PolledSource):
     name = NAME
     is_local = True
 
-    def __init__(self, config: OarSettings, clock: Clock, node_name: str) -> None:
-        self._folder = config.oar_directory
-        self._procfs = procfs_of(config)
+    def __init__(self, config: SystemSettings[OarSettings], clock: Clock, node_name: str) -> None:
+        self._folder = config.own.directory
+        self._procfs = config.procfs
         self._clock = clock
         self._users = Users(clock)
         self._node_name = node_name
@@ -176,12 +177,20 @@ class WithFiles(PolledSource):
         return table
 
 
-def make_source(config: OarSettings, clock: Clock, node_name: str) -> BatchSource:
+def make_source(config: SystemSettings[OarSettings], clock: Clock, node_name: str) -> BatchSource:
     """Return the daemon's source. Raises ConfigurationError."""
     files = OarSource(config, clock, node_name)
-    if config.oar_ask != "controller":
+    if config.own.ask != "controller":
         return files
     from jobfeatures.batch.controller.source import ControllerSource
 
-    asked = ControllerSource(config, clock, node_name, NAME, ask_one=files.read_job, is_plain=is_plain_id)
+    asked = ControllerSource(
+        config.controller,
+        clock,
+        node_name,
+        NAME,
+        timeout_secs=config.common.timeout_secs,
+        ask_one=files.read_job,
+        is_plain=is_plain_id,
+    )
     return WithFiles(asked, files)

@@ -9,13 +9,13 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
 from jobfeatures.batch.lastjobs import LastJobs
-from jobfeatures.batch.pbs import setting
+from jobfeatures.batch.pbs import QstatSettings
 from jobfeatures.batch.pbs.accounting import read_records
 from jobfeatures.batch.pbs.cluster import make_cluster
 from jobfeatures.batch.pbs.commands import QstatCommands
 from jobfeatures.batch.pbs.jobs import count_cards
 from jobfeatures.batch.pbs.values import parse_job_id
-from jobfeatures.batch.settings import AskingSettings
+from jobfeatures.batch.settings import SystemSettings
 from jobfeatures.errors import JobfeaturesError, ParseError, Rejected, SourceError, failing_source
 from jobfeatures.joblogs.logfiles import bounded_lines, reading
 from jobfeatures.joblogs.loggedjob import Accounting, JobRecord, Notes
@@ -29,14 +29,20 @@ MAX_LINE_CHARACTERS = 2**20
 class PbsCluster:
     """Queries ``qstat`` and ``pbsnodes``, and reads the accounting files if they are on this machine."""
 
-    def __init__(self, system: str, config: AskingSettings, clock: Clock, timeout_secs: float) -> None:
+    def __init__(
+        self,
+        system: str,
+        config: SystemSettings[QstatSettings],
+        clock: Clock,
+        timeout_secs: float,
+    ) -> None:
         self.name = system
         self._commands = QstatCommands(system, config, timeout_secs)
         self._clock = clock
         self._cards: Mapping[str, int] | None = None  # in use by host, of Torque, by the latest queue
         self._last = LastJobs()
         self._servers: Mapping[JobKey, str] = {}  # of the jobs of earlier answers
-        self._accounting = f"{setting(config, system, 'home')}/server_priv/accounting"
+        self._accounting = f"{config.own.home}/server_priv/accounting"
 
     def poll_queue(self) -> JobTable:
         """Return the server's jobs. Array parents are left out, as their subjobs are listed one by one.

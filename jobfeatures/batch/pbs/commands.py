@@ -17,13 +17,13 @@ from functools import partial
 from typing import NamedTuple
 
 from jobfeatures.batch.basics import Note
-from jobfeatures.batch.pbs import VARIABLES
+from jobfeatures.batch.pbs import VARIABLES, QstatSettings
 from jobfeatures.batch.pbs.jobs import make_job
 from jobfeatures.batch.pbs.records import Records, parse_json, parse_text, parse_xml
 from jobfeatures.batch.pbs.values import parse_job_id
 from jobfeatures.batch.programs import Programs
 from jobfeatures.batch.questions import MAX_QUESTIONS
-from jobfeatures.batch.settings import AskingSettings
+from jobfeatures.batch.settings import SystemSettings
 from jobfeatures.errors import ParseError, Rejected, SourceError, parse_each, shown
 from jobfeatures.records.model import Job, JobState
 from jobfeatures.system.command import first_line
@@ -145,11 +145,11 @@ DIALECTS: Mapping[str, Dialect] = {
 class QstatCommands:
     """One system's qstat, and the pbsnodes in its directory. Each query may raise SourceError."""
 
-    def __init__(self, system: str, config: AskingSettings, timeout_secs: float) -> None:
+    def __init__(self, system: str, config: SystemSettings[QstatSettings], timeout_secs: float) -> None:
         self.name = system
         self._dialect = DIALECTS[system]
         self._programs = Programs(
-            f"{system}.qstat", config, timeout_secs, kept=VARIABLES, environment={"TZ": "UTC0"}
+            f"{system}.qstat", config.own.qstat, timeout_secs, kept=VARIABLES, environment={"TZ": "UTC0"}
         )
         self._is_old = False  # it supports text output only
 

@@ -5,32 +5,28 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import TYPE_CHECKING
 
-from jobfeatures.batch.pbs import PbsSettings, setting
+from jobfeatures.batch.pbs import QstatSettings
+from jobfeatures.batch.settings import SystemSettings
 from jobfeatures.system.privatefile import read_bounded
-
-if TYPE_CHECKING:
-    from jobfeatures.batch.settings import AskingSettings
-
 
 HOOK_CONFIGURATION = "mom_priv/hooks/pbs_cgroups.CF"
 MAX_BYTES = 2**20
 
 
-def is_here(system: str, config: AskingSettings) -> bool:
+def is_here(system: str, config: SystemSettings[QstatSettings]) -> bool:
     """Return whether its daemons' folder exists here; a qstat is no proof, as other systems have one."""
-    home = setting(config, system, "home")
+    home = config.own.home
     return any(os.path.isdir(f"{home}/{part}") for part in ("mom_priv", "server_priv"))
 
 
-def read_parents(config: PbsSettings) -> list[str]:
+def read_parents(config: SystemSettings[QstatSettings]) -> list[str]:
     """Return the parents of jobs' control groups by ``cgroup_prefix`` of the hook. Raises OSError.
 
     Older hooks have them below ``/PREFIX`` or in ``/PREFIX.slice``, others in ``PREFIX.service``.
     """
     try:
-        prefix = json.loads(read_bounded(f"{config.pbs_home}/{HOOK_CONFIGURATION}", MAX_BYTES)[0])[
+        prefix = json.loads(read_bounded(f"{config.own.home}/{HOOK_CONFIGURATION}", MAX_BYTES)[0])[
             "cgroup_prefix"
         ]
     except (ValueError, KeyError, TypeError, RecursionError):

@@ -13,14 +13,14 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from jobfeatures.batch.basics import Users, procfs_of
-from jobfeatures.batch.pbs import setting
+from jobfeatures.batch.basics import Users
+from jobfeatures.batch.pbs import QstatSettings
 from jobfeatures.batch.pbs.cards import read_cards
 from jobfeatures.batch.pbs.cluster import find_node, make_notice
 from jobfeatures.batch.pbs.commands import Answer, QstatCommands
 from jobfeatures.batch.pbs.values import parse_job_id
 from jobfeatures.batch.questions import AskedJobs, NodeQuestion
-from jobfeatures.batch.settings import AskingSettings
+from jobfeatures.batch.settings import SystemSettings
 from jobfeatures.batch.source import PolledSource
 from jobfeatures.batch.waiting import WaitedFor
 from jobfeatures.errors import News, ParseError, Rejected, parse_each
@@ -51,22 +51,24 @@ class QstatSource(PolledSource):
 
     is_local = False
 
-    def __init__(self, system: str, config: AskingSettings, clock: Clock, node_name: str) -> None:
+    def __init__(
+        self, system: str, config: SystemSettings[QstatSettings], clock: Clock, node_name: str
+    ) -> None:
         self.name = system
-        self._commands = QstatCommands(system, config, config.batch_timeout_secs)
+        self._commands = QstatCommands(system, config, config.common.timeout_secs)
         self._clock = clock
         self._node_name = node_name
-        self._home = setting(config, system, "home")
-        self._procfs = procfs_of(config)
-        self._cgroup: str = getattr(config, "path_cgroup", "/sys/fs/cgroup")
+        self._home = config.own.home
+        self._procfs = config.procfs
+        self._cgroup = config.cgroup
         self._left: dict[str, Version] = {}  # files left by ended jobs
         self._jobs = AskedJobs(
             system,
             is_plain_id,
-            refresh_secs=config.batch_refresh_secs,
-            waited_for=WaitedFor(system, config.features_root),
+            refresh_secs=config.common.refresh_secs,
+            waited_for=WaitedFor(system, config.common.root),
         )
-        self._node = NodeQuestion("pbsnodes", config.batch_refresh_secs)
+        self._node = NodeQuestion("pbsnodes", config.common.refresh_secs)
         self._news = News()
         self._users = Users(clock)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jobfeatures.batch.pbs import VARIABLES, PbsSettings, TorqueSettings
-from jobfeatures.batch.system import LIST_OF_NODES, ClusterSystem, LogKind, Settings_contra, part
+from jobfeatures.batch.pbs import VARIABLES, QstatSettings
+from jobfeatures.batch.settings import SystemSettings
+from jobfeatures.batch.system import LIST_OF_NODES, ClusterSystem, LogKind, part
 
 if TYPE_CHECKING:  # hooks start often
     from jobfeatures.batch.source import BatchSource, ClusterSource
@@ -28,34 +29,34 @@ TORQUE_KEY_SOURCES = {
 }
 
 
-class QstatSystem(ClusterSystem[Settings_contra]):
+class QstatSystem(ClusterSystem[QstatSettings]):
     """What PBS and Torque have in common."""
 
     job_variable = "PBS_JOBID"
     daemon = "pbs_mom"
     variables = VARIABLES
 
-    def is_here(self, config: Settings_contra) -> bool:
+    def is_here(self, config: SystemSettings[QstatSettings]) -> bool:
         from jobfeatures.batch.pbs.site import is_here
 
         return is_here(self.name, config)
 
     job_id_of = part("jobfeatures.batch.pbs.values", "job_id_of")
 
-    def make_source(self, config: Settings_contra, clock: Clock, node_name: str) -> BatchSource:
+    def make_source(self, config: SystemSettings[QstatSettings], clock: Clock, node_name: str) -> BatchSource:
         from jobfeatures.batch.pbs.source import QstatSource
 
         return QstatSource(self.name, config, clock, node_name)
 
     def make_cluster_source(
-        self, config: Settings_contra, clock: Clock, timeout_secs: float
+        self, config: SystemSettings[QstatSettings], clock: Clock, timeout_secs: float
     ) -> ClusterSource:
         from jobfeatures.batch.pbs.clustersource import PbsCluster
 
         return PbsCluster(self.name, config, clock, timeout_secs)
 
 
-class Pbs(QstatSystem[PbsSettings]):
+class Pbs(QstatSystem):
     """PBS Pro and OpenPBS."""
 
     name = "pbs"
@@ -77,7 +78,7 @@ class Pbs(QstatSystem[PbsSettings]):
     groups = "jobfeatures.batch.pbs.openpbs"
 
 
-class Torque(QstatSystem[TorqueSettings]):
+class Torque(QstatSystem):
     """Torque."""
 
     name = "torque"

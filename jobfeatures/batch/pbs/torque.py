@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 from jobfeatures.batch.basics import Note, Texts, count_hosts
 from jobfeatures.batch.groups import BatchHierarchy, make_layout
-from jobfeatures.batch.pbs import TorqueSettings
+from jobfeatures.batch.pbs import QstatSettings
 from jobfeatures.batch.pbs.values import (
     Share,
     array_fields,
@@ -25,6 +25,7 @@ from jobfeatures.batch.pbs.values import (
     share_of,
     split_resources,
 )
+from jobfeatures.batch.settings import SystemSettings
 from jobfeatures.errors import SourceError
 from jobfeatures.records.model import Job, JobKey, JobState, Limits, multiplied
 from jobfeatures.records.quantities import parse_count
@@ -69,10 +70,12 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
     )
 
 
-def ask_in_prolog(job: Job, config: TorqueSettings, *, node_name: str, timeout_secs: float) -> Job | None:
+def ask_in_prolog(
+    job: Job, config: SystemSettings[QstatSettings], *, node_name: str, timeout_secs: float
+) -> Job | None:
     """Return the job with hosts and slots from ``aux/123.server``. Raises SourceError or ParseError."""
     del timeout_secs
-    folder = os.path.join(config.torque_home, "aux")
+    folder = os.path.join(config.own.home, "aux")
     try:
         names = [name for name in os.listdir(folder) if name.partition(".")[0] == job.key.job_id]
         if len(names) != 1:

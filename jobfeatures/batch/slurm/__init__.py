@@ -16,25 +16,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jobfeatures.batch.controller import ControllerSettings
-from jobfeatures.settings.resolve import PATH, TEXT, choice, node_option
+from jobfeatures.settings.declare import PATH, TEXT, choice, node_option
 
 COMMAND = "slurm.scontrol"  # the setting that names its command
 VARIABLES = ("SLURM_CONF",)  # of our environment, for its commands
 
 
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class SlurmSettings(ControllerSettings):
+@dataclass(frozen=True, kw_only=True)
+class SlurmSettings:
     """How to query Slurm."""
 
-    slurm_scontrol: str = node_option(TEXT, "scontrol", "scontrol command")
-    slurm_ask: str = node_option(
+    scontrol: str = node_option(TEXT, "scontrol", "scontrol command")
+    ask: str = node_option(
         choice("auto", "scontrol", "rest", "controller"),
         "auto",
         "what to query: Slurm's commands (auto, scontrol), slurmrestd (rest), or the controller role "
         "(controller)",
     )
-    slurm_rest_url: str | None = node_option(
+    rest_url: str | None = node_option(
         TEXT, None, "slurmrestd: unix:/run/slurmrestd.sock, http://HOST:PORT or https://HOST:PORT"
     )
-    slurm_rest_token_file: str | None = node_option(PATH, None, "file with the token for slurmrestd over TCP")
+    rest_token_file: str | None = node_option(PATH, None, "file with the token for slurmrestd over TCP")

@@ -9,6 +9,7 @@ from collections.abc import Collection
 
 from jobfeatures.batch.programs import MAX_ANSWER_BYTES, Programs
 from jobfeatures.batch.questions import ClockDifference
+from jobfeatures.batch.settings import SystemSettings
 from jobfeatures.batch.slurm import COMMAND, VARIABLES, SlurmSettings
 from jobfeatures.batch.slurm.administration import (
     SHARE_FIELDS,
@@ -54,14 +55,14 @@ class SlurmCluster:
 
     name = NAME
 
-    def __init__(self, config: SlurmSettings, clock: Clock, timeout_secs: float) -> None:
+    def __init__(self, config: SystemSettings[SlurmSettings], clock: Clock, timeout_secs: float) -> None:
         """`timeout_secs` limits each query. The other commands are taken from scontrol's directory."""
         self._clock = clock
-        self._scontrol = Scontrol(
-            config.slurm_scontrol, timeout_secs=timeout_secs, max_bytes=MAX_ANSWER_BYTES
-        )
+        self._scontrol = Scontrol(config.own.scontrol, timeout_secs=timeout_secs, max_bytes=MAX_ANSWER_BYTES)
         self._timeout_secs = timeout_secs
-        self._programs = Programs(COMMAND, config, timeout_secs, kept=VARIABLES, environment=ENVIRONMENT)
+        self._programs = Programs(
+            COMMAND, config.own.scontrol, timeout_secs, kept=VARIABLES, environment=ENVIRONMENT
+        )
         self._known: dict[JobKey, Known] = {}
         self._difference = ClockDifference()
         self._floating = News()
@@ -214,9 +215,11 @@ class SlurmCluster:
             return parse_accounting(text, separator, taken_at_secs=taken_at_secs)
 
 
-def make_cluster_source(config: SlurmSettings, clock: Clock, timeout_secs: float) -> ClusterSource:
+def make_cluster_source(
+    config: SystemSettings[SlurmSettings], clock: Clock, timeout_secs: float
+) -> ClusterSource:
     """Return the controller role's source. Raises ConfigurationError."""
-    if config.slurm_ask == "rest":
+    if config.own.ask == "rest":
         from jobfeatures.batch.slurm.json.source import JsonCluster
 
         return JsonCluster(config, clock, timeout_secs)

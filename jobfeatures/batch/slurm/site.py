@@ -20,43 +20,46 @@ _SLICE = re.compile(
 )
 
 if TYPE_CHECKING:
+    from jobfeatures.batch.settings import SystemSettings
     from jobfeatures.batch.slurm import SlurmSettings
 
 
-def is_here(config: SlurmSettings) -> bool:
+def is_here(config: SystemSettings[SlurmSettings]) -> bool:
     """Return whether this machine belongs to a Slurm cluster; used where no sources are configured.
 
     Slurm's configuration is proof enough: if scontrol is missing then, that is reported as a failure.
     """
-    if config.slurm_ask == "controller" or (config.slurm_ask == "rest" and config.slurm_rest_url is not None):
+    if config.own.ask == "controller" or (config.own.ask == "rest" and config.own.rest_url is not None):
         return True
     import shutil  # a prolog has no use for it
 
-    if shutil.which(config.slurm_scontrol) is not None:
+    if shutil.which(config.own.scontrol) is not None:
         return True
     return "SLURM_CONF" in os.environ or any(map(os.path.exists, CONFIGURATIONS))
 
 
-def needs_server(job: Job, config: SlurmSettings) -> bool:
+def needs_server(job: Job, config: SystemSettings[SlurmSettings]) -> bool:
     """Return whether the prolog has to query the controller about a starting job.
 
     A Prolog's environment has start and end from Slurm 23 on, but no memory and no name in any version. A job
     on many nodes starts on all of them at once, and they would all query at once: what is lacking comes with
     the daemon's next poll instead, as it does where nodes query the controller role.
     """
-    if config.hook_ask == "never" or config.slurm_ask == "controller":
+    if config.common.hook_ask == "never" or config.own.ask == "controller":
         return False
     if len(job.nodes) > ASK_MAX_NODES:
         return False
     return None in (job.start_secs, job.limits.wall_secs, job.limits.memory_bytes, job.name)
 
 
-def ask_in_prolog(job: Job, config: SlurmSettings, *, node_name: str, timeout_secs: float) -> Job | None:
+def ask_in_prolog(
+    job: Job, config: SystemSettings[SlurmSettings], *, node_name: str, timeout_secs: float
+) -> Job | None:
     """Query the controller about a job; None: unknown, or not queried. Raises SourceError or ParseError."""
     if not needs_server(job, config):
         return None
     # Imported only where a query is needed.
-    if config.slurm_ask == "rest":
+    if config.own.ask == "rest":
         from jobfeatures.batch.slurm.json.source import JsonAsker
         from jobfeatures.system.clock import SystemClock
 
@@ -64,11 +67,11 @@ def ask_in_prolog(job: Job, config: SlurmSettings, *, node_name: str, timeout_se
         return asker.ask_about_job(job.key.job_id)
     from jobfeatures.batch.slurm.answers import Scontrol
 
-    scontrol = Scontrol(config.slurm_scontrol, node_name=node_name, timeout_secs=timeout_secs)
+    scontrol = Scontrol(config.own.scontrol, node_name=node_name, timeout_secs=timeout_secs)
     return scontrol.ask_about_job(job.key.job_id)
 
 
-def read_parents(_config: SlurmSettings) -> list[str]:
+def read_parents(_config: SystemSettings[SlurmSettings]) -> list[str]:
     """Return the slice of slurmstepd's scope that the first existing ``cgroup.conf`` sets. Raises OSError.
 
     Source: cgroup.conf(5) of Slurm 26.05, ``CgroupSlice=site-batch.slice``, or with those above it.

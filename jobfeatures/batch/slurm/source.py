@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Container, Iterable
 from dataclasses import replace
 from functools import partial
 
-from jobfeatures.batch.basics import procfs_of
 from jobfeatures.batch.questions import AskedJobs, ClockDifference
+from jobfeatures.batch.settings import SystemSettings
 from jobfeatures.batch.slurm import SlurmSettings
 from jobfeatures.batch.slurm.answers import Answers, Scontrol
 from jobfeatures.batch.slurm.basics import NAME, SOURCE, is_plain_id
@@ -150,36 +150,44 @@ class SlurmSource(PolledSource):
         return (*answers.rejected.values(), *self._complaints.among(complaints))
 
 
-def make_source(config: SlurmSettings, clock: Clock, node_name: str) -> BatchSource:
+def make_source(config: SystemSettings[SlurmSettings], clock: Clock, node_name: str) -> BatchSource:
     """Return a node's job source. Raises ConfigurationError."""
     return WithSteps(
         make_asking_source(config, clock, node_name),
-        partial(ask_setup, config.slurm_scontrol, config.batch_timeout_secs),
+        partial(ask_setup, config.own.scontrol, config.common.timeout_secs),
         clock,
         node_name=node_name or "",  # a node whose name is not known has no steps
-        procfs=procfs_of(config),
-        parents=config.batch_cgroup_parents,
-        has_command=config.slurm_ask in {"auto", "scontrol"},
+        procfs=config.procfs,
+        parents=config.common.cgroup_parents,
+        has_command=config.own.ask in {"auto", "scontrol"},
     )
 
 
-def make_asking_source(config: SlurmSettings, clock: Clock, node_name: str) -> BatchSource:
+def make_asking_source(config: SystemSettings[SlurmSettings], clock: Clock, node_name: str) -> BatchSource:
     """Return the source that asks what the settings say. Raises ConfigurationError."""
-    timeout_secs = config.batch_timeout_secs
-    scontrol = Scontrol(config.slurm_scontrol, node_name=node_name, timeout_secs=timeout_secs)
-    if config.slurm_ask == "controller":
+    timeout_secs = config.common.timeout_secs
+    scontrol = Scontrol(config.own.scontrol, node_name=node_name, timeout_secs=timeout_secs)
+    if config.own.ask == "controller":
         from jobfeatures.batch.controller.source import ControllerSource
 
         ask_one = scontrol.ask_about_job
-        return ControllerSource(config, clock, node_name, NAME, ask_one=ask_one, is_plain=is_plain_id)
+        return ControllerSource(
+            config.controller,
+            clock,
+            node_name,
+            NAME,
+            timeout_secs=timeout_secs,
+            ask_one=ask_one,
+            is_plain=is_plain_id,
+        )
     ask: Ask = scontrol.ask
-    if config.slurm_ask == "rest":
+    if config.own.ask == "rest":
         from jobfeatures.batch.slurm.json.source import JsonAsker
 
         ask = JsonAsker(config, clock, node_name, timeout_secs).ask
     # Random, because a rollout starts the daemons of all nodes at the same time.
-    refresh_secs = config.batch_refresh_secs * random.uniform(*SPREAD)  # noqa: S311  # not a secret
-    squeue = squeue_beside(config.slurm_scontrol)
+    refresh_secs = config.common.refresh_secs * random.uniform(*SPREAD)  # noqa: S311  # not a secret
+    squeue = squeue_beside(config.own.scontrol)
     lister = partial(list_jobs, squeue, timeout_secs=timeout_secs)
     return SlurmSource(
         clock,
@@ -187,5 +195,5 @@ def make_asking_source(config: SlurmSettings, clock: Clock, node_name: str) -> B
         node_name=node_name,
         refresh_secs=refresh_secs,
         list_jobs=lister,
-        waited_for=WaitedFor(NAME, config.features_root),
+        waited_for=WaitedFor(NAME, config.common.root),
     )

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jobfeatures.batch.settings import AskingSettings
-from jobfeatures.settings.resolve import PATH, node_option
+from jobfeatures.settings.declare import PATH, node_option
 
 
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class SpoolSettings(AskingSettings):
+@dataclass(frozen=True, kw_only=True)
+class SpoolSettings:
     """The location of the spool folder."""
 
-    spool_directory: str | None = node_option(
+    directory: str | None = node_option(
         PATH, None, "folder of SSS job objects, one file a job, for the spool source", is_common=True
     )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from jobfeatures.batch.basics import Users, find_uid
+from jobfeatures.batch.settings import SystemSettings
 from jobfeatures.batch.spool import SpoolSettings
 from jobfeatures.errors import (
     ConfigurationError,
@@ -77,11 +78,11 @@ class SpoolSource:
     name = NAME
     is_local = True
 
-    def __init__(self, config: SpoolSettings, clock: Clock, node_name: str | None) -> None:
+    def __init__(self, config: SystemSettings[SpoolSettings], clock: Clock, node_name: str | None) -> None:
         """Raise ConfigurationError without a folder."""
-        if config.spool_directory is None:
+        if config.own.directory is None:
             raise ConfigurationError("spool.directory", "is needed by the spool source")
-        self._directory = config.spool_directory
+        self._directory = config.own.directory
         self._clock = clock
         self._users = Users(clock, find_uid)
         self._node_name = node_name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from jobfeatures.batch.settings import SystemSettings
 from jobfeatures.batch.spool import SpoolSettings
 from jobfeatures.batch.system import System, part
 
@@ -23,7 +24,7 @@ class Spool(System[SpoolSettings]):
     name = "spool"
     key_sources = KEY_SOURCES
 
-    def is_here(self, config: SpoolSettings) -> bool:
-        return config.spool_directory is not None
+    def is_here(self, config: SystemSettings[SpoolSettings]) -> bool:
+        return config.own.directory is not None
 
     make_source = part("jobfeatures.batch.spool.source", "SpoolSource")

@@ -6,8 +6,9 @@ import json
 import textwrap
 from typing import Any
 
+from jobfeatures.settings.declare import Setting, ValueKind
 from jobfeatures.settings.flags import display
-from jobfeatures.settings.resolve import Setting, ValueKind, settings_of, tables_of
+from jobfeatures.settings.resolve import settings_of, tables_of
 
 WIDTH = 100
 
@@ -23,9 +24,9 @@ def write_config(config: type[Any], head: str) -> str:
             parts.append(f"[{name}]")
         parts += [_entry(each) for each in group]
     for table in tables_of(config):
-        about = f"[{table.name}.NAME], NAME a {table.label.name}: {table.meaning}"
+        about = f"[{table.key}.NAME], NAME a {table.label.name}: {table.meaning}"
         lines = [f"#{key} = {_placeholder(kind)}" for key, kind in table.values.items()]
-        parts.append("\n".join([_comment(about), f'#[{table.name}."NAME"]', *lines]))
+        parts.append("\n".join([_comment(about), f'#[{table.key}."NAME"]', *lines]))
     return "\n\n".join(parts) + "\n"
 
 

@@ -21,6 +21,7 @@ from jobfeatures_exporter.node.daemon import Daemon
 from jobfeatures_exporter.scrape.collectors import COLLECTORS, CONTROLLER
 from jobfeatures_exporter.startup.serve import make_served
 from jobfeatures_exporter.web.app import discovery_route, make_app
+from tests.configured import configured
 from tests.exporter.controller.polled import poll
 from tests.running import until
 
@@ -69,7 +70,7 @@ def source(clock, make_job, make_table, monkeypatch):
 
 
 def config(**changes):
-    return ExporterConfig(role=CONTROLLER, **changes)
+    return configured(role=CONTROLLER, **changes)
 
 
 def page(served):
@@ -143,7 +144,7 @@ def test_only_collectors_of_the_role_run():
 
 def test_the_role_decides_what_is_served(source):
     assert isinstance(make_served(config()), Controller)
-    assert isinstance(make_served(ExporterConfig(batch_sources=(), features_publish=False)), Daemon)
+    assert isinstance(make_served(configured(batch_sources=(), features_publish=False)), Daemon)
 
 
 async def test_service_discovery_answers_the_last_good_list(source, clock, aiohttp_client):
@@ -258,7 +259,7 @@ class StandInSender:
 
 def test_jobs_and_cluster_records_are_sent_on_their_own_cadences(source, clock, monkeypatch):
     sender = StandInSender()
-    monkeypatch.setattr(controller, "make_sender", lambda _config, _clock: sender)
+    monkeypatch.setattr(controller, "make_sender", lambda *_given: sender)
     served = Controller(config(sonar_sinks=("stdout",), sonar_jobs_interval_secs=60.0), clock)
     with pytest.raises(SourceError, match="has not reported its nodes yet"):
         sender.makers[CLUSTER][1]()
@@ -278,7 +279,7 @@ def test_jobs_and_cluster_records_are_sent_on_their_own_cadences(source, clock, 
 @pytest.mark.parametrize("watched", [True, False])
 def test_answers_of_accounting_are_kept_only_where_somebody_takes_them(source, clock, monkeypatch, watched):
     sender = StandInSender()
-    monkeypatch.setattr(controller, "make_sender", lambda _config, _clock: sender)
+    monkeypatch.setattr(controller, "make_sender", lambda *_given: sender)
     settings = {"sonar_sinks": ("stdout",), "collector_schedule": watched}
     feeds = []
 
@@ -295,7 +296,7 @@ def test_answers_of_accounting_are_kept_only_where_somebody_takes_them(source, c
 
 def test_the_sender_lives_as_long_as_the_controller(source, monkeypatch):
     sender = StandInSender()
-    monkeypatch.setattr(controller, "make_sender", lambda _config, _clock: sender)
+    monkeypatch.setattr(controller, "make_sender", lambda *_given: sender)
     served = Controller(config(sonar_sinks=("stdout",)))
     served.start()
     assert sender.running

@@ -23,12 +23,12 @@ from jobfeatures.joblogs.loggedjob import Accounting, JobRecord
 from jobfeatures.records.model import Cluster, ClusterNode, Job, JobKey, JobState, JobTable, Limits
 from jobfeatures.records.schedulequality import WAIT_BOUNDS, ScheduleQuality, Tally
 from jobfeatures_exporter.cluster.accountingfeed import AccountingFeed
-from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.controller import daemon as controller
 from jobfeatures_exporter.controller import livequality
 from jobfeatures_exporter.controller.daemon import Controller
 from jobfeatures_exporter.controller.livequality import LiveQuality, compute_begin, compute_shown, make_rules
 from jobfeatures_exporter.scrape.collectors import CONTROLLER
+from tests.configured import configured
 from tests.exporter.controller.polled import Kept, poll
 from tests.jobfeatures.evaluated import evaluate
 
@@ -138,7 +138,7 @@ def watch(source, clock, feed=None, *, fed_secs=None, queue=None, **settings):
     return LiveQuality(
         source,
         clock,
-        ExporterConfig(role=CONTROLLER, **settings),
+        configured(role=CONTROLLER, **settings),
         feed=feed or AccountingFeed(source),
         fed_secs=fed_secs,
         queue=Kept(queue or (lambda: KeeperStatus("slurm-queue", source.poll_queue()))),
@@ -381,7 +381,7 @@ def test_a_queue_that_fails_is_told_and_not_waited_for(clock, begin):
     made = LiveQuality(
         source,
         clock,
-        ExporterConfig(role=CONTROLLER),
+        configured(role=CONTROLLER),
         feed=AccountingFeed(source),
         queue=Kept(lambda: KeeperStatus("slurm-queue", None, failures=1)),
         cluster=Kept(lambda: KeeperStatus("slurm-nodes", None)),
@@ -432,7 +432,7 @@ def test_a_share_that_is_none_ends_the_start(share, of, reason):
 def served(clock, begin, monkeypatch):
     source = Chunked(clock, make_log(begin - DAY, 3))
     monkeypatch.setattr(controller, "make_cluster_sources", lambda _config, _clock: [source])
-    made = Controller(ExporterConfig(role=CONTROLLER, schedule_history_secs=DAY, schedule_top_users=2), clock)
+    made = Controller(configured(role=CONTROLLER, schedule_history_secs=DAY, schedule_top_users=2), clock)
     poll(made)
     return made
 
@@ -477,7 +477,7 @@ def test_it_needs_no_numpy():
 def test_where_the_collector_is_off_accounting_is_not_asked(clock, begin, monkeypatch):
     source = Chunked(clock, [])
     monkeypatch.setattr(controller, "make_cluster_sources", lambda _config, _clock: [source])
-    made = Controller(ExporterConfig(role=CONTROLLER, collector_schedule=False), clock)
+    made = Controller(configured(role=CONTROLLER, collector_schedule=False), clock)
     poll(made)
     assert source.asked == []
     assert made.context().schedules == ()

@@ -10,10 +10,10 @@ import pytest
 from jobfeatures.batch.source import Keeper
 from jobfeatures.records.administration import FairShares, Licences, Reservations, Scheduler
 from jobfeatures.records.model import Cluster, JobTable
-from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.controller import daemon
 from jobfeatures_exporter.controller.daemon import QUESTIONS, Controller
 from jobfeatures_exporter.scrape.collectors import COLLECTORS, CONTROLLER, collect
+from tests.configured import configured
 from tests.exporter.controller.polled import poll
 
 CLUSTER = ["slurm-queue", "slurm-nodes"]  # what is asked in any case
@@ -61,7 +61,7 @@ def make(source, clock, monkeypatch):
 
     def make(asked=source, **changes):
         monkeypatch.setattr(daemon, "make_cluster_sources", lambda _config, _clock: [asked])
-        return Controller(ExporterConfig(role=CONTROLLER, collector_schedule=False, **changes), clock)
+        return Controller(configured(role=CONTROLLER, collector_schedule=False, **changes), clock)
 
     return make
 

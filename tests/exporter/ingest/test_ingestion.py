@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import json
 
 import aiohttp
 import pytest
 
-from jobfeatures.settings.resolve import load_config
 from jobfeatures_exporter.cli import main
-from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.model.snapshot import Kind
 from jobfeatures_exporter.startup.receiver import PATH, Ingest
 from jobfeatures_exporter.startup.serve import make_ingest
 from jobfeatures_exporter.web.listener import Listeners
+from tests.configured import configured
 
 
 class Scraped:
@@ -32,7 +30,7 @@ class Scraped:
 
 def config(**changes):
     everything = {"jobs_kinds": tuple(each.value for each in Kind), "metrics_max_series": 0}
-    return dataclasses.replace(load_config(ExporterConfig, flags={}, environ={}), **everything | changes)
+    return configured(**everything | changes)
 
 
 @pytest.mark.parametrize("users", [False, True])

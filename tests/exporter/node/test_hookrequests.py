@@ -20,9 +20,9 @@ import pytest
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.records.model import JobKey
 from jobfeatures.system.clock import SystemClock
-from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.node.hookrequests import COMMAND, HookServer
 from jobfeatures_exporter.node.nodeboard import NodeBoard
+from tests.configured import configured
 from tests.running import until
 
 pytestmark = pytest.mark.program
@@ -39,7 +39,7 @@ class Serving:
         self.beats = 0
         tree = FeatureTree(str(root))
         tree.prepare()
-        self.config = ExporterConfig(features_root=str(root), node_name="n1")
+        self.config = configured(features_root=str(root), node_name="n1")
         self.board = NodeBoard(self.config, SystemClock())
         self.server = HookServer(self.board, self, self)
         self.tree, self.may_answer = tree, threading.Event()

@@ -13,6 +13,7 @@ from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.model.statuses import LastReload
 from jobfeatures_exporter.node.keptsettings import KeptSettings, WatchedSettings
 from jobfeatures_exporter.node.nodeboard import NodeBoard
+from tests.configured import configured
 from tests.running import HandClock, own_folder
 
 GOOD = "machine.hs06 = 160\n[web]\nlisten_address = ':1'\n"
@@ -21,7 +22,7 @@ BROKEN = GOOD + "[web]\nlisten_address = ':2'\n"  # what appending the documenta
 
 @pytest.fixture
 def board(tmp_path: Path) -> NodeBoard:
-    return NodeBoard(ExporterConfig(features_root=str(tmp_path / "root")), HandClock(5.0))
+    return NodeBoard(configured(features_root=str(tmp_path / "root")), HandClock(5.0))
 
 
 @pytest.fixture
@@ -105,7 +106,7 @@ def test_drop_ins_are_kept_with_the_file_and_a_broken_one_is_told(kept, board, f
     kept.look()
     copy = tmp_path / "root/intake/config.toml"
     config = load_config(ExporterConfig, environ={}, file=str(copy))
-    assert (config.machine_hs06, config.web_listen_address) == ("170", ":1")
+    assert (config.shared.site.machine.hs06, config.web_listen_address) == ("170", ":1")
     drop_in.write_text("\nmachine.hs6 = 180\n")
     kept.look()
     assert not board.reload.successful

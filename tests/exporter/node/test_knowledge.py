@@ -5,20 +5,20 @@ from types import SimpleNamespace
 
 import pytest
 
+from jobfeatures.batch import BatchSettings
 from jobfeatures.batch.source import KeeperStatus
-from jobfeatures.config import Config
 from jobfeatures.records.model import JobKey, JobState, Limits
-from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.model.snapshot import FigureSource, JobSample, Snapshot
 from jobfeatures_exporter.node.knowledge import Knowledge, manners_of
 from jobfeatures_exporter.node.nodeboard import NodeBoard
+from tests.configured import configured
 
 LIVING, EMPTY = JobKey("lsf", "1"), JobKey("lsf", "2")
 
 
 @pytest.fixture
 def board(clock, tmp_path):
-    return NodeBoard(ExporterConfig(features_root=str(tmp_path), batch_sources=()), clock)
+    return NodeBoard(configured(features_root=str(tmp_path), batch_sources=()), clock)
 
 
 @pytest.fixture
@@ -67,9 +67,9 @@ def test_processes_in_a_group_that_counts_nothing_remain_of_an_ended_job(
 
 
 def test_whose_answers_never_tell_a_suspension_depends_on_who_is_asked():
-    assert manners_of(Config()).silent == {"htcondor", "oar"}
-    assert manners_of(Config(oar_ask="controller")).silent == {"htcondor"}
-    assert manners_of(Config()).waiting == {"slurm", "oar"}
+    assert manners_of(BatchSettings()).silent == {"htcondor", "oar"}
+    assert manners_of(configured(BatchSettings, oar_ask="controller")).silent == {"htcondor"}
+    assert manners_of(BatchSettings()).waiting == {"slurm", "oar"}
 
 
 def test_a_job_whose_end_is_reported_is_sampled_once_more_at_once(

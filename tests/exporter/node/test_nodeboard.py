@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from jobfeatures.batch.source import KeeperStatus
-from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.model.snapshot import Snapshot
 from jobfeatures_exporter.node.nodeboard import LatestSample, NodeBoard
+from tests.configured import configured
 from tests.running import HandClock, until
 
 
@@ -78,7 +78,7 @@ def test_nobody_waits_any_more_once_there_are_no_more_samples(samples, waiting):
 
 @pytest.fixture
 def board(clock, tmp_path):
-    config = ExporterConfig(features_root=str(tmp_path), batch_sources=(), scrape_deadline_secs=0.0)
+    config = configured(features_root=str(tmp_path), batch_sources=(), scrape_deadline_secs=0.0)
     return NodeBoard(config, clock)
 
 

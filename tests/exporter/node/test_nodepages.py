@@ -5,7 +5,6 @@ import os
 import pytest
 
 from jobfeatures.records.model import JobKey
-from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.model.ended import EndedJob
 from jobfeatures_exporter.model.snapshot import FigureSource, JobSample, ProcessSample, Snapshot
 from jobfeatures_exporter.node.nodeboard import NodeBoard
@@ -14,6 +13,7 @@ from jobfeatures_exporter.privacy.hiding import Privacy
 from jobfeatures_exporter.scrape.pagetext import PageMaker
 from jobfeatures_exporter.state.history import History
 from jobfeatures_exporter.web.asked import AskedPage
+from tests.configured import configured
 from tests.running import HandClock
 
 KEY = JobKey("slurm", "12")
@@ -40,7 +40,7 @@ def pages_of(tmp_path, make_job):
             keys={4242: KEY},
         )
         job = make_job("12", user="geheimrat", name=HOSTILE, account="hidden")
-        config = ExporterConfig(
+        config = configured(
             path_procfs=str(tmp_path / "proc"),
             features_root=str(tmp_path / "features"),
             node_name="n1",

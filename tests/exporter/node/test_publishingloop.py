@@ -7,13 +7,9 @@ import pytest
 from jobfeatures.publish.drainbook import NO_VIEW
 from jobfeatures.records.model import JobKey
 from jobfeatures.system.rounds import Rounds
-from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.node.nodeboard import NodeBoard
-from jobfeatures_exporter.node.publishingloop import (
-    PUBLISH_INTERVAL_SECS,
-    PUBLISH_RETRY_SECS,
-    PublishingLoop,
-)
+from jobfeatures_exporter.node.publishingloop import PUBLISH_INTERVAL_SECS, PUBLISH_RETRY_SECS, PublishingLoop
+from tests.configured import configured
 from tests.running import PATIENCE_SECS, until
 
 KEY = JobKey("slurm", "7")
@@ -46,7 +42,7 @@ class Parts:
             take_withdrawn=lambda: self.withdrawn,
             status=SimpleNamespace(is_complete=self.is_complete),
         )
-        board = NodeBoard(ExporterConfig(features_publish=False), clock)
+        board = NodeBoard(configured(features_publish=False), clock)
         board.drains = SimpleNamespace(
             refresh=self.call("refresh"), forget_ended=self.call("forget"), view=NO_VIEW
         )

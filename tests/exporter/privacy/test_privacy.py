@@ -25,7 +25,6 @@ from jobfeatures.records.administration import FairShare, Reservation, UserReque
 from jobfeatures.records.model import Job, JobKey, JobState
 from jobfeatures.records.schedulequality import UserQuality
 from jobfeatures_exporter.cluster.overview import compute_cluster_view
-from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.families.exposition import render
 from jobfeatures_exporter.model.snapshot import (
     CommandSample,
@@ -37,12 +36,13 @@ from jobfeatures_exporter.model.snapshot import (
     Snapshot,
     UnitKey,
 )
-from jobfeatures_exporter.privacy.config import HASH, SHOWN, WITHHOLD
+from jobfeatures_exporter.privacy.config import HASH, SHOWN, WITHHOLD, PrivacySettings
 from jobfeatures_exporter.privacy.hiding import COMMAND, NO_PRIVACY, USER, Privacy, make_privacy
 from jobfeatures_exporter.scrape.collectors import COLLECTORS, collect
 from jobfeatures_exporter.scrape.pagetext import PageMaker
 from jobfeatures_exporter.scrape.profiles import PROFILES
 from jobfeatures_exporter.sonar.clusterdocuments import queue_records
+from jobfeatures_exporter.sonar.config import SonarSettings
 from jobfeatures_exporter.sonar.sample import SampleInput, sample_envelope
 from jobfeatures_exporter.web.pages.controller import render_controller
 from jobfeatures_exporter.web.pages.node import render_node
@@ -238,7 +238,7 @@ def documents(context, names):
     details = {pid: ProcessDetail(uid=names.uid()) for pid in context.snapshot.processes}
     users = {each.uid: names.name() for each in list(details.values())[1:]}  # one has no name
     given = SampleInput(snapshot=context.snapshot, now_secs=context.now_secs, details=details, users=users)
-    options = ExporterConfig(sonar_exclude_system_jobs=False)
+    options = SonarSettings(exclude_system_jobs=False)
     for profile in (CURRENT, SEED):
         origin = Origin(cluster="hpc.example.org", node="n1", profile=profile)
         yield sample_envelope(origin, given, options, now_secs=context.now_secs)
@@ -343,10 +343,10 @@ def key_file(tmp_path):
 
 
 def test_the_key_is_read_from_its_file(key_file):
-    made = make_privacy(ExporterConfig(privacy="hash", privacy_key_file=str(key_file)))
+    made = make_privacy(PrivacySettings(names="hash", key_file=str(key_file)))
     assert made == Privacy(HASH, b"k" * 20)
-    assert make_privacy(ExporterConfig()).mode == SHOWN
-    assert make_privacy(ExporterConfig(privacy="withhold")).mode == WITHHOLD
+    assert make_privacy(PrivacySettings()).mode == SHOWN
+    assert make_privacy(PrivacySettings(names="withhold")).mode == WITHHOLD
 
 
 @pytest.mark.parametrize(
@@ -362,14 +362,14 @@ def test_the_key_is_read_from_its_file(key_file):
 def test_a_key_that_is_of_no_use_is_told_in_one_line(key_file, spoil, said):
     spoil(key_file)
     with pytest.raises(ConfigurationError, match=said) as caught:
-        make_privacy(ExporterConfig(privacy="hash", privacy_key_file=str(key_file)))
+        make_privacy(PrivacySettings(names="hash", key_file=str(key_file)))
     assert str(caught.value).startswith("privacy_key_file: ")
     assert "\n" not in str(caught.value)
 
 
 def test_hashes_need_a_key():
     with pytest.raises(ConfigurationError, match="privacy: hash needs privacy_key_file"):
-        make_privacy(ExporterConfig(privacy="hash"))
+        make_privacy(PrivacySettings(names="hash"))
 
 
 def test_a_snapshot_without_units_keeps_its_keys(context):

@@ -28,23 +28,24 @@ from jobfeatures_exporter.service.reload import SettingsChange, compute_change, 
 from jobfeatures_exporter.service.supervision import Notifier
 from jobfeatures_exporter.startup.reloader import Reloader
 from jobfeatures_exporter.startup.serve import _at_work
+from tests.configured import changed, configured
 from tests.running import readable, started, until
 
 ROOT = Path(__file__).parents[3]
 
 
 def test_live_settings_are_taken_and_the_others_wait():
-    running = ExporterConfig(sample_interval_secs=1.0)
-    wanted = replace(running, machine_hs06="10", sample_interval_secs=2.0, web_listen_address=":1")
+    running = configured(sample_interval_secs=1.0)
+    wanted = changed(running, machine_hs06="10", sample_interval_secs=2.0, web_listen_address=":1")
     change = compute_change(running, wanted)
     assert change.taken == ("machine.hs06",)
     assert set(change.waiting) == {"sample.interval", "web.listen_address"}
-    assert change.config == replace(running, machine_hs06="10")
+    assert change.config == changed(running, machine_hs06="10")
     assert not change.concerns_sources
 
 
 def test_a_role_is_not_changed_by_a_reload():
-    change = compute_change(ExporterConfig(), ExporterConfig(role=CONTROLLER))
+    change = compute_change(ExporterConfig(), configured(role=CONTROLLER))
     assert (change.config.role, change.waiting) == (NODE, ("role",))
 
 
@@ -59,15 +60,15 @@ def test_tables_of_the_file_are_taken_over(tmp_path):
     wanted = load_config(ExporterConfig, environ={}, file=str(file))
     change = compute_change(ExporterConfig(), wanted)
     assert change.taken == ("partition",)
-    assert change.config.partition[0].values == {"grace_secs": 7200}
+    assert change.config.shared.site.partition[0].values == {"grace_secs": 7200}
 
 
 def test_how_a_batch_system_is_asked_concerns_the_sources():
-    assert compute_change(ExporterConfig(), ExporterConfig(batch_refresh_secs=1.0)).concerns_sources
+    assert compute_change(ExporterConfig(), configured(batch_refresh_secs=1.0)).concerns_sources
 
 
 def test_each_role_that_takes_a_setting_over_is_one():
-    assert {role for _, roles in live_roles().values() for role in roles} == {NODE, CONTROLLER}
+    assert {role for roles in live_roles().values() for role in roles} == {NODE, CONTROLLER}
 
 
 def test_the_page_marks_what_a_reload_takes_over():
@@ -75,11 +76,11 @@ def test_the_page_marks_what_a_reload_takes_over():
     marked = dict(re.findall(r"^- `([^`]+)`(↻?) ", page, re.MULTILINE))
     assert len(marked) > 100
     for key, mark in marked.items():
-        assert bool(mark) == bool(live_roles()[key][1]), key
+        assert bool(mark) == bool(live_roles()[key]), key
 
 
 def test_what_the_controller_role_takes_over_is_named():
-    found = {key for key, (_, roles) in live_roles().items() if CONTROLLER in roles}
+    found = {key for key, roles in live_roles().items() if CONTROLLER in roles}
     assert {key for key in found if not key.startswith(("log.", "controller.sd_", "collector."))} == set()
     assert {"log.level", "controller.sd_port"} <= found
 
@@ -115,7 +116,7 @@ def make_reloader(served, wanted):
 def test_a_good_reload_is_dated():
     served = Served()
     before = time.time()
-    make_reloader(served, ExporterConfig(machine_hs06="1")).reload()
+    make_reloader(served, configured(machine_hs06="1")).reload()
     assert served.board.reload.successful
     assert before <= served.board.reload.success_secs <= time.time()
     assert [change.taken for change in served.changes] == [("machine.hs06",)]
@@ -125,7 +126,7 @@ def test_a_good_reload_is_dated():
     "wanted",
     [
         ConfigurationError("/etc/x.toml: web.x", "there is no such setting"),
-        ExporterConfig(features_form="http"),  # contradicts another setting
+        configured(features_form="http"),  # contradicts another setting
         RuntimeError("a fault of ours"),
     ],
 )
@@ -139,7 +140,7 @@ def test_a_bad_reload_leaves_all_as_it_was_and_says_why(wanted, caplog):
 
 def test_settings_that_fit_only_after_a_restart_are_no_fault_of_the_reload_before_it():
     served = Served()
-    wanted = ExporterConfig(features_form="http", features_listen_address="127.0.0.1:9820", machine_hs06="1")
+    wanted = configured(features_form="http", features_listen_address="127.0.0.1:9820", machine_hs06="1")
     make_reloader(served, wanted).reload()
     assert served.board.reload.successful
     assert served.changes[0].waiting == ("features.listen_address", "features.form")
@@ -147,7 +148,7 @@ def test_settings_that_fit_only_after_a_restart_are_no_fault_of_the_reload_befor
 
 def test_bad_files_of_a_listener_stop_the_reload():
     served = Served()
-    reloader = make_reloader(served, ExporterConfig(machine_hs06="1"))
+    reloader = make_reloader(served, configured(machine_hs06="1"))
 
     def read_again():
         raise ConfigurationError("web.config_file", "is no good")
@@ -178,7 +179,7 @@ def test_what_a_source_knew_and_counted_goes_on_when_it_is_replaced(tmp_path):
         rejected = [each.rejected for each in daemon.context().sources]
         assert sum(rejected) >= 1
         daemon.reconfigure(
-            compute_change(running, replace(running, batch_interval_secs=1800.0, machine_hs06="10"))
+            compute_change(running, changed(running, batch_interval_secs=1800.0, machine_hs06="10"))
         )
         context = daemon.context()
         assert [each.name for each in context.sources] == ["hooks", "spool"]
@@ -193,7 +194,7 @@ def test_what_a_source_knew_and_counted_goes_on_when_it_is_replaced(tmp_path):
 
 
 def test_what_a_source_counts_until_it_stops_is_not_lost(tmp_path, note_made):
-    config = ExporterConfig(features_root=str(tmp_path / "features"), batch_sources=())
+    config = configured(features_root=str(tmp_path / "features"), batch_sources=())
     made, keepers = note_made(node, "NodeSources"), note_made(sources_module, "Keeper")
     board = Daemon(config).board
     [sources], [keeper] = made, keepers
@@ -213,17 +214,17 @@ def test_what_a_source_counts_until_it_stops_is_not_lost(tmp_path, note_made):
 
 
 def test_a_reload_that_fails_in_the_daemon_changes_nothing(tmp_path, monkeypatch):
-    running = ExporterConfig(features_root=str(tmp_path / "features"), batch_sources=())
+    running = configured(features_root=str(tmp_path / "features"), batch_sources=())
     daemon = Daemon(running)
 
     def fail(_config):
         raise ConfigurationError("machine.hs06", "of no use")
 
     monkeypatch.setattr("jobfeatures_exporter.node.nodeboard.make_site", fail)
-    wanted = replace(running, machine_hs06="10", jobs_kinds=tuple(Kind))
+    wanted = changed(running, machine_hs06="10", jobs_kinds=tuple(Kind))
     with pytest.raises(ConfigurationError):
         daemon.reconfigure(SettingsChange(wanted, ("machine.hs06", "jobs.kinds"), ()))
-    assert daemon.known().kinds == frozenset(map(Kind, running.jobs_kinds))
+    assert daemon.known().kinds == frozenset(map(Kind, running.jobs.kinds))
 
 
 async def test_work_beside_the_listeners_that_ends_is_told(caplog):

@@ -13,9 +13,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from jobfeatures.errors import ConfigurationError, SinkError
-from jobfeatures.settings.resolve import load_config
-from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.sinks import http
+from jobfeatures_exporter.sinks.config import SinksSettings
 from jobfeatures_exporter.sinks.http import make_sink
 
 
@@ -46,12 +45,11 @@ async def receiver():
 
 
 def config(**settings):
-    flags = {name.replace("__", "."): value for name, value in settings.items()}
-    return load_config(ExporterConfig, flags={"sonar.cluster": "c.example.org", **flags}, environ={})
+    return SinksSettings(cluster="c.example.org", **settings)
 
 
 def sink_to(url, **settings):
-    return make_sink(config(sonar__http_url=url, **settings))
+    return make_sink(config(http_url=url, **settings))
 
 
 async def send(sink, message):
@@ -68,13 +66,13 @@ async def test_a_document_is_posted_below_its_type(receiver, make_message):
 
 
 async def test_a_prefix_stands_before_the_type(receiver, make_message):
-    await send(sink_to(receiver.url, sonar__topic_prefix="test"), make_message(kind="sysinfo"))
+    await send(sink_to(receiver.url, topic_prefix="test"), make_message(kind="sysinfo"))
     assert receiver.requests[0][1] == "/api/test.sysinfo"
 
 
 async def test_the_password_is_read_anew_at_each_request(receiver, make_message, tmp_path):
     file = tmp_path / "password"
-    sink = sink_to(receiver.url, sonar__http_user="hpc.example.org", sonar__http_password_file=str(file))
+    sink = sink_to(receiver.url, http_user="hpc.example.org", http_password_file=str(file))
     for secret in ("first:ü", "second"):
         file.write_text(f"{secret}\n")
         await send(sink, make_message())
@@ -88,7 +86,7 @@ async def test_without_its_password_nothing_is_posted(receiver, make_message, tm
     if content is not None:
         file.write_bytes(content.encode() if isinstance(content, str) else content)
     with pytest.raises(SinkError, match="password"):
-        await send(sink_to(receiver.url, sonar__http_password_file=str(file)), make_message())
+        await send(sink_to(receiver.url, http_password_file=str(file)), make_message())
     assert receiver.requests == []
 
 
@@ -169,16 +167,12 @@ async def test_a_certificate_is_checked(make_message, tmp_path):
         with pytest.raises(SinkError, match="certificate"):
             await send(sink_to(url), make_message())
         assert receiver.requests == []
-        trusting = make_sink(config(sonar__http_url=url, sonar__http_ca_file=certificate))
+        trusting = make_sink(config(http_url=url, http_ca_file=certificate))
         await send(trusting, make_message())
         assert len(receiver.requests) == 1
         with pytest.raises(SinkError, match="certificate"):  # right authority, other name
             await send(
-                make_sink(
-                    config(
-                        sonar__http_url=url.replace("localhost", "127.0.0.1"), sonar__http_ca_file=certificate
-                    )
-                ),
+                make_sink(config(http_url=url.replace("localhost", "127.0.0.1"), http_ca_file=certificate)),
                 make_message(),
             )
     finally:
@@ -186,7 +180,7 @@ async def test_a_certificate_is_checked(make_message, tmp_path):
 
 
 def test_a_password_without_tls_is_warned_of(caplog):
-    make_sink(config(sonar__http_url="http://a:1", sonar__http_password_file="/etc/secret"))
+    make_sink(config(http_url="http://a:1", http_password_file="/etc/secret"))
     assert "unencrypted" in caplog.text
 
 
@@ -194,8 +188,8 @@ def test_a_password_without_tls_is_warned_of(caplog):
     ("settings", "key"),
     [
         ({}, "sonar.http_url"),
-        ({"sonar__http_url": "http://a:1", "sonar__http_ca_file": "/no/such/file"}, "sonar.http_ca_file"),
-        ({"sonar__http_url": "http://a:1", "sonar__http_ca_file": __file__}, "sonar.http_ca_file"),
+        ({"http_url": "http://a:1", "http_ca_file": "/no/such/file"}, "sonar.http_ca_file"),
+        ({"http_url": "http://a:1", "http_ca_file": __file__}, "sonar.http_ca_file"),
     ],
 )
 def test_wrong_settings_are_named(settings, key):

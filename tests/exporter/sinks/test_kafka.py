@@ -6,15 +6,13 @@ import confluent_kafka
 import pytest
 
 from jobfeatures.errors import ConfigurationError, SinkError
-from jobfeatures.settings.resolve import load_config
-from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.sinks import kafka
+from jobfeatures_exporter.sinks.config import SinksSettings
 from jobfeatures_exporter.sinks.kafka import make_sink
 
 
 def config(**settings):
-    flags = {name.replace("__", "."): value for name, value in settings.items()}
-    return load_config(ExporterConfig, flags={"sonar.cluster": "c.example.org", **flags}, environ={})
+    return SinksSettings(cluster="c.example.org", **settings)
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +54,7 @@ def consume(brokers):
 
 
 def test_documents_arrive_in_the_topic_of_their_type_keyed_by_node(brokers, consume, make_message):
-    sink = make_sink(config(sonar__kafka_brokers=brokers))
+    sink = make_sink(config(kafka_brokers=brokers))
     messages = [make_message(number) for number in range(3)]
     for each in messages:
         sink.send(each)
@@ -67,14 +65,14 @@ def test_documents_arrive_in_the_topic_of_their_type_keyed_by_node(brokers, cons
 
 
 def test_a_prefix_stands_before_the_topic(brokers, consume, make_message):
-    sink = make_sink(config(sonar__kafka_brokers=brokers, sonar__topic_prefix="test"))
+    sink = make_sink(config(kafka_brokers=brokers, topic_prefix="test"))
     sink.send(make_message(5))
     sink.close()
     assert consume("test.hpc.example.org.sample", 1) == [(b"n1", make_message(5).body)]
 
 
 def test_a_document_larger_than_brokers_take_is_refused_for_good(brokers, make_message):
-    sink = make_sink(config(sonar__kafka_brokers=brokers))
+    sink = make_sink(config(kafka_brokers=brokers))
     with pytest.raises(SinkError) as raised:
         sink.send(make_message(body=b"x" * 11_000_000))
     assert raised.value.is_final
@@ -86,7 +84,7 @@ def test_brokers_that_are_away_cost_the_timeout_and_are_asked_again(
     make_message, unused_tcp_port, monkeypatch
 ):
     monkeypatch.setattr(kafka, "SEND_TIMEOUT_SECS", 0.5)
-    sink = make_sink(config(sonar__kafka_brokers=f"127.0.0.1:{unused_tcp_port}"))
+    sink = make_sink(config(kafka_brokers=f"127.0.0.1:{unused_tcp_port}"))
     for _ in range(2):
         with pytest.raises(SinkError) as raised:
             sink.send(make_message())
@@ -102,10 +100,10 @@ def test_the_sink_needs_brokers():
 def test_without_the_library_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
     with pytest.raises(ConfigurationError, match=r"\[kafka\]"):
-        make_sink(config(sonar__kafka_brokers="a:1"))
+        make_sink(config(kafka_brokers="a:1"))
 
 
 def test_authentication_needs_its_password(tmp_path, make_message):
-    sink = make_sink(config(sonar__kafka_brokers="a:1", sonar__kafka_password_file=str(tmp_path / "none")))
+    sink = make_sink(config(kafka_brokers="a:1", kafka_password_file=str(tmp_path / "none")))
     with pytest.raises(SinkError, match="none"):
         sink.send(make_message())

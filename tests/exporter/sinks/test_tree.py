@@ -7,9 +7,8 @@ import threading
 import pytest
 
 from jobfeatures.errors import ConfigurationError, SinkError
-from jobfeatures.settings.resolve import load_config
-from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.sinks import make_sink, tree
+from jobfeatures_exporter.sinks.config import SinksSettings
 from jobfeatures_exporter.sinks.stdout import StdoutSink
 from jobfeatures_exporter.sinks.tree import TreeSink, file_name
 
@@ -111,7 +110,7 @@ def test_many_writers_mix_no_documents(folder, make_message):
 
 def test_the_tree_needs_its_folder():
     with pytest.raises(ConfigurationError, match=r"sonar\.tree_directory"):
-        make_sink("tree", load_config(ExporterConfig, flags={}, environ={}))
+        make_sink("tree", SinksSettings())
 
 
 def test_standard_output_gets_a_line_a_document(make_message):

@@ -15,7 +15,6 @@ from jobfeatures.formats.sonar.envelopes import Origin
 from jobfeatures.formats.sonar.validate import validate_envelope
 from jobfeatures.records.model import JobKey
 from jobfeatures.system.clock import SystemClock
-from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.ingest.contents import ErrorRecord
 from jobfeatures_exporter.ingest.parse import parse_envelope
 from jobfeatures_exporter.model.snapshot import (
@@ -32,9 +31,11 @@ from jobfeatures_exporter.model.snapshot import (
     Snapshot,
     UnitKey,
 )
+from jobfeatures_exporter.sampling import PathsSettings
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
+from jobfeatures_exporter.sonar.config import SonarSettings
 from jobfeatures_exporter.sonar.node import NodeDocuments
 from jobfeatures_exporter.sonar.sample import SampleInput, attributes_of, identify, sample_envelope
 
@@ -120,11 +121,11 @@ SNAPSHOTS = st.builds(
     gpus=GPUS,
 )
 OPTIONS = st.builds(
-    ExporterConfig,
-    sonar_rollup=st.booleans(),
-    sonar_exclude_system_jobs=st.booleans(),
-    sonar_batch_only=st.booleans(),
-    sonar_min_cpu_time_secs=st.sampled_from([0.0, 1.0]),
+    SonarSettings,
+    rollup=st.booleans(),
+    exclude_system_jobs=st.booleans(),
+    batch_only=st.booleans(),
+    min_cpu_time_secs=st.sampled_from([0.0, 1.0]),
 )
 
 
@@ -159,7 +160,7 @@ def test_a_reader_of_the_format_finds_what_was_written(snapshot, details, option
     told = [process for job in record.jobs for process in job.processes]
     ids = identify(snapshot)
     assert sum(each.count for each in told) <= len(snapshot.processes)
-    if options == ExporterConfig(sonar_rollup=options.sonar_rollup, sonar_exclude_system_jobs=False):
+    if options == SonarSettings(rollup=options.rollup, exclude_system_jobs=False):
         alive = [
             each
             for pid, each in snapshot.processes.items()
@@ -173,8 +174,10 @@ def test_a_reader_of_the_format_finds_what_was_written(snapshot, details, option
 
 def documents(clock, procfs, cgroup, origin, look=None):
     sampler = Sampler(SamplerSettings(procfs=procfs, cgroup=cgroup), clock)
-    config = ExporterConfig(sonar_exclude_system_jobs=False, sonar_topology=(), path_procfs=procfs)
-    return sampler, NodeDocuments(config, origin, clock, look or sampler.sample, Unreadable())
+    config = SonarSettings(exclude_system_jobs=False, topology=())
+    return sampler, NodeDocuments(
+        config, PathsSettings(procfs=procfs), origin, clock, look or sampler.sample, Unreadable()
+    )
 
 
 def test_a_captured_node_makes_the_golden_document(clock, origin, tmp_path, monkeypatch):

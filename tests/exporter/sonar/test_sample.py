@@ -9,8 +9,8 @@ import pytest
 
 from jobfeatures.formats.sonar import CURRENT, SEED
 from jobfeatures.formats.sonar.validate import validate_envelope
-from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.model.snapshot import CpuSecs, NodeSample, Snapshot
+from jobfeatures_exporter.sonar.config import SonarSettings
 from jobfeatures_exporter.sonar.sample import (
     SampleInput,
     attributes_of,
@@ -20,7 +20,7 @@ from jobfeatures_exporter.sonar.sample import (
 )
 
 GOLDEN = Path(__file__).parents[2] / "fixtures/golden"
-ALL = ExporterConfig(sonar_exclude_system_jobs=False)
+ALL = SonarSettings(exclude_system_jobs=False)
 
 
 def made(origin, given, options=ALL):
@@ -44,7 +44,7 @@ def processes_of(jobs):
 @pytest.mark.parametrize("profile", [CURRENT, SEED])
 @pytest.mark.parametrize("rollup", [False, True])
 def test_the_document_is_the_golden_one(origin, given_input, profile, rollup):
-    options = ExporterConfig(sonar_exclude_system_jobs=False, sonar_rollup=rollup)
+    options = SonarSettings(exclude_system_jobs=False, rollup=rollup)
     origin = replace(origin, profile=profile, attributes={**attributes_of(options), "exporter_version": "0"})
     text = json.dumps(made(origin, given_input, options), indent=1) + "\n"
     path = GOLDEN / f"sonar-sample-{profile}{'-rollup' if rollup else ''}.json"
@@ -147,7 +147,7 @@ def test_kernel_threads_have_a_record_each(origin, given_input):
 
 
 def test_system_jobs_are_left_out_by_their_users(origin, given_input):
-    found = processes_of(jobs_of(origin, given_input, ExporterConfig()))
+    found = processes_of(jobs_of(origin, given_input, SonarSettings()))
     assert "kthreadd" not in found
     assert "sshd" not in found
     assert "bash" not in found
@@ -156,21 +156,19 @@ def test_system_jobs_are_left_out_by_their_users(origin, given_input):
 
 
 def test_batch_only_leaves_out_all_else(origin, given_input):
-    options = ExporterConfig(sonar_exclude_system_jobs=False, sonar_batch_only=True)
+    options = SonarSettings(exclude_system_jobs=False, batch_only=True)
     found = jobs_of(origin, given_input, options)
     assert {job["job"] for job in found} == {12, 200}
 
 
 def test_jobs_below_the_minimum_of_cpu_time_are_left_out(origin, given_input):
-    options = ExporterConfig(sonar_exclude_system_jobs=False, sonar_min_cpu_time_secs=50)
+    options = SonarSettings(exclude_system_jobs=False, min_cpu_time_secs=50)
     assert [job["user"] for job in jobs_of(origin, given_input, options)] == ["alice"]
 
 
 def test_options_in_effect_are_told(origin):
-    assert attributes_of(ExporterConfig(sonar_exclude_system_jobs=False)) == {}
-    assert attributes_of(
-        ExporterConfig(sonar_rollup=True, sonar_batch_only=True, sonar_min_cpu_time_secs=60)
-    ) == {
+    assert attributes_of(SonarSettings(exclude_system_jobs=False)) == {}
+    assert attributes_of(SonarSettings(rollup=True, batch_only=True, min_cpu_time_secs=60)) == {
         "rollup": "true",
         "exclude_system_jobs": "true",
         "batch_only": "true",
@@ -267,7 +265,7 @@ def test_the_seed_profile_has_none_of_the_later_fields(origin, given_input):
 
 
 def test_rolling_up_sums_childless_processes_of_one_parent_and_command(origin, given_input):
-    options = ExporterConfig(sonar_exclude_system_jobs=False, sonar_rollup=True)
+    options = SonarSettings(exclude_system_jobs=False, rollup=True)
     found = processes_of(jobs_of(origin, given_input, options))
     rank = found["rank"]
     assert (rank["rolledup"], rank["ppid"], rank["cpu_time"], rank["num_threads"]) == (1, 100, 3, 2)

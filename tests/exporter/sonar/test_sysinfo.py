@@ -9,8 +9,9 @@ import pytest
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.formats.sonar import CURRENT, SEED
 from jobfeatures.formats.sonar.validate import validate_envelope
-from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.model.snapshot import Software, SysinfoSample
+from jobfeatures_exporter.sinks.config import SinksSettings
+from jobfeatures_exporter.sonar.config import SonarSettings
 from jobfeatures_exporter.sonar.node import make_origin
 from jobfeatures_exporter.sonar.sysinfo import sysinfo_envelope
 
@@ -94,15 +95,14 @@ def test_a_token_stands_in_every_document_where_a_file_holds_one(sysinfo, tmp_pa
     path = tmp_path / "token"
     path.write_text("s3cret\n")
     path.chmod(0o600)
-    config = ExporterConfig(
-        sonar_cluster="hpc.example.org", node_name="n1", sonar_profile=profile, sonar_token_file=str(path)
-    )
-    document = sysinfo_envelope(make_origin(config), sysinfo)
+    sinks = SinksSettings(cluster="hpc.example.org")
+    config = SonarSettings(sinks=sinks, profile=profile, token_file=str(path))
+    document = sysinfo_envelope(make_origin(config, "n1"), sysinfo)
     assert document["meta"]["token"] == "s3cret"
     assert validate_envelope(document, profile=profile, strict=True) == []
-    bare = make_origin(replace(config, sonar_token_file=None))
+    bare = make_origin(replace(config, token_file=None), "n1")
     assert "token" not in sysinfo_envelope(bare, sysinfo)["meta"]
-    assert "s3cret" not in repr(make_origin(config))
+    assert "s3cret" not in repr(make_origin(config, "n1"))
 
 
 @pytest.mark.parametrize(("content", "mode"), [("s3cret", 0o644), ("", 0o600), ("a\nb", 0o600), (None, 0)])
@@ -111,6 +111,6 @@ def test_a_token_that_others_can_read_or_that_is_none_is_a_wrong_setting(tmp_pat
     if content is not None:
         path.write_text(content)
         path.chmod(mode)
-    config = ExporterConfig(sonar_cluster="hpc.example.org", node_name="n1", sonar_token_file=str(path))
+    config = SonarSettings(sinks=SinksSettings(cluster="hpc.example.org"), token_file=str(path))
     with pytest.raises(ConfigurationError, match=r"sonar\.token_file"):
-        make_origin(config)
+        make_origin(config, "n1")

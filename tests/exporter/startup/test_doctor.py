@@ -14,11 +14,11 @@ import pytest
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.records.model import JobKey, JobTable
 from jobfeatures_exporter.cli import main
-from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.startup import doctor
 from jobfeatures_exporter.startup.doctor import examine
 from jobfeatures_exporter.startup.findings import DoctorFinding, Mark
 from jobfeatures_exporter.view.sources import advise_ebpf
+from tests.configured import changed, configured
 from tests.exporter.sampling.fakenode import FakeNode
 from tests.exporter.web.authority import Authority
 
@@ -41,7 +41,7 @@ def config(node, tmp_path):
     (node.proc / "pressure").mkdir()
     (node.proc / "pressure/cpu").touch()
     node.process(1)
-    return ExporterConfig(
+    return configured(
         path_procfs=str(node.proc),
         path_cgroup=str(node.cgroup),
         features_root=str(tmp_path / "features"),
@@ -93,11 +93,11 @@ def found(config, what):
 
 def test_a_node_that_is_well_has_nothing_wrong(config, daemon, monkeypatch):
     address, _ = daemon
-    tree = FeatureTree(config.features_root)
+    tree = FeatureTree(config.shared.batch.common.root)
     tree.prepare()
     tree.write_machine({"total_cpu": "4", "hs06": "40", "grace_secs": "60", "shutdowntime": "1999999999"})
     monkeypatch.setattr(doctor, "_clock", lambda: DoctorFinding(Mark.GOOD, "clock", "is kept right"))
-    findings = list(examine(replace(config, web_listen_address=address)))
+    findings = list(examine(changed(config, web_listen_address=address)))
     wrong = [each for each in findings if each.mark is Mark.WRONG]
     assert [
         each for each in wrong if "only its owner may enter" not in each.words
@@ -121,16 +121,16 @@ def test_jobs_are_looked_for_where_the_settings_say_that_a_batch_system_keeps_th
     scratch.parent.chmod(0o755)
     (scratch / ".job.ad").write_text("ClusterId = 12\nProcId = 0\n")
     (scratch / ".machine.ad").write_text('Name = "slot1_1@h"\n')
-    FeatureTree(config.features_root).prepare()
-    FeatureTree(config.features_root).write_machine({"total_cpu": "4"})
-    changed = replace(config, htcondor_execute_directory=str(scratch.parent))
-    assert [each.words for each in found(changed, "features") if "no directory" in each.words] == [
+    FeatureTree(config.shared.batch.common.root).prepare()
+    FeatureTree(config.shared.batch.common.root).write_machine({"total_cpu": "4"})
+    elsewhere = changed(config, htcondor_execute_directory=str(scratch.parent))
+    assert [each.words for each in found(elsewhere, "features") if "no directory" in each.words] == [
         "htcondor job 12.0 is here and has no directory"
     ]
 
 
 def test_settings_that_contradict_each_other_are_named_and_the_rest_is_looked_at(config):
-    wrong = replace(config, features_form="http")
+    wrong = changed(config, features_form="http")
     assert "features.form" in found(wrong, "settings")[0].words
     assert found(wrong, "clock")
 
@@ -142,12 +142,12 @@ def test_a_batch_system_that_does_not_answer_is_quoted_with_what_may_help(config
         "#!/bin/sh\necho 'slurm_load_jobs error: Unable to contact slurm controller' >&2\nexit 1\n"
     )
     command.chmod(0o755)
-    wrong = replace(config, batch_sources=("slurm",), slurm_scontrol=str(command))
+    wrong = changed(config, batch_sources=("slurm",), slurm_scontrol=str(command))
     (finding,) = found(wrong, "slurm")
     assert finding.mark is Mark.WRONG
     assert "Unable to contact slurm controller" in finding.words
     assert finding.remedy == "check that its server runs and can be reached from here"
-    (missing,) = found(replace(wrong, slurm_scontrol="/no/scontrol"), "slurm")
+    (missing,) = found(changed(wrong, slurm_scontrol="/no/scontrol"), "slurm")
     assert "slurm.scontrol" in missing.remedy
 
 
@@ -158,14 +158,14 @@ def test_a_hook_that_slurm_calls_and_that_is_not_here_is_named(config, tmp_path,
     for prolog, mark in (("/no/prolog.sh", Mark.WRONG), ("/bin/true", Mark.NOTE), ("(null)", Mark.NOTE)):
         command.write_text(SLURM.replace("{prolog}", prolog))
         command.chmod(0o755)
-        asked = replace(config, batch_sources=("slurm",), slurm_scontrol=str(command))
+        asked = changed(config, batch_sources=("slurm",), slurm_scontrol=str(command))
         hooks = found(asked, "slurm hooks")
         assert [each.mark for each in hooks] == [mark, Mark.NOTE, Mark.NOTE]
         assert "Prolog" in hooks[0].words
 
 
 def test_without_a_batch_system_that_is_a_note_unless_jobs_are_here(config, node):
-    alone = replace(config, batch_sources=())
+    alone = changed(config, batch_sources=())
     assert [each.mark for each in found(alone, "batch system")] == [Mark.NOTE]
     node.job_v2("job_7")
     assert [each.mark for each in found(alone, "batch system")] == [Mark.NOTE]  # an empty group is no job
@@ -175,12 +175,12 @@ def test_without_a_batch_system_that_is_a_note_unless_jobs_are_here(config, node
 
 def test_control_groups_are_told_by_version_and_a_mount_that_is_not_there_by_its_path(config, tmp_path):
     assert found(config, "control groups")[0].words == "v2, 0 jobs"
-    (lost,) = found(replace(config, path_cgroup=str(tmp_path / "none")), "control groups")
+    (lost,) = found(changed(config, path_cgroup=str(tmp_path / "none")), "control groups")
     assert (lost.mark, str(tmp_path / "none") in lost.words) == (Mark.WRONG, True)
 
 
 def test_a_job_that_is_here_without_a_directory_is_named(config, node):
-    tree = FeatureTree(config.features_root)
+    tree = FeatureTree(config.shared.batch.common.root)
     tree.prepare()
     tree.write_machine({"total_cpu": "4"})
     node.job_v2("job_9")
@@ -192,7 +192,7 @@ def test_a_job_that_is_here_without_a_directory_is_named(config, node):
 
 
 def test_a_tree_that_others_may_change_and_a_value_that_is_none_are_wrong(config):
-    tree = FeatureTree(config.features_root)
+    tree = FeatureTree(config.shared.batch.common.root)
     assert [each.mark for each in found(config, "features")] == [Mark.NOTE]
     tree.prepare()
     tree.write_machine({"total_cpu": "many"})
@@ -227,7 +227,7 @@ def test_a_certificate_is_judged_by_its_names_and_its_end(
     end_secs = ends.timestamp()
     monkeypatch.setattr(doctor.time, "time", lambda: end_secs - days * 86_400.0)
     monkeypatch.setattr(doctor.socket, "getfqdn", lambda: "node.example.org")
-    (first, *_) = found(replace(config, web_config_file=str(file)), "certificate")
+    (first, *_) = found(changed(config, web_config_file=str(file)), "certificate")
     assert (first.mark, said in first.words) == (mark, True)
 
 
@@ -238,13 +238,13 @@ def test_a_certificate_written_into_the_web_configuration_is_not_judged(config, 
     file = tmp_path / "web.yml"
     texts = {"cert": Path(certificate).read_text(), "key": Path(key).read_text()}
     file.write_text(f"tls_server_config: {json.dumps(texts)}\n")
-    (finding,) = found(replace(config, web_config_file=str(file)), "certificate")
+    (finding,) = found(changed(config, web_config_file=str(file)), "certificate")
     assert (finding.mark, finding.words) == (Mark.NOTE, "not checked: it is not in a separate file")
 
 
 def test_what_the_daemon_says_of_itself_is_repeated(config, daemon):
     address, answer = daemon
-    asked = replace(config, web_listen_address=address)
+    asked = changed(config, web_listen_address=address)
     assert found(asked, "daemon")[0].mark is Mark.GOOD
     answer[2] = b"# TYPE x gauge\nbatch_exporter_series_over_budget 2843\n"
     (finding,) = found(asked, "daemon")
@@ -258,15 +258,15 @@ def test_what_the_daemon_says_of_itself_is_repeated(config, daemon):
 
 def test_processes_that_are_read_one_by_one_are_noted_unless_that_is_asked_for(config):
     (finding,) = found(config, "processes")
-    reason = f"{config.path_procfs} is not this machine's own /proc"
+    reason = f"{config.path.procfs} is not this machine's own /proc"
     assert (finding.mark, finding.remedy) == (Mark.NOTE, advise_ebpf(reason))
     assert finding.words.startswith("are read without eBPF, one by one")
     assert finding.words.endswith(f": {reason}")
-    assert found(replace(config, sampling_processes="procfs"), "processes") == []
+    assert found(changed(config, sampling_processes="procfs"), "processes") == []
 
 
 def test_an_answer_that_hides_jobs_names_what_lets_them_be_seen(config, answer):
-    asked = replace(config, batch_sources=("pbs",), pbs_home=str(config.path_procfs))
+    asked = changed(config, batch_sources=("pbs",), pbs_home=str(config.path.procfs))
     answer(source="pbs", complete=False)
     answers, hidden = (each for each in examine(asked) if each.what == "pbs")
     assert (answers.mark, hidden.mark) == (Mark.GOOD, Mark.NOTE)
@@ -277,7 +277,7 @@ def test_an_answer_that_hides_jobs_names_what_lets_them_be_seen(config, answer):
 
 def test_a_daemon_that_no_other_machine_can_scrape_says_so(config, daemon):
     address, _ = daemon
-    (finding,) = found(replace(config, web_listen_address=address), "daemon")
+    (finding,) = found(changed(config, web_listen_address=address), "daemon")
     assert (finding.mark, finding.words.partition("; ")[0]) == (Mark.GOOD, "ready")
     assert "web.listen_address" in finding.words
 
@@ -303,7 +303,7 @@ def test_the_controller_role_asks_for_queue_and_nodes(config, tmp_path):
     findings = {each.what: each.mark for each in examine(role)}
     assert (findings["slurm queue"], findings["slurm nodes"]) == (Mark.GOOD, Mark.WRONG)
     assert "control groups" not in findings
-    (nobody,) = found(replace(role, batch_sources=("spool",)), "batch system")
+    (nobody,) = found(changed(role, batch_sources=("spool",)), "batch system")
     assert nobody.mark is Mark.WRONG
 
 
@@ -327,7 +327,7 @@ def test_the_command_prints_what_is_found_and_what_may_help_and_its_status_tells
 
 def test_where_slurm_does_not_list_its_jobs_it_is_unknown_whether_all_are_seen(config, answer, tmp_path):
     answer("slurm")
-    config = replace(config, batch_sources=("slurm",), slurm_scontrol=f"{tmp_path}/scontrol")
+    config = changed(config, batch_sources=("slurm",), slurm_scontrol=f"{tmp_path}/scontrol")
     (finding,) = found(config, "slurm jobs")
     assert finding.mark is Mark.NOTE
     assert (

@@ -5,12 +5,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.model.snapshot import GpuCard, GpuSample
 from jobfeatures_exporter.sampling.gpu import DriverError
 from jobfeatures_exporter.startup import gpudrivers
 from jobfeatures_exporter.startup.findings import Mark
 from jobfeatures_exporter.startup.gpudrivers import examine_gpus
+from tests.configured import configured
 
 
 def card(uuid, **values):
@@ -32,7 +32,7 @@ def ask(tmp_path, monkeypatch):
 
         module = SimpleNamespace(make_driver=make_driver)
         monkeypatch.setattr(gpudrivers.importlib, "import_module", lambda _: module)
-        config = ExporterConfig(path_procfs=str(tmp_path), path_sysfs=str(tmp_path), gpu_drivers=drivers)
+        config = configured(path_procfs=str(tmp_path), path_sysfs=str(tmp_path), gpu_drivers=drivers)
         found = [(each.mark, each.what, each.words) for each in examine_gpus(config)]
         assert closed or isinstance(read, Exception) or not found or "no answer" in found[0][2]
         return found

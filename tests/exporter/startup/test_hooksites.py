@@ -2,7 +2,6 @@
 
 import os
 import shutil
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -14,6 +13,7 @@ from jobfeatures_exporter.startup import doctor, hooksites
 from jobfeatures_exporter.startup.doctor import examine
 from jobfeatures_exporter.startup.findings import Mark
 from jobfeatures_exporter.startup.hooksites import HOOK_SITES, mentions_us, named_hooks, program_of
+from tests.configured import changed, configured
 from tests.exporter.sampling.fakenode import FakeNode
 from tests.running import own_folder
 
@@ -43,7 +43,7 @@ def found(tmp_path, script, monkeypatch):
     table = JobTable(source="", jobs={}, taken_at_secs=1.0, complete=True)
     monkeypatch.setattr(doctor, "make_source", lambda *_: SimpleNamespace(poll_jobs=lambda *_: table))
     node = FakeNode(own_folder(tmp_path / "node"))
-    config = ExporterConfig(
+    config = configured(
         path_procfs=str(node.proc),
         path_cgroup=str(node.cgroup),
         features_root=str(tmp_path / "features"),
@@ -60,7 +60,7 @@ def found(tmp_path, script, monkeypatch):
     def find(system, **printed):
         for name, text in printed.items():
             script(name, text if text.startswith("#!") else f"#!/bin/sh\ncat <<'END'\n{text}\nEND\n")
-        asked = replace(config, batch_sources=(system,))
+        asked = changed(config, batch_sources=(system,))
         return [(each.mark, each.words) for each in examine(asked) if each.what == f"{system} hooks"]
 
     return find

@@ -2,9 +2,9 @@
 
 import pytest
 
-from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.startup import hooksites
 from jobfeatures_exporter.startup.hooksleft import leads_to, main, systems_left
+from tests.configured import configured
 
 
 @pytest.fixture
@@ -37,9 +37,7 @@ def test_a_command_leads_to_the_folder_by_its_name_by_a_link_and_by_what_a_scrip
 @pytest.fixture
 def left(folder, tmp_path, monkeypatch):
     """Return what tells which systems are left, after what scontrol prints."""
-    config = ExporterConfig(
-        batch_sources=("slurm",), slurm_scontrol=str(tmp_path / "scontrol"), node_name="n1"
-    )
+    config = configured(batch_sources=("slurm",), slurm_scontrol=str(tmp_path / "scontrol"), node_name="n1")
 
     def find(text):
         (tmp_path / "scontrol").write_text(f"#!/bin/sh\n{text}\n")
@@ -69,7 +67,7 @@ def test_a_batch_system_that_does_not_answer_may_name_hooks(left):
 
 
 def test_a_wrapper_of_jobs_counts_and_a_setting_that_is_no_program_does_not(folder, monkeypatch):
-    config = ExporterConfig(batch_sources=("htcondor",), htcondor_execute_directory=f"{folder}/execute")
+    config = configured(batch_sources=("htcondor",), htcondor_execute_directory=f"{folder}/execute")
     told = {
         "STARTER_JOB_ENVIRONMENT": '"JOBFEATURES=/run/jobfeatures/jobfeatures/starter.$(PID)"',
         "USER_JOB_WRAPPER": "Not defined",

@@ -7,7 +7,6 @@ import pytest
 
 from jobfeatures.errors import SourceError
 from jobfeatures.records.model import Job, JobKey, JobState
-from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.model.missing import DaemonGroups
 from jobfeatures_exporter.model.snapshot import FigureSource, JobSample
 from jobfeatures_exporter.sampling.layout.hierarchies import ORDINARY, Places
@@ -21,6 +20,7 @@ from jobfeatures_exporter.startup.sitesays import (
     unseen_processes,
 )
 from jobfeatures_exporter.state.daemongroups import LOST
+from tests.configured import changed, configured
 
 NOW = 1_800_000_000
 
@@ -43,7 +43,7 @@ def say(tmp_path, monkeypatch):
                 tmp_path / name.replace("__", "/").replace("_conf", ".conf").replace("_yaml", ".yaml")
             ).write_text(text)
         monkeypatch.setattr(sitesays, "asked", asked)
-        return ExporterConfig(slurm_scontrol="/opt/slurm/bin/scontrol")
+        return configured(slurm_scontrol="/opt/slurm/bin/scontrol")
 
     return say
 
@@ -105,10 +105,10 @@ def test_slurm_lists_the_jobs_of_which_no_control_group_tells(tmp_path):
     squeue = tmp_path / "squeue"
     squeue.write_text("#!/bin/sh\nprintf '154\\n160\\nsqueue: warning ../7\\n'\n")
     squeue.chmod(0o755)
-    config = ExporterConfig(slurm_scontrol=str(tmp_path / "scontrol"))
+    config = configured(slurm_scontrol=str(tmp_path / "scontrol"))
     assert listed_jobs("slurm", config, "n1") == {JobKey("slurm", "154"), JobKey("slurm", "160")}
     assert listed_jobs("pbs", config, "n1") == frozenset()  # its source lists them itself
-    assert listed_jobs("slurm", replace(config, slurm_ask="controller"), "n1") == frozenset()
+    assert listed_jobs("slurm", changed(config, slurm_ask="controller"), "n1") == frozenset()
     squeue.unlink()
     with pytest.raises(SourceError):
         listed_jobs("slurm", config, "n1")
@@ -185,7 +185,7 @@ def test_jobs_of_which_no_group_is_to_be_expected_are_a_note(judged):
 
 
 def test_processes_that_are_hidden_or_whose_groups_cannot_be_told_are_wrong(tmp_path):
-    config = ExporterConfig(path_procfs=str(tmp_path), path_cgroup=str(tmp_path))
+    config = configured(path_procfs=str(tmp_path), path_cgroup=str(tmp_path))
     (hidden,) = unseen_processes(config)
     assert (hidden.mark, hidden.what) == (Mark.WRONG, "processes")
     assert "hidepid" in hidden.remedy
@@ -246,7 +246,7 @@ def test_what_htcondor_mounts_elsewhere_is_read_too(say):
     for text, count in (("/tmp,/var/tmp", 0), ('"/tmp, /run"', 1), ("Not defined: MOUNT_UNDER_SCRATCH", 0)):
         config = say({"condor_config_val": text})
         assert len(list(hidden_features("htcondor", config, "n1"))) == count
-        assert list(hidden_features("htcondor", replace(config, features_publish=False), "n1")) == []
+        assert list(hidden_features("htcondor", changed(config, features_publish=False), "n1")) == []
 
 
 def test_what_cannot_be_read_is_unknown_and_who_does_not_answer_is_named_elsewhere(say):

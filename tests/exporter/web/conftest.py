@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 from cryptography import x509
 
-from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.web.config import WebSettings
 from jobfeatures_exporter.web.listener import Listeners
 from tests.exporter.web.authority import Authority
 from tests.exporter.web.standins import Site, StandInDaemon
@@ -58,7 +58,7 @@ def serve(write_config, authority):
     @asynccontextmanager
     async def serve_with(text: str | None = None, *, inherited=None, address="127.0.0.1:0", **settings):
         path = None if text is None else write_config(text)
-        listeners = Listeners(ExporterConfig(web_config_file=path, **settings), inherited)
+        listeners = Listeners(WebSettings(config_file=path, **settings), inherited)
         async with listeners.serving(StandInDaemon(), address) as bound:
             yield Site(listeners, bound, authority)
 

@@ -10,11 +10,11 @@ import pytest
 from aiohttp import web
 
 from jobfeatures.status.board import StatusView
-from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.node.daemon import Daemon
 from jobfeatures_exporter.web import app as front
 from jobfeatures_exporter.web.app import KINDS, front_routes, read_asset
 from jobfeatures_exporter.web.pages import CONTENT_SECURITY_POLICY
+from tests.configured import configured
 
 
 class StandIn:
@@ -177,7 +177,7 @@ def loaded_by(code):
 @pytest.fixture
 def daemon(tmp_path):
     made = Daemon(
-        ExporterConfig(
+        configured(
             features_root=str(tmp_path / "features"),
             batch_sources=("spool",),
             spool_directory=str(tmp_path),
@@ -204,7 +204,7 @@ def test_opening_the_page_does_not_look_at_the_node(daemon):
 
 def test_names_that_are_withheld_are_not_on_the_page(tmp_path, make_job):
     daemon = Daemon(
-        ExporterConfig(
+        configured(
             features_root=str(tmp_path / "features"),
             batch_sources=("spool",),
             spool_directory=str(tmp_path),

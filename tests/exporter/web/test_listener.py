@@ -9,8 +9,8 @@ import pytest
 
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.publish.http import connectiontable, webserver
-from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.web import listener
+from jobfeatures_exporter.web.config import WebSettings
 from jobfeatures_exporter.web.listener import Listeners, check_web
 from tests.exporter.web.standins import HASH, PASSWORD, StandInDaemon
 
@@ -172,7 +172,7 @@ async def test_of_an_absolute_target_the_host_counts(serve, target, host, status
 
 
 async def test_names_may_be_given(serve):
-    async with serve(web_hosts="node1, Node1.example") as site:
+    async with serve(hosts="node1, Node1.example") as site:
         assert [(await site.get(Host=name)).status for name in ("node1:80", "node1.EXAMPLE", "node2")] == [
             200,
             200,
@@ -198,53 +198,56 @@ async def test_sockets_that_are_handed_over_are_listened_on(serve, sockets):
         writer.close()
 
 
+NO_OTHERS = {"features": None, "sonar": None}
+
+
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"web_config_for": ("sonar",)}, r"web\.config_for: needs web\.config_file"),
-        ({"web_config_file": "/absent/web.yml"}, r"web\.config_file: /absent/web\.yml: cannot be read"),
+        ({"config_for": ("sonar",)}, r"web\.config_for: needs web\.config_file"),
+        ({"config_file": "/absent/web.yml"}, r"web\.config_file: /absent/web\.yml: cannot be read"),
     ],
 )
 def test_settings_that_contradict_each_other_are_told(settings, said):
     with pytest.raises(ConfigurationError, match=said):
-        check_web(ExporterConfig(**settings))
+        check_web(WebSettings(**settings), NO_OTHERS, None)
 
 
 TLS = "tls_server_config: {cert_file: server.pem, key_file: server.key}"
 MUTUAL = TLS[:-1] + ", client_ca_file: ca.pem, client_auth_type: RequireAndVerifyClientCert}"
-FEATURES = {"features_listen_address": "127.0.0.1:9820", "features_url": "https://node1:9820"}
+OTHERS, URL = {"features": "127.0.0.1:9820", "sonar": None}, "https://node1:9820"
 
 
 @pytest.mark.parametrize(
-    ("text", "settings", "said"),
+    ("text", "name", "others", "said"),
     [
-        ("{}", {"web_config_for": ("sonar",)}, "needs tls_server_config"),
-        (TLS, {"web_config_for": ("sonar",)}, r"sonar needs sonar\.listen"),
-        (MUTUAL, {"web_config_for": ("nodes",)}, "nodes serves nodes, which present tokens"),
-        (TLS, {"web_config_for": ("features",)}, r"features needs features\.listen_address"),
-        (TLS, {"web_config_for": ("features",), **FEATURES, "features_url": None}, r"needs features\.url"),
-        (MUTUAL, {"web_config_for": ("features",), **FEATURES}, "which have no client certificate"),
+        ("{}", "sonar", (NO_OTHERS, None), "needs tls_server_config"),
+        (TLS, "sonar", (NO_OTHERS, None), r"sonar needs sonar\.listen"),
+        (MUTUAL, "nodes", (NO_OTHERS, None), "nodes serves nodes, which present tokens"),
+        (TLS, "features", (NO_OTHERS, None), r"features needs features\.listen_address"),
+        (TLS, "features", (OTHERS, None), r"needs features\.url"),
+        (MUTUAL, "features", (OTHERS, URL), "which have no client certificate"),
     ],
 )
-def test_other_listeners_take_tls_only_where_it_fits(write_config, text, settings, said):
+def test_other_listeners_take_tls_only_where_it_fits(write_config, text, name, others, said):
     with pytest.raises(ConfigurationError, match=said):
-        check_web(ExporterConfig(web_config_file=write_config(text), **settings))
+        check_web(WebSettings(config_file=write_config(text), config_for=(name,)), *others)
 
 
 def test_what_fits_is_accepted(write_config):
-    check_web(ExporterConfig())
-    check_web(ExporterConfig(web_config_file=write_config(TLS), web_config_for=("features",), **FEATURES))
+    check_web(WebSettings(), NO_OTHERS, None)
+    check_web(WebSettings(config_file=write_config(TLS), config_for=("features",)), OTHERS, URL)
 
 
 @pytest.mark.parametrize("name", ["features", "sonar"])
 def test_a_socket_for_a_listener_that_is_not_set_is_refused(monkeypatch, name):
     monkeypatch.setattr(listener, "take_sockets", lambda: {"metrics": [], name: []})
     with pytest.raises(ConfigurationError, match=rf"web\.systemd_socket: a socket named {name} was passed"):
-        Listeners.from_config(ExporterConfig(web_systemd_socket=True))
+        Listeners.from_config(WebSettings(systemd_socket=True), NO_OTHERS)
 
 
 def test_sockets_are_taken_only_where_that_is_asked_for(monkeypatch):
     monkeypatch.setattr(listener, "take_sockets", lambda: {"metrics": ["a socket"]})
-    assert Listeners.from_config(ExporterConfig()).where("metrics", "h:1") == "h:1"
-    made = Listeners.from_config(ExporterConfig(web_systemd_socket=True))
+    assert Listeners.from_config(WebSettings(), NO_OTHERS).where("metrics", "h:1") == "h:1"
+    made = Listeners.from_config(WebSettings(systemd_socket=True), NO_OTHERS)
     assert made.where("metrics", "h:1") == ["a socket"]

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import aiohttp
 import pytest
 
+from jobfeatures.batch.controller import ControllerSettings
 from jobfeatures.batch.controller.protocol import make_token
 from jobfeatures.batch.controller.source import ControllerClient
 from jobfeatures.batch.source import KeeperStatus
@@ -18,10 +19,10 @@ from jobfeatures.errors import ConfigurationError, Rejected, SourceError
 from jobfeatures.publish.http.webserver import listening
 from jobfeatures.records.model import JobTable, Limits
 from jobfeatures_exporter.cluster.nodeanswers import NodeAnswers
-from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.startup.checks import check
 from jobfeatures_exporter.web.nodelistener import NodeListener, raise_descriptors, read_secrets
+from tests.configured import configured
 from tests.running import FakeClock
 
 SECRET = b"0123456789abcdef" * 4
@@ -101,8 +102,8 @@ async def site(answers, clock, tmp_path):
 def make_client(site, clock, tmp_path):
     def make(node_name="n1", token_of=None, url=f"http://{site.address}", clock=clock):
         token = private(tmp_path / "token", make_token(SECRET, token_of or node_name).encode())
-        config = ExporterConfig(controller_url=url, controller_token_file=token)
-        return ControllerClient(config, clock, node_name)
+        config = ControllerSettings(url=url, token_file=token)
+        return ControllerClient(config, clock, node_name, 10.0)
 
     return make
 
@@ -364,7 +365,7 @@ def test_descriptors_for_all_connections_are_there_or_it_is_said():
 )
 def test_settings_that_would_let_tokens_be_read_or_nobody_in_are_refused(changes, reason):
     values = {"controller_listen": "127.0.0.1:9821", "controller_secret_file": "/x", **changes}
-    config = ExporterConfig(role="controller", **values)
+    config = configured(role="controller", **values)
     if reason is None:
         check(config)
         return

@@ -8,9 +8,10 @@ import pytest
 from jobfeatures.publish.http.server import FeatureServer
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.records.model import JobKey
-from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.startup.receiver import Ingest
+from jobfeatures_exporter.web.config import WebSettings
 from jobfeatures_exporter.web.listener import Listeners
+from tests.configured import configured
 from tests.exporter.web.standins import HASH, Site
 
 TLS = f"tls_server_config: {{cert_file: server.pem, key_file: server.key}}\nbasic_auth_users: {{alice: {HASH}}}\n"
@@ -31,7 +32,7 @@ async def features(listeners, tmp_path):
 
 @asynccontextmanager
 async def sonar(listeners, tmp_path):
-    ingest = Ingest(ExporterConfig(sonar_listen="127.0.0.1:0"))
+    ingest = Ingest(configured(sonar_listen="127.0.0.1:0"))
     async with ingest.running(listeners) as address:
         yield address, "/sample"
 
@@ -42,7 +43,7 @@ async def sonar(listeners, tmp_path):
 async def test_it_speaks_tls_where_it_is_told_to_and_keeps_its_own_users(
     write_config, authority, tmp_path, name, opened, status
 ):
-    listeners = Listeners(ExporterConfig(web_config_file=write_config(TLS), web_config_for=(name,)))
+    listeners = Listeners(WebSettings(config_file=write_config(TLS), config_for=(name,)))
     async with opened(listeners, tmp_path) as (address, path):
         site = Site(listeners, address, authority)
         answer = await site.get(path, tls=site.client())
@@ -56,6 +57,6 @@ async def test_it_speaks_tls_where_it_is_told_to_and_keeps_its_own_users(
 @pytest.mark.parametrize(("name", "opened", "status"), [("features", features, 200), ("sonar", sonar, 405)])
 async def test_else_it_does_not(write_config, authority, tmp_path, name, opened, status):
     other = "sonar" if name == "features" else "features"
-    listeners = Listeners(ExporterConfig(web_config_file=write_config(TLS), web_config_for=(other,)))
+    listeners = Listeners(WebSettings(config_file=write_config(TLS), config_for=(other,)))
     async with opened(listeners, tmp_path) as (address, path):
         assert (await Site(listeners, address, authority).get(path)).status == status

@@ -17,14 +17,9 @@ from jobfeatures.records.model import JobKey
 from jobfeatures.system.httpget import Server
 from jobfeatures_exporter.cli import main
 from jobfeatures_exporter.commands import top
-from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.web import ownsocket
-from jobfeatures_exporter.web.ownsocket import (
-    MAX_CONNECTIONS_OF_ONE,
-    OVERFLOW_UID,
-    OwnSocket,
-    serving_own,
-)
+from jobfeatures_exporter.web.ownsocket import MAX_CONNECTIONS_OF_ONE, OVERFLOW_UID, OwnSocket, serving_own
+from tests.configured import configured
 
 OWN = JobKey("slurm", "12")
 
@@ -249,7 +244,7 @@ def test_top_shows_what_the_socket_gives(own, sockets, capsys, monkeypatch):
 
 
 def test_top_of_a_plain_user_asks_the_socket_by_itself(sockets, monkeypatch):
-    config = ExporterConfig(web_own_socket=str(sockets / "own"))
+    config = configured(web_own_socket=str(sockets / "own"))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert top.own_socket(config) == ""  # there is none
     (sockets / "own").touch()

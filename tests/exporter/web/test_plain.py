@@ -15,9 +15,9 @@ from jobfeatures.publish.http import opening
 from jobfeatures.publish.http.connections import Connections
 from jobfeatures.publish.http.connectiontable import ConnectionLimits, ConnectionTable
 from jobfeatures.publish.http.opening import accepting
-from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.web import listener
 from jobfeatures_exporter.web.app import make_app, running
+from jobfeatures_exporter.web.config import WebSettings
 from jobfeatures_exporter.web.guard import Guard
 from jobfeatures_exporter.web.listener import Listeners
 from jobfeatures_exporter.web.plain import parse_request
@@ -139,7 +139,7 @@ async def test_the_web_server_would_ask_for_the_same_passwords(write_config, giv
         f"basic_auth_users: {{alice: {HASH}}}\nhttp_server_config: {{headers: {{X-Frame-Options: deny}}}}\n"
     )
     credentials = b"" if given is None else b"Authorization: Basic %s\r\n" % base64.b64encode(given.encode())
-    async with served(config=ExporterConfig(web_config_file=write_config(text))) as (listeners, connect):
+    async with served(config=WebSettings(config_file=write_config(text))) as (listeners, connect):
         request = CURL[:-2] + credentials + b"\r\n"
         plain = await ask(connect, request)
         assert not is_web_server_up(listeners)

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from jobfeatures.batch.htcondor.clustersource import CondorPool
-from jobfeatures.config import Config
 from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.cluster.sums import compute_queue_sums
+from tests.configured import settings_for
 from tests.integration.condorpool import PATIENCE_SECS, SCHEDDS, daemon, until
 
 
@@ -62,7 +62,7 @@ def make_source(pool, tmp_path):
         script = tmp_path / name
         script.write_text(f'#!/bin/sh\nexec "{pool.lab}/in" {name} "$@"\n')
         script.chmod(0o755)
-    config = Config(htcondor_condor_status=str(tmp_path / "condor_status"))
+    config = settings_for("htcondor", htcondor_condor_status=str(tmp_path / "condor_status"))
     return lambda: CondorPool(config, SystemClock(), PATIENCE_SECS)
 
 

@@ -6,7 +6,6 @@ import pytest
 
 from jobfeatures.batch.gridengine import COMMAND
 from jobfeatures.batch.programs import Programs
-from jobfeatures.config import Config
 from jobfeatures.errors import CommandError, SourceError
 
 
@@ -17,7 +16,7 @@ def script(path, text):
 
 
 def make(qstat, **more):
-    return Programs(COMMAND, Config(gridengine_qstat=qstat), 60.0, **more)
+    return Programs(COMMAND, qstat, 60.0, **more)
 
 
 def test_the_other_commands_lie_beside_the_one_that_the_setting_names(tmp_path):

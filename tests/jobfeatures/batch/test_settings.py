@@ -1,15 +1,16 @@
-"""The settings that all batch systems' own extend."""
-
-import pytest
+"""What a batch system is given of the settings."""
 
 from jobfeatures.batch import BatchSettings
-from jobfeatures.batch.settings import AskingSettings
-from jobfeatures.settings.resolve import settings_of
+from tests.configured import configured
 
 
-@pytest.mark.parametrize("own", BatchSettings.__bases__, ids=lambda each: each.__name__)
-def test_a_batch_systems_settings_are_its_own_and_those_of_asking(own):
-    shared = {each.key for each in settings_of(AskingSettings)}
-    keys = {each.key for each in settings_of(own)}
-    assert shared < keys
-    assert len(keys) <= 13
+def test_a_batch_system_is_given_its_own_settings_and_those_of_all() -> None:
+    config = configured(BatchSettings, slurm_ask="rest", batch_timeout_secs=1.0, controller_url="http://c")
+    found = config.of("slurm", procfs="/p")
+    assert (found.own, found.common, found.controller) == (config.slurm, config.common, config.controller)
+    assert (found.own.ask, found.common.timeout_secs, found.controller.url) == ("rest", 1.0, "http://c")
+    assert (found.procfs, found.cgroup) == ("/p", "/sys/fs/cgroup")
+
+
+def test_a_batch_system_without_settings_is_given_those_of_all() -> None:
+    assert BatchSettings().of("flux").own is None

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import inspect
 import re
-import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
-from jobfeatures.batch import CLUSTER_SYSTEMS, SYSTEMS
-from jobfeatures.batch.settings import AskingSettings
+from jobfeatures.batch import CLUSTER_SYSTEMS, SYSTEMS, BatchSettings
+from jobfeatures.batch.settings import SystemSettings
 from jobfeatures.batch.source import PolledSource
 from jobfeatures.batch.system import ClusterSystem, System
 from jobfeatures.config import Config
@@ -25,8 +24,8 @@ from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.records.model import Job, JobKey, JobState, JobTable
 from jobfeatures.settings.resolve import settings_of
 from jobfeatures.system.clock import Clock
-from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.node.sources import chosen_systems, confirm_jobs
+from tests.configured import configured
 
 TESTS = Path(__file__).parents[2]
 ROOMS = TESTS.parent / "jobfeatures" / "batch"
@@ -34,7 +33,7 @@ HELPERS = {"controller"}  # of several systems
 EACH = pytest.mark.parametrize("system", SYSTEMS.values(), ids=SYSTEMS)
 
 
-def room_of(system: System[Config]) -> str:
+def room_of(system: System[Any]) -> str:
     return type(system).__module__.removesuffix(".system")
 
 
@@ -44,21 +43,21 @@ def test_every_room_is_in_the_table() -> None:
 
 
 @EACH
-def test_a_method_says_what_the_class_of_all_systems_says(system: System[Config]) -> None:
+def test_a_method_says_what_the_class_of_all_systems_says(system: System[Any]) -> None:
     """What a system adds beside is nobody's to call."""
     own = {name for name, value in vars(type(system)).items() if inspect.isfunction(value)}
     assert own <= set(dir(ClusterSystem if system.name in CLUSTER_SYSTEMS else System))
     assert system.key_sources
 
 
-def parts_of(system: System[Config]) -> list[tuple[str, str, str]]:
+def parts_of(system: System[Any]) -> list[tuple[str, str, str]]:
     """Return the methods that are parts of other modules, with the module and its part."""
     text = "".join(inspect.getsource(each) for each in type(system).__mro__ if issubclass(each, System))
     return re.findall(r"^    (\w+) = part\(\"(\S+)\", \"(\w+)\"\)$", text, re.MULTILINE)
 
 
 @EACH
-def test_a_system_names_parts_of_its_own_room(system: System[Config]) -> None:
+def test_a_system_names_parts_of_its_own_room(system: System[Any]) -> None:
     text = Path(inspect.getfile(type(system))).read_text()
     inside = re.findall(r"^ {8}from (\S+) import", text, re.MULTILINE)
     named = [*inside, *(module for _, module, _ in parts_of(system)), *filter(None, [system.groups])]
@@ -67,7 +66,7 @@ def test_a_system_names_parts_of_its_own_room(system: System[Config]) -> None:
 
 
 @EACH
-def test_a_part_takes_what_the_method_takes_that_it_is(system: System[Config]) -> None:
+def test_a_part_takes_what_the_method_takes_that_it_is(system: System[Any]) -> None:
     """What it takes beside has defaults."""
     for method, module, name in parts_of(system):
         _, *declared = inspect.signature(getattr(ClusterSystem, method)).parameters.values()
@@ -81,35 +80,29 @@ def test_a_part_takes_what_the_method_takes_that_it_is(system: System[Config]) -
 
 
 @EACH
-def test_the_groups_of_a_system_bear_its_name(system: System[Config]) -> None:
+def test_the_groups_of_a_system_bear_its_name(system: System[Any]) -> None:
     hierarchy = system.hierarchy()
     assert hierarchy is None or hierarchy.name == system.name
 
 
 @EACH
-def test_a_system_s_settings_are_those_of_its_room(system: System[Config]) -> None:
-    declared = {
-        each.key
-        for value in vars(sys.modules[room_of(system)]).values()
-        if isinstance(value, type) and is_dataclass(value)
-        for each in settings_of(value)
-    }
-    known = {each.key for each in settings_of(Config)}
-    ours = {key for key in known if key.startswith(f"{system.name}.")}
-    assert ours
-    assert ours <= declared <= known
+def test_a_system_s_settings_are_those_of_its_room(system: System[Any]) -> None:
+    own = type(getattr(BatchSettings(), system.name))
+    assert own.__module__ == room_of(system)
+    ours = {each.key: each for each in settings_of(Config) if each.key.startswith(f"{system.name}.")}
+    assert {each.path[:-1] for each in ours.values()} == {("batch", system.name)}
     assert system.command in ours or system.name not in CLUSTER_SYSTEMS
 
 
 @EACH
-def test_a_kind_of_log_is_read_in_its_room(system: System[Config]) -> None:
+def test_a_kind_of_log_is_read_in_its_room(system: System[Any]) -> None:
     for kind in system.log_kinds:
         assert KINDS[kind.name] is kind
         assert kind.reads.startswith(f"{room_of(system)}.")
 
 
 @EACH
-def test_a_system_is_documented_and_has_fixtures(system: System[Config]) -> None:
+def test_a_system_is_documented_and_has_fixtures(system: System[Any]) -> None:
     docs = TESTS.parent / "docs"
     assert (docs / "batch" / f"{system.name}.md").exists() or (docs / f"{system.name}.md").exists()
     fixtures = TESTS / "fixtures" / {"spool": "sss"}.get(system.name, system.name)
@@ -118,7 +111,7 @@ def test_a_system_is_documented_and_has_fixtures(system: System[Config]) -> None
 
 
 @EACH
-def test_a_job_without_its_variable_is_not_known(system: System[Config]) -> None:
+def test_a_job_without_its_variable_is_not_known(system: System[Any]) -> None:
     with pytest.raises(ParseError, match="not known"):
         system.job_id_in({})
 
@@ -147,17 +140,17 @@ class FluxSource:
     watch = PolledSource.watch
 
 
-class Flux(System[AskingSettings]):
+class Flux(System[None]):
     """A new batch system: one file, and one line in `SYSTEMS`."""
 
     name = "flux"
     job_variable = "FLUX_JOB_ID"
     key_sources: ClassVar = {"job_id": "FLUX_JOB_ID"}
 
-    def is_here(self, config: AskingSettings) -> bool:
+    def is_here(self, config: SystemSettings[None]) -> bool:
         return True
 
-    def make_source(self, config: AskingSettings, clock: Clock, node_name: str) -> FluxSource:
+    def make_source(self, config: SystemSettings[None], clock: Clock, node_name: str) -> FluxSource:
         return FluxSource()
 
     def job_from_prolog(
@@ -168,13 +161,13 @@ class Flux(System[AskingSettings]):
 
 def test_a_new_system_is_one_class_and_one_line_in_the_table(tmp_path, monkeypatch, clock):
     monkeypatch.setitem(SYSTEMS, "flux", Flux())
-    config = ExporterConfig(features_root=str(tmp_path), batch_sources=("flux",))
+    config = configured(features_root=str(tmp_path), batch_sources=("flux",))
     assert chosen_systems(config) == ["flux"]
     key = JobKey("flux", "f1")
     assert confirm_jobs(config, clock, [key]).keys() == {key}
     environ = {"FLUX_JOB_ID": "f1"}
-    publish_job(config, "flux", environ, timeout_secs=1.0)
-    tree = FeatureTree(config.features_root)
+    publish_job(config.shared, "flux", environ, timeout_secs=1.0)
+    tree = FeatureTree(config.shared.batch.common.root)
     assert tree.published().keys() == {key}
     with tree.locked(key):
         assert remove_own(tree, key, environ)
@@ -182,10 +175,10 @@ def test_a_new_system_is_one_class_and_one_line_in_the_table(tmp_path, monkeypat
 
 
 def test_a_class_that_lacks_what_every_system_needs_makes_no_system():
-    class Idle(System[AskingSettings]):
+    class Idle(System[None]):
         name = "idle"
 
-    class Half(ClusterSystem[AskingSettings]):
+    class Half(ClusterSystem[None]):
         name, is_here, make_source = "half", Flux.is_here, Flux.make_source
 
     for lacking, what in ((Idle, "is_here"), (Half, "make_cluster_source")):

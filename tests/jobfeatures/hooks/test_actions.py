@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from jobfeatures.publish.hookreasons import reason_of
 from jobfeatures.publish.site import Site
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.records.model import UNLIMITED, Job, JobKey, JobState, Limits
+from tests.configured import changed, configured
 from tests.running import own_folder
 
 START = 1795246160
@@ -50,7 +50,9 @@ def config(tmp_path: Path) -> Config:
         "esac; done\n"
     )
     scontrol.chmod(0o755)
-    return Config(features_root=str(tmp_path / "root"), slurm_scontrol=str(scontrol), machine_total_cpu=8)
+    return configured(
+        Config, features_root=str(tmp_path / "root"), slurm_scontrol=str(scontrol), machine_total_cpu=8
+    )
 
 
 def answer(tmp_path: Path, **changes: str) -> None:
@@ -141,7 +143,7 @@ def test_without_an_answer_start_and_limit_of_the_environment_count(config, tmp_
 
 
 def test_values_that_cannot_be_read_are_told_and_counted_and_the_rest_is_published(config, tmp_path, caplog):
-    never = replace(config, hook_ask="never")
+    never = changed(config, hook_ask="never")
     publish_job(
         never, "slurm", {**PROLOG, "SLURM_JOB_GPUS": "0-", "SLURM_JOB_CPUS_PER_NODE": "two"}, timeout_secs=1
     )
@@ -158,9 +160,9 @@ def refuse_none(problem):
 
 
 def serve(config, environ, reported_at_secs=100.0, action="publish", batch_system="slurm", note=refuse_none):
-    tree = FeatureTree(config.features_root)
+    tree = FeatureTree(config.batch.common.root)
     request = Request(action, batch_system, environ, reported_at_secs)
-    return serve_request(tree, config, Site(config), request, note)
+    return serve_request(tree, config, Site(config.site), request, note)
 
 
 def know(tmp_path: Path, job: Job) -> None:
@@ -174,8 +176,8 @@ def test_the_daemon_publishes_at_once_and_asks_for_what_is_missing(config, tmp_p
     assert files(tmp_path) == {"allocated_cpu": "2", "job_id": "777"}
     assert record(tmp_path)["told_at_secs"] == 100.0
     assert serve(config, {**PROLOG, **TIMES}).job_id == "777", "memory and name are in no prolog"
-    assert serve(replace(config, slurm_ask="controller"), {**PROLOG, **TIMES}) is None
-    assert serve(replace(config, hook_ask="never"), {**PROLOG, **TIMES}) is None
+    assert serve(changed(config, slurm_ask="controller"), {**PROLOG, **TIMES}) is None
+    assert serve(changed(config, hook_ask="never"), {**PROLOG, **TIMES}) is None
     assert files(tmp_path)["wall_limit_secs"] == "420"
 
 
@@ -249,7 +251,7 @@ def test_of_two_clusters_jobs_of_one_number_below_one_root_the_first_keeps_its_f
     config, tmp_path, by_daemon, name
 ):
     """The other is refused and told nothing, and its epilog takes nothing away; then it may begin."""
-    never = replace(config, hook_ask="never")
+    never = changed(config, hook_ask="never")
 
     def hook(environ, action="publish"):
         if by_daemon:

@@ -14,18 +14,19 @@ from dataclasses import dataclass, field
 
 from jobfeatures.batch.slurm.answers import Answers
 from jobfeatures.batch.slurm.source import SlurmSource
-from jobfeatures.config import Config
 from jobfeatures.errors import SourceError
 from jobfeatures.hooks.actions import find_objection
 from jobfeatures.jobs.evidence import START_SECS, Group
 from jobfeatures.jobs.jobrecords import format_record
 from jobfeatures.jobs.roster import Roster
+from jobfeatures.publish.config import SiteSettings
 from jobfeatures.publish.hooksource import HookSource
 from jobfeatures.publish.publisher import Publisher
 from jobfeatures.publish.site import Site
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.publish.writing import write_job
 from jobfeatures.records.model import Job, JobKey, JobState, Limits, fill_unknown
+from tests.configured import configured
 
 IDS = ("1", "2")
 HOLD_SECS = 3600.0
@@ -106,7 +107,7 @@ class World:
         self.skew = self.random.choice((-300, 0, 300))  # the controller's clock before ours
         shutil.rmtree(root, ignore_errors=True)
         self.tree = FeatureTree(root)
-        self.site = Site(Config(machine_total_cpu=4))
+        self.site = Site(configured(SiteSettings, machine_total_cpu=4))
         self.runs: dict[str, Run] = {}  # the latest of each id
         self.controller: dict[str, Job] = {}
         self.mood = "whole"

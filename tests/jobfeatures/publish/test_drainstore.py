@@ -10,19 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from jobfeatures.config import Config
 from jobfeatures.drains.drain import NO_DRAINS, NOT_ANNOUNCED, Announced, Drain, Drains
 from jobfeatures.errors import LockTimeoutError, ParseError, UnsafePathError
 from jobfeatures.features.keys import MjfProfile
 from jobfeatures.features.machine import Machine
 from jobfeatures.jobs.roster import Roster
 from jobfeatures.publish import drainstore
+from jobfeatures.publish.config import SiteSettings
 from jobfeatures.publish.drainbook import DrainBook
 from jobfeatures.publish.drainstore import DrainStore, read_for_hook
 from jobfeatures.publish.publisher import Publisher
 from jobfeatures.publish.site import Site
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.records.model import JobState, NodeNotice
+from tests.configured import configured
 
 ASKED = ["slurm"]
 DRAIN = Drain(2_000_000_000, 1_800_000_000, "root")
@@ -233,7 +234,7 @@ def shutdowntime(tree):
 def test_when_the_time_has_come_the_profile_says_what_stays(
     tree, store, clock, make_job, make_table, profile, after
 ):
-    site = Site(Config(features_profile=profile, machine_total_cpu=4))
+    site = Site(configured(SiteSettings, features_profile=profile, machine_total_cpu=4))
     assert site.profile is MjfProfile(profile)
     publisher, book = Publisher(tree, site, clock), DrainBook(store, clock)
     job = make_job("1", uid=os.geteuid(), start_secs=int(clock.now))

@@ -5,11 +5,13 @@ import subprocess
 import pytest
 
 from jobfeatures.config import Config
+from jobfeatures.publish.config import SiteSettings
 from jobfeatures.publish.exports import FeatureAccess, beside_others, format_urls, write_exports
 from jobfeatures.publish.site import Site
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.records.model import JobKey
 from jobfeatures.settings.resolve import load_config
+from tests.configured import configured
 from tests.packaging.hooks import NO_PROXY_CASES, NO_PROXY_LINES
 from tests.running import until
 
@@ -64,7 +66,9 @@ def test_containers_of_a_job_with_paths_see_them_if_the_site_wants_it(tree, form
     [{}, {"features_listen_address": "127.0.0.1:0"}, {"features_listen_address": "127.0.0.1:9820"}],
 )
 def test_the_setting_counts_with_and_without_a_listener(listener):
-    assert Site(Config(features_bind=("apptainer",), **listener)).access(None).binds == ("apptainer",)
+    assert Site(configured(SiteSettings, features_bind=("apptainer",), **listener)).access(None).binds == (
+        "apptainer",
+    )
 
 
 def test_with_paths_by_default_the_addresses_lie_beside_them(tree):
@@ -186,7 +190,7 @@ def test_the_job_s_user_reads_his_addresses_and_nobody_else_does(tree, tmp_path)
 def site_of(tmp_path, text):
     file = tmp_path / "config.toml"
     file.write_text(text)
-    return Site(load_config(Config, file=str(file), environ={}))
+    return Site(load_config(Config, file=str(file), environ={}).site)
 
 
 def test_the_form_may_differ_by_partition(tmp_path):

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from jobfeatures.config import Config
 from jobfeatures.features.origin import parse_origins
 from jobfeatures.jobs.jobrecords import format_record
 from jobfeatures.jobs.roster import Roster
+from jobfeatures.publish.config import SiteSettings
 from jobfeatures.publish.hookreasons import PAIRS
 from jobfeatures.publish.hooksource import HookSource
 from jobfeatures.publish.publisher import Publisher
@@ -18,6 +18,7 @@ from jobfeatures.publish.site import Site
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.publish.writing import write_job
 from jobfeatures.records.model import JobKey, JobState, Limits
+from tests.configured import configured
 
 
 class Driven(Publisher):
@@ -45,7 +46,7 @@ def tree(tmp_path):
 
 @pytest.fixture
 def publisher(tree, clock):
-    return Driven(tree, Site(Config(machine_total_cpu=16, machine_hs06="171.04")), clock)
+    return Driven(tree, Site(configured(SiteSettings, machine_total_cpu=16, machine_hs06="171.04")), clock)
 
 
 def test_jobs_count_as_published_while_a_long_round_goes_on(
@@ -142,7 +143,7 @@ def test_what_a_later_version_knew_of_a_job_is_left_alone_and_costs_no_directory
     known = tmp_path / "features/known/slurm-12.json"
     text = '{"format": 2, "job": {"id": "12"}}'
     known.write_text(text)
-    again = Driven(tree, Site(Config()), clock)
+    again = Driven(tree, Site(SiteSettings()), clock)
     update(again, [])
     assert len(tree.published()) == 1
     roster = Roster()
@@ -163,13 +164,13 @@ def test_a_restart_keeps_the_living_and_removes_the_dead(tree, clock, make_job, 
     for job_id in ("1", "2"):
         tree.write_job(make_job(job_id).key, {"job_id": job_id})
     clock.now = 2e10
-    update(Driven(tree, Site(Config()), clock), [make_table(make_job("1"), taken_at_secs=clock.now)])
+    update(Driven(tree, Site(SiteSettings()), clock), [make_table(make_job("1"), taken_at_secs=clock.now)])
     assert [key.job_id for key in tree.published()] == ["1"]
 
 
 def test_a_restart_without_an_answer_keeps_everything(tree, clock, make_job):
     tree.write_job(make_job().key, {"job_id": "12"})
-    update(Driven(tree, Site(Config()), clock), [])
+    update(Driven(tree, Site(SiteSettings()), clock), [])
     assert len(tree.published()) == 1
 
 
@@ -188,7 +189,7 @@ def test_job_files_belong_to_the_job_s_user_where_the_text_of_2014_is_kept(
     tree, clock, make_job, make_table, tmp_path, profile
 ):
     job = make_job(uid=6001, allocated_cpus=4)
-    site = Site(Config(features_profile=profile))
+    site = Site(configured(SiteSettings, features_profile=profile))
     update(Driven(tree, site, clock), [make_table(job, taken_at_secs=clock.now)])
     folder = tmp_path / "features/jobfeatures/slurm-12"
     given = profile != "2016" and os.geteuid() == 0
@@ -202,7 +203,9 @@ def test_job_files_belong_to_the_job_s_user_where_the_text_of_2014_is_kept(
 def test_no_key_of_a_site_in_the_profile_of_2016_has_a_name_that_it_forbids(
     tree, clock, make_job, make_table, tmp_path
 ):
-    config = Config(machine_hs06="1", machine_hs23="2", machine_jobslots=3, job_grace_secs=4)
+    config = configured(
+        SiteSettings, machine_hs06="1", machine_hs23="2", machine_jobslots=3, job_grace_secs=4
+    )
     job = make_job(allocated_cpus=4, limits=Limits(wall_secs=60, memory_bytes=2**31, scratch_bytes=10**10))
     update(Driven(tree, Site(config), clock), [make_table(job, taken_at_secs=clock.now)])
     folders = (tmp_path / "features/machinefeatures", tmp_path / "features/jobfeatures/slurm-12")
@@ -212,7 +215,7 @@ def test_no_key_of_a_site_in_the_profile_of_2016_has_a_name_that_it_forbids(
 
 
 def test_an_update_that_changes_nothing_writes_nothing(tree, clock, make_job, make_table, tmp_path):
-    publisher = Driven(tree, Site(Config(features_profile="both")), clock)
+    publisher = Driven(tree, Site(configured(SiteSettings, features_profile="both")), clock)
     tables = [make_table(make_job(uid=os.getuid(), allocated_cpus=4), taken_at_secs=clock.now)]
     update(publisher, tables)
 
@@ -393,7 +396,7 @@ def test_a_held_lock_delays_one_job_and_no_other(publisher, tree, clock, make_jo
 
 def test_what_another_user_left_under_an_id_goes_with_its_secret(tree, clock, make_job, make_table, tmp_path):
     """Alice's job has ended unnoticed; Bob's has her id now, and nobody has told the daemon but the controller."""
-    publisher = Driven(tree, Site(Config()), clock)
+    publisher = Driven(tree, Site(SiteSettings()), clock)
     alices = make_job(uid=6001, limits=Limits(wall_secs=60))
     update(publisher, [make_table(alices, taken_at_secs=clock.now)])
     token = tree.make_token(alices.key)
@@ -413,7 +416,7 @@ def test_a_kept_answer_about_the_user_before_gives_him_nothing_of_the_next(
     tree, clock, make_job, make_table, tmp_path
 ):
     """The controller gives nothing usable any more, so its source tells at each poll what it knew of Alice's job."""
-    publisher = Driven(tree, Site(Config()), clock)
+    publisher = Driven(tree, Site(SiteSettings()), clock)
     alices = make_job(uid=6001, user="alice", name="secret", limits=Limits(wall_secs=60))
     asked_secs = clock.now
     clock.advance(60)

@@ -1,6 +1,5 @@
 import os
 import re
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -12,9 +11,11 @@ from jobfeatures.features.job import job_features
 from jobfeatures.features.keys import MjfProfile
 from jobfeatures.features.machine import Machine
 from jobfeatures.features.origin import job_origins
+from jobfeatures.publish.config import SiteSettings
 from jobfeatures.publish.site import Cores, Site, parse_cpu_model, read_cores, read_cpu_model
 from jobfeatures.records.model import UNLIMITED, Limits
 from jobfeatures.settings.resolve import load_config, settings_of, tables_of
+from tests.configured import changed, configured
 
 EPYC = "AMD EPYC 7763 64-Core Processor"
 FILE = """
@@ -44,7 +45,7 @@ def load(tmp_path):
     def make(text=FILE, *, environ=None, flags=None, strict=True):
         path = tmp_path / "config.toml"
         path.write_text(text)
-        return load_config(Config, file=str(path), environ=environ or {}, flags=flags, strict=strict)
+        return load_config(Config, file=str(path), environ=environ or {}, flags=flags, strict=strict).site
 
     return make
 
@@ -77,30 +78,32 @@ def test_a_flag_and_a_variable_beat_every_table(load, make_job):
 
 
 def test_nothing_stated_is_nothing_told(make_job):
-    site = Site(Config())
+    site = Site(SiteSettings())
     assert site.terms(make_job()) == site.terms(make_job(partition="x"))
     assert site.terms(make_job()).origins == {}
     assert site.machine.hs06 is site.machine.grace_secs is site.machine.jobslots is None
 
 
 def test_hs23_is_told_only_where_the_site_states_it():
-    assert Site(Config(machine_hs06="9")).machine.hs23 is None
-    assert Site(Config(machine_hs23="9")).machine.hs23 == "9"
+    assert Site(configured(SiteSettings, machine_hs06="9")).machine.hs23 is None
+    assert Site(configured(SiteSettings, machine_hs23="9")).machine.hs23 == "9"
 
 
 def test_a_rating_of_each_processor_counts_where_the_machine_s_is_not_stated():
-    each = Config(machine_hs06_per_core="10.69", machine_hs23_per_core="12.5", machine_total_cpu=64)
+    each = configured(
+        SiteSettings, machine_hs06_per_core="10.69", machine_hs23_per_core="12.5", machine_total_cpu=64
+    )
     machine = Site(each).machine
     assert (machine.hs06, machine.hs23) == ("684.16", "800")
     assert machine.origins["hs06"] == "machine.hs06_per_core * total_cpu"
-    shown = Site(replace(each, machine_hs06="700")).machine
+    shown = Site(changed(each, machine_hs06="700")).machine
     assert (shown.hs06, shown.hs23) == ("700", "800")
 
 
 def test_of_2014_a_job_without_a_limit_is_told_the_size_of_the_scratch_file_system(tmp_path, make_job):
     found = os.statvfs(tmp_path)
     size = found.f_blocks * found.f_frsize
-    config = Config(features_profile="both", machine_scratch_dir=str(tmp_path))
+    config = configured(SiteSettings, features_profile="both", machine_scratch_dir=str(tmp_path))
     terms = Site(config).terms(make_job())
     machine, own = Machine(), {"job_id": "12"}
     for limit in (None, UNLIMITED):
@@ -112,16 +115,16 @@ def test_of_2014_a_job_without_a_limit_is_told_the_size_of_the_scratch_file_syst
     told = job_features(limited, machine, terms=terms)
     assert told == own | {"scratch_limit_bytes": "5000000000", "disk_limit_GB": "5"}
     assert job_origins(told, limited, terms, {})["disk_limit_GB"] == "derived: scratch_limit_bytes / 10^9"
-    assert Site(replace(config, features_profile="2016")).terms(make_job()).scratch_size_bytes is None
-    assert Site(replace(config, machine_scratch_dir="/no/such")).terms(make_job()).scratch_size_bytes is None
+    assert Site(changed(config, features_profile="2016")).terms(make_job()).scratch_size_bytes is None
+    assert Site(changed(config, machine_scratch_dir="/no/such")).terms(make_job()).scratch_size_bytes is None
 
 
 def test_cores_are_counted_only_for_the_keys_of_2014():
-    assert Site(Config(), cores=Cores(4, 8)).machine.physical_cores is None
+    assert Site(SiteSettings(), cores=Cores(4, 8)).machine.physical_cores is None
     for profile in ("2014", "both"):
-        machine = Site(Config(features_profile=profile), cores=Cores(4, 8)).machine
+        machine = Site(configured(SiteSettings, features_profile=profile), cores=Cores(4, 8)).machine
         assert (machine.physical_cores, machine.logical_cores) == (4, 8)
-    assert Site(Config(features_profile="both")).profile is MjfProfile.BOTH
+    assert Site(configured(SiteSettings, features_profile="both")).profile is MjfProfile.BOTH
 
 
 @pytest.mark.parametrize(

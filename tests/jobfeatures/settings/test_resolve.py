@@ -4,20 +4,10 @@ import pytest
 
 from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError
+from jobfeatures.settings.declare import ADDRESS, BOOLEAN, COUNT, DECIMAL, DURATION, PATH, PLAIN_PATH, words
 from jobfeatures.settings.flags import add_flags
 from jobfeatures.settings.grouppatterns import GROUP_PATTERNS
-from jobfeatures.settings.resolve import (
-    ADDRESS,
-    BOOLEAN,
-    COUNT,
-    DECIMAL,
-    DURATION,
-    PATH,
-    PLAIN_PATH,
-    load_config,
-    settings_of,
-    words,
-)
+from jobfeatures.settings.resolve import load_config, settings_of
 
 
 @pytest.fixture
@@ -34,15 +24,15 @@ def test_flag_beats_environment_beats_file_beats_default(write):
     file = write('[node]\nname = "of-file"\n')
     environ = {"JOBFEATURES_NODE_NAME": "of-environment"}
     flags = {"node.name": "of-flag"}
-    assert load_config(Config, environ={}).node_name is None
-    assert load_config(Config, environ={}, file=file).node_name == "of-file"
-    assert load_config(Config, environ=environ, file=file).node_name == "of-environment"
-    assert load_config(Config, flags=flags, environ=environ, file=file).node_name == "of-flag"
+    assert load_config(Config, environ={}).node.name is None
+    assert load_config(Config, environ={}, file=file).node.name == "of-file"
+    assert load_config(Config, environ=environ, file=file).node.name == "of-environment"
+    assert load_config(Config, flags=flags, environ=environ, file=file).node.name == "of-flag"
 
 
 def test_the_file_may_be_named_by_the_environment(write):
     environ = {"JOBFEATURES_CONFIG_FILE": write("hook.timeout = '500ms'\n")}
-    assert load_config(Config, environ=environ).hook_timeout_secs == 0.5
+    assert load_config(Config, environ=environ).hook.timeout_secs == 0.5
 
 
 @pytest.mark.parametrize(
@@ -71,8 +61,8 @@ def test_a_drop_in_beats_the_file_and_the_environment_beats_both(write, tmp_path
     file = write('[node]\nname = "of-file"\n')
     (tmp_path / "conf.d").mkdir()
     (tmp_path / "conf.d/50-node.toml").write_text('[node]\nname = "of-drop-in"\n')
-    assert load_config(Config, environ={}, file=file).node_name == "of-drop-in"
-    assert load_config(Config, environ={"JOBFEATURES_NODE_NAME": "x"}, file=file).node_name == "x"
+    assert load_config(Config, environ={}, file=file).node.name == "of-drop-in"
+    assert load_config(Config, environ={"JOBFEATURES_NODE_NAME": "x"}, file=file).node.name == "x"
 
 
 def test_a_wrong_drop_in_is_refused_with_its_line(write, tmp_path):
@@ -86,7 +76,7 @@ def test_a_wrong_drop_in_is_refused_with_its_line(write, tmp_path):
 
 def test_a_hook_passes_over_settings_of_the_daemon(write):
     file = write("[web]\nlisten_address = ':1'\n[node]\nname = 'n1'\n")
-    assert load_config(Config, environ={}, file=file, strict=False).node_name == "n1"
+    assert load_config(Config, environ={}, file=file, strict=False).node.name == "n1"
 
 
 def test_an_absent_file_is_an_error_only_where_it_was_named(tmp_path):
@@ -103,7 +93,7 @@ def test_a_wrong_flag_and_a_wrong_variable_are_named_as_written():
 
 def test_flags_variables_and_keys_are_unique():
     found = settings_of(Config)
-    for names in zip(*((each.key, each.flag, each.variable, each.field_name) for each in found), strict=True):
+    for names in zip(*((each.key, each.flag, each.variable, each.path) for each in found), strict=True):
         assert len(set(names)) == len(found)
 
 
@@ -172,4 +162,4 @@ def test_a_root_that_the_shell_of_a_job_would_misread_is_refused_in_words(root):
 
 def test_a_program_is_one_word_whatever_blanks_are_in_its_path():
     config = load_config(Config, flags={"slurm.scontrol": "/opt/my slurm/bin/scontrol"}, environ={})
-    assert config.slurm_scontrol == "/opt/my slurm/bin/scontrol"
+    assert config.batch.slurm.scontrol == "/opt/my slurm/bin/scontrol"

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jobfeatures.settings.resolve import BOOLEAN, choice, option
-from jobfeatures_exporter.sampling.performance import WorkConfig
+from jobfeatures.settings.declare import BOOLEAN, choice, option
 
 AUTO, BPF, PROCFS = "auto", "bpf", "procfs"
 
 
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class ReaderConfig(WorkConfig):
+@dataclass(frozen=True, kw_only=True)
+class ReaderSettings:
     """Whether the kernel sums up, and what else needs its programs."""
 
-    sampling_processes: str = option(
+    processes: str = option(
         choice(AUTO, BPF, PROCFS),
         AUTO,
         "how processes are measured: bpf (eBPF: sums in the kernel) or procfs; auto: bpf if available",
     )
-    jobs_network: bool = option(
-        BOOLEAN, False, "count IP bytes and packets of jobs; needs cgroup v2, bpf and CAP_NET_ADMIN"
+    network: bool = option(
+        BOOLEAN,
+        False,
+        "count IP bytes and packets of jobs; needs cgroup v2, bpf and CAP_NET_ADMIN",
+        key="jobs.network",
     )

@@ -10,7 +10,8 @@ from types import MappingProxyType
 
 from jobfeatures.errors import ConfigurationError
 from jobfeatures_exporter.model.snapshot import ASKED_FOR, ProcessReader
-from jobfeatures_exporter.sampling.bpf import BPF, PROCFS, ReaderConfig
+from jobfeatures_exporter.sampling import PathsSettings
+from jobfeatures_exporter.sampling.bpf import BPF, PROCFS, ReaderSettings
 from jobfeatures_exporter.sampling.bpf.reader import KernelSums, describe, digest_of
 from jobfeatures_exporter.sampling.bpf.rights import CAP_NET_ADMIN, CAP_PERFMON, give_up_rights
 
@@ -42,56 +43,65 @@ class Choice:
 PROCFS_ALONE = Choice()
 
 
-def begin_choice(config: ReaderConfig, kept: Mapping[str, int]) -> Callable[[], Choice]:
+def begin_choice(
+    config: ReaderSettings, paths: PathsSettings, kept: Mapping[str, int], *, counts_work: bool
+) -> Callable[[], Choice]:
     """Return `choose_reader`; meanwhile load the kernel programs in a thread, which saves 0.05 s at start."""
     found: list[Choice] = []
-    thread = threading.Thread(target=lambda: found.append(try_reader(config, kept)), name="loading")
+    thread = threading.Thread(target=lambda: found.append(try_reader(config, paths, kept)), name="loading")
     thread.start()
 
     def choose() -> Choice:
         thread.join()  # its capabilities end with it
-        return choose_reader(config, kept, found)
+        return choose_reader(config, paths, kept, found, counts_work=counts_work)
 
     return choose
 
 
 def choose_reader(
-    config: ReaderConfig, kept: Mapping[str, int] = MappingProxyType({}), found: Collection[Choice] = ()
+    config: ReaderSettings,
+    paths: PathsSettings,
+    kept: Mapping[str, int] = MappingProxyType({}),
+    found: Collection[Choice] = (),
+    *,
+    counts_work: bool = False,
 ) -> Choice:
     """Return the reader; must be called before other threads exist, as these would keep their capabilities.
 
     `kept` are descriptors inherited from a former process by name, see `Choice.descriptors`, whose counting
-    continues. `found` has the result of `begin_choice`. Raises ConfigurationError where `BPF` is requested
-    but not available.
+    continues. `found` has the result of `begin_choice`; `counts_work` keeps the right to that. Raises
+    ConfigurationError where `BPF` is requested but not available.
     """
-    choice = next(iter(found), None) or try_reader(config, kept)
-    if config.jobs_network:
+    choice = next(iter(found), None) or try_reader(config, paths, kept)
+    if config.network:
         kernel = choice.kernel
         choice = replace(choice, no_network=str(choice) if kernel is None else kernel.no_network)
         if choice.no_network:
             log.warning("bytes and packets of jobs are not counted: %s", choice.no_network)
-    also = (CAP_NET_ADMIN,) if config.jobs_network else ()
+    also = (CAP_NET_ADMIN,) if config.network else ()
     try:
         try_out = choice.kernel.try_out if choice.kernel is not None else lambda: None
-        give_up_rights(try_out, also, (CAP_PERFMON,) if config.work_events else ())
+        give_up_rights(try_out, also, (CAP_PERFMON,) if counts_work else ())
     except OSError as error:
         log.warning("cannot drop the capabilities to load programs into the kernel: %s", error)
-    if choice.kernel is None and config.sampling_processes == BPF:
+    if choice.kernel is None and config.processes == BPF:
         raise ConfigurationError("sampling.processes", f"kernel sums are not available: {choice.reason}")
     return choice
 
 
-def try_reader(config: ReaderConfig, kept: Mapping[str, int] = MappingProxyType({})) -> Choice:
+def try_reader(
+    config: ReaderSettings, paths: PathsSettings, kept: Mapping[str, int] = MappingProxyType({})
+) -> Choice:
     """Return the reader with its programs loaded, if they can be."""
-    procfs = config.path_procfs
-    if config.sampling_processes == PROCFS:
+    procfs = paths.procfs
+    if config.processes == PROCFS:
         return Choice(reason=ASKED_FOR)
     try:
         if procfs != "/proc":
             raise OSError(f"{procfs} is not this machine's own /proc")  # noqa: TRY301  # like other failures
         version = digest_of()
         own = {each.removeprefix(f"{version}-"): kept[each] for each in kept if each.startswith(version)}
-        kernel = KernelSums(config.path_cgroup, kept=own, network=config.jobs_network)
+        kernel = KernelSums(paths.cgroup, kept=own, network=config.network)
     except OSError as error:
         return Choice(reason=describe(error))
     return Choice(

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jobfeatures.settings.resolve import option, words
-from jobfeatures_exporter.sampling import PathsConfig
+from jobfeatures.settings.declare import option, words
 from jobfeatures_exporter.sampling.performance.events import NAMES
 
 
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class WorkConfig(PathsConfig):
+@dataclass(frozen=True, kw_only=True)
+class WorkSettings:
     """What is counted of jobs that have the node alone."""
 
-    work_events: tuple[str, ...] = option(
+    events: tuple[str, ...] = option(
         words(*NAMES), (), "what is counted of jobs that have the node alone; takes work.conf"
     )

@@ -23,7 +23,8 @@ from jobfeatures_exporter.sampling.parsers.counterfiles import parse_cpu_list
 from jobfeatures_exporter.sampling.performance.events import Count, Event, find_events, parse_cpu
 
 if TYPE_CHECKING:
-    from jobfeatures_exporter.sampling.performance import WorkConfig
+    from jobfeatures_exporter.sampling import PathsSettings
+from jobfeatures_exporter.sampling.performance import WorkSettings
 
 log = logging.getLogger(__name__)
 
@@ -75,8 +76,8 @@ class _Job:
 class WorkMonitor:
     """The work of jobs, by figure. One thread calls `fill`, which does nothing without `work.events`."""
 
-    def __init__(self, config: WorkConfig, budget: DescriptorBudget) -> None:
-        self._config = config
+    def __init__(self, config: WorkSettings, paths: PathsSettings, budget: DescriptorBudget) -> None:
+        self._config, self._paths = config, paths
         self._budget = budget
         self._events: dict[str, tuple[Event, ...]] | None = None  # available ones, None until tried
         self._cpus: list[int] = []
@@ -97,7 +98,7 @@ class WorkMonitor:
         gives_up: Callable[[JobKey], bool],
     ) -> Snapshot:
         """Return the snapshot with the work counted so far; `gives_up` tells which jobs want no counting."""
-        if not self._config.work_events or snapshot.node is None:
+        if not self._config.events or snapshot.node is None:
             return snapshot
         if self._events is None:
             self._events = self._try_out()
@@ -130,7 +131,7 @@ class WorkMonitor:
             for key, total in self._totals.items()
             if key in self._jobs or not here[key].in_group  # which may have another group later
         }
-        up = {name: name in self._events for name in self._config.work_events}
+        up = {name: name in self._events for name in self._config.events}
         unreadable = {**snapshot.unreadable, **({"work_refused": self._refused} if self._refused else {})}
         return replace(
             snapshot,
@@ -148,14 +149,14 @@ class WorkMonitor:
     def _try_out(self) -> dict[str, tuple[Event, ...]]:
         """Return the events that can be counted on this machine, by figure; log why others cannot."""
         try:
-            cpu = parse_cpu(read_text(f"{self._config.path_procfs}/cpuinfo"))
-            online = read_text(f"{self._config.path_sysfs}/devices/system/cpu/online")
+            cpu = parse_cpu(read_text(f"{self._paths.procfs}/cpuinfo"))
+            online = read_text(f"{self._paths.sysfs}/devices/system/cpu/online")
             self._cpus = sorted(parse_cpu_list(online, source="online"))
         except (OSError, ParseError) as error:
             log.warning("performance counters cannot be used: %s", error)
             return {}
         found = {}
-        for name in self._config.work_events:
+        for name in self._config.events:
             events = find_events(name, cpu)
             try:
                 for event in events:
@@ -173,7 +174,7 @@ class WorkMonitor:
     def _open(self, key: RunKey, cgroup: str) -> None:
         job = _Job(self._budget)
         try:
-            group = _open_group(self._config.path_cgroup, cgroup)
+            group = _open_group(self._paths.cgroup, cgroup)
             with closing(group):
                 for cpu in self._cpus:
                     for name, events in (self._events or {}).items():

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from jobfeatures.batch import SYSTEMS, BatchSettings
 from jobfeatures.batch.groups import BatchHierarchy, Layout, count_named
+from jobfeatures.batch.settings import SystemSettings
 from jobfeatures.errors import JobfeaturesError
 from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable
 from jobfeatures_exporter.sampling.groups.grouptree import Shapes, find_candidates
@@ -63,7 +64,7 @@ class PlaceFinder:
 
     Below what `config` or a batch system's own configuration names, all that batch systems write counts.
     Below others it counts if `trust` proves that a batch system has made it. `systems` returns the batch
-    systems that are here, given the settings: what has no mark of its own is read as theirs alone.
+    systems that are here: what has no mark of its own is read as theirs alone.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class PlaceFinder:
         *,
         root: str,
         procfs: str,
-        systems: Callable[[Any], Collection[str]],
+        systems: Callable[[], Collection[str]],
     ) -> None:
         """Know of none yet; `look` finds them."""
         self._config, self._root, self._procfs = config, root, procfs
@@ -93,9 +94,9 @@ class PlaceFinder:
         """Return the places that count now. Any thread."""
         return self._places
 
-    def reconfigure(self, config: BatchSettings) -> None:
+    def reconfigure(self, config: BatchSettings, systems: Callable[[], Collection[str]]) -> None:
         """Apply new settings from the next search on."""
-        self._config = config
+        self._config, self._systems = config, systems
 
     def shapes_at(self, path: str) -> Shapes:
         """Return the shapes of what may be a job's group, and below which, directly below a path."""
@@ -146,12 +147,15 @@ class PlaceFinder:
 
     def read_configuration(self) -> None:
         """Read what batch systems' own configuration names, for the next look. It may run their commands."""
-        readers = [SYSTEMS[name].read_parents for name in self._systems(self._config)]
-        self._configured = [each for reader in readers for each in _of_site(reader, self._config)]
+        self._configured = [
+            each
+            for name in self._systems()
+            for each in _of_site(SYSTEMS[name].read_parents, self._config.of(name))
+        ]
 
     def _read_entries(self) -> None:
-        self._here = self._systems(self._config)
-        named = (*self._config.batch_cgroup_parents, *self._configured)
+        self._here = self._systems()
+        named = (*self._config.common.cgroup_parents, *self._configured)
         self._entries = [tuple(each.split("/")[1:]) for each in named]
 
     def _judge(self, path: str, known: _Known | None) -> str:
@@ -195,7 +199,7 @@ class PlaceFinder:
             return "it is in a container"
         if system not in self._daemons:
             [hierarchy] = [each for each in BATCH_HIERARCHIES if each.name == system]
-            trusted = {0, *_of_site(SYSTEMS[system].daemon_uids, self._config)}
+            trusted = {0, *_of_site(SYSTEMS[system].daemon_uids, self._config.of(system))}
             self._daemons[system] = find_daemons(
                 hierarchy, self._procfs, trusted=trusted, absolute=self._absolute
             )
@@ -239,7 +243,9 @@ class PlaceFinder:
         return find_candidates(self._tops, self.shapes_at, is_of_users)
 
 
-def _of_site(answer: Callable[[Any], Collection[Answered]], config: BatchSettings) -> Collection[Answered]:
+def _of_site(
+    answer: Callable[[Any], Collection[Answered]], config: SystemSettings[Any]
+) -> Collection[Answered]:
     """Return what a function of a batch system returns, nothing if it raises an error."""
     try:
         return answer(config)

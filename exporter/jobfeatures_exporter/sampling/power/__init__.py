@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobfeatures.errors import JobfeaturesError, ParseError
-from jobfeatures.settings.resolve import BOOLEAN, FACTOR, POSITIVE_DURATION, TEXT, option, words
-from jobfeatures_exporter.sampling import PathsConfig
+from jobfeatures.settings.declare import BOOLEAN, FACTOR, POSITIVE_DURATION, TEXT, option, words
 
 # In order of closeness to the mains: `power.pdu_factor` multiplies the first one in use.
 SOURCES = ("dcmi", "hwmon")
@@ -30,24 +29,21 @@ def checked_watts(watts: float, source: str) -> float:
     return watts
 
 
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class PowerConfig(PathsConfig):
+@dataclass(frozen=True, kw_only=True)
+class PowerSettings:
     """Which sensors are read, how often, and what they measure."""
 
-    sample_interval_secs: float = option(
-        POSITIVE_DURATION, 10.0, "how often the node is sampled between scrapes"
-    )
-    power_sources: tuple[str, ...] = option(
+    sources: tuple[str, ...] = option(
         words(*SOURCES), (), "sensors of what the whole machine draws: hwmon, dcmi; none: not measured"
     )
-    power_interval_secs: float = option(POSITIVE_DURATION, 30.0, "how often they are read")
-    power_hwmon: str = option(
+    interval_secs: float = option(POSITIVE_DURATION, 30.0, "how often they are read")
+    hwmon: str = option(
         TEXT, "power_meter", "hwmon's sensors of the board, summed: CHIP, or CHIP:LABEL of several on a chip"
     )
-    power_dcmi: str = option(
+    dcmi: str = option(
         TEXT, "ipmitool dcmi power reading", "command of dcmi; or ipmi-dcmi --get-system-power-statistics"
     )
-    power_includes_gpus: bool = option(BOOLEAN, True, "whether the sensors measure GPUs too")
-    power_pdu_factor: str | None = option(
+    includes_gpus: bool = option(BOOLEAN, True, "whether the sensors measure GPUs too")
+    pdu_factor: str | None = option(
         FACTOR, None, "what the supply draws from the mains for each watt measured, e.g. 1.08"
     )

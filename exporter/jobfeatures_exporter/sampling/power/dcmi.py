@@ -18,7 +18,7 @@ from jobfeatures.system.command import ask_command
 from jobfeatures_exporter.sampling.power import PowerError, checked_watts
 
 if TYPE_CHECKING:
-    from jobfeatures_exporter.sampling.power import PowerConfig
+    from jobfeatures_exporter.sampling.power import PowerSettings
 
 TIMEOUT_SECS = 20.0
 MAX_BYTES = 16_384
@@ -59,10 +59,10 @@ def _is_measured(watts: float, pairs: Iterable[tuple[str, str]]) -> bool:
     return least <= watts <= most and (any(told) or not told)
 
 
-def make(config: PowerConfig) -> Callable[[], float]:
+def make(config: PowerSettings, _sysfs: str) -> Callable[[], float]:
     """Return a function that runs the command and parses its output. Raises PowerError."""
     try:
-        command = shlex.split(config.power_dcmi)
+        command = shlex.split(config.dcmi)
     except ValueError as error:
         raise PowerError(f"power.dcmi: {error}") from None
     if not command:

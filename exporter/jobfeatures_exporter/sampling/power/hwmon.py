@@ -19,7 +19,7 @@ from jobfeatures_exporter.sampling.host.sysfs import Sysfs
 from jobfeatures_exporter.sampling.power import NO_READING, PowerError, checked_watts
 
 if TYPE_CHECKING:
-    from jobfeatures_exporter.sampling.power import PowerConfig
+    from jobfeatures_exporter.sampling.power import PowerSettings
 
 _CHIP = re.compile(r"hwmon[0-9]{1,5}\Z")
 _FILE = re.compile(r"power([0-9]{1,4})_(average|input)\Z")
@@ -78,7 +78,7 @@ def read_watts(sensors: list[Sensor]) -> float:
     return checked_watts(sum(microwatts) / 1e6, "hwmon")
 
 
-def make(config: PowerConfig) -> Callable[[], float]:
+def make(config: PowerSettings, sysfs: str) -> Callable[[], float]:
     """Return a function that reads the sensors that there are now. Raises PowerError."""
-    sensors = choose_sensors(config.power_hwmon, find_sensors(config.path_sysfs))
+    sensors = choose_sensors(config.hwmon, find_sensors(sysfs))
     return lambda: read_watts(sensors)

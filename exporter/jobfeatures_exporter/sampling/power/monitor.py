@@ -17,7 +17,7 @@ from jobfeatures_exporter.sampling.power.energy import BoardEnergy, card_joules,
 from jobfeatures_exporter.sampling.steadyreader import SteadyReader
 
 if TYPE_CHECKING:
-    from jobfeatures_exporter.sampling.power import PowerConfig
+    from jobfeatures_exporter.sampling.power import PowerSettings
 
 STALE_INTERVALS = 3  # maximum age of a reading, and maximum gap between two samples that is counted
 PDU = "pdu"  # the best other source, times the configured factor for losses between it and the mains
@@ -57,15 +57,17 @@ class PowerMonitor:
     Between two samples the machine is assumed to draw the power of the latest reading.
     """
 
-    def __init__(self, config: PowerConfig, clock: Clock) -> None:
+    def __init__(
+        self, config: PowerSettings, clock: Clock, *, sysfs: str, sample_interval_secs: float
+    ) -> None:
         self._clock = clock
-        self._includes_gpus = config.power_includes_gpus
-        self._factor = None if config.power_pdu_factor is None else float(config.power_pdu_factor)
-        self._max_gap_secs = STALE_INTERVALS * max(config.sample_interval_secs, config.power_interval_secs)
+        self._includes_gpus = config.includes_gpus
+        self._factor = None if config.pdu_factor is None else float(config.pdu_factor)
+        self._max_gap_secs = STALE_INTERVALS * max(sample_interval_secs, config.interval_secs)
         self.readers = [
-            PowerReader(name, partial(_make, name, config), clock, config.power_interval_secs)
+            PowerReader(name, partial(_make, name, config, sysfs), clock, config.interval_secs)
             for name in SOURCES
-            if name in config.power_sources
+            if name in config.sources
         ]
         self._sampled_secs: float | None = None  # monotonic
         self._joules: dict[str, float] = {}
@@ -125,8 +127,8 @@ class PowerMonitor:
         return found
 
 
-def _make(name: str, config: PowerConfig) -> Callable[[], float]:
+def _make(name: str, config: PowerSettings, sysfs: str) -> Callable[[], float]:
     read: Callable[[], float] = importlib.import_module(f"jobfeatures_exporter.sampling.power.{name}").make(
-        config
+        config, sysfs
     )
     return read

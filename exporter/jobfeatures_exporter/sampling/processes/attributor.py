@@ -48,7 +48,7 @@ class Attributor:
     ) -> None:
         self._is_here = is_here
         self._process_jobs = ProcessJobs()
-        self._of_system = config, procfs, unreadable
+        self._settings, self._procfs = config, procfs
         self._names: dict[str, GroupNames] = {}  # by batch system; only of those with groups that need it
         self._grouping: set[str] = set()  # batch systems of which there was a job's control group
         self._bare: set[JobKey] = set()  # jobs with a supervisor that had other processes and no group
@@ -206,7 +206,10 @@ class Attributor:
                 members = unnumbered.setdefault(each.batch_system, {})
                 members.setdefault(each.name, []).append(processes[pid])
         for system in unnumbered.keys() - self._names.keys():
-            if (names := SYSTEMS[system].make_group_names(*self._of_system)) is not None:
+            names = SYSTEMS[system].make_group_names(
+                self._settings.of(system), self._procfs, self._unreadable
+            )
+            if names is not None:
                 self._names[system] = names
         aliases: dict[JobKey, JobKey] = {}
         for system, names in self._names.items():

@@ -11,6 +11,7 @@ import json
 import logging
 import re
 
+from jobfeatures.batch.settings import SystemSettings
 from jobfeatures.batch.slurm import SlurmSettings
 from jobfeatures.batch.slurm.json.values import VERSIONS, JsonRecord, missing_field, parse_document
 from jobfeatures.errors import ConfigurationError, ParseError, SourceError, UnsafePathError
@@ -90,12 +91,12 @@ class Rest(Server):
         return response
 
 
-def make_rest(config: SlurmSettings, *, max_bytes: int) -> Rest:
+def make_rest(config: SystemSettings[SlurmSettings], *, max_bytes: int) -> Rest:
     """Return the client that the settings describe. Raises ConfigurationError."""
-    if config.slurm_rest_url is None:
+    if config.own.rest_url is None:
         raise ConfigurationError("slurm.rest_url", "is not set: slurm.ask = rest needs it")
     try:
-        return Rest(config.slurm_rest_url, token_file=config.slurm_rest_token_file, max_bytes=max_bytes)
+        return Rest(config.own.rest_url, token_file=config.own.rest_token_file, max_bytes=max_bytes)
     except SourceError as error:
         raise ConfigurationError("slurm.rest_url", str(error)) from error
 

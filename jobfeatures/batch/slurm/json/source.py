@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 from urllib.parse import quote
 
+from jobfeatures.batch.settings import SystemSettings
 from jobfeatures.batch.slurm import SlurmSettings
 from jobfeatures.batch.slurm.answers import Answers
 from jobfeatures.batch.slurm.basics import NAME, checked_id
@@ -39,7 +40,9 @@ INVALID_JOB_ID = 2017  # slurm_errno.h, ESLURM_INVALID_JOB_ID
 class JsonAsker:
     """Queries a node's jobs one by one; all queries of a poll share one timeout."""
 
-    def __init__(self, config: SlurmSettings, clock: Clock, node_name: str, timeout_secs: float) -> None:
+    def __init__(
+        self, config: SystemSettings[SlurmSettings], clock: Clock, node_name: str, timeout_secs: float
+    ) -> None:
         """Raise ConfigurationError if slurmrestd's address is not set or invalid."""
         self._clock = clock
         self._rest = make_rest(config, max_bytes=MAX_ANSWER_BYTES)
@@ -135,7 +138,7 @@ class JsonCluster:
 
     name = NAME
 
-    def __init__(self, config: SlurmSettings, clock: Clock, timeout_secs: float) -> None:
+    def __init__(self, config: SystemSettings[SlurmSettings], clock: Clock, timeout_secs: float) -> None:
         """`timeout_secs` limits each query. Raise ConfigurationError as `JsonAsker` does."""
         self._clock = clock
         self._rest = make_rest(config, max_bytes=MAX_WHOLE_ANSWER_BYTES)

@@ -15,9 +15,11 @@ from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.model.snapshot import FigureSource, JobSample, NodeSample, Snapshot
 from jobfeatures_exporter.node.daemon import Daemon
+from jobfeatures_exporter.sampling import PathsSettings
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget
 from jobfeatures_exporter.sampling.layout.hierarchy import find_hierarchies
 from jobfeatures_exporter.sampling.layout.jobdirectory import UNIFIED
+from jobfeatures_exporter.sampling.performance import WorkSettings
 from jobfeatures_exporter.sampling.performance import monitor as module
 from jobfeatures_exporter.sampling.performance.events import SOFTWARE
 from jobfeatures_exporter.sampling.performance.monitor import WorkMonitor, open_counter, read_counter
@@ -85,10 +87,9 @@ def make(tmp_path, kernel):
     made = []
 
     def make(events=ALL, budget=None):
-        flags = {"path.procfs": f"{tmp_path}/proc", "path.sysfs": f"{tmp_path}/sys"}
-        flags |= {"path.cgroup": f"{tmp_path}/cgroup", "work.events": events}
-        config = load_config(ExporterConfig, flags=flags, environ={})
-        made.append(WorkMonitor(config, budget or DescriptorBudget()))
+        paths = PathsSettings(procfs=f"{tmp_path}/proc", sysfs=f"{tmp_path}/sys", cgroup=f"{tmp_path}/cgroup")
+        config = WorkSettings(events=tuple(filter(None, events.split(","))))
+        made.append(WorkMonitor(config, paths, budget or DescriptorBudget()))
         return made[-1]
 
     yield make
@@ -317,11 +318,6 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 
 
-class Config:
-    path_procfs, path_sysfs, path_cgroup = "/proc", "/sys", ROOT
-    work_events = ("page_faults", "task_clock")
-
-
 @pytest.fixture
 def group():
     """Return a control group of our own in the hierarchy where perf counts."""
@@ -361,7 +357,9 @@ def test_what_programs_of_a_group_do_is_counted_and_what_others_do_is_not(group,
         snapshot = Snapshot(taken_at_secs=0, duration_secs=0, node=NodeSample(), jobs={A: sample})
         return monitor.fill(snapshot, lambda: {A: True}, lambda _key: False).jobs[A].work
 
-    monitor = WorkMonitor(Config(), DescriptorBudget())
+    monitor = WorkMonitor(
+        WorkSettings(events=("page_faults", "task_clock")), PathsSettings(cgroup=ROOT), DescriptorBudget()
+    )
     try:
         assert look() == {"page_faults": 0, "task_clock": 0}
         run("")

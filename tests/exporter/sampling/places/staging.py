@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from jobfeatures.batch import BatchSettings
-from jobfeatures.config import Config
 from jobfeatures.records.model import Job, JobKey, JobState
 from jobfeatures_exporter.model.snapshot import JobSample
 from jobfeatures_exporter.sampling.places.finder import PlaceFinder
+from tests.configured import changed
 from tests.exporter.sampling.fakenode import FakeNode
 
 HEX = "0123456789abcdef" * 4
@@ -28,7 +27,7 @@ class Host:
         self.process(1, "systemd", "0::/init.scope\n")
         self.systems: list[str] = []
         self.delegated: set[str] = set()  # directories that systemd has marked so
-        self.settings: BatchSettings = Config()
+        self.settings = BatchSettings()
 
     def process(
         self,
@@ -62,9 +61,9 @@ class Host:
 
     def finder(self, *parents: str, candidates=None) -> PlaceFinder:
         """Return a finder that has looked once, with these in `batch.cgroup_parents`."""
-        settings = replace(self.settings, batch_cgroup_parents=parents)
+        settings = changed(self.settings, batch_cgroup_parents=parents)
         root, procfs = str(self.node.cgroup), str(self.node.proc)
-        found = PlaceFinder(settings, root=root, procfs=procfs, systems=lambda settings: self.systems)
+        found = PlaceFinder(settings, root=root, procfs=procfs, systems=lambda: self.systems)
         found.read_configuration()
         found.look(candidates)
         return found

@@ -1,13 +1,12 @@
 """Jobs below parents that nobody has thought of; the groups are made up after what batch systems write."""
 
-from dataclasses import replace
-
 import pytest
 
 from jobfeatures.batch.oar import site as oar_site
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.model.snapshot import Kind, UnitKey
 from jobfeatures_exporter.sampling.places import finder as finder_module
+from tests.configured import changed
 from tests.exporter.sampling.places.staging import HEX, SLURMD, jobs_of, running
 
 SCOPE = "/site.slice/site-batch.slice/site-batch-fast.slice/n1_slurmstepd.scope"
@@ -37,7 +36,7 @@ def test_a_look_says_whether_other_places_or_other_shapes_count_now(slurm):
     assert finder.look() == (False, False)
     (slurm.node.cgroup / SCOPE[1:].split("/", maxsplit=1)[0]).rename(slurm.node.cgroup / "gone")
     assert finder.look() == (True, False)
-    finder.reconfigure(replace(slurm.settings, batch_cgroup_parents=(PODS,)))
+    finder.reconfigure(changed(slurm.settings, batch_cgroup_parents=(PODS,)), lambda: slurm.systems)
     assert finder.look() == (False, True)
 
 
@@ -203,7 +202,7 @@ def test_pbs_with_another_prefix_is_read_beside_its_mom(host, make, group, job_i
     ],
 )
 def test_pbs_counts_below_the_prefix_of_its_hook_s_configuration_without_proof(host, make, prefix, group):
-    host.settings = replace(host.settings, pbs_home=str(host.programs))
+    host.settings = changed(host.settings, pbs_home=str(host.programs))
     (host.programs / "mom_priv/hooks").mkdir(parents=True, exist_ok=True)
     (host.programs / "mom_priv/hooks/pbs_cgroups.CF").write_text(f'{{"cgroup_prefix": "{prefix}"}}')
     host.systems = ["pbs"]
@@ -215,7 +214,7 @@ def test_pbs_counts_below_the_prefix_of_its_hook_s_configuration_without_proof(h
     "text", ["", "{", "[]", '{"cgroup_prefix": "../x"}', '{"cgroup_prefix": 1}', "[" * 10_000]
 )
 def test_a_hook_s_configuration_that_cannot_be_read_names_nothing(host, text):
-    host.settings = replace(host.settings, pbs_home=str(host.programs))
+    host.settings = changed(host.settings, pbs_home=str(host.programs))
     (host.programs / "mom_priv/hooks").mkdir(parents=True)
     (host.programs / "mom_priv/hooks/pbs_cgroups.CF").write_text(text)
     host.systems = ["pbs"]
@@ -289,7 +288,7 @@ def condor(host):
     scratch.mkdir(parents=True)
     (scratch / ".job.ad").write_text('ClusterId = 9\nProcId = 0\nGlobalJobId = "s1#9.0#1"\n')
     (scratch / ".machine.ad").write_text('Name = "slot1_1@h"\n')
-    host.settings = replace(host.settings, htcondor_execute_directory=str(execute))
+    host.settings = changed(host.settings, htcondor_execute_directory=str(execute))
     return host
 
 
@@ -301,7 +300,7 @@ def test_htcondor_is_read_below_the_base_that_condor_config_val_tells(condor, tm
     (tmp_path / "condor_config_val").write_text("#!/bin/sh\necho /site/batch\n")
     (tmp_path / "condor_config_val").chmod(0o755)
     command = str(tmp_path / "condor_status")
-    condor.settings = replace(condor.settings, htcondor_condor_status=command)
+    condor.settings = changed(condor.settings, htcondor_condor_status=command)
     condor.systems = ["htcondor"]
     condor.job(f"{BASE}/condor_var_execute_slot1_1@h", 700)
     [parent] = condor.finder().places().parents.values()

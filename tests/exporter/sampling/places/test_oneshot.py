@@ -17,6 +17,7 @@ from jobfeatures_exporter.node import sources
 from jobfeatures_exporter.startup import doctor
 from jobfeatures_exporter.startup.findings import Mark
 from jobfeatures_exporter.top import pages
+from tests.configured import configured
 from tests.exporter.sampling.places.staging import SLURMD, running
 
 GROUP = "/site.slice/site-fast.slice/n1_slurmstepd.scope"
@@ -144,7 +145,7 @@ def test_doctor_says_what_to_set_for_lsf_below_a_parent_that_neither_holds_its_d
     jobs = running("lsf", "12", start_secs=1)
     table = JobTable(source="lsf", jobs=jobs, taken_at_secs=1.0, complete=True)
     monkeypatch.setattr(doctor, "make_source", lambda *_: SimpleNamespace(poll_jobs=lambda *_: table))
-    config = ExporterConfig(
+    config = configured(
         path_procfs=str(host.node.proc),
         path_cgroup=str(host.node.cgroup),
         batch_sources=("lsf",),

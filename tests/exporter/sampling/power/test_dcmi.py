@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.errors import CommandError, ParseError, SourceError
-from jobfeatures_exporter.sampling.power import PowerError, dcmi
+from jobfeatures_exporter.sampling.power import PowerError, PowerSettings, dcmi
 from jobfeatures_exporter.sampling.power.dcmi import parse_power
 
 IPMITOOL = """
@@ -84,10 +84,6 @@ def test_much_of_little_is_read_at_once():
         parse_power("\n" * 16_000 + "Current Power" + " " * 16_000)
 
 
-class Config:
-    power_dcmi = "ipmitool dcmi power reading"
-
-
 @pytest.fixture
 def config(tmp_path):
     """Return settings whose command is a script that the test writes."""
@@ -96,9 +92,7 @@ def config(tmp_path):
         path = tmp_path / "a tool"
         path.write_text(f"#!/bin/sh\n{script}\n")
         os.chmod(path, stat.S_IRWXU)
-        config = Config()
-        config.power_dcmi = f"'{path}' dcmi power reading"
-        return config
+        return PowerSettings(dcmi=f"'{path}' dcmi power reading")
 
     return make
 
@@ -106,7 +100,7 @@ def config(tmp_path):
 @pytest.mark.program
 def test_the_command_is_run_without_a_shell_and_read(config):
     script = f"""[ "$*" = "dcmi power reading" ] && cat <<'E'\n{IPMITOOL}\nE"""
-    assert dcmi.make(config(script))() == 220
+    assert dcmi.make(config(script), "/sys")() == 220
 
 
 @pytest.mark.program
@@ -121,12 +115,10 @@ def test_the_command_is_run_without_a_shell_and_read(config):
 def test_a_command_that_fails_hangs_or_babbles_is_ended_and_told(config, monkeypatch, script, error, words):
     monkeypatch.setattr(dcmi, "TIMEOUT_SECS", 1.0 if "sleep" in script else 60.0)
     with pytest.raises(error, match=words):
-        dcmi.make(config(script))()
+        dcmi.make(config(script), "/sys")()
 
 
 @pytest.mark.parametrize("command", ["", "ipmitool 'dcmi"])
 def test_a_setting_that_is_no_command_is_told(command):
-    config = Config()
-    config.power_dcmi = command
     with pytest.raises(PowerError, match=r"power\.dcmi"):
-        dcmi.make(config)
+        dcmi.make(PowerSettings(dcmi=command), "/sys")

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError
-from jobfeatures_exporter.sampling.power import PowerError, hwmon
+from jobfeatures_exporter.sampling.power import PowerError, PowerSettings, hwmon
 from jobfeatures_exporter.sampling.power.hwmon import Sensor, choose_sensors, find_sensors
 from jobfeatures_exporter.sampling.power.monitor import PowerReader
 
@@ -29,13 +29,8 @@ def chip(tmp_path):
 def make(tmp_path):
     """Return a function that makes a reader of some sensors."""
 
-    class Config:
-        path_sysfs = str(tmp_path / "sys")
-
     def make(wanted="power_meter"):
-        config = Config()
-        config.power_hwmon = wanted
-        return hwmon.make(config)
+        return hwmon.make(PowerSettings(hwmon=wanted), str(tmp_path / "sys"))
 
     return make
 

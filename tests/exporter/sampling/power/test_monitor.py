@@ -29,11 +29,17 @@ def sensors(monkeypatch):
                 raise said[name]
             return said[name]
 
-        return lambda config: read
+        return lambda _config, _sysfs: read
 
     for module, name in ((hwmon, "hwmon"), (dcmi, "dcmi")):
         monkeypatch.setattr(module, "make", make(name))
     return said
+
+
+def monitor_of(config, clock):
+    return PowerMonitor(
+        config.power, clock, sysfs=config.path.sysfs, sample_interval_secs=config.sample_interval_secs
+    )
 
 
 @pytest.fixture
@@ -43,7 +49,7 @@ def monitor(clock, sensors):
     def make(**flags):
         flags = {"power.sources": "hwmon,dcmi", "power.interval": "10s", **flags}
         flags = {name.replace("__", "."): value for name, value in flags.items()}
-        return PowerMonitor(load_config(ExporterConfig, flags=flags, environ={}), clock)
+        return monitor_of(load_config(ExporterConfig, flags=flags, environ={}), clock)
 
     return make
 
@@ -132,7 +138,7 @@ def test_a_job_s_last_record_has_what_it_had_drawn(monitor, clock):
 
 
 def test_without_the_setting_nothing_is_read_and_nothing_changes(clock):
-    made = PowerMonitor(load_config(ExporterConfig, flags={}, environ={}), clock)
+    made = monitor_of(ExporterConfig(), clock)
     snapshot = Snapshot(taken_at_secs=0, duration_secs=0, node=NodeSample(), jobs={})
     assert made.readers == []
     assert made.fill(snapshot) is snapshot

@@ -13,6 +13,7 @@ from jobfeatures_exporter.sampling.processes import attributor
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 from jobfeatures_exporter.state.retention import Retention
+from tests.configured import configured
 
 EPOCH = 1795247965 - 1577836800
 HEX = "0123456789abcdef" * 4
@@ -55,8 +56,7 @@ def make(node, clock):
     made = []
 
     def make(jobs=dict, **settings) -> Sampler:
-        batch = BatchSettings()
-        vars(batch).update(settings)
+        batch = configured(BatchSettings, **settings)
         made.append(
             Sampler(
                 SamplerSettings(procfs=str(node.proc), cgroup=str(node.cgroup), batch=batch), clock, jobs=jobs

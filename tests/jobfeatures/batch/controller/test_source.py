@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
+from jobfeatures.batch.controller import ControllerSettings
 from jobfeatures.batch.controller.source import ControllerSource
-from jobfeatures.config import Config
 from jobfeatures.errors import SourceError
 from jobfeatures.records.model import JobKey, NodeNotice
 
-INTERVAL = Config().controller_fallback_secs
+INTERVAL = ControllerSettings().fallback_secs
 RPCS = 2  # of one question: scontrol asks for the federation too, as sdiag shows
 
 
@@ -57,7 +57,15 @@ def slurm(clock):
 @pytest.fixture
 def make_source(clock, client, slurm, monkeypatch):
     def make():
-        return ControllerSource(Config(), clock, "n1", "slurm", ask_one=slurm.ask, is_plain=str.isdigit)
+        return ControllerSource(
+            ControllerSettings(),
+            clock,
+            "n1",
+            "slurm",
+            timeout_secs=1.0,
+            ask_one=slurm.ask,
+            is_plain=str.isdigit,
+        )
 
     monkeypatch.setattr("jobfeatures.batch.controller.source.make_client", lambda *_, **__: client)
     monkeypatch.setattr(random, "uniform", lambda low, high: (low + high) / 2)

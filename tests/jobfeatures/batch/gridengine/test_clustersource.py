@@ -8,10 +8,10 @@ from jobfeatures.analysis.schedule.live.facts import from_record, why_not
 from jobfeatures.batch.gridengine import clustersource
 from jobfeatures.batch.gridengine.clustersource import GridEngineCluster
 from jobfeatures.batch.gridengine.queue import QUEUE_QUESTION
-from jobfeatures.config import Config
 from jobfeatures.errors import SourceError
 from jobfeatures.records.model import JobKey, JobState
 from jobfeatures.system.clock import SystemClock
+from tests.configured import settings_for
 
 FIXTURES = Path(__file__).parents[3] / "fixtures/gridengine"
 
@@ -34,7 +34,9 @@ def make(commands, monkeypatch):
     monkeypatch.delenv("SGE_ROOT", raising=False)
 
     def make(accounting_file: str | None = str(FIXTURES / "accounting"), timeout_secs: float = 60):
-        config = Config(gridengine_qstat=str(commands / "qstat"), gridengine_accounting_file=accounting_file)
+        config = settings_for(
+            "gridengine", gridengine_qstat=str(commands / "qstat"), gridengine_accounting_file=accounting_file
+        )
         return GridEngineCluster(config, SystemClock(), timeout_secs)
 
     return make
@@ -144,7 +146,7 @@ def test_the_accounting_file_is_that_of_the_cell(commands, monkeypatch):
     (common / "accounting").write_text((FIXTURES / "accounting").read_text())
     monkeypatch.delenv("SGE_ROOT", raising=False)
     monkeypatch.delenv("SGE_CELL", raising=False)
-    config = Config(gridengine_qstat=str(commands / "qstat"))
+    config = settings_for("gridengine", gridengine_qstat=str(commands / "qstat"))
     with pytest.raises(SourceError, match="nor SGE_ROOT is set"):
         GridEngineCluster(config, SystemClock(), 5).poll_accounting(0)
     monkeypatch.setenv("SGE_ROOT", str(commands))

@@ -13,13 +13,12 @@ from jobfeatures.batch.gridengine.processes import GridEngineJobs
 from jobfeatures.batch.gridengine.source import GridEngineSource
 from jobfeatures.batch.gridengine.spool import parse_number
 from jobfeatures.batch.processes import ActiveJob
-from jobfeatures.config import Config
 from jobfeatures.errors import ParseError
 from jobfeatures.records.model import JobKey
 from jobfeatures.system.clock import SystemClock
-from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.processes.scan import ProcessScanner
+from tests.configured import settings_for
 
 
 def sge(job_id: str) -> JobKey:
@@ -60,7 +59,9 @@ def start(spool):
 
 @pytest.fixture
 def jobs(node, spool, unreadable):
-    return GridEngineJobs(Config(gridengine_spool_directory=str(spool)), str(node.proc), unreadable)
+    return GridEngineJobs(
+        settings_for("gridengine", gridengine_spool_directory=str(spool)), str(node.proc), unreadable
+    )
 
 
 def test_active_jobs_have_group_and_shepherd(start, jobs, unreadable):
@@ -143,7 +144,8 @@ def test_the_batch_source_has_the_same_identities(start, jobs, node, spool):
             config.write("job_arg1=x\nja_task_id=0\njob_id=9\n")
         shepherd = node.process(500 + number, name=b"sge_shepherd")
         (shepherd / "comm").write_text("sge_shepherd\n")
-    config = ExporterConfig(
+    config = settings_for(
+        "gridengine",
         gridengine_spool_directory=str(spool),
         gridengine_qstat="/nonexistent/qstat",
         path_procfs=str(node.proc),
@@ -240,7 +242,7 @@ def look(node, jobs, looks=1):
 
 def test_the_spool_is_where_the_daemon_runs(node, start, execd, unreadable):
     start("1.1", 65400, 500)
-    jobs = GridEngineJobs(Config(), str(node.proc), unreadable)
+    jobs = GridEngineJobs(settings_for("gridengine"), str(node.proc), unreadable)
     assert look(node, jobs) == {}
     assert not jobs.is_here
     execd(uid=0)
@@ -252,7 +254,7 @@ def test_the_spool_is_where_the_daemon_runs(node, start, execd, unreadable):
 
 def test_a_daemon_that_comes_back_elsewhere_is_found_again(node, start, execd, spool, unreadable):
     start("1.1", 65400, 500)
-    jobs = GridEngineJobs(Config(), str(node.proc), unreadable)
+    jobs = GridEngineJobs(settings_for("gridengine"), str(node.proc), unreadable)
     execd(uid=0)
     assert look(node, jobs)
     node.end(400)
@@ -265,7 +267,7 @@ def test_a_daemon_that_comes_back_elsewhere_is_found_again(node, start, execd, s
 def test_a_users_process_of_the_daemons_name_is_not_followed(node, start, execd, unreadable):
     start("1.1", 65400, 500)
     execd(uid=6001)
-    assert look(node, GridEngineJobs(Config(), str(node.proc), unreadable), looks=20) == {}
+    assert look(node, GridEngineJobs(settings_for("gridengine"), str(node.proc), unreadable), looks=20) == {}
 
 
 @pytest.mark.parametrize(

@@ -19,11 +19,10 @@ from jobfeatures.batch.gridengine import source as gridengine_source
 from jobfeatures.batch.gridengine.prolog import job_from_prolog, job_id_of
 from jobfeatures.batch.gridengine.source import ASK_GAP_SECS, RETRY_SECS
 from jobfeatures.batch.gridengine.spool import find_spool, is_shepherd
-from jobfeatures.config import Config
 from jobfeatures.errors import ParseError, SourceError
 from jobfeatures.records.model import UNLIMITED, JobKey, JobState
 from jobfeatures.system.privatefile import read_owned
-from jobfeatures_exporter.config import ExporterConfig
+from tests.configured import settings_for
 from tests.running import HandClock, until
 
 ROOT = Path(__file__).parents[4]
@@ -98,7 +97,8 @@ def clock():
 @pytest.fixture
 def make(node, clock):
     def make(timeout_secs=60, spool=str(node.path / "spool"), qstat=str(node.qstat)):
-        config = ExporterConfig(
+        config = settings_for(
+            "gridengine",
             gridengine_spool_directory=spool,
             gridengine_qstat=qstat,
             batch_timeout_secs=timeout_secs,
@@ -414,18 +414,18 @@ def test_a_huge_file_is_not_read(tmp_path):
 def test_it_is_here_by_its_spool_or_its_commands(node, monkeypatch, tmp_path):
     monkeypatch.delenv("SGE_ROOT", raising=False)
     monkeypatch.setattr("jobfeatures.batch.gridengine.site.find_spool", lambda _procfs: None)
-    assert not gridengine.is_here(Config())
-    assert gridengine.is_here(Config(gridengine_spool_directory=str(node.path / "spool")))
+    assert not gridengine.is_here(settings_for("gridengine"))
+    assert gridengine.is_here(settings_for("gridengine", gridengine_spool_directory=str(node.path / "spool")))
     monkeypatch.setenv("SGE_ROOT", str(tmp_path))
     (tmp_path / "qhost").write_text("#!/bin/sh\n")
     (tmp_path / "qhost").chmod(0o755)
-    assert gridengine.is_here(Config(gridengine_qstat=f"{tmp_path}/qstat"))
-    assert not gridengine.is_here(Config(gridengine_qstat="/nonexistent/qstat"))
+    assert gridengine.is_here(settings_for("gridengine", gridengine_qstat=f"{tmp_path}/qstat"))
+    assert not gridengine.is_here(settings_for("gridengine", gridengine_qstat="/nonexistent/qstat"))
 
 
 def test_processes_are_looked_for_where_the_daemon_has_procfs(node, clock, execd, monkeypatch):
     monkeypatch.delenv("SGE_ROOT", raising=False)
-    config = ExporterConfig(gridengine_qstat=str(node.qstat), path_procfs=str(node.proc))
+    config = settings_for("gridengine", gridengine_qstat=str(node.qstat), path_procfs=str(node.proc))
     assert not gridengine.is_here(config)
     execd(0)
     assert gridengine.is_here(config)
@@ -511,8 +511,8 @@ def test_a_prolog_asks_for_the_limit_of_elapsed_time(node):
     folder = node.start("10.1")
     node.answer_jobs({"10": "1::1"})
     job = job_from_prolog(environ(folder), node_name="vm")
-    config = Config(gridengine_qstat=str(node.qstat))
+    config = settings_for("gridengine", gridengine_qstat=str(node.qstat))
     asked = gridengine.ask_in_prolog(job, config, node_name="vm", timeout_secs=60)
     assert asked.limits.wall_secs == 3601
-    never = Config(hook_ask="never")
+    never = settings_for("gridengine", hook_ask="never")
     assert gridengine.ask_in_prolog(job, never, node_name="vm", timeout_secs=60) is None

@@ -8,9 +8,9 @@ import pytest
 
 from jobfeatures.analysis.schedule.live.facts import from_record, why_not
 from jobfeatures.batch.htcondor.clustersource import CondorPool
-from jobfeatures.config import Config
 from jobfeatures.errors import CommandError, SourceError
 from jobfeatures.records.model import JobState
+from tests.configured import settings_for
 from tests.jobfeatures.batch.htcondor.standins import FIXTURES, show
 
 
@@ -20,7 +20,7 @@ def pool(clock, command):
         command("condor_q", queue or show("queue.json"))
         command("condor_history", history or show("history.json"))
         condor_status = command("condor_status", status or show("status.json"))
-        config = Config(htcondor_condor_status=condor_status, **more)
+        config = settings_for("htcondor", htcondor_condor_status=condor_status, **more)
         return CondorPool(config, clock, timeout_secs)
 
     return make
@@ -102,7 +102,9 @@ def test_a_command_that_fails_or_hangs_or_prints_half_is_an_error(pool, body, mo
 
 
 def test_a_missing_command_is_an_error(clock):
-    source = CondorPool(Config(htcondor_condor_status="/nonexistent/condor_status"), clock, 60.0)
+    source = CondorPool(
+        settings_for("htcondor", htcondor_condor_status="/nonexistent/condor_status"), clock, 60.0
+    )
     with pytest.raises(CommandError) as caught:
         source.poll_queue()
     assert caught.value.kind == "missing"

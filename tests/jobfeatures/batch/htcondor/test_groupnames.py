@@ -12,16 +12,15 @@ from jobfeatures.batch.htcondor.fields import is_ad_of_slot, parse_job_id
 from jobfeatures.batch.htcondor.groupnames import SlotResolver
 from jobfeatures.batch.htcondor.source import CondorSource
 from jobfeatures.batch.processes import UnnumberedGroups
-from jobfeatures.config import Config
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.classad.ad import ClassAd
 from jobfeatures.formats.classad.longform import parse_ad
 from jobfeatures.records.model import JobKey
 from jobfeatures.system.clock import SystemClock
-from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.layout.hierarchies import match_path
 from jobfeatures_exporter.sampling.processes.scan import ProcessScanner
+from tests.configured import settings_for
 
 SLOT = "slot1_1@h"
 GROUP = f"/system.slice/condor.service/htcondor/condor_x_{SLOT}"
@@ -59,7 +58,7 @@ def start(node, execute):
 @pytest.fixture
 def ask(node, execute, unreadable):
     """Return a function that takes one look: pids by slot."""
-    config = Config(htcondor_execute_directory=str(execute))
+    config = settings_for("htcondor", htcondor_execute_directory=str(execute))
     resolver = SlotResolver(config, str(node.proc), unreadable)
     scanner = ProcessScanner(str(node.proc))
 
@@ -250,8 +249,11 @@ def test_a_slot_s_job_is_the_one_that_the_batch_source_tells_of(node, start, ask
         if os.geteuid() == 0:  # as a starter does, once the ads are there
             os.chown(scratch, 6001, 6001)
     found = ask(slot1_1_at_h=[501], slot1_2_at_h=[601])
-    config = ExporterConfig(
-        htcondor_execute_directory=str(execute), htcondor_condor_status="true", path_procfs=str(node.proc)
+    config = settings_for(
+        "htcondor",
+        htcondor_execute_directory=str(execute),
+        htcondor_condor_status="true",
+        path_procfs=str(node.proc),
     )
     told = CondorSource(config, SystemClock(), "h").poll_jobs(()).jobs
     assert {JobKey("htcondor", number) for number in found.values()} == set(told)

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobfeatures.batch.htcondor import HTCondorSettings
 from jobfeatures.batch.htcondor.evaluate import find_evaluator
 from jobfeatures.batch.htcondor.fields import Fields, is_plain_id
 from jobfeatures.batch.htcondor.jobad import SITE_LIMITS, job_from_ads, state_of, vacate_time
-from jobfeatures.config import Config
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.classad.ad import ClassAd, Expression, Special
 from jobfeatures.formats.classad.longform import parse_ad
@@ -147,7 +147,7 @@ def test_what_htcondor_enforces_beats_a_site_s_own_limits(text, wall):
 
 def test_the_limit_that_htcondor_ce_sets_counts_without_a_setting():
     assert job_of("MaxRuntime = 50\nBatchRuntime = 259200\n")[0].limits.wall_secs == 259_200
-    assert Config().htcondor_wall_limit_attributes.split(", ") == list(SITE_LIMITS)
+    assert HTCondorSettings().wall_limit_attributes.split(", ") == list(SITE_LIMITS)
 
 
 def test_a_job_of_the_parallel_universe_may_be_on_other_nodes_too():

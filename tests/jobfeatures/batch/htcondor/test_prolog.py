@@ -10,8 +10,8 @@ import pytest
 from jobfeatures.batch.htcondor.prolog import job_from_prolog, job_id_of
 from jobfeatures.batch.htcondor.site import ask_in_prolog
 from jobfeatures.cli import main
-from jobfeatures.config import Config
 from jobfeatures.errors import ParseError
+from tests.configured import settings_for
 from tests.running import own_folder
 
 FOLDER = Path(__file__).parents[3] / "fixtures" / "htcondor"
@@ -49,8 +49,8 @@ def test_a_site_s_own_limits_are_read_again(monkeypatch, tmp_path):
     ad.write_text("ClusterId = 1\nProcId = 0\nWalltime = 60\n")
     monkeypatch.setenv("_CONDOR_JOB_AD", str(ad))
     job = job_from_prolog(os.environ, node_name="n")
-    assert ask_in_prolog(job, Config(), node_name="n", timeout_secs=1.0) is None
-    config = Config(htcondor_wall_limit_attributes="Walltime")
+    assert ask_in_prolog(job, settings_for("htcondor"), node_name="n", timeout_secs=1.0) is None
+    config = settings_for("htcondor", htcondor_wall_limit_attributes="Walltime")
     assert ask_in_prolog(job, config, node_name="n", timeout_secs=1.0).limits.wall_secs == 60
 
 

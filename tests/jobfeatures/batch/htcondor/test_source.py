@@ -17,7 +17,6 @@ from jobfeatures.batch.htcondor import source as source_module
 from jobfeatures.batch.htcondor.clustersource import CondorPool
 from jobfeatures.batch.htcondor.site import is_here
 from jobfeatures.batch.htcondor.source import YOUNG_SECS, CondorSource
-from jobfeatures.config import Config
 from jobfeatures.drains.drain import (
     NO_DRAINS,
     NOT_ANNOUNCED,
@@ -33,7 +32,7 @@ from jobfeatures.jobs.roster import Roster
 from jobfeatures.publish.drainstore import with_announced
 from jobfeatures.records.model import JobKey, JobState, NodeNotice
 from jobfeatures.system import watch
-from jobfeatures_exporter.config import ExporterConfig
+from tests.configured import settings_for
 from tests.jobfeatures.batch.htcondor.standins import show
 from tests.running import until
 
@@ -90,7 +89,8 @@ def node(tmp_path):
 @pytest.fixture
 def make(node, clock):
     def make(condor_status="true", timeout_secs=60.0):
-        config = ExporterConfig(
+        config = settings_for(
+            "htcondor",
             htcondor_execute_directory=str(node.execute),
             htcondor_condor_status=condor_status,
             batch_timeout_secs=timeout_secs,
@@ -375,7 +375,8 @@ def test_machine_ads_rate_processors_and_jobs_get_their_shares(
         {"Name": "slot1_1@wn1", "State": "Claimed", "SiteHS06": 99, "SiteHS23": 12},
     ]
     found = CondorSource(
-        Config(
+        settings_for(
+            "htcondor",
             htcondor_execute_directory=str(node.execute),
             htcondor_condor_status=command("condor_status", f"print({json.dumps(ads)!r})"),
             htcondor_hs06_attribute="SiteHS06",
@@ -461,7 +462,8 @@ def test_the_site_s_limits_count_on_a_node_and_in_the_queue(node, clock, command
     node.job(500, more="Walltime = 600\n")
     ads = [{"ClusterId": 12, "ProcId": 0, "JobStatus": 2, "Walltime": 600}]
     command("condor_q", f"print({json.dumps(ads)!r})")
-    config = ExporterConfig(
+    config = settings_for(
+        "htcondor",
         htcondor_execute_directory=str(node.execute),
         htcondor_condor_status=command("condor_status", ""),
         htcondor_wall_limit_attributes="Walltime, MaxRuntime",
@@ -476,7 +478,11 @@ def test_the_site_s_limits_count_on_a_node_and_in_the_queue(node, clock, command
 
 def test_htcondor_is_here_where_its_folder_or_its_command_is(tmp_path, command):
     def here(folder, status):
-        return is_here(Config(htcondor_execute_directory=str(folder), htcondor_condor_status=str(status)))
+        return is_here(
+            settings_for(
+                "htcondor", htcondor_execute_directory=str(folder), htcondor_condor_status=str(status)
+            )
+        )
 
     missing = tmp_path / "missing"
     assert here(tmp_path, missing)

@@ -14,10 +14,10 @@ from jobfeatures.batch.basics import find_uid
 from jobfeatures.batch.lsf import site
 from jobfeatures.batch.lsf.prolog import job_from_prolog, job_id_of
 from jobfeatures.batch.lsf.site import ask_in_prolog
-from jobfeatures.config import Config
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.records.model import Job, JobKey, JobState
 from jobfeatures.system import lookups
+from tests.configured import settings_for
 
 ENVIRONMENT = {  # constructed from the manual's list of variables
     "LSB_JOBID": "123",
@@ -95,11 +95,11 @@ def test_the_user_s_id_is_looked_up_and_nobody_else_is_asked(monkeypatch: pytest
 
     monkeypatch.setattr(programs, "run_command", no_commands)
     job = job_from_prolog({**ENVIRONMENT, "LSFUSER": "root"}, node_name="n1")
-    answer = ask_in_prolog(job, Config(), node_name="n1", timeout_secs=1.0)
+    answer = ask_in_prolog(job, settings_for("lsf"), node_name="n1", timeout_secs=1.0)
     assert answer is not None
     assert answer.uid == 0
     unknown = job_from_prolog({**ENVIRONMENT, "LSFUSER": "no such user"}, node_name="n1")
-    assert ask_in_prolog(unknown, Config(), node_name="n1", timeout_secs=1.0) is None
+    assert ask_in_prolog(unknown, settings_for("lsf"), node_name="n1", timeout_secs=1.0) is None
 
 
 def test_a_directory_service_that_takes_its_time_keeps_no_hook_waiting(
@@ -111,6 +111,6 @@ def test_a_directory_service_that_takes_its_time_keeps_no_hook_waiting(
     monkeypatch.setattr(site, "_USERS", lookups.LookUps(find_uid))
     job = Job(key=JobKey("lsf", "7"), user="ann")
     try:
-        assert ask_in_prolog(job, Config(), node_name="n1", timeout_secs=1.0) is None
+        assert ask_in_prolog(job, settings_for("lsf"), node_name="n1", timeout_secs=1.0) is None
     finally:
         answers.set()

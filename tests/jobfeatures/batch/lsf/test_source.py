@@ -23,6 +23,7 @@ from jobfeatures.features.machine import Machine, machine_features
 from jobfeatures.features.origin import job_origins
 from jobfeatures.publish.drainstore import with_announced
 from jobfeatures.records.model import JobKey, JobState, JobTable
+from tests.configured import settings_for
 from tests.running import FakeClock
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "lsf"
@@ -58,7 +59,7 @@ class Lsf:
         return path.read_text().splitlines() if path.exists() else []
 
     def config(self, **changes: object) -> Config:
-        return Config(lsf_bjobs=str(self.folder / "bjobs"), **changes)  # type: ignore[arg-type]
+        return settings_for("lsf", lsf_bjobs=str(self.folder / "bjobs"), **changes)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -333,14 +334,14 @@ def test_a_command_that_hangs_or_never_ends_is_ended(
 
 
 def test_lsf_that_is_not_installed_is_a_failure_and_not_here(tmp_path: Path, now: FakeClock) -> None:
-    config = Config(lsf_bjobs=str(tmp_path / "bjobs"))
+    config = settings_for("lsf", lsf_bjobs=str(tmp_path / "bjobs"))
     assert not is_here(config)
     with pytest.raises(CommandError, match="bjobs"):
         LsfSource(config, now, "n1").poll_jobs(())
 
 
 def test_a_configuration_without_its_command_is_here_too_and_its_failure_told(tmp_path, monkeypatch) -> None:
-    config = Config(lsf_bjobs=str(tmp_path / "bjobs"))
+    config = settings_for("lsf", lsf_bjobs=str(tmp_path / "bjobs"))
     monkeypatch.delenv("LSF_ENVDIR", raising=False)
     monkeypatch.setattr("jobfeatures.batch.lsf.site.CONFIGURATION", str(tmp_path / "lsf.conf"))
     assert not is_here(config)

@@ -9,10 +9,10 @@ import pytest
 from jobfeatures.batch.oar.clustersource import OarCluster
 from jobfeatures.batch.oar.site import is_here
 from jobfeatures.batch.oar.source import OarSource, WithFiles, make_source
-from jobfeatures.config import Config
 from jobfeatures.errors import SourceError
 from jobfeatures.records.model import JobKey, NodeNotice
 from jobfeatures.system.clock import SystemClock
+from tests.configured import settings_for
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "oar"
 
@@ -30,7 +30,7 @@ def server(tmp_path: Path) -> Path:
 
 
 def cluster(server: Path) -> OarCluster:
-    made = OarCluster(Config(oar_oarstat=f"{server}/oarstat"), SystemClock(), 5.0)
+    made = OarCluster(settings_for("oar", oar_oarstat=f"{server}/oarstat"), SystemClock(), 5.0)
     assert isinstance(made, OarCluster)
     return made
 
@@ -87,7 +87,7 @@ def test_what_is_no_answer_is_a_failure(server: Path, body: str) -> None:
 
 def test_a_node_reads_its_files_or_asks_the_controller_role(server: Path) -> None:
     clock = SystemClock()
-    assert isinstance(make_source(Config(), clock, "oar1"), OarSource)
-    config = Config(oar_ask="controller", controller_url="https://ctl:9821")
+    assert isinstance(make_source(settings_for("oar"), clock, "oar1"), OarSource)
+    config = settings_for("oar", oar_ask="controller", controller_url="https://ctl:9821")
     assert isinstance(make_source(config, clock, "oar1"), WithFiles)
-    assert is_here(Config(oar_oarstat=f"{server}/oarstat"))
+    assert is_here(settings_for("oar", oar_oarstat=f"{server}/oarstat"))

@@ -15,7 +15,7 @@ from jobfeatures.batch.oar.source import OarSource, WithFiles, parse_environment
 from jobfeatures.errors import SourceError
 from jobfeatures.records.model import Job, JobKey, JobState, JobTable, Limits
 from jobfeatures.system.clock import SystemClock
-from jobfeatures_exporter.config import ExporterConfig
+from tests.configured import settings_for
 
 LINES = """export OAR_JOBID='10'
 export OAR_USER='nobody_here'
@@ -45,7 +45,7 @@ def source(folder: Path, *, booted_secs: int = 1795336000) -> OarSource:
     proc = folder.parent / "proc"
     proc.mkdir(exist_ok=True)
     (proc / "stat").write_text(f"cpu  1 2 3\nbtime {booted_secs}\nprocesses 7\n")
-    config = ExporterConfig(oar_directory=str(folder), path_procfs=str(proc))
+    config = settings_for("oar", oar_directory=str(folder), path_procfs=str(proc))
     return OarSource(config, SystemClock(), "oar1")
 
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from jobfeatures.batch.pbs.openpbs import job_from_prolog as job_from_hook
 from jobfeatures.batch.pbs.torque import ask_in_prolog, job_from_prolog
 from jobfeatures.commands.common import which_batch_system, which_job
-from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError, ParseError, Rejected, SourceError
 from jobfeatures.records.model import Job, JobKey, JobState, Limits, fill_unknown
+from tests.configured import settings_for
 
 HOOK = {
     "PBS_JOBID": "123[4].head",
@@ -121,7 +121,9 @@ def test_slots_come_from_the_node_list_of_pbs_mom(tmp_path: Path) -> None:
     (tmp_path / "aux").mkdir()
     (tmp_path / "aux" / "123.batch.example.org").write_text("n1.example.org\n" * 4 + "n2.example.org\n" * 2)
     job = job_from_prolog(PROLOGUE, node_name="n1")
-    answer = ask_in_prolog(job, Config(torque_home=str(tmp_path)), node_name="n1", timeout_secs=1.0)
+    answer = ask_in_prolog(
+        job, settings_for("torque", torque_home=str(tmp_path)), node_name="n1", timeout_secs=1.0
+    )
     assert answer is not None
     both = fill_unknown(answer, job)
     assert (both.nodes, both.total_cpus, both.allocated_cpus) == (("n1.example.org", "n2.example.org"), 6, 4)
@@ -130,7 +132,7 @@ def test_slots_come_from_the_node_list_of_pbs_mom(tmp_path: Path) -> None:
 
 def test_a_host_without_a_node_list_leaves_it_to_the_daemon(tmp_path: Path) -> None:
     job = job_from_prolog(PROLOGUE, node_name="n1")
-    config = Config(torque_home=str(tmp_path))
+    config = settings_for("torque", torque_home=str(tmp_path))
     assert ask_in_prolog(job, config, node_name="n1", timeout_secs=1.0) is None
     (tmp_path / "aux").mkdir()
     (tmp_path / "aux" / "1234.batch").write_text("n1\n")

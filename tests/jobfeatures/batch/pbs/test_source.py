@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import pwd
 import shutil
 import threading
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,14 +16,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.analysis.schedule.live.facts import from_record, why_not
+from jobfeatures.batch.pbs import QstatSettings
 from jobfeatures.batch.pbs.commands import parse_complaints
 from jobfeatures.batch.pbs.source import QstatSource, is_plain_id, parse_job_file_name, read_mom_jobs
 from jobfeatures.batch.pbs.system import Pbs, Torque
 from jobfeatures.batch.questions import MAX_QUESTIONS
+from jobfeatures.batch.settings import SystemSettings
 from jobfeatures.errors import CommandError, SourceError
 from jobfeatures.records.model import JobKey, JobState, NodeNotice
 from jobfeatures.system import lookups
-from jobfeatures_exporter.config import ExporterConfig
+from tests.configured import settings_for
 from tests.running import until
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
@@ -88,9 +90,10 @@ class Server:
         path.unlink(missing_ok=True)
         return [line for line in found if "pbsnodes" not in line]
 
-    def config(self, timeout_secs: float = 60.0, **changes) -> ExporterConfig:
+    def config(self, timeout_secs: float = 60.0, **changes) -> SystemSettings[QstatSettings]:
         values = {"home": str(self.home), "qstat": str(self.folder / "qstat"), **changes}
-        return ExporterConfig(
+        return settings_for(
+            "pbs",
             batch_timeout_secs=timeout_secs,
             path_procfs=str(self.folder / "proc"),
             **{f"{system}_{key}": value for key, value in values.items() for system in ("pbs", "torque")},
@@ -620,7 +623,7 @@ def test_a_job_has_the_gpus_that_its_control_group_lets_it_open(
     (other / "devices.list").write_text("c 195:7 rw\nc 195:6 rw\n")
     server.say_jobs({**RUNNING, "exec_vnode": "(n1:ncpus=2:ngpus=2)"})
     server.start("123")
-    config = dataclasses.replace(server.config(), path_cgroup=str(server.folder / "cgroup"))
+    config = replace(server.config(), cgroup=str(server.folder / "cgroup"))
     [job] = Pbs().make_source(config, clock, "n1").poll_jobs(()).jobs.values()
     assert (job.allocated_gpus, job.gpu_devices) == (2, cards)
 
@@ -646,6 +649,6 @@ def test_a_job_without_a_list_of_devices_has_the_gpus_that_the_hook_has_written_
     (folder / "12.head").write_text(json.dumps({"device_names": ["nvidia7", "nvidia6"]}))
     server.say_jobs({**RUNNING, "exec_vnode": "(n1:ncpus=2:ngpus=2)"})
     server.start("123")
-    config = dataclasses.replace(server.config(), path_cgroup=str(server.folder / "cgroup"))
+    config = replace(server.config(), cgroup=str(server.folder / "cgroup"))
     [job] = Pbs().make_source(config, clock, "n1").poll_jobs(()).jobs.values()
     assert (job.allocated_gpus, job.gpu_devices) == (2, cards)

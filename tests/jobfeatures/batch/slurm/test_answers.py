@@ -11,16 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.batch.slurm.answers import (
-    Answers,
-    Scontrol,
-    format_questions,
-    parse_answers,
-)
+from jobfeatures.batch.slurm.answers import Answers, Scontrol, format_questions, parse_answers
 from jobfeatures.batch.slurm.site import ask_in_prolog
-from jobfeatures.config import Config
 from jobfeatures.errors import CommandError, ParseError, SourceError
 from jobfeatures.records.model import Job, JobKey, JobState, Limits
+from tests.configured import settings_for
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "slurm"
 NONCE = "Ncaptured00"
@@ -304,7 +299,7 @@ def test_a_record_that_cannot_be_trusted_is_an_error(program: MakeProgram) -> No
 def test_a_prolog_asks_unless_told_not_to(
     nodes: int, when: str, is_asked: bool, program: MakeProgram
 ) -> None:
-    config = Config(slurm_scontrol=program(SPEAK.format(answer=RECORD)), hook_ask=when)
+    config = settings_for("slurm", slurm_scontrol=program(SPEAK.format(answer=RECORD)), hook_ask=when)
     job = Job(key=JobKey("slurm", "5"), nodes=tuple(f"n{number}" for number in range(nodes)))
     answer = ask_in_prolog(job, config, node_name="n1", timeout_secs=60)
     assert (answer is not None) == is_asked

@@ -10,9 +10,9 @@ import pytest
 
 from jobfeatures.batch.slurm.clustersource import SlurmCluster, make_cluster_source
 from jobfeatures.batch.slurm.refused import make_separator
-from jobfeatures.config import Config
 from jobfeatures.errors import CommandError, SourceError
 from jobfeatures.records.model import Job, JobKey, JobState, JobTable, NodeNotice
+from tests.configured import settings_for
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "slurm"
 
@@ -68,7 +68,9 @@ def make(command, clock, tmp_path):
     def make(*names, extra="", timeout_secs=60.0):
         for name in names:
             command(name, extra)
-        return SlurmCluster(Config(slurm_scontrol=str(tmp_path / "scontrol")), clock, timeout_secs)
+        return SlurmCluster(
+            settings_for("slurm", slurm_scontrol=str(tmp_path / "scontrol")), clock, timeout_secs
+        )
 
     return make
 
@@ -98,7 +100,9 @@ def test_accounting_is_asked_since_then(make, clock, tmp_path):
 
 
 def test_nodes_and_partitions_come_from_one_command(command, clock):
-    cluster = SlurmCluster(Config(slurm_scontrol=command("scontrol")), clock, 60.0).poll_cluster()
+    cluster = SlurmCluster(
+        settings_for("slurm", slurm_scontrol=command("scontrol")), clock, 60.0
+    ).poll_cluster()
     assert [each.name for each in cluster.nodes] == ["lab1", "lab2"]
     assert [each.name for each in cluster.partitions] == ["batch", "long"]
 
@@ -127,11 +131,11 @@ def test_an_scontrol_without_nodes_is_no_answer(clock, tmp_path, script):
     path.write_text(f"#!/bin/bash\n{script}\n")
     path.chmod(0o755)
     with pytest.raises(SourceError):
-        SlurmCluster(Config(slurm_scontrol=str(path)), clock, 5.0).poll_cluster()
+        SlurmCluster(settings_for("slurm", slurm_scontrol=str(path)), clock, 5.0).poll_cluster()
 
 
 def test_the_commands_are_those_beside_scontrol(clock, tmp_path):
-    source = make_cluster_source(Config(slurm_scontrol=str(tmp_path / "scontrol")), clock, 5.0)
+    source = make_cluster_source(settings_for("slurm", slurm_scontrol=str(tmp_path / "scontrol")), clock, 5.0)
     with pytest.raises(SourceError, match=f"{tmp_path}/squeue"):
         source.poll_queue()
 
@@ -164,7 +168,9 @@ def test_answers_for_nodes_have_the_difference_of_the_clocks(clock, tmp_path, ah
     key = JobKey("slurm", "7")
     queued = Job(key=key, state=JobState.RUNNING, uid=6001, nodes=("n1",))
     queue = JobTable(source="slurm", jobs={key: queued}, taken_at_secs=clock.now, complete=True)
-    found = SlurmCluster(Config(slurm_scontrol=str(tmp_path / "scontrol")), clock, 60.0).poll_by_node(queue)
+    found = SlurmCluster(
+        settings_for("slurm", slurm_scontrol=str(tmp_path / "scontrol")), clock, 60.0
+    ).poll_by_node(queue)
     table = found.table("n1", clock.now)
     assert table.jobs[key].limits.wall_secs == 600
     assert table.clock_ahead_secs == pytest.approx(ahead_secs, abs=1)
@@ -184,7 +190,7 @@ def test_a_maintenance_that_floats_is_said_once_and_left_out_for_each_node(clock
     """)
     (tmp_path / "scontrol").chmod(0o755)
     queue = JobTable(source="slurm", jobs={}, taken_at_secs=clock.now, complete=True)
-    source = SlurmCluster(Config(slurm_scontrol=str(tmp_path / "scontrol")), clock, 60.0)
+    source = SlurmCluster(settings_for("slurm", slurm_scontrol=str(tmp_path / "scontrol")), clock, 60.0)
     found = [source.poll_by_node(queue) for _ in range(2)]
     assert [len(each.rejected) for each in found] == [1, 0]
     assert [each.table("n1", 100.0).node for each in found] == [NodeNotice()] * 2
@@ -228,7 +234,7 @@ def test_a_job_without_a_trusted_record_is_queried_again_or_taken_from_the_queue
     key = JobKey("slurm", "7")
     queued = Job(key=key, state=JobState.RUNNING, uid=6001, nodes=("n1",), name="told by the queue")
     queue = JobTable(source="slurm", jobs={key: queued}, taken_at_secs=clock.now, complete=True)
-    source = SlurmCluster(Config(slurm_scontrol=str(tmp_path / "scontrol")), clock, 60.0)
+    source = SlurmCluster(settings_for("slurm", slurm_scontrol=str(tmp_path / "scontrol")), clock, 60.0)
     table = source.poll_by_node(queue).table("n1", clock.now)
     found = table.jobs.get(key)
     assert (None if found is None else (found.name, found.allocated_cpus)) == told
@@ -268,18 +274,23 @@ def test_a_jobs_user_is_taken_from_the_queue_then_from_accounting(clock, tmp_pat
     for name, script in (("squeue", squeue), ("sacct", sacct)):
         (tmp_path / name).write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/asked\n{script}\n')
         (tmp_path / name).chmod(0o755)
-    source = SlurmCluster(Config(slurm_scontrol=str(tmp_path / "scontrol")), clock, 60.0)
+    source = SlurmCluster(settings_for("slurm", slurm_scontrol=str(tmp_path / "scontrol")), clock, 60.0)
     assert source.find_user("12_3") == user
     assert " -j 12_3 " in (tmp_path / "asked").read_text()
 
 
 @pytest.mark.parametrize("job_id", ["", "0", "-1", "x", "1,2", "1_", "1_2_3", "1 2", "12345678901", "1\n"])
 def test_an_invalid_job_id_is_not_queried(clock, job_id):
-    assert SlurmCluster(Config(slurm_scontrol="/nowhere/scontrol"), clock, 60.0).find_user(job_id) is None
+    assert (
+        SlurmCluster(settings_for("slurm", slurm_scontrol="/nowhere/scontrol"), clock, 60.0).find_user(job_id)
+        is None
+    )
 
 
 def test_accounting_that_does_not_answer_is_no_answer(clock, tmp_path):
     (tmp_path / "squeue").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "squeue").chmod(0o755)
     with pytest.raises(SourceError):
-        SlurmCluster(Config(slurm_scontrol=str(tmp_path / "scontrol")), clock, 60.0).find_user("12")
+        SlurmCluster(settings_for("slurm", slurm_scontrol=str(tmp_path / "scontrol")), clock, 60.0).find_user(
+            "12"
+        )

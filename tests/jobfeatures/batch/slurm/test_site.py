@@ -3,7 +3,7 @@
 import pytest
 
 from jobfeatures.batch.slurm import site
-from jobfeatures.config import Config
+from tests.configured import settings_for
 
 
 @pytest.mark.parametrize(
@@ -22,10 +22,10 @@ from jobfeatures.config import Config
 def test_the_slice_of_cgroup_conf_is_where_systemd_puts_it(tmp_path, monkeypatch, text, parents):
     (tmp_path / "cgroup.conf").write_text(text)
     monkeypatch.setenv("SLURM_CONF", str(tmp_path / "slurm.conf"))
-    assert site.read_parents(Config()) == parents
+    assert site.read_parents(settings_for("slurm")) == parents
 
 
 def test_without_a_cgroup_conf_no_slice_is_named(tmp_path, monkeypatch):
     monkeypatch.delenv("SLURM_CONF", raising=False)
     monkeypatch.setattr(site, "CONFIGURATIONS", (str(tmp_path / "slurm.conf"),))
-    assert site.read_parents(Config()) == []
+    assert site.read_parents(settings_for("slurm")) == []

@@ -15,9 +15,9 @@ from jobfeatures.batch.questions import MAX_QUESTIONS, KnownJob, compute_questio
 from jobfeatures.batch.slurm import source as slurm_source
 from jobfeatures.batch.slurm.answers import Scontrol
 from jobfeatures.batch.slurm.source import SlurmSource, make_source
-from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError, SourceError
 from jobfeatures.records.model import Job, JobKey, JobState
+from tests.configured import settings_for
 from tests.running import HandClock
 
 
@@ -339,7 +339,7 @@ def test_jobs_of_other_batch_systems_are_not_asked_about(source: SlurmSource, co
 
 
 def test_settings_reach_the_source(controller: Controller, clock: HandClock) -> None:
-    config = Config(slurm_scontrol=str(controller.program), batch_refresh_secs=10.0)
+    config = settings_for("slurm", slurm_scontrol=str(controller.program), batch_refresh_secs=10.0)
     source = make_source(config, clock, "n1")
     controller.put("1")
     source.poll_jobs(keys("1"))
@@ -442,7 +442,7 @@ def test_a_controller_that_does_not_tell_the_time_is_no_clock_that_is_right(
 
 def test_daemons_that_start_at_once_ask_again_at_different_times(clock, monkeypatch):
     monkeypatch.setattr(slurm_source, "SlurmSource", lambda *_, refresh_secs, **__: refresh_secs)
-    config = Config(batch_refresh_secs=3600.0)
+    config = settings_for("slurm", batch_refresh_secs=3600.0)
     periods = [slurm_source.make_asking_source(config, clock, "n1") for _ in range(200)]
     assert 2700 <= min(periods) < 2900
     assert 4300 < max(periods) <= 4500
@@ -451,6 +451,8 @@ def test_daemons_that_start_at_once_ask_again_at_different_times(clock, monkeypa
 def test_a_node_that_asks_the_controller_role_needs_its_address_and_a_safe_way_to_it(clock):
     for url, reason in ((None, "is not set"), ("http://ctl:9821", "must be https")):
         with pytest.raises(ConfigurationError, match=rf"controller\.url: {reason}"):
-            make_source(Config(slurm_ask="controller", controller_url=url), clock, "n1")
-    source = make_source(Config(slurm_ask="controller", controller_url="https://ctl:9821"), clock, "n1")
+            make_source(settings_for("slurm", slurm_ask="controller", controller_url=url), clock, "n1")
+    source = make_source(
+        settings_for("slurm", slurm_ask="controller", controller_url="https://ctl:9821"), clock, "n1"
+    )
     assert source.name == "slurm"

@@ -8,8 +8,8 @@ import pytest
 
 from jobfeatures.batch.spool import source as spool
 from jobfeatures.batch.spool.source import SpoolSource
-from jobfeatures.config import Config
 from jobfeatures.records.model import JobKey
+from tests.configured import settings_for
 
 
 def skip_if_readable(path) -> None:
@@ -47,7 +47,7 @@ def put(folder):
 @pytest.fixture
 def source(folder, clock, monkeypatch):
     monkeypatch.setattr(spool, "find_uid", {"ada": 6001}.get)
-    return SpoolSource(Config(spool_directory=str(folder)), clock, None)
+    return SpoolSource(settings_for("spool", spool_directory=str(folder)), clock, None)
 
 
 @pytest.fixture

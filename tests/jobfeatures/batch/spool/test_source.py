@@ -9,10 +9,10 @@ import pytest
 
 from jobfeatures.batch.spool import source as spool
 from jobfeatures.batch.spool.source import SpoolSource, is_document_name
-from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError, SourceError
 from jobfeatures.records.model import JobState
 from jobfeatures.system import lookups
+from tests.configured import settings_for
 from tests.jobfeatures.batch.spool.conftest import document, key, poll, reasons
 from tests.running import until
 
@@ -145,7 +145,7 @@ def test_each_user_is_looked_up_once(folder, clock, put, monkeypatch):
         return 6001
 
     monkeypatch.setattr(spool, "find_uid", lookup)
-    source = SpoolSource(Config(spool_directory=str(folder)), clock, "n1")
+    source = SpoolSource(settings_for("spool", spool_directory=str(folder)), clock, "n1")
     for number in range(3):
         put(f"{number}.xml", document(str(number), more="<User>ada</User>"))
     put("3.xml", document("3"))
@@ -158,7 +158,7 @@ def test_each_user_is_looked_up_once(folder, clock, put, monkeypatch):
 def test_an_unknown_user_is_looked_up_again_after_a_while(folder, clock, put, monkeypatch):
     users: dict[str, int] = {}
     monkeypatch.setattr(spool, "find_uid", users.get)
-    source = SpoolSource(Config(spool_directory=str(folder)), clock, "n1")
+    source = SpoolSource(settings_for("spool", spool_directory=str(folder)), clock, "n1")
     put("7.xml", document("7", more="<User>new</User>"))
     assert poll(source).jobs[key("7")].uid is None
     users["new"] = 6002
@@ -173,7 +173,7 @@ def test_a_slow_directory_service_keeps_no_job_waiting(folder, clock, put, monke
     answers, noticed = threading.Event(), threading.Event()
     monkeypatch.setattr(lookups, "PATIENCE_SECS", 0.0)
     monkeypatch.setattr(spool, "find_uid", lambda user: answers.wait() and {"u1": 1, "u2": 2}.get(user))
-    source = SpoolSource(Config(spool_directory=str(folder)), clock, "n1")
+    source = SpoolSource(settings_for("spool", spool_directory=str(folder)), clock, "n1")
     with source.watch(noticed.set):
         for number in range(4):
             put(f"{number}.xml", document(str(number), more=f"<User>u{number}</User>"))
@@ -276,7 +276,7 @@ def test_problems_of_one_file_are_summed_up(source, put):
 
 
 def test_process_ids_are_those_of_this_node(folder, clock, put):
-    source = SpoolSource(Config(spool_directory=str(folder)), clock, "n1")
+    source = SpoolSource(settings_for("spool", spool_directory=str(folder)), clock, "n1")
     tasks = "".join(f"<Task><Node>n{n}</Node><Process>1{n}</Process></Task>" for n in (1, 2))
     put("7.xml", document("7", more=f"<TaskGroup>{tasks}</TaskGroup>"))
     assert poll(source).jobs[key("7")].processes == {11}
@@ -287,10 +287,10 @@ def test_process_ids_are_those_of_this_node(folder, clock, put):
 
 def test_a_source_is_made_from_the_configuration(folder, clock, put):
     put("7.xml", document("7"))
-    source = SpoolSource(Config(spool_directory=str(folder)), clock, "n1")
+    source = SpoolSource(settings_for("spool", spool_directory=str(folder)), clock, "n1")
     assert (source.name, set(poll(source).jobs)) == ("spool", {key("7")})
     with pytest.raises(ConfigurationError, match=r"spool\.directory"):
-        SpoolSource(Config(), clock, "n1")
+        SpoolSource(settings_for("spool"), clock, "n1")
 
 
 def test_a_new_document_is_noticed_and_polling_is_not(source, put):

@@ -9,8 +9,8 @@ import pytest
 
 from jobfeatures.batch.spool import source as spool
 from jobfeatures.batch.spool.source import SpoolSource
-from jobfeatures.config import Config
 from jobfeatures.errors import SourceError
+from tests.configured import settings_for
 from tests.jobfeatures.batch.spool.conftest import document, key, poll, reasons, skip_if_readable
 
 # --- files ----------------------------------------------------------------------------
@@ -177,7 +177,7 @@ def test_a_missing_folder_is_an_error_of_the_source_and_what_was_known_stays_kno
 def test_a_file_in_place_of_the_folder_is_an_error_of_the_source(clock, tmp_path):
     (tmp_path / "spool").write_text("")
     with pytest.raises(SourceError, match="Not a directory"):
-        poll(SpoolSource(Config(spool_directory=str(tmp_path / "spool")), clock, "n1"))
+        poll(SpoolSource(settings_for("spool", spool_directory=str(tmp_path / "spool")), clock, "n1"))
 
 
 def test_an_unlistable_folder_is_an_error_of_the_source(source, folder):
@@ -222,7 +222,7 @@ def test_a_known_file_that_the_listing_missed_is_still_there(source, put, folder
 
 def test_too_many_files_keep_the_known_ones_and_are_never_complete(folder, clock, put, monkeypatch):
     monkeypatch.setattr(spool, "MAX_FILES", 3)
-    source = SpoolSource(Config(spool_directory=str(folder)), clock, "n1")
+    source = SpoolSource(settings_for("spool", spool_directory=str(folder)), clock, "n1")
     for name in ("x", "y", "z"):
         put(f"{name}.xml", document(name))
     assert poll(source).complete

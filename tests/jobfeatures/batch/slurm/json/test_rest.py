@@ -18,10 +18,10 @@ from jobfeatures.batch.slurm.clustersource import make_cluster_source
 from jobfeatures.batch.slurm.json.rest import Rest, offered_versions, read_token, user_of_token
 from jobfeatures.batch.slurm.site import ask_in_prolog, is_here
 from jobfeatures.batch.slurm.source import make_source
-from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError, ParseError, SourceError
 from jobfeatures.records.model import Job, JobKey, JobState, NodeNotice
 from jobfeatures.system.httpget import Response
+from tests.configured import settings_for
 
 FIXTURES = Path(__file__).parents[4] / "fixtures" / "slurm" / "json"
 TOKEN = f"e30.{base64.urlsafe_b64encode(json.dumps({'sun': 'alice'}).encode()).decode().rstrip('=')}.c2ln"
@@ -100,7 +100,9 @@ def rest(sockets):
 
 @pytest.fixture
 def config(sockets, rest):
-    return Config(slurm_ask="rest", slurm_rest_url=f"unix:{sockets}/rest.sock", batch_timeout_secs=60.0)
+    return settings_for(
+        "slurm", slurm_ask="rest", slurm_rest_url=f"unix:{sockets}/rest.sock", batch_timeout_secs=60.0
+    )
 
 
 def keys(*ids: str) -> set[JobKey]:
@@ -284,8 +286,8 @@ def test_a_token_says_who_asks_over_tcp(tmp_path, clock):
     path.write_text(f"SLURM_JWT={TOKEN}\n")
     path.chmod(0o600)
     port = server.server.server_address[1]
-    config = Config(
-        slurm_ask="rest", slurm_rest_url=f"http://127.0.0.1:{port}/", slurm_rest_token_file=str(path)
+    config = settings_for(
+        "slurm", slurm_ask="rest", slurm_rest_url=f"http://127.0.0.1:{port}/", slurm_rest_token_file=str(path)
     )
     assert make_source(config, clock, None).poll_jobs(keys("1")).complete
     assert server.headers[-1]["X-SLURM-USER-TOKEN"] == TOKEN
@@ -360,7 +362,7 @@ def test_a_missing_server_is_reported(config, clock, sockets):
 )
 def test_an_address_that_is_none_is_refused(url, clock):
     with pytest.raises(ConfigurationError, match=r"slurm\.rest_url"):
-        make_source(Config(slurm_ask="rest", slurm_rest_url=url), clock, None)
+        make_source(settings_for("slurm", slurm_ask="rest", slurm_rest_url=url), clock, None)
 
 
 @given(st.binary(max_size=60))
