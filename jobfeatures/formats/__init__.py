@@ -1,1 +1,1 @@
-"""Documents of other people's design that describe jobs: one file, or one package, a format."""
+"""Formats that others defined to describe jobs, and JSON lines: one module or package for each format."""

@@ -39,7 +39,7 @@ def recognise(head: str) -> bool:
 def read_records(
     lines: Iterable[str], *, source: str, notes: Notes, keep_text: bool = False
 ) -> Iterator[JobRecord | Rejected | Passage]:
-    """Return the record of each line."""
+    """Yield the record of each line; with `keep_text` also its text, and empty lines as Passage."""
     del notes  # all is taken
     for number, line in enumerate(lines, 1):
         if line.isspace():
@@ -55,14 +55,14 @@ def read_records(
 
 
 def parse_line(line: str) -> JobRecord:
-    """Return one record. Raises ParseError."""
+    """Return the record in one line of JSON. Raises ParseError."""
     found = parse_object(line)
     for name in _REQUIRED:
         if not found.get(name):
             raise ParseError("is missing", field=name)
     for name in found:
         if name not in _KINDS:
-            raise ParseError("no such field", field=name[:40])
+            raise ParseError("not a field of a job record", field=name[:40])
     return JobRecord(**{name: _value(name, value) for name, value in found.items()})
 
 
@@ -103,7 +103,7 @@ def _pairs(value: object) -> tuple[tuple[str, str | Number], ...] | None:
 
 
 def write_records(records: Iterable[JobRecord | Passage], lost: Lost) -> Iterator[str]:
-    """Yield one line per record: its source text if it still agrees, else a new line. Nothing is lost."""
+    """Yield a line per record: the line it was read from if unchanged, else a new one. Nothing is lost."""
     del lost
     for each in records:
         text = each if isinstance(each, Passage) else each.source_text
@@ -116,7 +116,7 @@ def write_records(records: Iterable[JobRecord | Passage], lost: Lost) -> Iterato
 
 
 def format_line(record: JobRecord) -> str:
-    """Return the line of a record, without a newline."""
+    """Return a record as one line of JSON, without a newline."""
     said = {
         name: value.value if isinstance(value, Enum) else value
         for name, default, value in zip(_DEFAULTS, _DEFAULTS.values(), _VALUES(record), strict=True)

@@ -241,7 +241,8 @@ class Notes:
     def faults(self, source: str) -> list[Rejected]:
         """Return the unreadable values as faults of a source, one for each name."""
         return [
-            Rejected(source, f"unreadable {name}: unknown in {count}") for name, count in self.unread.items()
+            Rejected(source, f"unreadable {name}: taken as unknown in {count}")
+            for name, count in self.unread.items()
         ]
 
     def lose(self, name: str, count: int = 1) -> None:

@@ -1,1 +1,1 @@
-"""ClassAds, HTCondor's records: the long form and JSON. Only literals have values."""
+"""ClassAds, HTCondor's records, read from their long form and from JSON; expressions are not evaluated."""

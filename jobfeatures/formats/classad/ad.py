@@ -11,7 +11,7 @@ MIN_INTEGER, MAX_INTEGER = -(2**63), 2**63 - 1  # range of ClassAd integers
 
 
 class Special(enum.Enum):
-    """The two literals that are not values, and a mark for a value that is too long to be read."""
+    """The literals UNDEFINED and ERROR, and TOO_LONG in place of a value that is too long to be read."""
 
     UNDEFINED = "undefined"
     ERROR = "error"
@@ -26,7 +26,7 @@ class Expression:
 
 
 class Name(str):
-    """An attribute's name in lower case, as names are compared; `written` is how it was written."""
+    """An attribute's name in lower case, as HTCondor compares names; `written` is the original spelling."""
 
     __slots__ = ("written",)
     written: str
@@ -34,7 +34,7 @@ class Name(str):
 
 @lru_cache(maxsize=4096)
 def name_of(written: str) -> Name:
-    """Return the name by which an attribute is found."""
+    """Return the name under which `ClassAd.values` holds an attribute: the written name in lower case."""
     name = Name(written.lower())
     name.written = written
     return name
@@ -45,7 +45,7 @@ Value = str | int | float | bool | Special | Expression
 
 @dataclass(frozen=True, slots=True)
 class ClassAd:
-    """One ad. `values` is keyed by lower-case name: names are case-insensitive."""
+    """One ad. `values` is keyed by lower-case attribute name, as HTCondor ignores case."""
 
     values: Mapping[str, Value] = field(default_factory=dict)
 

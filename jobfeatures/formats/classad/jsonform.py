@@ -59,7 +59,7 @@ def parse_json_ads(text: str, *, source: str) -> list[ClassAd]:
 
 
 def read_json_ads(lines: Iterable[str], *, source: str) -> Iterator[ClassAd | Rejected]:
-    """Yield the ads while reading lines; only brackets, commas and blanks may stand between two ads."""
+    """Yield ads while reading lines; other text than ads, brackets, commas and blanks as Rejected."""
     depth = size = opened = 0
     parts: list[str] = []
     for number, line in enumerate(lines, 1):

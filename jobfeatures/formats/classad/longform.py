@@ -57,7 +57,7 @@ def read_long_ads(lines: Iterable[str], *, source: str) -> Iterator[ClassAd | Re
         ends = not line or line.startswith("***")
         if fault is None and (ends or line.startswith("#")):
             if _has_open_string(line):  # as the end of a string on several lines has
-                fault = Rejected(source, "string ends that has not begun", number, text=line)
+                fault = Rejected(source, "closing quote without an opening one", number, text=line)
         elif fault is None:
             try:
                 _add_line(values, line)

@@ -69,7 +69,7 @@ def error_envelope(origin: Origin, detail: str, now_secs: float) -> Document:
 
 
 def error(origin: Origin, detail: str, now_secs: float) -> Document:
-    """Return one error object, for an envelope or, beside valid data, for its attributes."""
+    """Return one error object: for an envelope, or for the attributes of valid data that are incomplete."""
     return {
         "time": timestamp(now_secs, origin.zone),
         "detail": unicode_text(detail)[:MAX_DETAIL_CHARACTERS] or "unknown error",

@@ -24,7 +24,7 @@ KIB: Final = "KiB"
 
 
 class FieldType(enum.Enum):
-    """The types of values, as the specification names them."""
+    """The types of values, under the names that Sonar's specification gives them."""
 
     STRING = "string"
     NONEMPTY = "NonemptyString"
@@ -277,5 +277,5 @@ JOB_STATES: Final = SEED_JOB_STATES | frozenset(
 
 @cache
 def fields_of(name: str, profile: str | None = None) -> dict[str, Field]:
-    """Return the fields of a type by name, for one profile or all. Raises KeyError."""
+    """Return the fields of an object type by name, for one profile or all. Raises KeyError."""
     return {each.name: each for each in TYPES[name] if profile is None or profile in each.profiles}

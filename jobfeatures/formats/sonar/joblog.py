@@ -205,7 +205,7 @@ def _count_unreadable(raw: Json, notes: Notes) -> None:
 
 
 def make_record(raw: Json, reader: Reader, cluster: str | None = None) -> JobRecord:
-    """Return the record of one element. Raises ParseError if it names too many nodes."""
+    """Return the record of one job element of an envelope. Raises ParseError if it names too many nodes."""
     found: SlurmJobRecord = parse_slurm_job(raw, reader)
     sacct: Json = raw.get("sacct") or {}
     job = found.job
@@ -303,7 +303,7 @@ def write_records(records: Iterable[JobRecord], lost: Lost) -> Iterator[str]:
 
 
 def fitting(record: JobRecord, ids: JobNumbers, lost: Lost) -> JobRecord:
-    """Return a record limited to what the format can hold; report each other value to `lost`."""
+    """Return a record limited to what Sonar's format can hold; count each value that is dropped in `lost`."""
     for name in _HOMELESS:
         if getattr(record, name) is not None:
             lost(name)

@@ -1,4 +1,4 @@
-"""Jobs and clusters of Sonar's envelopes → the model: pure."""
+"""Sonar's envelopes → records of jobs, and of a cluster's partitions and nodes: pure."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class SlurmJobRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterRecord:
-    """Partitions and nodes of a cluster; its time is the cluster's `taken_at_secs`, 0 if empty."""
+    """Partitions and nodes of a cluster, as of `cluster.taken_at_secs` (epoch; 0 in an empty record)."""
 
     cluster: str
     state: Cluster
@@ -54,7 +54,7 @@ class ClusterRecord:
 
 
 def parse_state(text: str) -> JobState:
-    """Return the state; words after the first, as in ``CANCELLED by 1234``, are ignored."""
+    """Return the state of a job; words after the first, as in ``CANCELLED by 1234``, are ignored."""
     word = text.split(maxsplit=1)[0].rstrip("+").upper() if text.strip() else ""
     return _STATES.get(word) or (JobState(word) if word in JobState.__members__ else JobState.UNKNOWN)
 
@@ -124,7 +124,7 @@ def parse_slurm_job(job: Json, reader: Reader) -> SlurmJobRecord:
 
 
 def parse_cluster_record(attributes: Json, reader: Reader) -> ClusterRecord:
-    """Return partitions and nodes, each node with all its states. Raises ParseError as above."""
+    """Return partitions, and nodes with all their states. Raises ParseError for too many node names."""
     path = "data.attributes"
     states: dict[str, dict[str, None]] = {}
     for group, _ in reader.items(attributes, "nodes", path):
@@ -145,6 +145,6 @@ def parse_cluster_record(attributes: Json, reader: Reader) -> ClusterRecord:
 
 
 def count_of(resources: Mapping[str, str], name: str) -> int | None:
-    """Return the amount of a resource, None if not reported."""
+    """Return the amount of a trackable resource as a whole number, None if not reported."""
     text = resources.get(name, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None

@@ -34,7 +34,7 @@ class Reader:
 
     @property
     def rejected(self) -> tuple[Rejected, ...]:
-        """Return the elements left out."""
+        """Return the array elements that were left out, each with its fault."""
         return tuple(self._rejected.values())
 
     def items(self, parent: Json, name: str, path: str) -> Iterator[tuple[Json, str]]:
@@ -45,7 +45,7 @@ class Reader:
                 yield each, f"{place}[{number}]"
 
     def nodes(self, ranges: Iterable[str] | None) -> tuple[str, ...]:
-        """Return the names of node ranges. Raises ParseError above 200,000 in an envelope."""
+        """Return the names in ranges such as ``c[1-3]``. Raises ParseError above 200,000 in an envelope."""
         names: dict[str, None] = {}
         for each in ranges or ():
             found = () if each in NO_NODES else expand_nodes(each)
@@ -85,11 +85,11 @@ def read_envelope(
 
 
 def secs_of(record: Json, name: str) -> int | None:
-    """Return seconds since the epoch of a timestamp; None if it is empty or missing."""
+    """Return a record's timestamp of this name in seconds since the epoch; None if it is empty or missing."""
     text = record.get(name)
     return timestamp_secs(text) if text else None
 
 
 def short(text: str) -> str:
-    """Return a text, cut to the length allowed in a label."""
+    """Return a text, cut to the length allowed in a metric's label."""
     return text[:MAX_TEXT_CHARACTERS]

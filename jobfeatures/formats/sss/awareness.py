@@ -1,4 +1,4 @@
-"""Which parts of a job object we understand, and how its awareness policy treats the rest: pure.
+"""Which parts of a job object are known here, and how its awareness policy treats the others: pure.
 
 Source: SSS Job Object Specification 3.1.0, section 9.0. An element or an attribute that the vocabulary does
 not have, or not at this place, is not understood. Nor is an attribute value that the specification does not
@@ -68,7 +68,7 @@ def understood(element: Element, slot: Slot, inherited: str, warn: Warn) -> Elem
 
 
 def understood_child(child: Element, content: Mapping[str, Slot], policy: str, warn: Warn) -> Element | None:
-    """Return what `understood` does for a child of a container; `content` is what that may hold."""
+    """Return `understood` of a container's child; `content`: the elements that may be in the container."""
     slot = content.get(child.name)
     if slot is not None:
         return understood(child, slot, policy, warn)

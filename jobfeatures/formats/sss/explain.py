@@ -110,7 +110,7 @@ def _run_secs(job: SssJob) -> int | None:
 
 
 def read_bytes(name: str, max_bytes: int) -> bytes:
-    """Return the first bytes of a file (``-``: standard input), and one more if there. Raises OSError."""
+    """Return at most `max_bytes` + 1 bytes of a file, or of standard input (``-``). Raises OSError."""
     if name == "-":
         return sys.stdin.buffer.read(max_bytes + 1)
     with open(name, "rb") as file:
@@ -137,7 +137,7 @@ def _jobs_of(parsed: Parsed) -> tuple[list[str], list[tuple[SssJob, SssJob]], li
 
 
 def examine(name: str, *, lenient: bool, explain: bool = False, resolved: bool = False) -> Iterator[str]:
-    """Yield the lines of output about a document. Raises ParseError for the first error, and OSError."""
+    """Yield the report that `jobfeatures sss` prints. Raises ParseError for the first error, and OSError."""
     parsed = parse_object(read_bytes(name, MAX_BYTES), source=name, lenient=lenient)
     warnings, both, references = _jobs_of(parsed)
     jobs = [job for _, job in both]

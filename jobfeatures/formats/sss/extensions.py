@@ -74,6 +74,6 @@ def state_word(state: JobState) -> str | None:
 
 
 def exact_state(word: str | None, said: str | None) -> JobState | None:
-    """Return the more precise state given by an extension, None if it contradicts State."""
+    """Return the state that an extension (`said`) gives, None if unknown or at odds with State (`word`)."""
     state = JobState.__members__.get(said or "")
     return state if state is not None and state_word(state) == word else None

@@ -41,7 +41,7 @@ MAX_PROCESS: Final = 2**22  # proc(5), /proc/sys/kernel/pid_max
 
 @dataclass(frozen=True, slots=True)
 class SssDocument:
-    """The jobs of one document, with rejections and warnings."""
+    """The jobs of one document, the jobs that were rejected, and warnings."""
 
     jobs: tuple[Job, ...]  # in document order; an id may occur twice
     rejected: tuple[Rejected, ...] = ()  # one per rejected job, which is not in `jobs`
@@ -65,7 +65,7 @@ def parse_document(
         elif root.name == "JobGroup":
             reader.read_group(root)
         else:
-            raise values.error_at(root, "neither Job nor JobGroup")
+            raise values.error_at(root, "the root must be a Job or a JobGroup")
     except ParseError as error:
         raise error.at(source) from None
     return SssDocument(tuple(reader.jobs), tuple(reader.rejected), tuple(reader.warnings))

@@ -20,7 +20,7 @@ _OF_PERL = re.compile(r"\\[A-Za-z]|\(\?|[*+?}][+]|\[\[")
 
 
 def check_elements(element: Element) -> None:
-    """Raise ParseError for the first element of a document that holds nothing and must hold something."""
+    """Raise ParseError for the first element of a document that is empty and must not be."""
     if element.name in {REQUESTED, DELIVERED} and not element.children:
         raise error_at(element, "must have properties")
     for each in element.children:
@@ -28,7 +28,7 @@ def check_elements(element: Element) -> None:
 
 
 def check_letter(job: SssJob) -> None:
-    """Raise ParseError for the first breach in a job, as it is written."""
+    """Raise ParseError for the first breach in a job whose defaults are not resolved."""
     groups = [each for each in job.task_groups if isinstance(each, SssTaskGroup)]
     _check_ids("TaskGroup", groups)
     for group in groups:
@@ -61,9 +61,9 @@ def _breaches(each: Property) -> Iterator[str]:
     if isinstance(each.value, int) and each.value > MOST.get(each.name, each.value):
         yield "beyond 32 bits"
     if each.name == "Dependency" and "code" in each.attributes and each.text("condition") != "OnExit":
-        yield "has a code, which is of OnExit"
+        yield "has a code, which only the condition OnExit takes"
     if "delimiter" in each.attributes and each.text("aggregation") != "List":
-        yield "has a delimiter, which is of a List"
+        yield "has a delimiter, which only a List takes"
     is_pattern = each.text("aggregation") == "Pattern" or each.text("op") == "Match"
     if is_pattern and not _may_be_pattern(str(each.value)):
         yield "not a regular expression"

@@ -103,13 +103,13 @@ class Scope:
         return found[0] if len(found) == 1 else None
 
     def value(self, name: str, kind: type[T]) -> T | None:
-        """Return the value of that property if it is of this type, else None."""
+        """Return the value of the property that `one` finds, if it is of this type, else None."""
         found = self.one(name)
         return found.value if found is not None and isinstance(found.value, kind) else None
 
     @property
     def says_anything(self) -> bool:
-        """Return whether it has properties."""
+        """Return whether it has properties, in any category."""
         return bool(self.properties or self.requested or self.delivered)
 
     @property
@@ -189,7 +189,7 @@ def format_object(root: Root) -> str:
 
 
 def make_element(record: Scope | Reference, name: str) -> Element:
-    """Return the element of a record under one of its names, such as Job or JobDefaults."""
+    """Return a record as an XML element of this name, such as Job or JobDefaults."""
     if isinstance(record, Reference):
         return Element(name, text=record.id)
     children = [_property(each) for each in record.properties]

@@ -1,4 +1,4 @@
-"""Elements → the records of `objects`: pure.
+"""Elements of XML → the records of `objects`: pure.
 
 Source: SSS Job Object Specification 3.1.0. Records hold what the document states; `inherit` resolves the
 defaults. Only what the awareness policies Warn and Ignore allow to be skipped is left out (section 9.0).
@@ -41,7 +41,7 @@ _CATEGORIES: Final = {"Requested": "requested", "Delivered": "delivered"}
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A document's root, the parts skipped under the awareness policy Warn, and its elements as written."""
+    """A document's root record, the parts skipped under the awareness policy Warn, and its root element."""
 
     root: Root
     warnings: tuple[Rejected, ...] = ()
@@ -64,10 +64,10 @@ def parse_object(data: bytes, *, source: str = "", lenient: bool = False) -> Par
 
 
 def read_root(root: Element, warnings: list[Rejected]) -> Root:
-    """Return the record of a Job, a JobGroup, or a reference to one. Raises ParseError without source."""
+    """Return the record of a Job, a JobGroup, or a reference to one. Raises ParseError (no source in it)."""
     slot = ROOTS.get(root.name)
     if slot is None:
-        raise error_at(root, "neither Job nor JobGroup")
+        raise error_at(root, "the root must be a Job or a JobGroup")
     record = read_container(root, slot, REJECT, warnings)
     if record is None:
         raise error_at(root, "has an attribute whose value is unknown")

@@ -1,4 +1,4 @@
-"""Jobs of SSS documents ↔ the records that all log formats share: pure.
+"""Jobs of SSS documents ↔ `JobRecord`s, which all log formats share: pure.
 
 A log is read as `stream` documents, and written as one JobGroup. Fields that
 the format has no element for are Extensions: see `extensions`. A State says that a

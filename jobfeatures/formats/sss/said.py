@@ -1,4 +1,4 @@
-"""The values that a job states, and which of several values applies: pure.
+"""The properties that a job states, and which of several values counts: pure.
 
 - What a job is or has: the Delivered value, else the one outside any category,
   else the Requested one. A requested value counts only with op EQ, which is
@@ -70,7 +70,7 @@ class Said:
         return self._found.get((category, name), [])
 
     def actual(self, name: str) -> Property | None:
-        """Return the property that says what the job is or has; see the module docstring."""
+        """Return the delivered property, else the uncategorized, else the requested one; None if several."""
         for category in (DELIVERED, DIRECT, REQUESTED):
             found = self.all(name, category)
             if found:
@@ -80,7 +80,7 @@ class Said:
         return None
 
     def use(self, each: Property) -> Property:
-        """Mark a property as used, and return it."""
+        """Add a property to `used`, and return it."""
         self.used.add(id(each))
         return each
 
@@ -88,11 +88,11 @@ class Said:
         return self._alternatives is None or name.partition(" ")[0] in self._alternatives
 
     def first(self, *names: str) -> Property | None:
-        """Return the first non-empty property among several names."""
+        """Return the first property among several names that `actual` finds and that has a value."""
         return next((each for name in names if (each := self.actual(name)) and each.value), None)
 
     def text(self, *names: str) -> str | None:
-        """Return the text of the first non-empty property among several names."""
+        """Return the text of the property that `first` finds, None without one."""
         found = self.first(*names)
         return None if found is None else str(found.value)
 
@@ -108,7 +108,7 @@ class Said:
         return self.use(found[0]).value is True if len(found) == 1 else None
 
     def extension(self, name: str) -> Property | None:
-        """Return an Extension of our own type, even an empty one."""
+        """Return the Extension of our own type with this name, even an empty one."""
         return self._extended.get(name)
 
     def extended(self, name: str) -> Any:
@@ -128,12 +128,12 @@ class Said:
         return extensions.exact_state(word, self.extended("state")) or state
 
     def has(self, name: str) -> int | None:
-        """Return the amount of a resource that the job has, in its base unit; see `actual`."""
+        """Return the amount of the property that `actual` finds, in bytes, seconds or as a plain number."""
         found = self.actual(name)
         return None if found is None else whole(found)
 
     def amount(self, name: str, *categories: str) -> int | None:
-        """Return the amount given in the first category that has one; for a request, a lower bound."""
+        """Return the amount in the first category that has the property; requests count if EQ or GE."""
         for category in categories:
             found = self.all(name, category)
             if not found:
@@ -150,12 +150,12 @@ class Said:
         return self._alternatives is not None and (rest or weighed)
 
     def memory_limit(self) -> Limit:
-        """Return the memory limit of the job, or the sum over its task groups; see the module docstring."""
+        """Return the limit of the job's memory in bytes, or the sum of its task groups' limits."""
         names = ("MaxMemory", "MaxMemorySize")
         return self._total("Memory", lambda each: each.limit("Memory", *names), by_tasks=False)
 
     def memory_wanted(self) -> int | None:
-        """Return what the job asks for at least, in requests with GE, likewise."""
+        """Return the bytes of memory requested with GE, of the job or summed over its task groups."""
 
         def least(each: Said) -> int | None:
             is_least = all(request.text("op") == "GE" for request in each.all("Memory", REQUESTED))
@@ -165,7 +165,7 @@ class Said:
         return found if isinstance(found, int) else None
 
     def processors(self, amount: Callable[[Said], Limit], *, by_tasks: bool = True) -> int | None:
-        """Return the processors, likewise. `by_tasks`: where none are stated, count one per task."""
+        """Return `amount` of the job or summed over task groups. `by_tasks`: 1 per task if none is stated."""
         found = self._total("Processors", amount, by_tasks=by_tasks)
         return found if isinstance(found, int) else None
 
@@ -253,7 +253,7 @@ def _sum(amounts: Iterable[Limit]) -> Limit:
 
 
 def whole(each: Property) -> int:
-    """Return an amount in its base unit, rounded down. Raises ParseError beyond 63 bits."""
+    """Return an amount in bytes, seconds or as a number, rounded down. Raises ParseError beyond 63 bits."""
     amount = int(amount_of(each))
     if amount > values.MAX_NUMBER:
         raise each.error("number too large", str(each.value))

@@ -1,4 +1,4 @@
-"""Consecutive documents → jobs with their defaults, in bounded memory: pure.
+"""A log of SSS documents → jobs with their defaults resolved, in bounded memory: pure.
 
 A log is one JobGroup with many jobs, or a sequence of documents with one job each. An error discards its
 document, or its job in a group: reading resumes at the next line that begins with a document or a job.
@@ -196,7 +196,7 @@ class _StreamReader:
         elif is_job:
             yield from _with_text(read_job(element, REJECT, None), before, text)
         else:
-            yield error_at(element, "neither Job nor JobGroup")
+            yield error_at(element, "the root must be a Job or a JobGroup")
 
     def _leave_group(self, *, is_closed: bool = False) -> Iterator[Found]:
         group, self._group = self._group, None
@@ -237,7 +237,7 @@ class _Group:
                        ROOTS["JobGroup"], REJECT, notes.append)  # fmt: skip
             self._policy = policy_of(element)
         except ParseError as error:
-            self._refused = "its group was refused"
+            self._refused = "not read, as its JobGroup was refused"
             yield error
         yield from notes
 
@@ -257,7 +257,7 @@ class _Group:
             yield from self._take_property(element, notes)
         except ParseError as error:
             if element.name == "JobDefaults":
-                self._refused = "the defaults of its group were refused"
+                self._refused = "not read, as the JobDefaults of its group were refused"
             yield error
         yield from notes
 
@@ -281,7 +281,7 @@ class _Group:
         defaults = read_container(element, CONTENT["JobGroup"]["JobDefaults"], self._policy, [])
         self._defaults = defaults if isinstance(defaults, SssJob) else None
         if late:
-            yield error_at(element, "after many jobs, which were read without it")
+            yield error_at(element, "comes after many jobs, which were read without it")
         yield from self.finish()
 
     def _read(self, element: Element, before: str, text: str) -> Iterator[Found]:

@@ -1,4 +1,4 @@
-"""Contents of SSS elements → values, within bounds: pure. Used for reading and for writing."""
+"""Texts of SSS elements and attributes ↔ bounded values, for reading and for writing: pure."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def split_words(text: str) -> tuple[str, ...]:
 
 
 def is_understood(element: str, attribute: str, value: str) -> bool:
-    """Return whether the vocabulary allows an attribute value."""
+    """Return whether the vocabulary allows this value of an element's attribute."""
     words, kind = words_of(element, attribute), type_of(attribute)
     if words is not None:
         return words.issuperset(split_words(value)) if kind is Type.LIST else value in words

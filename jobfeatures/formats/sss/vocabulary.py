@@ -1,4 +1,4 @@
-"""The vocabulary of SSS job objects, in one table: every element, its type, its places and its attributes.
+"""The vocabulary of SSS job objects as one table: every element with its type, places and attributes.
 
 Source: Scalable Systems Software Job Object Specification, draft 3.1.0, 26 April 2011. Its published tables
 lack the name column; the names here are inferred from the order of its rows, its examples and its prose. All
@@ -31,7 +31,7 @@ class Type(enum.Enum):
 
 
 class ElementPlace(enum.Flag):
-    """Where an element may occur. A Defaults element may hold the same as its namesake."""
+    """The kinds of element that an element may be in. A JobDefaults may hold the same as a Job, and so on."""
 
     DOCUMENT = enum.auto()
     JOB_GROUP = enum.auto()
@@ -77,7 +77,7 @@ INHERITED: Final[Mapping[ElementPlace, tuple[str, ...]]] = {
 class Term:
     """One row of the vocabulary. `section` is the specification's.
 
-    `many`: it may occur more than once there. In a category any element may.
+    `many`: it may be repeated in a container; in Requested and Delivered any element may.
     `needs`: the required attributes.
     """
 

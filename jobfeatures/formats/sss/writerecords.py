@@ -1,4 +1,4 @@
-"""The records that all log formats share → one JobGroup, as `records` reads it back: pure.
+"""`JobRecord`s → one JobGroup, which `records` reads back as equal records: pure.
 
 A log that was read with its source text is written back unchanged.
 """

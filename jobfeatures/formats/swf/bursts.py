@@ -14,7 +14,7 @@ from jobfeatures.formats.swf.header import Preemption
 
 
 class Joined(NamedTuple):
-    """A complete job, and its parts if it has any."""
+    """A job as a whole, and one `SwfJob` for each part if it was swapped out."""
 
     job: SwfJob
     parts: tuple[SwfJob, ...] = ()
@@ -22,7 +22,7 @@ class Joined(NamedTuple):
 
     @property
     def start_secs(self) -> Number | None:
-        """Return when it first ran, since the log's start; None where that is unknown."""
+        """Return when it first ran, in seconds of the log's clock; None where that is unknown."""
         return _plus(self.job.submit_secs, self.job.wait_secs)
 
     @property
@@ -32,14 +32,14 @@ class Joined(NamedTuple):
 
     @property
     def end_secs(self) -> Number | None:
-        """Return when it ended: its start, what it ran, and the time between its parts."""
+        """Return when it ended, by the log's clock: its start, plus run time and time between its parts."""
         start_secs = self.start_secs
         ran_secs = None if start_secs is None else _plus(start_secs, self.job.run_secs)
         return None if ran_secs is None else ran_secs + self.swapped_secs
 
 
 def join_bursts(jobs: Iterable[SwfJob], preemption: Preemption | None) -> Iterator[Joined]:
-    """Return one record a job. Lines of one job are consecutive, its summary first if there is one.
+    """Yield one job for all its lines, which are consecutive, its summary first if there is one.
 
     Parts without a summary are summed up: run and CPU time are added, memory is the most, completed is what
     its last part says; a job whose last part is missing has an unknown status.

@@ -1,4 +1,4 @@
-"""Checks a log for faults, line by line: pure.
+"""Checks a log in SWF for faults, line by line: pure.
 
 Errors violate the format of lines or the rules for measured values; warnings are faults that a reader
 can cope with. Sources: The Standard Workload Format, "The Data Fields", "Consistency and data quality",
@@ -214,10 +214,13 @@ def _check_limits(job: SwfJob, number: int, limits: _Limits) -> Iterator[SwfFaul
             WARNING, "unknown partition", number, f"partition {job.partition} is not in the header"
         )
     if limits.max_queues is not None and job.queue > limits.max_queues:
-        yield SwfFault(WARNING, "MaxQueues", number, f"queue {job.queue} of {limits.max_queues}")
+        yield SwfFault(WARNING, "MaxQueues", number, f"queue {job.queue} of at most {limits.max_queues}")
     if limits.max_partitions is not None and job.partition > limits.max_partitions:
         yield SwfFault(
-            WARNING, "MaxPartitions", number, f"partition {job.partition} of {limits.max_partitions}"
+            WARNING,
+            "MaxPartitions",
+            number,
+            f"partition {job.partition} of at most {limits.max_partitions}",
         )
 
 

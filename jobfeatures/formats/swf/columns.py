@@ -1,4 +1,4 @@
-"""Reads large logs as arrays: needs numpy (extra ``analysis``)."""
+"""Reads large logs in SWF as arrays: needs numpy (extra ``analysis``)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class SwfColumns(NamedTuple):
 
 
 def read_header(name: str) -> Header:
-    """Return the comments at the top of a log. Raises LogFileError."""
+    """Return the comments at the top of a log in SWF. Raises LogFileError."""
     with reading(name) as stream:
         return SwfReader(bounded_lines(stream), source=name).header
 
@@ -78,7 +78,7 @@ def _split(table: Array) -> dict[str, Array]:
 
 
 def read_pieces(name: str, lines: int) -> Iterator[SwfColumns]:
-    """Read a log in pieces of at least `lines` lines, with the comments so far. Raises LogFileError."""
+    """Yield a log in pieces of at least `lines` lines, with the comments read so far. Raises LogFileError."""
     header = Header(name)
     found: list[SwfColumns] = []
     is_first = True
@@ -92,7 +92,7 @@ def read_pieces(name: str, lines: int) -> Iterator[SwfColumns]:
 
 
 def read_jobs(name: str, lines: int) -> Iterator[SwfColumns]:
-    """Read a log in pieces, but never separate consecutive lines with the same job number."""
+    """Yield a log in pieces of at least `lines` lines, none of which ends within the lines of one job."""
     pieces = read_pieces(name, lines)
     left = next(pieces)
     for piece in pieces:

@@ -1,4 +1,4 @@
-"""When each job of a log ended, in eight bytes a job."""
+"""When each job of a log in SWF ended, by its number, in eight bytes a job."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _ABSENT, _UNKNOWN = -(2**63), -(2**63) + 1
 
 
 class Ends:
-    """Ends by job number, None where one is not known.
+    """Job number → end in seconds of the log, None where the job is there but its end is unknown.
 
     Numbers ascend from 1, as the standard says, with gaps; other numbers, and ends with fractions of a
     second, are held in a dictionary, which takes more memory.

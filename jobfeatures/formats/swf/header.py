@@ -50,7 +50,7 @@ class Preemption(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """A number, followed in parentheses by the numbers of its partitions, if not by a remark."""
+    """A number of nodes or processors; `parts`: by partition, where the header lists them in parentheses."""
 
     total: int
     parts: tuple[int, ...] = ()
@@ -82,14 +82,14 @@ class Header:
         return found[-1] if found else None
 
     def readable(self, read: Callable[[Header], T | None]) -> T | None:
-        """Return a value, None also where it cannot be read: `check` reports that."""
+        """Return what `read` makes of this header, None also if it raises ParseError: `check` reports it."""
         try:
             return read(self)
         except ParseError:
             return None
 
     def size(self, label: str) -> Size | None:
-        """Return MaxNodes and the like; None where it is absent or ``N/A``. Raises ParseError."""
+        """Return the value of MaxNodes or MaxProcs; None where it is absent or ``N/A``. Raises ParseError."""
         comment = self.value(label)
         if comment is None or comment.value.upper() in {"N/A", "", "-1", "UNKNOWN"}:
             return None
@@ -140,7 +140,7 @@ class Header:
         return timezone(timedelta(seconds=int(match[1])))
 
     def wall_clock(self, secs: float) -> datetime | None:
-        """Return a time of the log as local date and time, None if the header has no start or time zone.
+        """Return `secs` of the log as local date and time, None if the header has no start or time zone.
 
         Source: "Usage of the TimeZone and TimeZoneString fields": localtime of UnixStartTime + time.
         """
@@ -206,19 +206,19 @@ def format_header(header: Header) -> list[str]:
 
 
 def format_date(moment: datetime) -> str:
-    """Return a moment as date(1) prints it, which StartTime and EndTime want."""
+    """Return a moment as date(1) prints it, the form of the header's StartTime and EndTime."""
     day, month = DAYS[moment.weekday()], MONTHS[moment.month - 1]
     return f"{day} {month} {moment.day:02} {moment:%H:%M:%S} {moment.tzname()} {moment.year}"
 
 
 class Stated(NamedTuple):
-    """A date and time of day, and the abbreviation of their zone, which by itself means only UTC."""
+    """A date and time of day in a header, and its zone's abbreviation, of which only UTC is unambiguous."""
 
     clock: datetime
     zone: str
 
     def is_at(self, meant: datetime) -> bool:
-        """Return whether this is a moment, by its zone's clocks or in UTC."""
+        """Return whether it means the moment `meant`, if read in the zone of `meant` or in UTC."""
         if self.zone in UTC_NAMES:
             return abs((self.clock.replace(tzinfo=UTC) - meant).total_seconds()) < 1
         others = {(meant + timedelta(days=days)).tzname() for days in (-183, 183)} - {meant.tzname()}
@@ -226,7 +226,7 @@ class Stated(NamedTuple):
 
 
 def parse_date(comment: Comment) -> Stated:
-    """Return StartTime or EndTime, ``Tue Feb 21 18:44:15 IST 2006``. Raises ParseError."""
+    """Return a header's StartTime or EndTime, ``Tue Feb 21 18:44:15 IST 2006``. Raises ParseError."""
     match = _DATE.match(comment.value.strip())
     if match is not None and match[2] in MONTHS:
         hour, minute, second = map(int, match[4].split(":"))

@@ -1,4 +1,4 @@
-"""Sorts batches of jobs by submit time, one by one only where they overlap. Pure."""
+"""Sorts batches of jobs by submit time, and merges those that overlap in time. Pure."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _END: Final[Pair] = ((inf, 0, 0), None)  # behind all batches
 
 
 def in_order(batches: Iterable[JobBatch], sort: Sorter) -> Parts:
-    """Return jobs by submit time, those of one time in their order, those without one behind the one before.
+    """Return jobs by submit time (stable); one without a submit time stays behind the job before it.
 
-    Of batches that overlap at most `OVERLAPPING` jobs are merged; are there more, `sort` sorts all jobs.
+    Batches that overlap are merged, at most `OVERLAPPING` jobs at once; above that `sort` sorts all jobs.
     """
     spans: list[tuple[Number, Number, int]] = []
     kept = sort(_keyed(batches, spans))
@@ -36,7 +36,7 @@ def in_order(batches: Iterable[JobBatch], sort: Sorter) -> Parts:
 
 
 def without(positions: Collection[int], parts: Parts) -> Parts:
-    """Return jobs without those at some positions, which count from 1."""
+    """Return `parts` without the jobs at these positions, which count from 1 over all parts."""
 
     def left() -> Iterator[SwfRow]:
         position = 0

@@ -25,7 +25,7 @@ _UNKNOWN_JOB = (UNKNOWN,) * COLUMNS
 TOO_MANY = "more than 18 fields: the first 18 were taken"
 TOO_FEW = "fewer than 18 fields: the others were taken as unknown"
 NOT_WHOLE = "a number with decimals where a whole one belongs: it was rounded"
-NO_ID = "a number with decimals, which is nobody's: it was taken as unknown"
+NO_ID = "a job's, user's or queue's number with decimals: it was taken as unknown"
 NEGATIVE = "a negative number other than -1: it was taken as unknown"
 _IDS = frozenset({"user", "group", "executable", "queue", "partition", "preceding"})
 
@@ -110,7 +110,7 @@ class SwfReader:
 
     @property
     def trailing(self) -> str:
-        """Return the text read since the last job."""
+        """Return the text since the last job, if `keep_text`."""
         return "".join(self._between)
 
     def _job(self, number: int, line: str) -> Iterator[SwfJob]:
@@ -138,7 +138,7 @@ class SwfReader:
 
 
 def parse_job(text: str, *, source: str = "", line: int = 0) -> tuple[SwfJob, list[str]]:
-    """Return the job of one line, and what had to be repaired for it.
+    """Return the job of one line, and the repairs that reading it took, as texts.
 
     Source: The Standard Workload Format, "The Data Fields": 18 numbers, such as ``15 599850 192180 3477 4 -1
     -1 4 53940 -1 1 12 12 -1 -1 -1 -1 -1``. Raises ParseError where one of the first five, without which

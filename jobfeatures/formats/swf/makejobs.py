@@ -1,4 +1,4 @@
-"""Makes lines of SWF from the columns of jobs. Pure."""
+"""Fields of jobs, as columns → lines of SWF. Pure."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def make_jobs(
     lost: Lost,
     is_cpu: bool,
 ) -> list[Sequence[Any]]:
-    """Return the columns of `SwfJob`; `jobs` are columns, `names` their numbers."""
+    """Return the 18 columns of SWF for `jobs`: `names` are their numbers, `numbers` those by job id."""
     cpus, asked = jobs.total_cpus, jobs.requested_cpus
     requested = [one or other for one, other in zip(asked, cpus, strict=True)]
     memory = jobs.requested_memory_bytes
@@ -75,7 +75,7 @@ def make_jobs(
 
 
 def format_jobs(columns: Sequence[Sequence[Any]]) -> Iterator[str]:
-    """Return the lines of jobs, without newlines: whole numbers as such, others with decimals."""
+    """Yield the lines of jobs, without newlines; only numbers that are not whole have decimals."""
     shown = [str(column[0]) if are_same(column) else "%s" for column in columns]
     rows = zip(*(column for column, text in zip(columns, shown, strict=True) if text == "%s"), strict=True)
     line = " ".join(shown)

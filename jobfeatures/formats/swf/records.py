@@ -1,4 +1,4 @@
-"""Jobs of SWF ↔ the records that all log formats share: pure.
+"""Jobs of SWF ↔ `JobRecord`s, which all log formats share: pure.
 
 SWF has numbers for users, groups, programs, queues and partitions. Names are kept in the header: queues and
 partitions under their own labels, the others as notes, ``Note: user 3 is alice``, which are understood when
@@ -95,7 +95,7 @@ def read_records(
 
 
 def settle(meaning: Meaning, header: Header) -> Meaning:
-    """Return `meaning` with an open question about CPU time answered by the header's comments."""
+    """Return `meaning`; if it does not say whether requested times are CPU time, the header's comments do."""
     if meaning.requests_cpu_time is not None:
         return meaning
     return meaning._replace(requests_cpu_time=header.requests_cpu_time())
@@ -114,7 +114,7 @@ def _count_not_taken(job: SwfJob, notes: Notes, meaning: Meaning) -> None:
 
 
 class Names:
-    """What the header calls users, groups, programs, queues and partitions: by kind and number."""
+    """The header's names of users, groups, programs, queues and partitions: kind → number → name."""
 
     def __init__(self, header: Header) -> None:
         self.known = {kind: _by_number(header, label) if label else {} for kind, label in KINDS.items()}

@@ -1,4 +1,4 @@
-"""Collects what must be known of all jobs before a log's first line is written; makes its header: pure."""
+"""What the header and the numbering need to know of all jobs before the first line is written: pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _KINDS: Final = ("user", "group", "executable", "partition")
 
 
 class SwfRow(NamedTuple):
-    """The fields of a `JobRecord` that SWF holds; of several jobs, their columns."""
+    """The fields of a `JobRecord` that SWF can hold: of one job, or each as a column over several jobs."""
 
     job_id: Any
     submit_secs: Any
@@ -56,7 +56,7 @@ class SwfRow(NamedTuple):
 
 
 def columns_of(batch: JobBatch) -> SwfRow:
-    """Return the columns of jobs."""
+    """Return a batch's columns for the fields that SWF can hold."""
     return SwfRow(*map(batch.column, SwfRow._fields))
 
 
@@ -73,7 +73,7 @@ class _Known(dict[str | None, int]):
 
 
 class NameNumbers:
-    """Numbers for names of one kind, from 1 in order of first use; names in `known` keep their numbers."""
+    """Numbers for, say, users' names, from 1 in order of first use; those in `known` (number → name) stay."""
 
     def __init__(self, known: Mapping[int, str] | None = None, *, are_numbers: bool = False) -> None:
         """`are_numbers`: a name that is not in `known` and consists of digits is its own number."""
@@ -84,7 +84,7 @@ class NameNumbers:
         self._known = _Known(self.of)
 
     def of(self, name: str | None) -> int:
-        """Return the number of a name."""
+        """Return the number of a name, a new one if it has none yet; −1 of None."""
         if name is None:
             return UNKNOWN
         if (found := self.names.get(name)) is not None:
@@ -98,11 +98,11 @@ class NameNumbers:
         return found
 
     def column(self, names: Iterable[str | None]) -> list[int]:
-        """Return the numbers of names."""
+        """Return the numbers of names, new ones for those that have none yet."""
         return list(map(self._known.__getitem__, names))
 
     def name_interactive(self, names: Iterator[str]) -> None:
-        """Call queue 0 as the first of the queues that only interactive jobs are in, unless it has a name."""
+        """Give number 0, SWF's interactive queue, to the first of these queues, unless a queue has it."""
         name = next(names, None)
         if name not in {None, str(INTERACTIVE)} and INTERACTIVE not in self.names.values():
             self.names.setdefault(name or "", INTERACTIVE)
@@ -112,21 +112,21 @@ Numbering = Mapping[str, NameNumbers]  # of one log, by kind
 
 
 def numbering_of(names: Names | None) -> Numbering:
-    """Return the numbers of a log, or none yet."""
+    """Return the numbers that a log's header gives to names (by kind), or empty ones without a header."""
     if names is None:
         return {kind: NameNumbers() for kind in KINDS}
     return {kind: NameNumbers(known, are_numbers=True) for kind, known in names.known.items()}
 
 
 class Different:
-    """A set of numbers, compact for small ones."""
+    """A set of numbers, one bit each for small ones, to find out whether all that are added differ."""
 
     def __init__(self) -> None:
         self._small = bytearray()
         self._large: set[int] = set()
 
     def add(self, numbers: Iterable[int]) -> bool:
-        """Add numbers; return whether all are new."""
+        """Add numbers; return whether none was in the set or twice among them."""
         small, large = self._small, self._large
         are_new = True
         for number in numbers:
@@ -143,10 +143,10 @@ class Different:
 
 
 class Survey:
-    """Takes the jobs one by one, in the order in which they are written."""
+    """Collects counts, first and last times, names and ids of the jobs, in the order of the log to write."""
 
     def __init__(self, numbering: Numbering, wanted: Collection[str]) -> None:
-        """`wanted` are the ids of jobs that others follow; ends after `LATEST_SECS` are none."""
+        """`wanted`: ids of jobs that others follow. Ends after `LATEST_SECS` (epoch) are taken as unknown."""
         self.jobs = 0
         self.first_secs: Number | None = None  # the first submission
         self.end_secs: Number | None = None  # the last end
@@ -162,11 +162,11 @@ class Survey:
 
     @property
     def is_cpu(self) -> bool:
-        """Tell whether jobs asked for CPU time alone."""
+        """Return whether jobs have limits of CPU time, and none of wall time."""
         return self._has_cpu and not self._has_wall
 
     def add(self, jobs: SwfRow) -> None:
-        """Take the columns of the next jobs."""
+        """Include the next jobs, given as columns."""
         submits, ends = (
             [each for each in times if each is not None] for times in (jobs.submit_secs, jobs.end_secs)
         )
@@ -199,7 +199,7 @@ class Survey:
                 (self._interactive if is_interactive else self._others).setdefault(queue)
 
     def number_queues(self) -> None:
-        """Give the queues their numbers, now that all are known: 0 is that of interactive jobs."""
+        """Give queues their numbers once all jobs are added: 0 is a queue that has interactive jobs alone."""
         queues = self._numbering["queue"]
         queues.name_interactive(name for name in self._interactive if name not in self._others)
         for name in self._others:
@@ -213,7 +213,7 @@ def make_header(
     old: Header | None = None,
     zone: tzinfo | None = None,
 ) -> Header:
-    """Return the header of jobs whose times count from `start_secs`; `old` is that of their log.
+    """Return the header of a log whose times count from `start_secs` (epoch); `old`: that of the log read.
 
     The time zone is `zone`, else the old one's TimeZoneString, else UTC.
     """
@@ -257,7 +257,7 @@ def make_header(
 
 
 def one_line(name: str) -> str:
-    """Return a name without what would end a comment's line."""
+    """Return a name without characters that would end the line of a comment."""
     return " ".join(name.split())
 
 

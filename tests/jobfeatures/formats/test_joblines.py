@@ -40,7 +40,7 @@ def test_any_records_come_back_and_nothing_is_lost(records):
         ("{", "not JSON"),
         ("[]", "not a JSON object"),
         ('{"batch_system": "slurm"}', "job_id: is missing"),
-        ('{"batch_system": "slurm", "job_id": "1", "colour": 1}', "colour: no such field"),
+        ('{"batch_system": "slurm", "job_id": "1", "colour": 1}', "colour: not a field of a job record"),
         ('{"batch_system": "slurm", "job_id": "1", "uid": "root"}', "uid: is not int"),
         ('{"batch_system": "slurm", "job_id": "1", "uid": true}', "uid: is not int"),
         ('{"batch_system": "slurm", "job_id": "1", "uid": 1e3}', "uid: is not int"),

@@ -1,4 +1,4 @@
-"""Requests evaluated over candidates: which satisfy them, and which are preferred. Pure.
+"""Requests as Boolean expressions: which candidates satisfy them, and which are preferred. Pure.
 
 Source: SSS Job Object Specification 3.1.0, section 8.1. Where it leaves a choice:
 

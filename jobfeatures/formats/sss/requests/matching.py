@@ -41,7 +41,7 @@ MAX_NODES: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The names of nodes that satisfy a job or task group, and of those that lack the data to tell."""
+    """The nodes that satisfy a job or task group, and the names of those that lack data to tell."""
 
     of: str  # the job's id, with the task group if any
     nodes: tuple[tuple[str, CandidateVerdict], ...]

@@ -1,4 +1,4 @@
-"""Features and nodes described by one expression: lists, ranges and patterns.
+"""Features and nodes that one text describes: as a list, as ranges or as a pattern.
 
 Source: SSS Job Object Specification 3.1.0, section 5.1 (Feature, Node). Ranges are expanded within the bounds
 of `nodelist`. A pattern has to match an entire name. Patterns are untrusted: they are run by RE2, in time
@@ -35,7 +35,7 @@ def expand_names(each: Property) -> tuple[str, ...]:
 
 
 def make_matcher(each: Property) -> Callable[[str], bool]:
-    """Return a function that tells whether a name is among those described.
+    """Return a function that tells whether a name is among those that a property describes.
 
     With op Match the value of any property is a pattern. Raises ParseError as
     `expand_names` does, and for an invalid pattern.

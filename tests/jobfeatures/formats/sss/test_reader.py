@@ -212,7 +212,7 @@ def test_faults_are_told_with_line_column_and_element(content, field, reason):
         ("<JobGroup><Id>1</Id></JobGroup>", "1:JobGroup: column 1: no Job in it"),
         ("<JobGroup><Job>1</Job></JobGroup>", "1:JobGroup: column 1: no Id in it"),
         ("<Job/>", "1:Job: column 1: no Id in it, nor the id of another"),
-        ("<Task><Id>1</Id></Task>", "1:Task: column 1: neither Job nor JobGroup"),
+        ("<Task><Id>1</Id></Task>", "1:Task: column 1: the root must be a Job or a JobGroup"),
         ('<Job units="x">1</Job>', "1:Job@units: column 1: attribute is not known here: 'x'"),
     ],
 )

@@ -204,7 +204,7 @@ def test_defaults_that_come_very_late_are_an_error_and_hold_from_there(monkeypat
     text = f"<JobGroup>\n{many}<JobDefaults><User>a</User></JobDefaults>\n{job('x')}</JobGroup>\n"
     found = read(text)
     assert ids(found)[-2:] == [
-        "103: column 1: after many jobs, which were read without it",
+        "103: column 1: comes after many jobs, which were read without it",
         "x",
     ]
     assert [each.user for each in (found[0], found[-1])] == [None, "a"]
@@ -220,7 +220,7 @@ def test_few_large_jobs_wait_for_defaults(monkeypatch):
         if isinstance(each, Rejected)
     ]
     assert found[0].reason == "column 16: longer than 131072 characters"  # none is kept, all are told
-    assert found[-1].reason == "column 1: after many jobs, which were read without it"
+    assert found[-1].reason == "column 1: comes after many jobs, which were read without it"
 
 
 def test_what_is_broken_costs_its_document_or_its_job_only():
@@ -246,13 +246,13 @@ def test_refused_defaults_refuse_the_jobs_of_their_group():
     text = f"<JobGroup>\n<JobDefaults><Moon/></JobDefaults>\n{job('1')}</JobGroup>\n{job('2')}"
     assert ids(read(text)) == [
         "2: column 14: element is not known here",
-        "3: column 1: the defaults of its group were refused",
+        "3: column 1: not read, as the JobDefaults of its group were refused",
         "2",
     ]
     text = f"<JobGroup moon='1'>\n{job('1')}</JobGroup>\n"
     assert ids(read(text)) == [
         "1: column 1: attribute is not known here",
-        "2: column 1: its group was refused",
+        "2: column 1: not read, as its JobGroup was refused",
     ]
 
 
