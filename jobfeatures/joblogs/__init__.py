@@ -1,1 +1,1 @@
-"""Jobs as logs and accounting report them: records, folding of several into one, files."""
+"""Jobs as logs and accounting report them: their records, the merging of several into one, and log files."""

@@ -1,4 +1,4 @@
-"""Records in batches, and which of their ids are repeated. Pure."""
+"""Job records in batches, and which job ids occur in several of them. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ AT_A_TIME: Final = 2**20  # ids that are compared in memory
 
 
 def in_batches(records: Iterable[Any]) -> Iterator[JobBatch]:
-    """Yield batches as they are, and records that follow one another in further ones."""
+    """Yield batches unchanged, and single records gathered into batches, in the order of the log."""
     some: list[JobRecord] = []
     for each in records:
         is_batch = isinstance(each, JobBatch)
@@ -29,17 +29,17 @@ def in_batches(records: Iterable[Any]) -> Iterator[JobBatch]:
 
 
 class HashedIds:
-    """The ids of batches' jobs as hashes of eight bytes, to find those that are repeated, and few others."""
+    """Hashes (8 bytes) of the job ids in batches, to find ids that are repeated: at times a few others."""
 
     def __init__(self) -> None:
         self.of_batches: list[array[int]] = []
 
     def add(self, batch: JobBatch) -> None:
-        """Take the next batch."""
+        """Add the ids of the next batch."""
         self.of_batches.append(array("q", map(hash, batch.column("job_id"))))
 
     def again(self, others: Collection[int]) -> set[int]:
-        """Return the hashes of the ids that several jobs have, or that are among `others`."""
+        """Return the hashes of ids that occur more than once, or that are among the hashes `others`."""
         found: set[int] = set()
         parts = 1 + sum(map(len, self.of_batches)) // AT_A_TIME
         for part in range(parts):

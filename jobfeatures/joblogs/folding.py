@@ -119,7 +119,7 @@ class _Run:
 
 
 def without_told(record: JobRecord) -> JobRecord:
-    """Return a record without the reports that it was made of."""
+    """Return a record without `told`, the report that it was made of."""
     return record if record.told is None else replace(record, told=None)
 
 
@@ -150,7 +150,7 @@ def fold_batches(
     keeps_steps: bool = False,
     sort: Sorter = sort_in_memory,
 ) -> Iterator[JobBatch]:
-    """Do the same in batches: jobs whose id comes once, nearly all of them, stay in theirs as they are."""
+    """Yield the records of `fold_jobs` in batches: jobs whose id occurs once stay in their own, unchanged."""
     items = _in_batches(_runs(records, folded, keeps_steps=keeps_steps))
     held: deque[_Run] = deque()
     ids = HashedIds()

@@ -12,7 +12,7 @@ _NUMBER = re.compile(r"([0-9]{1,10})(?:\.[A-Za-z][A-Za-z0-9.-]*)?\Z")
 
 
 class JobNumbers:
-    """Numbers for jobs: the job id if it is a number, else an invented one that Slurm does not use."""
+    """Numbers for jobs: the job id if it is a number, else one above those that Slurm uses."""
 
     def __init__(self) -> None:
         self._made: dict[str, int] = {}

@@ -71,7 +71,7 @@ def blaming(name: str, lines: Iterator[str]) -> Iterator[str]:
 
 @contextmanager
 def replacing(name: str) -> Iterator[str]:
-    """Replace a file atomically: yield the name to write to; on an error the old file stays."""
+    """Replace a file atomically: yield the name of a file to write to; on an error the old file stays."""
     try:
         is_plain = name != "-" and stat.S_ISREG(os.stat(name).st_mode)
     except OSError:
@@ -93,7 +93,7 @@ def replacing(name: str) -> Iterator[str]:
 
 
 def as_text(lines: Iterable[str]) -> Iterator[str]:
-    """Convert lines read with `exactly` to what reading without it returns."""
+    """Yield lines read with `exactly` as without: newlines as line ends, U+FFFD, no byte order mark."""
     is_first = True
     rest = iter(lines)
     while some := list(itertools.islice(rest, AT_ONCE)):

@@ -1,4 +1,4 @@
-"""What the modules offer that read and write a log format.
+"""The functions that a module for a log format has.
 
 ``recognise(head)``
     whether a text that begins with `head` (4 KiB at most) is in this format,
@@ -34,11 +34,11 @@ class LogReader(Protocol):
     """A module that reads a log format; what its `read_records` takes beside lines depends on the format."""
 
     def recognise(self, head: str) -> bool:
-        """Return whether a text that begins so is in this format."""
+        """Return whether a text that begins with `head` is in this format."""
 
     @property
     def read_records(self) -> Callable[..., Iterator[Found | Rejected]]:
-        """Return the function that yields the records of lines."""
+        """Return the function that turns lines into records; see the module docstring."""
 
 
 class LogWriter(Protocol):
@@ -46,4 +46,4 @@ class LogWriter(Protocol):
 
     @property
     def write_records(self) -> Callable[..., Iterator[str]]:
-        """Return the function that yields the lines of records."""
+        """Return the function that turns records into lines; see the module docstring."""

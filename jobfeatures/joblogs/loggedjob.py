@@ -38,7 +38,7 @@ class Passage(NamedTuple):
 
 
 class SourceText(NamedTuple):
-    """The lines a record was read from, with newlines; `record`: their content, if it depends on others."""
+    """The lines a record was read from, with newlines; `record`: what they state, if others add to it."""
 
     kind: str
     text: str
@@ -46,7 +46,7 @@ class SourceText(NamedTuple):
 
 
 class Told(NamedTuple):
-    """One report of a log that reports a job's changes: values, and what makes a record of them."""
+    """One report in a log of all changes of jobs: time, values, and the function that makes the record."""
 
     at_secs: Number
     values: Mapping[str, Any]
@@ -54,7 +54,7 @@ class Told(NamedTuple):
 
 
 class StepUse(NamedTuple):
-    """What a step adds to its job; stands in for the step's record where that is not needed."""
+    """The fields of a step that its job's record needs, where the step itself is not wanted."""
 
     batch_system: str
     job_id: str
@@ -136,12 +136,12 @@ _DEFAULTS: Final[dict[str, Any]] = {each.name: each.default for each in fields(J
 
 
 class JobBatch:
-    """Records of jobs, not of steps, each from one report. A column has a field's values, one per job."""
+    """Records of jobs, not of steps, none to be merged, as columns: a field's values, one for each job."""
 
     __slots__ = ("_columns", "_count", "_packed", "_records")
 
     def __init__(self, count: int, columns: Mapping[str, Sequence[Any]]) -> None:
-        """Fields without a column have their default in all jobs; names of no fields are passed over."""
+        """Fields without a column have their default in all jobs; columns that are no field are ignored."""
         self._count = count
         self._columns = {name: column for name, column in columns.items() if name in _DEFAULTS and column}
         self._packed = b""
@@ -169,21 +169,21 @@ class JobBatch:
         return self._unpacked().get(name) or [_DEFAULTS[name]] * self._count
 
     def pack(self) -> JobBatch:
-        """Keep the columns as bytes, a third of what their objects take."""
+        """Turn the columns into bytes, a third of the memory, in place; return this batch."""
         if self._columns:
             self._packed = pack(self._columns)
             self._columns = {}
         return self
 
     def unpack(self) -> JobBatch:
-        """Return the jobs with their columns at hand; a batch that was packed stays so."""
+        """Return a batch whose columns are not packed; this one stays packed, to save memory."""
         return JobBatch(self._count, self._unpacked()) if self._packed else self
 
     def _unpacked(self) -> Mapping[str, Sequence[Any]]:
         return unpack(self._packed, self._count) if self._packed else self._columns
 
     def use_at_least(self, memory_bytes: int) -> None:
-        """Let the last job have used so much memory, unless it used more."""
+        """Raise the last job's used memory to this if it is less or unknown: a step of it used so much."""
         column = [*self.column("used_memory_bytes")]
         column[-1] = max(column[-1] or 0, memory_bytes) or None
         self._columns["used_memory_bytes"] = column
@@ -202,7 +202,7 @@ MORE: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Accounting:
-    """One answer of a batch system's accounting."""
+    """The job records in one answer of a batch system's accounting."""
 
     source: str
     records: tuple[JobRecord, ...]
@@ -239,10 +239,9 @@ class Notes:
         self.unread[self._examples.setdefault(name, f"{name}, such as {shown(text)}")] += 1
 
     def faults(self, source: str) -> list[Rejected]:
-        """Return the unreadable values as faults of a source, one for each name."""
+        """Return the unreadable values that `miss` counted, one Rejected per name, as read from `source`."""
         return [
-            Rejected(source, f"unreadable {name}: taken as unknown in {count}")
-            for name, count in self.unread.items()
+            Rejected(source, f"unreadable {name}: unknown in {count}") for name, count in self.unread.items()
         ]
 
     def lose(self, name: str, count: int = 1) -> None:
@@ -254,11 +253,11 @@ class Notes:
         self.folded[name] += count
 
     def accepted(self, found: Iterable[Found | Rejected]) -> Iterator[JobRecord]:
-        """Return the records, and count them and the rejected ones."""
+        """Yield the job records in what a reader returns, and count the records and the rejected ones."""
         return (each for each in self.accepted_with_passages(found) if isinstance(each, JobRecord))
 
     def accepted_with_passages(self, found: Iterable[Found | Rejected]) -> Iterator[Found]:
-        """Do the same, but keep steps, batches and the text between records."""
+        """Yield and count as `accepted` does, but also yield steps, batches and the text between records."""
         for each in found:
             if isinstance(each, JobBatch):
                 self.read += len(each)
@@ -333,7 +332,7 @@ def compute_run_secs(record: JobRecord) -> Number | None:
 
 
 def pairs(**values: str | Number | None) -> tuple[tuple[str, str | Number], ...]:
-    """Return the values that are not None, in the form of `JobRecord.more`."""
+    """Return the values that are not None as name-value pairs, the form of `JobRecord.more`."""
     return tuple((name, value) for name, value in values.items() if value is not None)
 
 
@@ -345,14 +344,14 @@ _OF_JOB: Final = (
 
 
 def record_of(job: Job, **others: Any) -> JobRecord:
-    """Return a job as a record; `others` adds or replaces fields."""
+    """Return a live job as the record of a log; `others` are fields that differ or that it lacks."""
     same = {name: getattr(job, name) for name in _OF_JOB}
     ids = {"batch_system": job.key.batch_system, "job_id": job.key.job_id}
     return JobRecord(**{**ids, **same, "wall_limit_secs": job.limits.wall_secs, **others})
 
 
 def queue_pairs(job: Job) -> tuple[tuple[str, str | Number], ...]:
-    """Return what the queue reports about a job but accounting does not, in the form of `JobRecord.more`."""
+    """Return what the queue reports but accounting does not, as name-value pairs for `JobRecord.more`."""
     return pairs(gres_detail="\n".join(job.gres_detail) or None, min_cpus_per_node=job.min_cpus_per_node)
 
 
@@ -371,14 +370,14 @@ def lines_of(text: str) -> Iterator[str]:
 
 
 def some_at_once(records: Iterable[JobRecord]) -> Iterator[list[JobRecord]]:
-    """Yield records in batches of `AT_ONCE`."""
+    """Yield records in lists of `AT_ONCE`."""
     rest = iter(records)
     while some := list(islice(rest, AT_ONCE)):
         yield some
 
 
 class Lost(Protocol):
-    """Counts values, or jobs, by name."""
+    """A function that counts values, or whole jobs, that are lost in writing a log or merged, by name."""
 
     def __call__(self, name: str, count: int = 1, /) -> None:
         """Add to the count of a name."""
@@ -394,7 +393,7 @@ def sort_in_memory(pairs: Iterable[Pair]) -> Iterable[Pair]:
 
 
 def several_clusters(records: Iterable[JobRecord]) -> str:
-    """Return the names of the records' clusters, four at most; "" if there is only one."""
+    """Return the names of the clusters that records are from, four at most; "" if all are from one."""
     found = sorted({shown_name(each.cluster) for each in records if each.cluster})
     more = ["…"] if len(found) > 4 else []
     return ", ".join([*found[:4], *more]) if len(found) > 1 else ""

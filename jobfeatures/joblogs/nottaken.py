@@ -1,4 +1,4 @@
-"""Finds the fields of a log's job records that were not read, or could not be, and so are lost. Pure."""
+"""Counts the fields of a log's job records that were not read, or could not be. Pure."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ NOTHING = frozenset({"", "0", "NONE", "none", "Unknown", "UNKNOWN", "N/A", "(nul
 
 
 class Asked(dict[str, V]):
-    """Values by name; it remembers the names that were read."""
+    """A record's values by name, as a dictionary that remembers in `names` which were looked up."""
 
     def __init__(self, values: Any = ()) -> None:
         super().__init__(values)
         self.names: set[str] = set()
 
     def __getitem__(self, name: str) -> V:
-        """Return a value."""
+        """Return a value, and note that its name was looked up."""
         self.names.add(name)
         return super().__getitem__(name)
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return a value, or the default."""
+        """Return a value or the default, and note that its name was looked up."""
         self.names.add(name)
         return super().get(name, default)
 
     def left(self) -> Iterator[str]:
-        """Yield the names, as they were written, of values that are not empty and were not read."""
+        """Yield the names, as they were written, of values that say something and were not looked up."""
         return (
             getattr(name, "written", name)
             for name, value in self.items()
@@ -39,7 +39,7 @@ class Asked(dict[str, V]):
 
 
 def says_something(value: Any) -> bool:
-    """Return whether a value is neither empty, zero, nor in NOTHING, and not made of such values alone."""
+    """Return whether a value is not empty, zero, −1 or one of NOTHING, and not made of such values alone."""
     if isinstance(value, dict):
         if value.get("set") is False:
             return value.get("infinite") is True
@@ -52,7 +52,7 @@ def says_something(value: Any) -> bool:
 
 
 def count_not_taken(notes: Notes, *asked: Asked[Any]) -> None:
-    """Count the values that were not read."""
+    """Count, in `notes.not_taken`, the values of records that say something and were not looked up."""
     for each in asked:
         notes.not_taken.update(each.left())
 
@@ -60,7 +60,7 @@ def count_not_taken(notes: Notes, *asked: Asked[Any]) -> None:
 def without_unreadable(
     make: Callable[[], V], values: dict[str, Any], needed: Collection[str], notes: Notes
 ) -> V:
-    """Return what `make` makes of `values`; those that it cannot read are removed, and counted in `notes`.
+    """Return `make()`, called anew without each of `values` that it rejects; `notes` counts those removed.
 
     Raises ParseError where what cannot be read is needed, or is none of the values. Nested values
     are named by their paths, such as ``time.elapsed``.
@@ -84,7 +84,7 @@ def without_unreadable(
 
 
 def count_unreadable(faults: Iterable[Rejected], needed: Collection[str], notes: Notes) -> Rejected | None:
-    """Count the values of a record that could not be read, unless one is needed: return the fault of that."""
+    """Count a record's unreadable values; if one is `needed`, count none and return its fault."""
     found = {each.field: each for each in faults}
     fault = next((each for name, each in found.items() if name in needed), None)
     for name, each in found.items() if fault is None else ():

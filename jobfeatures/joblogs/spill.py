@@ -1,4 +1,4 @@
-"""External sorting: sorted runs of pairs are stored in files, which are merged whenever they are read."""
+"""External sorting: sorted runs of (key, value) pairs in files, which are merged as they are read."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Folder(contextlib.ExitStack):
 
 
 class DiskSorter(Folder):
-    """Sorts pairs by their first element, stably; its files are in its folder."""
+    """Sorts any number of (key, value) pairs by key, stably; those that memory cannot hold are in files."""
 
     def __init__(self) -> None:
         super().__init__()

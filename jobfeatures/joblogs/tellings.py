@@ -1,4 +1,4 @@
-"""How a record relates to an earlier one of its id: same run, its next part, next run, another job. Pure.
+"""How a record relates to an earlier one with its job id: same run, its next part, next run, other job. Pure.
 
 Batch systems report a job repeatedly: the queue, accounting of each day, Sonar with each change. Later values
 replace earlier ones; values that a later report leaves out stay. A run begins anew only where the system says
@@ -33,7 +33,7 @@ _TOLD_OF_A_START: Final = _TOLD_OF_A_RUN | {"start_time", "nodes", "allocated_re
 
 
 class Relation(Enum):
-    """How a record relates to a known run."""
+    """How a record relates to a run known from earlier ones; the values are reasons that `folding` counts."""
 
     SAME = "repeated report of a run"
     PART = "part of a resized job"
@@ -58,7 +58,7 @@ def order_of(record: JobRecord) -> tuple[Number, Number, int]:
 
 
 def relation(one: JobRecord, two: JobRecord, at_secs: Number) -> Relation | None:
-    """Return how `two` relates to the run `one`, last reported at `at_secs`; None: it is another job's."""
+    """Return how `two` relates to the run `one`, last reported at `at_secs`; None if it is another job."""
     if _both(one.user, two.user) and one.user != two.user:
         return None
     if one.restarts is not None and two.restarts is not None and one.restarts < two.restarts:
@@ -71,7 +71,7 @@ def relation(one: JobRecord, two: JobRecord, at_secs: Number) -> Relation | None
 
 
 def is_told_again(one: JobRecord, two: JobRecord) -> bool:
-    """Return whether two records have the same submission and start."""
+    """Return whether two records have the same submission and start, and no different users: one run."""
     return (
         _both(two.submit_secs, two.start_secs)
         and (one.submit_secs, one.start_secs) == (two.submit_secs, two.start_secs)
@@ -126,7 +126,7 @@ def _begins_anew(one: Any, two: Any) -> bool:
 
 
 def overridden(one: JobRecord, two: JobRecord) -> JobRecord:
-    """Return two records of one run as one: the later one's values, else the earlier one's."""
+    """Return two records of one run as one: the values of `two`, or of `one` where `two` has none."""
     restarted = _both(one.start_secs, two.start_secs) and one.start_secs != two.start_secs
     if one.told is not None and two.told is not None:
         return _retold(one.told, two.told, _TOLD_OF_A_RUN if restarted else frozenset())
@@ -152,7 +152,7 @@ def _filled(one: JobRecord, two: JobRecord, forgotten: frozenset[str]) -> JobRec
 
 
 def continued(one: JobRecord, two: JobRecord) -> JobRecord:
-    """Return a record of the next run, with the last run's values that are reported only on change."""
+    """Return `two`, a job's next run, with values of its last run that are reported only when they change."""
     if one.told is None or two.told is None:
         return two
     return _retold(one.told, two.told, _TOLD_OF_A_START)
@@ -177,7 +177,7 @@ def _retold(one: Told, two: Told, forgotten: frozenset[str]) -> JobRecord:
 
 
 def merged(one: Mapping[str, Any], two: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of both, objects within them merged too; the second's count."""
+    """Return both objects' members as one, nested objects merged too; of two values, that of `two`."""
     found = dict(one)
     for name, value in two.items():
         before = found.get(name)

@@ -14,7 +14,7 @@ from jobfeatures.errors import Rejected, parse_each
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdministrationAnswer:
-    """An answer of a batch system."""
+    """The common part of a batch system's answers: who gave it, when, and which entries were rejected."""
 
     source: str
     taken_at_secs: float
@@ -31,14 +31,14 @@ class Requests:
 
 
 class UserRequests(Requests):
-    """Requests by one user."""
+    """Requests that one user has made of the controller."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Cycles:
-    """The cycles of one scheduler since the statistics began."""
+    """The scheduling cycles of one scheduler, such as main or backfill, since its statistics began."""
 
     count: int | None = None
     last_secs: float | None = None
@@ -50,7 +50,7 @@ class Cycles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scheduler(AdministrationAnswer):
-    """The controller's load. `jobs` counts events, `queued` pending messages, both by name."""
+    """The controller's load. `jobs` counts events of jobs, `queued` messages that wait, both by name."""
 
     threads: int | None = None
     queued: Mapping[str, int] = field(default_factory=dict)
@@ -125,7 +125,7 @@ Counted = TypeVar("Counted", bound=Requests)
 def each_once(
     parse: Callable[[Record], Named], records: Iterable[Record], source: str
 ) -> tuple[tuple[Named, ...], tuple[Rejected, ...]]:
-    """Return what `parse` makes of records, the first of each name, as names label time series.
+    """Return the records that `parse` makes, one of each name, and the rejected: names label time series.
 
     A malformed record is rejected alone, as is one with the name of another.
     """
@@ -138,7 +138,7 @@ def each_once(
 
 
 def added_up(found: Iterable[Counted]) -> tuple[Counted, ...]:
-    """Return requests, those of one name added up: Slurm says "nobody" of all users whose uid has no name."""
+    """Return one entry per name, with sums: Slurm calls all users whose uid has no name "nobody"."""
     sums: dict[str, Counted] = {}
     for each in found:
         old = sums.setdefault(each.name, each)

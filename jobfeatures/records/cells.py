@@ -1,4 +1,4 @@
-"""Text in columns on a terminal: nothing foreign moves the cursor, and columns stay columns. Pure."""
+"""Text in columns on a terminal; characters that would move the cursor or misalign it are removed. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAX_MARKS = 2  # on one letter
 
 
 def clean(text: str) -> str:
-    """Return a text without control, format and private characters, few marks on a letter, plain spaces."""
+    """Return a text with at most two marks on a letter, and U+FFFD for characters that cannot be printed."""
     kept: list[str] = []
     marks = 0
     for character in text:
@@ -29,7 +29,7 @@ def clean(text: str) -> str:
 
 
 def width_of(text: str) -> int:
-    """Return how many columns a clean text takes."""
+    """Return how many terminal columns a text from `clean` takes."""
     if text.isascii():
         return len(text)
     return sum(
@@ -43,7 +43,7 @@ def width_of(text: str) -> int:
 
 
 def fit(text: str, columns: int) -> str:
-    """Return a clean text cut to some columns, with an ellipsis where something is missing."""
+    """Return a text from `clean` cut to some terminal columns, with an ellipsis if it is too long."""
     text = clean(text)
     if width_of(text) <= columns:
         return text
@@ -57,12 +57,12 @@ def fit(text: str, columns: int) -> str:
 
 
 def or_unknown(value: float | None, form: Callable[[float], str]) -> str:
-    """Return a number as text, a question mark for one that is not known."""
+    """Return a number as `form` writes it, or a question mark if it is unknown."""
     return UNKNOWN if value is None else form(value)
 
 
 def pad(text: str, columns: int, *, is_left: bool) -> str:
-    """Return a clean text, left- or right-aligned in some columns."""
+    """Return a text from `clean`, padded to some terminal columns."""
     blanks = " " * (columns - width_of(text))
     return text + blanks if is_left else blanks + text
 

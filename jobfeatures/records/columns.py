@@ -1,4 +1,4 @@
-"""Columns of records' values, and how to keep many of them in little memory. Pure."""
+"""Columns: one field's values of many records; and how to keep them in little memory. Pure."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 
 def are_same(column: Sequence[Any]) -> bool:
-    """Return whether all values are the same, also in their type: 1 equals 1.0."""
+    """Return whether all values of a column that is not empty are equal, and of one type (1 equals 1.0)."""
     first = column[0]
     return column.count(first) == len(column) and len({*map(type, column)}) == 1
 
 
 def pack(columns: Mapping[str, Sequence[Any]]) -> bytes:
-    """Return columns that are not empty as bytes, a third of what their objects take.
+    """Return columns, none of them empty, pickled as bytes: a third of the memory of their objects.
 
     Of equal values one stays; not of tuples, whose values may differ in type.
     """
@@ -26,6 +26,6 @@ def pack(columns: Mapping[str, Sequence[Any]]) -> bytes:
 
 
 def unpack(packed: bytes, count: int) -> dict[str, Sequence[Any]]:
-    """Return the columns of `count` values each that `pack` made bytes of in this process or its files."""
+    """Return the columns, of `count` values each, from bytes that `pack` has made in this process."""
     told = pickle.loads(packed)  # noqa: S301  # our own
     return {name: column * count if len(column) == 1 else column for name, column in told.items()}

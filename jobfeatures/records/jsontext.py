@@ -13,7 +13,7 @@ _NEXT = re.compile(r"\n(?=\{)")
 
 
 def parse_object(text: str | bytes, *, source: str = "", line: int = 0) -> dict[str, Any]:
-    """Return the object. Raises ParseError, also for NaN and infinities, which are not JSON."""
+    """Return the object that a JSON text holds. Raises ParseError, also for NaN and infinities: not JSON."""
     import json  # not at the top: hooks start often and seldom need it
 
     try:
@@ -27,7 +27,7 @@ def parse_object(text: str | bytes, *, source: str = "", line: int = 0) -> dict[
 
 
 def parse_objects(text: str, *, source: str = "") -> Iterator[dict[str, Any] | ParseError]:
-    """Yield the objects of a text in order, and an error for anything else, up to the next line."""
+    """Yield consecutive JSON objects, and a ParseError for other text, up to the next line with an object."""
     import json
 
     decoder = json.JSONDecoder(parse_constant=refuse)
@@ -55,7 +55,7 @@ def _after_blanks(text: str, place: int) -> int:
 
 
 def parse_own(text: str | bytes, *, source: str = "") -> dict[str, Any]:
-    """Return a document of our own storage. Raises ParseError, also for one of a later version.
+    """Return a JSON document that this project has stored. Raises ParseError, also for a later version's.
 
     This version writes no `format`; later ones add it to documents that older ones must not read or replace.
     """
@@ -66,7 +66,7 @@ def parse_own(text: str | bytes, *, source: str = "") -> dict[str, Any]:
 
 
 def text_of(document: dict[str, Any], name: str, source: str) -> str:
-    """Return a member that must be a non-empty string. Raises ParseError."""
+    """Return a member of a JSON object that must be a non-empty string. Raises ParseError."""
     value = document.get(name)
     if not isinstance(value, str) or not value:
         raise ParseError("not a text", source=source, field=name, text=str(value))
@@ -79,7 +79,7 @@ def clean(text: str) -> str:
 
 
 def is_of_later_version(text: bytes) -> bool:
-    """Return whether `parse_own` refuses a document because of its `format`."""
+    """Return whether a stored document has a `format`, so that `parse_own` rejects it: a later version's."""
     try:
         return b'"format"' in text and not parse_own(text)
     except ParseError as error:

@@ -20,19 +20,19 @@ SKIPPED_HOUR: Final = "time in the hour that clocks skip: another zone's?"
 
 
 class Twice(int):
-    """The earlier of the two moments that a local time means, in epoch seconds; `later` is the other."""
+    """A local time in the hour that clocks repeat: the earlier moment (epoch seconds); `later`: the other."""
 
     later: int
 
     def __new__(cls, earlier: int, later: int) -> Twice:
-        """Return both moments as one value."""
+        """Return the earlier moment as an int that also holds the later one."""
         made = super().__new__(cls, earlier)
         made.later = later
         return made
 
 
 class Skipped(int):
-    """What a local time would be that clocks, set forward, never show."""
+    """A local time in the hour that clocks skip, in epoch seconds as if they did not: it has never been."""
 
 
 def parse_local(text: str, zone: tzinfo | None, *, field: str) -> int:
@@ -56,7 +56,7 @@ def parse_local(text: str, zone: tzinfo | None, *, field: str) -> int:
 def settle(
     times: Sequence[int | None], ran_secs: Secs | None, away_secs: Secs | None, doubtful: Counter[str]
 ) -> tuple[int | None, ...]:
-    """Choose the moments of a job's times, of which the last two are its start and end.
+    """Choose among the moments that a job's local times may mean; the last two of `times` are start and end.
 
     They are in the order in which they happen, and from start to end it ran for `ran_secs` and was suspended
     for `away_secs` (None: unknown). Of readings that agree alike the shortest is taken, then the earliest,

@@ -1,4 +1,4 @@
-"""The declaration of a metric, and those metrics that several modules use, such as drain plans. Pure.
+"""The declaration of a metric, and of the metrics that several modules share, such as drain plans. Pure.
 
 The others are declared next to their collectors, in ``jobfeatures_exporter/scrape/collectors``.
 """
@@ -18,7 +18,7 @@ JOB = ("batch_system", "job_id")  # the labels that every series of a job begins
 
 @dataclass(frozen=True, eq=False)
 class Metric:
-    """Declaration of a metric family.
+    """Declaration of a metric family of Prometheus.
 
     `name` ends with its unit and has no ``_total`` or ``_info``; `kind` is "gauge", "counter", "info",
     "histogram" or "summary" (quantiles only). `sums` says that a gauge's values may be added up over jobs, as
@@ -47,7 +47,7 @@ class Metric:
 
     @cached_property
     def is_of_jobs(self) -> bool:
-        """Return whether each of its series belongs to a job."""
+        """Return whether its labels begin with those that name a job."""
         return self.label_names[:2] == JOB
 
 
@@ -141,5 +141,5 @@ OTHERS = "other"  # the job id of the sums over jobs beyond a page's series budg
 
 
 def names_job(batch_system: str | None, job_id: str | None) -> bool:
-    """Return whether two labels name a batch job: neither work outside jobs nor a sum over several."""
+    """Return whether a series' batch system and job id name a job: not a service, nor a sum over jobs."""
     return batch_system not in NO_BATCH_SYSTEM and job_id != OTHERS

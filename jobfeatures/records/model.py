@@ -28,7 +28,7 @@ Limit = int | Unlimited | None
 
 
 def multiplied(limit: Limit, count: int | None) -> Limit:
-    """Return the total of a limit that is set per CPU or slot."""
+    """Return `limit` × `count`: the total of a limit per CPU or slot. UNLIMITED stays, unknown is None."""
     if not isinstance(limit, int):
         return limit
     return None if count is None else limit * count
@@ -80,7 +80,7 @@ def _quoted(text: str) -> str:
 
 
 class JobKey(NamedTuple):
-    """Identity of a job on a node: two batch systems may use the same number."""
+    """Identity of a job on a node: its batch system and its id, as two systems may use the same id."""
 
     batch_system: str
     job_id: str
@@ -91,7 +91,7 @@ class JobKey(NamedTuple):
         return f"{self.batch_system}-{_quoted(self.job_id)}"
 
     def is_called(self, text: str) -> bool:
-        """Return whether this is its id, with or without the schedd."""
+        """Return whether a text is its job id, with or without the name of HTCondor's schedd."""
         return text in (self.job_id, self.job_id.partition("@")[0])
 
     @classmethod
@@ -110,7 +110,7 @@ class JobKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """A job's resource and time limits on this node; see the module for None and UNLIMITED."""
+    """A job's resource and time limits on this node: each a number, `UNLIMITED`, or None if unknown."""
 
     wall_secs: Limit = None  # elapsed from the start, not multiplied by CPUs
     cpu_secs: Limit = None  # total over all processes
@@ -171,7 +171,7 @@ class Job:
 
     @property
     def has_ended(self) -> bool:
-        """Return whether it has ended, even if nobody knows how."""
+        """Return whether the job has ended: it has an end time or a final state."""
         return self.state.is_finished or self.end_secs is not None
 
     @property
@@ -210,7 +210,7 @@ class Job:
 
 
 class Alias(NamedTuple):
-    """A name in a control group's path that stands for a job, whose id is found elsewhere.
+    """A name in a control group's path that is no job id; the batch system tells which job has it.
 
     `field` is that of `Job` with the same name. A name that `is_reused` is that of one job after another;
     `mending` is what an administrator has to do where two places have one name.
@@ -226,7 +226,7 @@ class Alias(NamedTuple):
         return bool(getattr(job, self.field) == self.name)
 
     def stands_for(self, key: object) -> bool:
-        """Return whether a key has this name in place of a job's id, which is not known."""
+        """Return whether a key has this name in place of the job id, as the job is not known yet."""
         return isinstance(key, JobKey) and key.job_id == self.name
 
 
@@ -267,7 +267,7 @@ class ClusterNode:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """One answer of a batch system about its nodes."""
+    """One answer of a batch system about its nodes and partitions."""
 
     source: str
     taken_at_secs: float
@@ -278,7 +278,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class NodeNotice:
-    """What a batch system announces about this node.
+    """What a batch system reports about this node as a whole.
 
     `draining`: it starts no more jobs here. `shutdowns`: epoch seconds at which the node will be taken down,
     including past ones still in force. `cpus` are those that it allocates here, None if not reported.
@@ -296,7 +296,7 @@ Version = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobTable:
-    """One answer of one batch source.
+    """One answer of one source of jobs, such as a batch system: the jobs of this node.
 
     `complete` promises that every question was answered. Where the source lists all its jobs (`gone` is
     None), a job missing from a complete table has ended. Otherwise `gone` maps jobs that the source was asked
@@ -325,7 +325,7 @@ class JobTable:
     def listed(
         cls, source: str, jobs: Mapping[JobKey, Job], taken_at_secs: float, rejected: Sequence[Rejected]
     ) -> JobTable:
-        """Return the table of a source that lists all jobs: complete unless a record was rejected."""
+        """Return the table of a source that lists all jobs here: complete unless a record was rejected."""
         return cls(
             source=source,
             jobs=jobs,
@@ -335,7 +335,7 @@ class JobTable:
         )
 
     def answered_at_secs(self, key: JobKey) -> float:
-        """Return when the answer that reports this job was given."""
+        """Return when the answer that reports this job was given (epoch seconds)."""
         return self.reported_secs.get(key, self.taken_at_secs)
 
     def absent_at_secs(self, key: JobKey) -> float | None:

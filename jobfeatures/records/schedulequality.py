@@ -1,4 +1,4 @@
-"""The quality of a schedule in progress: frozen records, all as of one moment, and sums for them. Pure."""
+"""The quality of a schedule in progress, at one moment: frozen records, and exact sums for them. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Verdict(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """How many values are at most each bound, and the sum of all. The last count covers all values."""
+    """`counts[i]` values are at most `bounds[i]`, the last count is of all; and the sum of the values."""
 
     bounds: tuple[Number, ...]
     counts: tuple[int, ...]  # cumulative, one more than bounds
@@ -37,12 +37,12 @@ class Histogram:
 
 
 class Tally:
-    """A histogram with an exact running sum, whatever the order of values."""
+    """Counts values into a histogram, with an exact sum: the order in which values come changes nothing."""
 
     __slots__ = ("_bounds", "_counts", "_sum", "_unit")
 
     def __init__(self, bounds: tuple[Number, ...], unit: int = 1) -> None:
-        """Sum values in whole parts, of which `unit` make 1."""
+        """Round each value to a multiple of 1 ÷ `unit`, and sum these as integers."""
         self._bounds = bounds
         self._counts = [0] * (len(bounds) + 1)
         self._sum = 0
@@ -54,13 +54,13 @@ class Tally:
         self._sum += round(value * self._unit) * times
 
     def histogram(self) -> Histogram:
-        """Return the histogram."""
+        """Return the values so far as a histogram."""
         total = self._sum if self._unit == 1 else self._sum / self._unit
         return Histogram(self._bounds, tuple(accumulate(self._counts)), total)
 
 
 def compute_quantiles(values: Iterable[float]) -> dict[float, float]:
-    """Return `QUANTILES` of values, interpolated between neighbours; empty without values."""
+    """Return value by quantile (`QUANTILES`, 0 to 1), interpolated; empty without values."""
     ordered = sorted(values)
     found = {}
     for at in QUANTILES if ordered else ():
@@ -72,14 +72,14 @@ def compute_quantiles(values: Iterable[float]) -> dict[float, float]:
 
 
 def compute_sum(values: Iterable[Number]) -> Number:
-    """Return a sum that does not depend on the order."""
+    """Return the exact sum of values, which does not depend on their order."""
     found = list(values)
     return sum(found) if all(isinstance(each, int) for each in found) else math.fsum(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserQuality:
-    """One user's jobs whose expected end is final."""
+    """Figures of one user's jobs that have ended and whose expected end no longer changes."""
 
     user: str
     share_cpus: Number

@@ -1,4 +1,4 @@
-"""Parsing time series from pages of metrics and from Prometheus's answers. Pure."""
+"""Parses time series, from pages of metrics and from answers of Prometheus. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ESCAPE = re.compile(r"\\(.)")
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One series: its name, its other labels, and its value, which may be NaN or infinite."""
+    """One sample of a series: metric name, labels, and value, which may be NaN or infinite."""
 
     name: str
     labels: Mapping[str, str]
@@ -41,7 +41,7 @@ class InstantAnswer:
 
 
 def parse_lines(text: str, names: Collection[str], *, source: str = "") -> list[Series]:
-    """Return a page's series (text format 0.0.4) of these names. Raises ParseError naming the line."""
+    """Return the series with these names on a page (text format 0.0.4). Raises ParseError naming the line."""
     beginnings = tuple(names)
     found: list[Series] = []
     for number, line in enumerate(text.split("\n"), 1):

@@ -17,6 +17,6 @@ _CAUSES = re.compile(
 
 
 def cause_of(reason: str | None, *, is_held: bool = False) -> str | None:
-    """Return what a pending job waits for before it may start: held, dependent, date; None: it may start."""
+    """Return why a pending job may not start yet: held, dependent or date; None if it waits for its turn."""
     found = _CAUSES.match(reason or "")
     return found.lastgroup if found else (HELD if is_held else None)

@@ -137,7 +137,7 @@ def test_a_value_that_a_record_can_do_without_is_unknown_and_named():
     text = SEPARATOR.join(row[each] for each in ACCOUNTING_FIELDS) + "\n"
     answer = parse_accounting(text, SEPARATOR, taken_at_secs=0)
     assert [each.requested_memory_bytes for each in answer.records] == [None]
-    assert [each.reason for each in answer.rejected] == ["unreadable ReqMem, such as 'much': taken as unknown in 1"]
+    assert [each.reason for each in answer.rejected] == ["unreadable ReqMem, such as 'much': unknown in 1"]
 
 
 def test_an_answer_that_is_cut_off_is_no_answer():

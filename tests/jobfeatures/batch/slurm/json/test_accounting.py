@@ -146,7 +146,7 @@ def test_energy_that_is_no_number_costs_itself_only_and_is_named(count, is_told)
     values["jobs"][0]["tres"]["allocated"].append({"type": "energy", "name": "", "id": 3, "count": count})
     answer = parse_json_accounting(JsonRecord(values), source="sacct", taken_at_secs=1.0)
     assert answer.records == records_of(document("accounting-v0.0.38"))
-    told = f"unreadable tres.allocated.energy, such as '{count}': taken as unknown in 1"
+    told = f"unreadable tres.allocated.energy, such as '{count}': unknown in 1"
     assert [each.reason for each in answer.rejected] == [told] * is_told
 
 
