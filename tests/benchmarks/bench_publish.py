@@ -46,9 +46,10 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+from jobfeatures.publish.config import SiteSettings
+
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from jobfeatures.config import Config
 from jobfeatures.jobs.roster import Roster
 from jobfeatures.publish.publisher import Publisher
 from jobfeatures.publish.site import Site
@@ -251,7 +252,7 @@ def bench_daemon(count: int, rounds: int, folder: str) -> None:
     names = ("plain files", "first", "unchanged", "one key changed", "gone")
     times: dict[str, list[float]] = {name: [] for name in names}
     clock = SystemClock()
-    config = configured(Config, machine_hs06="171.04")
+    config = configured(SiteSettings, machine_hs06="171.04")
     for number in range(rounds):
         root = f"{folder}/tree{number}"
         tree, roster = FeatureTree(root), Roster()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.configured import settings_for
 from tests.integration import test_gridengine as grid
 from tests.integration.conftest import until
 
@@ -311,7 +312,7 @@ def test_without_the_accounting_file_the_rest_goes_on_and_what_was_moved_away_is
     began = time.time() - 1
     for name, each in gridengine.environ.items():
         monkeypatch.setenv(name, each)
-    source = grid.GridEngineCluster(grid.Config(), grid.SystemClock(), 60)
+    source = grid.GridEngineCluster(settings_for("gridengine"), grid.SystemClock(), 60)
 
     def ends() -> list[str]:
         return [each.job_id for each in source.poll_accounting(began).records]

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from jobfeatures.batch.controller import ControllerSettings
 from jobfeatures.batch.controller.protocol import make_token
 from jobfeatures.batch.controller.source import ControllerClient
 from jobfeatures.batch.oar.clustersource import OarCluster
@@ -136,13 +137,8 @@ def controller_role(oar, start_exporter, tmp_path):
         token = tmp_path / f"{node}.token"
         token.write_text(make_token(SECRET.encode(), node))
         token.chmod(0o600)
-        config = settings_for(
-            "oar",
-            controller_url=f"http://{address}",
-            controller_token_file=str(token),
-            batch_timeout_secs=60.0,
-        )
-        return ControllerClient(config.controller, SystemClock(), node, config.common.timeout_secs)
+        config = ControllerSettings(url=f"http://{address}", token_file=str(token))
+        return ControllerClient(config, SystemClock(), node, 60.0)
 
     make.address = f"http://{address}"
     make.calls = lambda: calls.read_text().splitlines() if calls.exists() else []

@@ -14,11 +14,10 @@ from jobfeatures.batch.source import KeeperStatus
 from jobfeatures.records.schedulequality import Verdict
 from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.cluster.accountingfeed import AccountingFeed
-from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.controller import livequality
 from jobfeatures_exporter.controller.livequality import LiveQuality
 from jobfeatures_exporter.scrape.collectors import CONTROLLER
-from tests.configured import configured
+from tests.configured import configured, settings_for
 from tests.exporter.controller.polled import Kept
 
 BIN = Path(sys.executable).parent
@@ -34,7 +33,7 @@ def watch(slurm, monkeypatch):
 
     def start(**settings):
         clock = SystemClock()
-        source = SlurmCluster(ExporterConfig(), clock, 60.0)
+        source = SlurmCluster(settings_for("slurm"), clock, 60.0)
         made = LiveQuality(
             source,
             clock,

@@ -17,7 +17,6 @@ from jobfeatures.batch.slurm.source import SlurmSource
 from jobfeatures.errors import SourceError
 from jobfeatures.records.model import JobState
 from jobfeatures.system.clock import SystemClock
-from tests.configured import settings_for
 
 from ..exporter.web.conftest import Authority
 
@@ -51,13 +50,10 @@ def controller_role(slurm, start_exporter, tmp_path):
         token = tmp_path / f"{node}.token"
         token.write_text(make_token(SECRET.encode(), node))
         token.chmod(0o600)
-        config = settings_for(
-            "slurm",
-            controller_url=f"https://{address}",
-            controller_token_file=str(token),
-            controller_ca_file=str(authority.path),
+        config = ControllerSettings(
+            url=f"https://{address}", token_file=str(token), ca_file=str(authority.path)
         )
-        return ControllerClient(config.controller, SystemClock(), node, config.common.timeout_secs)
+        return ControllerClient(config, SystemClock(), node, 10.0)
 
     make.exporter = exporter
     return make

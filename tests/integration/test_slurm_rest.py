@@ -19,7 +19,7 @@ from jobfeatures.joblogs.loggedjob import Notes
 from jobfeatures.logkinds import read_log, write_log
 from jobfeatures.records.model import UNLIMITED, Job, JobKey, JobState, Limits
 from jobfeatures.system.clock import SystemClock
-from tests.configured import changed, settings_for
+from tests.configured import settings_for
 
 HOSTILE = 'x","job_state":"FAILED","job_id":1\n}]} JobId=1 JobState=FAILED |'
 ONLY_BY_JSON = {
@@ -211,7 +211,7 @@ def test_a_wrong_token_proves_nothing(rest, jobs, tmp_path):
     token = tmp_path / "wrong"
     token.touch(0o600)
     token.write_text("SLURM_JWT=e30.e30.c2ln\n")
-    config = changed(rest["port"], slurm_rest_token_file=str(token))
+    config = replace(rest["port"], own=replace(rest["port"].own, rest_token_file=str(token)))
     source = make_source(config, SystemClock(), None)
     with pytest.raises(SourceError, match="refused"):
         source.poll_jobs({JobKey("slurm", jobs["plain"])})
@@ -221,7 +221,7 @@ def test_the_daemon_shows_and_forgets_a_job_by_slurmrestd(slurm, rest, start_exp
     exporter = start_exporter(
         "--batch.sources", "slurm", "--features.root", str(slurm.features), "--node.name", slurm.node,
         "--batch.interval", "1s", "--sample.interval", "1s", "--jobs.retain", "0s", "--batch.refresh", "2s",
-        "--slurm.ask", "rest", "--slurm.rest-url", rest["socket"].slurm_rest_url,
+        "--slurm.ask", "rest", "--slurm.rest-url", rest["socket"].own.rest_url,
         "--slurm.scontrol", "/nowhere/scontrol", environ=slurm.environ,
     )  # fmt: skip
     job_id = slurm.submit("sleep 300", "-n2", "-t", "7", "--mem=120", "-J", HOSTILE)
@@ -240,7 +240,7 @@ def test_the_daemon_shows_and_forgets_a_job_by_slurmrestd(slurm, rest, start_exp
 
 def test_the_ports_server_wants_a_token(rest):
     with pytest.raises(urllib.error.HTTPError) as found:
-        urllib.request.urlopen(f"{rest['port'].slurm_rest_url}/slurm/v0.0.38/ping", timeout=240)
+        urllib.request.urlopen(f"{rest['port'].own.rest_url}/slurm/v0.0.38/ping", timeout=240)
     found.value.close()
     assert found.value.code == 401
 
