@@ -1,1 +1,1 @@
-"""What judges logs of jobs. Only commands and the controller role import it."""
+"""Judges logs of jobs: the quality of schedules, real and simulated. For commands and the controller role."""

@@ -33,7 +33,7 @@ class Join(enum.Enum):
 def join_ends(
     log: ScheduleLog, laid: Chosen, part: UsersPart, ends: Array, by: Collection[Join]
 ) -> tuple[Array, Array]:
-    """Return the expected ends, equal within a bag, and the bag of each job: the place of one of its jobs."""
+    """Return each job's expected end, equal within a bag, and its bag: the index of one of the bag's jobs."""
     users = np.repeat(np.arange(len(laid.users)), np.diff(laid.bounds))
     found = ends.copy()
     edges: list[tuple[int, int]] = []

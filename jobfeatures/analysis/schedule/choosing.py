@@ -1,4 +1,4 @@
-"""Which jobs of a log count, in which order, and why the others do not: pure, numpy."""
+"""Which jobs of a log count in the figures, in which order, and why the others do not: pure, numpy."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from jobfeatures.errors import JobfeaturesError
 
 
 class ScheduleError(JobfeaturesError):
-    """A log lacks data on its jobs, or has values that cannot be computed with."""
+    """A log lacks data that its evaluation needs, or has values that cannot be computed with."""
 
 
 class Arrival(enum.Enum):
-    """When a job arrives."""
+    """Which moment counts as the arrival of a job."""
 
     SUBMIT = "submit"
     ELIGIBLE = "eligible"  # where that is known
@@ -37,7 +37,7 @@ class Filter(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Chosen:
-    """The jobs that count by user and arrival (stable); `users[i]` has `bounds[i]` to `bounds[i + 1]`."""
+    """The jobs that count, user by user in order of arrival; those of `users[i]` begin at `bounds[i]`."""
 
     users: list[str]
     bounds: Array
@@ -52,7 +52,7 @@ class Chosen:
         return len(self.position)
 
     def sums(self, values: Array) -> list[int | float]:
-        """Return the sum of a value over each user's jobs: whole numbers exactly, however large."""
+        """Return the sum of `values` (one per job) for each user: exact for whole numbers, however large."""
         if not len(self):
             return []
         return np.add.reduceat(summable(values), self.bounds[:-1]).tolist()  # type: ignore[no-any-return]
@@ -86,7 +86,7 @@ def choose(log: ScheduleLog, *, by: Arrival = Arrival.SUBMIT, filters: Iterable[
 def sift(
     log: ScheduleLog, *, by: Arrival = Arrival.SUBMIT
 ) -> tuple[Array, dict[str, int], tuple[Array, Array, Array]]:
-    """Return whether each job counts, how many do not by reason, and arrivals, starts and ends."""
+    """Return whether each job counts, how many do not by reason, and all arrivals, starts and ends."""
     arrival = arrival_of(log, by)
     start, end = log.start, log.end
     reasons = _reasons(log, arrival, start, end)
@@ -97,7 +97,7 @@ def sift(
 
 
 def arrival_of(log: ScheduleLog, by: Arrival) -> Array:
-    """Return when each job arrives."""
+    """Return when each job arrives, in seconds of the log."""
     if by is Arrival.READY and log.could_start is not None:
         return np.where(log.could_start >= 0, log.could_start, log.submit)
     if by is not Arrival.ELIGIBLE or log.eligible is None:
@@ -124,7 +124,7 @@ def _reasons(log: ScheduleLog, arrival: Array, start: Array, end: Array) -> Arra
 
 
 def why_none(skipped: Mapping[str, int]) -> str:
-    """Return why a log has no job that counts."""
+    """Return why no job of a log counts, as a predicate for a message."""
     reported = [f"{count} × {REASONS[reason]}" for reason, count in skipped.items() if count]
     if not reported:
         return "holds no jobs"
@@ -143,19 +143,19 @@ def passing(log: ScheduleLog, filters: Iterable[Filter]) -> Array:
 
 
 def stable_order(codes: Array, count: int) -> Array:
-    """Return the stable order that sorts codes from −1 to `count` − 1."""
+    """Return the indices that sort codes (−1 to `count` − 1), equal ones in their order."""
     small = codes + 1
     return np.argsort(small.astype(np.uint16) if count < 2**16 - 1 else small, kind="stable")
 
 
 def summable(values: Array) -> Array:
-    """Return whole numbers as they are where their sum fits into 64 bits, else as Python's."""
+    """Return integers as int64 if their sum fits into 64 bits, else as Python's integers."""
     if values.dtype.kind == "i" and float(np.abs(values.astype(float)).sum()) >= 2**62:
         return values.astype(object)
     return values
 
 
 def total(values: Array) -> int | float:
-    """Return a sum: of whole numbers exactly, however large."""
+    """Return the sum of values: exact for whole numbers, however large."""
     found: int | float = np.asarray(summable(values).sum()).item()
     return found

@@ -1,4 +1,4 @@
-"""Results as plain values, for JSON and for rows: units are in the names or seconds."""
+"""A schedule's figures as plain values, for JSON and for rows: units are in the names, or else seconds."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COMPARED = (
 
 
 def make_document(whole: Whole, by: Sequence[str] = ()) -> Values:
-    """Return everything about one log. `by`: the fields whose groups are reported one by one."""
+    """Return all figures of one log. `by`: fields (user, queue …) for whose values figures are added."""
     options, sums, violated = whole.options, whole.sums, sum(whole.violated)
     first = whole.shares[0]
     document: Values = {
@@ -76,7 +76,7 @@ def make_document(whole: Whole, by: Sequence[str] = ()) -> Values:
 
 
 def compare(documents: Sequence[Values]) -> Values:
-    """Return each of the other logs against the first: users whose VEET fell or rose, and ratios."""
+    """Return each other log against the first: users whose VEET (part of late jobs) fell or rose, ratios."""
     base, *others = documents
     return {"base": base["log"], "others": [_against(base, each) for each in others]}
 
@@ -99,7 +99,7 @@ def _against(base: Values, other: Values) -> Values:
 
 
 def describe_shares(whole: Whole, shares: Shares) -> Values:
-    """Return who may expect which share of a resource, and where that is from."""
+    """Return users' shares of a resource (default, by user, by group), and where they come from."""
     present = set(whole.users)
     return {
         "default": plain(shares.resource, shares.default),
@@ -116,7 +116,7 @@ def describe_shares(whole: Whole, shares: Shares) -> Values:
 
 
 def describe_group(whole: Whole, group: GroupResult) -> Values:
-    """Return everything about the jobs of one user, group, queue or partition."""
+    """Return all figures of the jobs of one user, group, queue or partition."""
     use, span_secs = whole.use[CPU], float(whole.edges[-1] - whole.edges[0])
     return {
         "jobs": group.jobs,
@@ -144,7 +144,7 @@ def spread(found: Distribution) -> Values:
 
 
 def warnings_of(whole: Whole) -> list[str]:
-    """Return what a reader of the result should know of its log."""
+    """Return warnings on a log whose values may mislead a reader of its figures."""
     found = list(whole.log.warnings)
     if not whole.is_in_order:
         found.append("jobs do not stand in order of arrival: they were sorted")

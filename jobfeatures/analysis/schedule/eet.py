@@ -53,14 +53,14 @@ class Lanes:
         self._busy: list[tuple[Number, int]] = []  # a heap: (free from, how many lanes)
 
     def copy(self) -> Lanes:
-        """Return another that is in the same state."""
+        """Return a copy in the same state, which changes by itself."""
         other = Lanes(self.share, self.mode)
         other._free = self._free
         other._busy = self._busy.copy()
         return other
 
     def has_spare(self, since: Number, until: Number, wanted: Number) -> bool:
-        """Return whether lanes × time are left between two times; no job may have come after `since`."""
+        """Return whether some of the share is idle between two times; no job may have come after `since`."""
         left = self._free * max(0, until - since)
         if self._busy and self._busy[0][0] < until:
             for free_from, lanes in self._busy:
@@ -70,7 +70,7 @@ class Lanes:
         return left >= wanted
 
     def taken(self, since: Number) -> Number:
-        """Return how much of the share is taken from a time on, in lanes × time. No job may arrive later."""
+        """Return the lane-seconds of the share that are occupied after a time. No job may arrive later."""
         return sum(lanes * max(0, free_from - since) for free_from, lanes in self._busy)
 
     def place(

@@ -1,4 +1,4 @@
-"""Which jobs count, and why others do not: rules for a single job or for arrays of jobs. Pure."""
+"""Which jobs count in figures, and why others do not: rules for one job or for arrays of jobs. Pure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ REASONS: Final = {
 def compute_rules(
     *, arrival: Any, start: Any, end: Any, runtime: Any, is_cancelled: Any, has_user: Any, cpus: Any
 ) -> dict[str, Any]:
-    """Return whether each reason but `UNREADABLE` holds, in their order.
+    """Return for each reason not to count a job, but `UNREADABLE`, whether it applies; the first counts.
 
     Each argument is one job's value, or an array over jobs; a number may be `UNKNOWN` or `IMPOSSIBLE`.
     """
@@ -54,7 +54,7 @@ def compute_rules(
 def compute_runtime(
     start_secs: Number | None, end_secs: Number | None, suspended_secs: Number | None
 ) -> Number:
-    """Return how long a job ran, or `UNKNOWN` or `IMPOSSIBLE`."""
+    """Return the seconds that a job ran without suspensions, or `UNKNOWN` or `IMPOSSIBLE`."""
     if start_secs is None or end_secs is None:
         return UNKNOWN
     runtime = end_secs - start_secs - (suspended_secs or 0)

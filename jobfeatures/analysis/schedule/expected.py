@@ -1,4 +1,4 @@
-"""Expected ends of all users' jobs: numpy; independent by user, so parts of a log can be computed anywhere.
+"""Expected ends of all jobs, by user and so in independent parts, which any process can compute: numpy.
 
 `split` makes parts, `compute_part` computes one and needs nothing else.
 """
@@ -20,7 +20,7 @@ Tick = Callable[[int], object]  # called with how many jobs were done
 
 
 class Demand(NamedTuple):
-    """What jobs ask of one resource, and the users' shares of it, both in the same unit."""
+    """What each job asks of one resource, and each user's share of it, both in the same unit."""
 
     resource: str
     requests: Array
@@ -48,7 +48,7 @@ def make_part(
     *,
     mode: Mode = Mode.LITERAL,
 ) -> UsersPart:
-    """Return a part of whole seconds, where the mode wants them, ready to compute.
+    """Return jobs ready to compute their expected ends: in whole seconds, unless the mode is fluid.
 
     Fractions of a second are rounded up, of arrival and of runtime, so that
     no job that starts at once is late by rounding.
@@ -59,7 +59,7 @@ def make_part(
 
 
 def scaled(requests: Array, factor: int) -> Array:
-    """Return requests in a finer unit; as Python's whole numbers where they are too large for numpy's."""
+    """Return requests × `factor`: as Python's integers if the products do not fit into 64 bits."""
     if factor == 1:
         return requests
     fits = not len(requests) or int(requests.max()) < MOST // factor
@@ -91,13 +91,13 @@ def _cut(part: UsersPart, first: int, last: int) -> UsersPart:
 
 
 def compute_part(part: UsersPart) -> Array:
-    """Return when each job is expected to end (log seconds): the latest by resource. Raises ScheduleError."""
+    """Return when each job should end (log seconds), the latest over the resources. Raises ScheduleError."""
     ends: Array = np.maximum.reduce([_compute(part, demand) for demand in part.demands])
     return ends
 
 
 def compute_all(parts: Sequence[UsersPart], *, tick: Tick | None = None) -> Array:
-    """Return the same for all parts, one array in order. Raises ScheduleError."""
+    """Return `compute_part` of all parts as one array; `tick` gets job counts. Raises ScheduleError."""
     found = []
     for part in parts:
         found.append(compute_part(part))

@@ -1,4 +1,4 @@
-"""Which job of a log follows which: numpy.
+"""Which job of a log follows which other, and how long after its end: numpy.
 
 Source: The Standard Workload Format: "the current job can only start after the
 termination of this preceding job", and think time is what "should elapse
@@ -22,13 +22,13 @@ FOUND: Final = np.dtype([("key", np.int64), ("preceding", np.int64), ("end", np.
 
 
 class Links(NamedTuple):
-    """By job: the index of the job that it follows, and the think time between the two; −1: none."""
+    """For each job the index of the job it follows, and the think time in seconds between them; −1: none."""
 
     preceding: Array
     thinks: Array
 
     def could_start(self, submit: Array, start: Array, before: Array) -> Array:
-        """Return since when each following job could have started, at most its start; −1 for other jobs.
+        """Return the earliest start that the followed job's end allows, at most the real one; −1: no link.
 
         `before` holds the ends of the jobs that they follow.
         """
@@ -37,11 +37,11 @@ class Links(NamedTuple):
         return np.where((self.preceding >= 0) & (before >= 0) & (submit >= 0), since, UNKNOWN)
 
     def taken(self, which: Array) -> Links:
-        """Return the links of selected jobs, in their order; links to jobs left out are dropped."""
+        """Return the links of the jobs at these indices, renumbered; links to other jobs are dropped."""
         return Links(self.preceding[which], self.thinks[which]).among(which)
 
     def among(self, places: Array) -> Links:
-        """Return the links among these jobs alone; `places` are their places in the whole log."""
+        """Return these jobs' links to each other, renumbered; `places`: their indices in the whole log."""
         order = np.argsort(places, kind="stable")
         behind = np.append(places[order], UNKNOWN)  # the last: for jobs after all others
         at = np.searchsorted(behind[:-1], self.preceding)
@@ -52,7 +52,7 @@ class Links(NamedTuple):
 
 
 class LinkIndex:
-    """Links between jobs that come in pieces, by job number; a number that several jobs have is ignored."""
+    """Finds by number which job of a log follows which, over all pieces; ambiguous numbers are ignored."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -75,7 +75,7 @@ class LinkIndex:
         self._wanted += len(rows)
 
     def settle(self) -> int:
-        """Resolve all links once all jobs are added; return how many follow a missing job or themselves."""
+        """Find the links once all jobs are added; return how many follow a missing job or themselves."""
         tells = np.zeros(0, ASKED)
         found, is_forward = 0, False
         for block in merge(self._asked):
@@ -107,7 +107,7 @@ class LinkIndex:
         return np.unique(after[after >= 0])
 
     def taken(self, sizes: Iterable[int]) -> Iterator[tuple[Array, Array]]:
-        """Yield, by job of each piece (of these sizes), the index and the end of the job that it follows."""
+        """Yield, for pieces of these sizes, each job's index and end of the job that it follows; −1: none."""
         rows, blocks, first = np.zeros(0, FOUND), merge(self._found), 0
         for size in sizes:
             while not len(rows) or rows["key"][-1] < first + size:
@@ -124,7 +124,7 @@ class LinkIndex:
 
 
 def link_keys(jobs: Sequence[JobRecord]) -> tuple[Array, Array, Array]:
-    """Return job numbers, preceding job numbers and think times of records, as in SWF."""
+    """Return the numbers of records' jobs, of the jobs that they follow, and think times (s); −1: none."""
     columns = [
         (
             _key(job, job.job_id),
@@ -143,5 +143,5 @@ def _key(job: JobRecord, job_id: str) -> int:
 
 
 def digest(text: str) -> int:
-    """Return a number of 64 bits that is the same on all machines."""
+    """Return a 64-bit hash of a text, the same in all processes and on all machines."""
     return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest())

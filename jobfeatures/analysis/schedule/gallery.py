@@ -1,4 +1,4 @@
-"""Collects schedules to draw, and writes all pictures at the end. Loads matplotlib only when needed."""
+"""Collects schedules to draw, and draws all of them at the end. Loads matplotlib only when needed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Gallery:
     """Draws all schedules into a report, or into a directory of pictures."""
 
     def __init__(self, path: str | None = None) -> None:
-        """Take the report's path, or that of a directory, which is there or ends with a slash; None: neither.
+        """Draw into a report, or a directory (existing, or with a final slash), created here; None: nothing.
 
         Raises ConfigurationError where it is already clear that nothing can be drawn or written there.
         """
@@ -40,7 +40,7 @@ class Gallery:
             raise ConfigurationError(FLAG, f"no such directory: {shown_name(os.path.dirname(path))}")
 
     def sketch(self, whole: Whole, store: Store) -> Sketch | None:
-        """Return a collector for the jobs of a schedule, None where nothing is drawn."""
+        """Return an object that takes what is to be drawn of a schedule, None where nothing is drawn."""
         if self._path is None:
             return None
         from jobfeatures.analysis.schedule.pictures.drawn import Sketch
@@ -48,7 +48,7 @@ class Gallery:
         return Sketch(whole, store)
 
     def add(self, view: DrawnSchedule) -> None:
-        """Add a schedule's view."""
+        """Add what is to be drawn of one schedule."""
         self._views.append(view)
 
     def write(self) -> None:

@@ -20,7 +20,7 @@ MOST_CELLS: Final = 2**25  # what a result holds in memory
 
 
 class Cells:
-    """How many violated jobs marked each cell, by user.
+    """For each user and cell of time, the number of violated jobs that mark the cell; see `heatmap`.
 
     The column n begins at `start_secs` + n × `cell_secs`, in seconds of the log.
     """
@@ -41,7 +41,7 @@ class Cells:
             )
 
     def add(self, hand: Schedule, first_user: int) -> None:
-        """Add the jobs of some users; `first_user` is the index of the first of them among all."""
+        """Add a hand (the jobs of some users); `first_user` is the index of its first user among all."""
         marks = make_marks(hand)
         bounds = np.searchsorted(marks.user, np.arange(len(hand.chosen.users) + 1)).tolist()
         for user, (first, last) in enumerate(pairwise(bounds), first_user):
@@ -54,7 +54,7 @@ class Cells:
             self._rows.append(cells.tolist())
 
     def heatmap(self) -> Values:
-        """Return the cells of all users, when all hands have been added."""
+        """Return the cells of all users as plain values, once all hands have been added."""
         return {
             "users": self._whole.users,
             "start_secs": self._grid.begin_secs,
@@ -64,7 +64,7 @@ class Cells:
 
 
 def format_heatmaps(documents: Sequence[Values]) -> str:
-    """Return a row for each log and user: where its cells begin, how long they are, then the cells."""
+    """Return CSV with a row for each log and user: start and length of the cells in seconds, the cells."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     heatmaps = [(each["log"], each["heatmap"]) for each in documents]

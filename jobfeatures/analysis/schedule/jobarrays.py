@@ -1,4 +1,4 @@
-"""A log of jobs as arrays: the input of a schedule's metrics.
+"""A log of jobs as arrays, the input of everything that judges schedules.
 
 Times are seconds since the log's time zero, int64 where all are whole, else
 float64. A value missing from the log is `UNKNOWN`, one that cannot be true
@@ -48,7 +48,7 @@ class Labels(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ScheduleLog:
-    """All jobs of one log, in its order."""
+    """All jobs of one log, in the log's order: one array per field."""
 
     name: str
     submit: Array
@@ -82,7 +82,7 @@ class ScheduleLog:
 
 
 def from_swf(columns: SwfColumns, name: str, meaning: Meaning | None = None) -> ScheduleLog:
-    """Return a log in the Standard Workload Format. Time zero is the log's own.
+    """Return a log in the Standard Workload Format as arrays, in seconds of the log's own clock.
 
     Memory is per processor there, unless `meaning` says otherwise; parts of a
     job that was swapped out are joined. Links are not set; see `logreading`.
@@ -131,7 +131,7 @@ def from_swf(columns: SwfColumns, name: str, meaning: Meaning | None = None) -> 
 
 
 def whole_jobs(columns: SwfColumns) -> tuple[dict[str, Array], Array | int]:
-    """Return one line per job, and for how long each was swapped out."""
+    """Return columns of SWF with one row per job, parts joined, and the seconds each was swapped out."""
     header, table = columns.header, columns.columns
     if not (is_preempted(header) and np.isin(table["status"], list(PARTIAL)).any()):
         return table, 0
@@ -147,7 +147,7 @@ def whole_jobs(columns: SwfColumns) -> tuple[dict[str, Array], Array | int]:
 def from_records(
     jobs: Sequence[JobRecord], name: str, *, notes: Notes | None = None, zero: int | None = None
 ) -> ScheduleLog:
-    """Return a log of any format, one record per job. Time zero is the first submission, in whole seconds.
+    """Return records, one per job, as arrays. Time zero is the first submission, in whole seconds.
 
     Links are not set; see `logreading`. `notes` are those of reading it.
     """
@@ -194,7 +194,7 @@ def from_records(
 
 
 def with_links(log: ScheduleLog, thinks: Array, places: Array, ends: Array) -> ScheduleLog:
-    """Return jobs with links to the jobs they follow: these jobs' places in the whole log, and their ends."""
+    """Return a log with `Links` to the jobs at `places` in the whole log, which end at `ends` (seconds)."""
     if not (places >= 0).any():
         return log
     links = Links(places, np.where((places >= 0) & (thinks >= 0), thinks, UNKNOWN))
@@ -212,7 +212,7 @@ def _runtime(job: JobRecord) -> Number:
 
 
 def is_preempted(header: Header) -> bool:
-    """Return whether a job may have several lines."""
+    """Return whether a log's header says that a job may have several lines, one for each part."""
     return header.readable(Header.preemption) in {Preemption.YES, Preemption.DOUBLE}
 
 

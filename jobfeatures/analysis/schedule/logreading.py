@@ -1,4 +1,4 @@
-"""Reads logs of jobs, of any kind that `jobfeatures convert` reads, as arrays."""
+"""Reads logs of jobs, of all formats that `jobfeatures convert` reads, as arrays."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Reader = Callable[[str, int], Iterator[SwfColumns]]
 
 
 class Read(NamedTuple):
-    """A log, and its source in the same order: columns of SWF, or records of another format."""
+    """A log as arrays, with its source in the same order: columns of SWF, or records."""
 
     log: ScheduleLog
     columns: SwfColumns | None = None
@@ -56,7 +56,7 @@ class Read(NamedTuple):
 def read_log(
     name: str, kind: str | None = None, zone: tzinfo | None = None, meaning: Meaning | None = None
 ) -> ScheduleLog:
-    """Return the jobs of a file; `-` is standard input.
+    """Return the jobs of a log file (`-`: standard input) as arrays.
 
     `kind` None is determined from the content; `zone` is the time zone of its
     local times. Raises LogFileError, ParseError, KindError.
@@ -67,7 +67,7 @@ def read_log(
 
 
 class Pieces:
-    """A log in one or more files, read in pieces; a log of one piece stays in memory."""
+    """A log in one or more files, read in pieces, repeatedly if need be; a single piece stays in memory."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Pieces:
         store: Store | None = None,
         most: int | None = None,
     ) -> None:
-        """Take the names and paths of files, and about how many jobs a piece has at most.
+        """Take (name, path) of each file; `most` is about the number of jobs in a piece. Reads nothing yet.
 
         Links between jobs, also of different pieces, are kept in the `store`. Reads nothing yet.
         """
@@ -92,7 +92,7 @@ class Pieces:
         self._only: list[Read] = []
 
     def reads(self) -> Iterator[Read]:
-        """Yield the pieces in the log's order. Raises what `read_log` raises, and SpillError."""
+        """Yield the pieces in order, each with its source. Raises what `read_log` raises, and SpillError."""
         if self._only:
             yield from self._only
             return
@@ -104,11 +104,11 @@ class Pieces:
 
     @property
     def is_one(self) -> bool:
-        """Return whether the log is one piece; known with the first piece."""
+        """Return whether the log is a single piece: known only once the first piece has been read."""
         return bool(self._only)
 
     def logs(self) -> Iterator[ScheduleLog]:
-        """Yield the pieces in the log's order, without their source."""
+        """Yield the pieces in order, without their source. Raises as `reads` does."""
         return (read.log for read in self.reads())
 
     def _read(self) -> Iterator[Read]:
@@ -199,7 +199,7 @@ class Pieces:
 
 
 def drained(held: list[Item], rest: Iterator[Item]) -> Iterator[Item]:
-    """Yield the held items, dropping each from the list, then the rest."""
+    """Yield the items of a list, which is emptied meanwhile to free memory, then those of `rest`."""
     held.reverse()
     while held:
         yield held.pop()
@@ -244,7 +244,7 @@ def compute_shifts(names: Sequence[str], zeros: Sequence[int | None]) -> list[in
 
 
 def moved(log: ScheduleLog, shift_secs: int) -> ScheduleLog:
-    """Return a log with all known times moved by some seconds."""
+    """Return a log whose known times are shifted by `shift_secs`."""
     if not shift_secs:
         return log
     known = {name: each for name in TIMES if (each := getattr(log, name)) is not None}

@@ -1,4 +1,4 @@
-"""Metrics of a schedule that do not depend on users' shares: pure, numpy.
+"""Figures of a schedule that do not depend on users' shares, such as waiting times: pure, numpy.
 
 Source: Feitelson, Rudolph, Schwiegelshohn, Sevcik, Wong: "Theory and Practice
 in Parallel Job Scheduling"; slowdown bounded from below by a time τ.
@@ -20,7 +20,7 @@ QUANTILES: Final = (0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
 
 
 class Measures(NamedTuple):
-    """One value per job. A job with runtime 0 has no slowdown: NaN."""
+    """Wait and response in seconds, slowdown and bounded slowdown: arrays over jobs; NaN at runtime 0."""
 
     wait_secs: Array
     response_secs: Array
@@ -53,12 +53,12 @@ def measure(arrival: Array, start: Array, end: Array, runtime: Array) -> Measure
 
 
 def describe(values: Array) -> Distribution:
-    """Return the distribution of values; NaN is ignored."""
+    """Return the distribution of all values but NaN."""
     return describe_groups(values, np.zeros(len(values), dtype=np.int32), 1)[0]
 
 
 def describe_groups(values: Array, codes: Array, count: int) -> list[Distribution]:
-    """Return the distribution of values by group, 0 to `count` − 1; other codes are ignored."""
+    """Return the distribution of values in each group, 0 to `count` − 1; `codes` are the values' groups."""
     is_in = codes >= 0
     if values.dtype.kind == "f":
         is_in &= ~np.isnan(values)
@@ -81,7 +81,7 @@ def describe_groups(values: Array, codes: Array, count: int) -> list[Distributio
 
 
 def describe_runs(runs: Sequence[Run]) -> Distribution:
-    """Return the distribution of the values in sorted runs."""
+    """Return the distribution of the values in sorted runs, which may be on disk."""
     size = sum(run.size for run in runs)
     if not size:
         return Distribution(0)
@@ -134,7 +134,7 @@ def _area(since: Array, weights: Array | None, edges: Array) -> Array:
 
 
 def make_edges(first: float, last: float, count: int) -> Array:
-    """Return the edges of `count` intervals over a span of time, or over a second where the span is empty.
+    """Return the edges of `count` equal intervals from `first` to `last`, or over a second if both are equal.
 
     Where floats of this size are more than a second apart, each interval is at least one float wide.
     """

@@ -1,4 +1,4 @@
-"""One log in several files, evaluated on a Dask cluster: numpy.
+"""A log in several files, evaluated on a Dask cluster: numpy, and the extra ``dask``.
 
 Each file is read by itself. Its jobs are dealt by user into hands (sets of users),
 so that all jobs of a user are in one hand; each hand is evaluated as a part of
@@ -37,7 +37,7 @@ ARRAYS: Final = (*TIMES, "runtime", "is_cancelled", "cpus", "memory_kib", "gpus"
 
 @contextmanager
 def connected(address: str) -> Iterator[Any]:
-    """Connect to a Dask scheduler and yield a client (extra ``dask``). Raises ConfigurationError."""
+    """Connect to the Dask scheduler at an address, and yield a client. Raises ConfigurationError."""
     need("distributed", "--dask", "Dask", "analysis,dask")
     from distributed import Client
 
@@ -80,12 +80,12 @@ def evaluate_partitions(
 
 
 def hold(name: str, logs: Sequence[ScheduleLog], options: Options) -> Spooled:
-    """Return the jobs of a hand; a job that is in several logs appears once."""
+    """Return the jobs of one hand, from all files; a job that is in several files appears once."""
     return spool(name, fold(logs), options)
 
 
 def begin(name: str, held: Sequence[Spooled], options: Options, by: Sequence[str]) -> Whole:
-    """Combine what must be known about all hands before any of them is evaluated."""
+    """Combine what the evaluation of any hand has to know about the jobs of all hands."""
     found = spool(name, [], options)
     for each in held:
         found.absorb(each)
@@ -96,13 +96,13 @@ def begin(name: str, held: Sequence[Spooled], options: Options, by: Sequence[str
 
 
 def end(whole: Whole, parts: Sequence[CombinedResults], by: Sequence[str]) -> Values:
-    """Join the results of all hands into the log's document."""
+    """Combine the results of all hands into the log's document."""
     whole.join(parts)
     return make_document(whole, by)
 
 
 def deal(log: ScheduleLog, shift_secs: int, hands: int) -> list[ScheduleLog]:
-    """Split a log into `hands` logs, all jobs of a user in the same one; add `shift_secs` to times.
+    """Split a file's log into `hands` logs, all jobs of a user in the same one; add `shift_secs` to times.
 
     Users, groups and the like get the same numbers on all machines. Jobs of unknown users, and facts about
     the whole log, go to the first.
@@ -140,7 +140,7 @@ def _take(log: ScheduleLog, which: Array) -> ScheduleLog:
 
 
 def fold(logs: Sequence[ScheduleLog]) -> list[ScheduleLog]:
-    """Return logs with one entry per job: entries of equal id are merged as `folding` folds records."""
+    """Return logs with one entry per job: those with the same id are merged, as `fold_jobs` does."""
     known = [log for log in logs if log.ids is not None]
     if not known:
         return list(logs)

@@ -1,4 +1,4 @@
-"""Evaluation of a log's jobs: expected ends, tardiness, and metrics: numpy."""
+"""Evaluates jobs: their expected ends, how late they ended, and further figures: numpy."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ BLUR_SECS: Final = 1e-6  # largest rounding error of doubles in fluid mode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The options of an evaluation."""
+    """How to evaluate a log: which resources, shares, jobs and arrivals count."""
 
     resources: tuple[str, ...] = (CPU,)
     rules: ShareRules = field(default_factory=ShareRules)
@@ -51,7 +51,7 @@ class Options:
 
 
 class GroupResult(NamedTuple):
-    """The jobs of one user, group, queue or partition."""
+    """Figures of the jobs of one user, group, queue or partition; times in seconds."""
 
     jobs: int
     violated: int
@@ -68,7 +68,7 @@ class GroupResult(NamedTuple):
 
 
 class Bags(NamedTuple):
-    """Figures of the bags of two or more jobs."""
+    """Counts over the bags (jobs with one expected end) of two or more jobs."""
 
     bags: int
     jobs: int
@@ -76,7 +76,7 @@ class Bags(NamedTuple):
 
 
 class ScheduleSums(NamedTuple):
-    """Sums over all jobs."""
+    """Sums over all jobs, times in seconds."""
 
     jobs: int
     expected: int | float
@@ -89,7 +89,7 @@ class ScheduleSums(NamedTuple):
 
 @dataclass(eq=False)
 class Schedule:
-    """The evaluated jobs of some users. Arrays have the order of `chosen`."""
+    """The evaluated jobs of some users. Arrays have one value per job, in the order of `chosen`."""
 
     log: ScheduleLog
     options: Options
@@ -104,12 +104,12 @@ class Schedule:
 
     @cached_property
     def weighted_tardiness(self) -> Array:
-        """Return tardiness × processors by job: formula 3 of the paper, not yet summed."""
+        """Return tardiness (s) × processors of each job: formula 3 of the paper, not yet summed."""
         return product(self.chosen.cpus, self.tardiness)
 
     @cached_property
     def violated(self) -> list[int]:
-        """Return, by user, how many jobs ended after their expected end."""
+        """Return for each user how many jobs ended after their expected end."""
         return [int(count) for count in self.chosen.sums((self.tardiness > 0).astype(np.int64))]
 
     @cached_property
@@ -141,17 +141,17 @@ class Schedule:
 
     @cached_property
     def weighted_by_user(self) -> list[int | float]:
-        """Return the total weighted tardiness by user: formula 3."""
+        """Return the total weighted tardiness of each user, in CPU seconds: formula 3 of the paper."""
         return self.chosen.sums(self.weighted_tardiness)
 
     @cached_property
     def measures(self) -> Measures:
-        """Return wait, response and slowdowns by job."""
+        """Return wait, response and slowdowns of each job."""
         chosen = self.chosen
         return measure(chosen.arrival, chosen.start, chosen.end, chosen.runtime)
 
     def steps(self, edges: Array) -> dict[str, Array]:
-        """Return the mean use of each resource that the log reports, and the mean number of waiting jobs.
+        """Return, by interval between `edges`, the mean use of each resource and mean number of waiting jobs.
 
         Each is by interval between `edges`.
         """
@@ -166,7 +166,7 @@ class Schedule:
         return found
 
     def groups(self, field: str) -> dict[str, GroupResult]:
-        """Return figures by user, group, queue or partition; jobs without one are left out."""
+        """Return figures by user, group, queue or partition (`field`); jobs without one are left out."""
         codes, names, _ = self.codes_of(field)
         count = len(names)
         jobs = np.bincount(codes[codes >= 0], minlength=count).tolist()
@@ -193,7 +193,7 @@ class Schedule:
         }
 
     def codes_of(self, field: str) -> Labels:
-        """Return each job's user, group, queue or partition."""
+        """Return each job's user, group, queue or partition (`field`) as labels."""
         if field == "user":
             counts = np.diff(self.chosen.bounds)
             return Labels(np.repeat(np.arange(len(counts), dtype=np.int32), counts), self.chosen.users)
@@ -208,7 +208,7 @@ def evaluate(
     tick: Tick | None = None,
     lanes: dict[str, Lanes] | None = None,
 ) -> Schedule:
-    """Evaluate a log by shares of resources; `tick` is called with the number of jobs done.
+    """Compute the expected ends of a log's jobs by the users' shares; `tick` gets numbers of jobs done.
 
     `lanes`, for a part of one user's jobs, are the shares as earlier jobs left them. Raises ScheduleError.
     """
@@ -245,12 +245,12 @@ def _all_of_users(log: ScheduleLog, options: Options, chosen: Chosen) -> Chosen:
 
 
 def requests_of(log: ScheduleLog, resource: str) -> Array | None:
-    """Return jobs' requests of a resource, memory in KiB; None where the log reports none."""
+    """Return each job's request of a resource (memory in KiB); None if the log reports none."""
     return {CPU: log.cpus, MEMORY: log.memory_kib, GPU: log.gpus}[resource]
 
 
 def asked(log: ScheduleLog, resource: str) -> Array:
-    """Return jobs' requests of a resource. Raises ScheduleError where the log reports none."""
+    """Return each job's request of a resource (memory in KiB). Raises ScheduleError if there are none."""
     requests = requests_of(log, resource)
     if requests is None:
         raise ScheduleError(f"{log.name}: has no {resource}")
@@ -258,7 +258,7 @@ def asked(log: ScheduleLog, resource: str) -> Array:
 
 
 def held_weights(requests: Array, lasted: Array, runtime: Array) -> Array:
-    """Return jobs' mean holdings of a resource from start to end, with unknown requests as 0.
+    """Return how much of a resource each job held on the average over `lasted` seconds; unknown is 0.
 
     A job held nothing while it was swapped out.
     """
@@ -271,7 +271,7 @@ def held_weights(requests: Array, lasted: Array, runtime: Array) -> Array:
 
 
 def product(weights: Array, values: Array) -> Array:
-    """Return a product by job; as Python integers where one does not fit into 64 bits."""
+    """Return weight × value of each job; as Python's integers if one does not fit into 64 bits."""
     if not len(values):
         return values
     if values.dtype.kind == "i" and int(weights.max()) * int(values.max()) >= MOST:
@@ -306,7 +306,7 @@ def _demand(
 
 
 def groups_of(log: ScheduleLog, position: Array) -> dict[str, set[str]]:
-    """Return the groups of each user, according to these jobs."""
+    """Return the groups of each user, as the jobs at these indices state them."""
     count = len(log.group.names) + 1
     pairs = log.user.codes[position].astype(np.int64) * count + log.group.codes[position] + 1
     found: dict[str, set[str]] = {}

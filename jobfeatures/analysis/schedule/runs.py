@@ -1,4 +1,4 @@
-"""Numbers that do not fit into memory: sorted runs in files, merged some at a time: numpy."""
+"""External sorting of arrays that do not fit into memory: sorted runs in files, merged in blocks: numpy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EVENTS: Final = np.dtype([("key", np.uint64), ("change", np.float64)])
 
 
 class Run(NamedTuple):
-    """Rows in memory or in a file, sorted by their `key`."""
+    """Rows of a structured array, sorted by their `key`, in memory or in a file."""
 
     held: Array | None
     path: str
@@ -33,11 +33,11 @@ class Run(NamedTuple):
     size: int
 
     def part(self, low: int, high: int) -> Run:
-        """Return the rows from `low` up to `high` as a run."""
+        """Return the rows with indices from `low` up to, but excluding, `high` as a run."""
         return self._replace(first=self.first + low, size=high - low)
 
     def read(self, first: int, count: int) -> Array:
-        """Return `count` rows from `first` on."""
+        """Return `count` rows from index `first` on."""
         count, begin = min(count, self.size - first), self.first + first
         if self.held is not None:
             return self.held[begin : begin + count]
@@ -45,7 +45,7 @@ class Run(NamedTuple):
 
 
 class Store(Folder):
-    """Stores runs in memory while there is room, then in a folder that is deleted with the store."""
+    """Stores runs in memory while there is room, then in a temporary folder, removed with the store."""
 
     def __init__(self, room_bytes: int | None = None) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class Store(Folder):
         self._count = 0
 
     def write(self, rows: Array) -> Run:
-        """Store sorted rows as a run. Raises SpillError."""
+        """Store rows, which must be sorted, as a run. Raises SpillError."""
         self._room_bytes -= rows.nbytes
         if self._room_bytes >= 0:
             return Run(rows, "", rows.dtype, 0, len(rows))
@@ -64,7 +64,7 @@ class Store(Folder):
         return Run(None, path, rows.dtype, 0, len(rows))
 
     def write_groups(self, values: Array, codes: Array, count: int) -> list[Run]:
-        """Write the values of each group, 0 to `count` − 1, as a run; NaN is left out."""
+        """Store the values of each group, 0 to `count` − 1, as a sorted run; NaN is left out."""
         is_in = (codes >= 0) & ~np.isnan(values)
         values, codes = values[is_in], codes[is_in]
         order = np.lexsort((values, codes))
@@ -75,7 +75,7 @@ class Store(Folder):
         return [run.part(low, high) for low, high in pairwise(bounds)]
 
     def write_events(self, begins: Array, ends: Array, weights: Array) -> Run:
-        """Write when, and by how much, items lasting from `begins` to `ends` change the total weight."""
+        """Store the changes of a total weight to which items add their `weights` from `begins` to `ends`."""
         lasts = ends > begins
         each = weights[lasts].astype(float)
         rows = np.empty(2 * len(each), EVENTS)
@@ -87,7 +87,7 @@ class Store(Folder):
 
 
 def as_rows(columns: dict[str, Array]) -> Array:
-    """Return columns as a structured array."""
+    """Return columns by name as the rows of a structured array."""
     size = len(next(iter(columns.values())))
     rows = np.empty(size, [(name, each.dtype) for name, each in columns.items()])
     for name, each in columns.items():
@@ -96,7 +96,7 @@ def as_rows(columns: dict[str, Array]) -> Array:
 
 
 class Columns:
-    """Columns of whole numbers: in memory, or in memory-mapped files of a folder."""
+    """Columns of integers that grow, in memory or in memory-mapped files of a temporary folder."""
 
     def __init__(self, folder: str | None = None) -> None:
         self._folder = None if folder is None else tempfile.mkdtemp(dir=folder)
@@ -113,7 +113,7 @@ class Columns:
             file.write(whole.data)
 
     def numbers(self, name: str) -> memoryview[int]:
-        """Return a complete column; it can no longer be appended to."""
+        """Return a column, which is complete now: nothing can be appended any more."""
         if self._folder is None:
             return np.concatenate(self._parts.pop(name)).data
         with open(os.path.join(self._folder, name), "r+b") as file:
@@ -128,19 +128,19 @@ class Columns:
         return self.numbers(name)
 
     def release(self) -> None:
-        """Release memory that mapped files have used so far."""
+        """Let the kernel take back the memory of mapped files; their content stays in the files."""
         for each in self._maps:
             each.madvise(mmap.MADV_DONTNEED)
 
     def parts(self, *columns: Array) -> Iterator[list[Array]]:
-        """Yield columns in blocks of rows."""
+        """Yield the same block of rows of each column, block by block."""
         for first in range(0, len(columns[0]), AT_ONCE):
             yield [each[first : first + AT_ONCE] for each in columns]
             self.release()
 
 
 def merge(runs: Sequence[Run], at_once: int | None = None, key: str = "key") -> Iterator[Array]:
-    """Yield the rows of all runs in order, in blocks; rows with equal keys are in the order of the runs."""
+    """Yield the rows of all runs sorted by `key`, in blocks; equal keys in the order of the runs."""
     window = max(1, (at_once or AT_ONCE) // max(1, len(runs)))
     heads = [run.read(0, window) for run in runs]
     read = [len(head) for head in heads]
@@ -162,7 +162,7 @@ def merge(runs: Sequence[Run], at_once: int | None = None, key: str = "key") -> 
 
 
 def peak_of(runs: Sequence[Run]) -> float:
-    """Return the largest total weight at any time."""
+    """Return the largest total weight at any time, from runs of `Store.write_events`."""
     level, peak = 0.0, 0.0
     for block in merge(runs):
         levels = level + np.cumsum(block["change"])

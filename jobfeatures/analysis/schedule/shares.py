@@ -1,4 +1,4 @@
-"""The share of each resource that a user may expect: pure.
+"""Shares: how much of each resource a user may expect: pure.
 
 Given shares of processors and GPUs may be fractions, down to a thousandth; those of memory are whole KiB. A
 user's own share takes precedence over the group's (the largest, where there are several), and that over the
@@ -35,7 +35,7 @@ Amounts = dict[str, int]  # by resource, in steps
 
 @dataclass(frozen=True, slots=True)
 class ShareRules:
-    """The given shares and totals; all amounts in steps of the resource."""
+    """The shares and totals that the settings give, in steps (a thousandth of a CPU or GPU, a KiB)."""
 
     default: Amounts = field(default_factory=dict)
     users: dict[str, Amounts] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class ShareRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shares:
-    """The shares of one resource in one log; all amounts in steps."""
+    """The users' shares of one resource in one log, in steps (a thousandth of a CPU or GPU, a KiB)."""
 
     resource: str
     default: int | Fraction
@@ -56,16 +56,16 @@ class Shares:
     groups: Amounts = field(default_factory=dict)  # as given
 
     def of(self, user: str) -> int | Fraction:
-        """Return the share of a user."""
+        """Return a user's share, in steps."""
         return self.users.get(user, self.default)
 
     def lanes(self, user: str, scale: int) -> int:
-        """Return the share of a user in units of which `scale` make a processor, a KiB or a GPU."""
+        """Return a user's share × `scale`, in processors, KiB or GPUs: see the property `scale`."""
         return int(self.of(user) * scale / Fraction(STEPS[self.resource]))
 
     @property
     def scale(self) -> int:
-        """Return the least factor that makes all shares whole numbers."""
+        """Return the least factor with which all shares, in processors, KiB or GPUs, are whole numbers."""
         step = STEPS[self.resource]
         return math.lcm(*(Fraction(each, step).denominator for each in (self.default, *self.users.values())))
 
@@ -79,7 +79,7 @@ def make_shares(
     all_users: int,
     groups_of: Mapping[str, Iterable[str]],
 ) -> Shares:
-    """Return each user's share of a resource.
+    """Return the users' shares of a resource, by the rules given.
 
     `total` is the machine's; divided by `all_users` it is the default. `groups_of` names the groups of
     users whose groups have shares.
@@ -107,7 +107,7 @@ def make_shares(
 
 
 def plain(resource: str, amount: int | Fraction) -> int | float:
-    """Return an amount in units of its resource, as an integer where it is one: 1.5 processors, KiB."""
+    """Return an amount in steps as processors, GPUs or KiB, an integer if whole: 1.5 processors."""
     found = Fraction(amount, STEPS[resource])
     return found.numerator if found.denominator == 1 else float(found)
 
@@ -160,7 +160,7 @@ def parse_shares_of(
 
 
 def parse_filters(texts: list[str]) -> dict[tuple[str, bool], set[str]]:
-    """Parse filters into values by field and by whether they are excluded. Raises ConfigurationError."""
+    """Parse filters such as ``queue=long``: (field, is excluded) → values. Raises ConfigurationError."""
     found: dict[tuple[str, bool], set[str]] = {}
     for text in texts:
         for name, values in split_list(text):

@@ -1,4 +1,4 @@
-"""The jobs of a log that count, in runs by user, so that a few users' jobs can be read at a time: numpy."""
+"""The jobs of a log that count, stored by user, so that a few users' jobs can be read at a time: numpy."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ COLUMNS: Final = (
 
 
 class SpooledNames:
-    """The users (or groups …) of all pieces, sorted by number where they have one, else as they came."""
+    """Names of users (or groups, queues …) as keys that are the same in all pieces of a log."""
 
     def __init__(self) -> None:
         self.names: dict[int, str] = {}
         self._keys: dict[str, int] = {}
 
     def keys_of(self, labels: Labels) -> Array:
-        """Return each job's user (or group …) as a number that is the same in all pieces."""
+        """Return each job's user (or group …) as a key."""
         numbers = labels.numbers
         if numbers is None:
             numbers = [self._keys.setdefault(name, len(self._keys)) for name in labels.names]
@@ -39,14 +39,14 @@ class SpooledNames:
         return np.array([*numbers, UNKNOWN], np.int64)[labels.codes]
 
     def labels_of(self, keys: Array) -> Labels:
-        """Return labels for keys from `keys_of`."""
+        """Return the labels of jobs with these keys, which come from `keys_of`."""
         found, codes = np.unique(np.append(keys, UNKNOWN), return_inverse=True)
         numbers = found[1:].tolist()
         return Labels(codes.reshape(-1)[:-1] - 1, [self.names[number] for number in numbers], numbers)
 
 
 class Spooled:
-    """The jobs that count, and what must be known about all of them before any is evaluated."""
+    """The jobs that count, in a store, and the facts about all of them that each evaluation needs."""
 
     def __init__(self, name: str, store: Store, options: Options) -> None:
         self.name, self.store, self.options = name, store, options
@@ -68,7 +68,7 @@ class Spooled:
         self._parts: list[tuple[Run, Array, Array]] = []  # rows, users, and where each begins
 
     def add(self, log: ScheduleLog) -> None:
-        """Write the jobs of a piece."""
+        """Store the jobs of one piece that count, and the facts about the piece."""
         options = self.options
         self.has_eligible |= log.eligible is not None
         is_counted, skipped, (arrival, start, end) = sift(log, by=options.arrival)
@@ -116,7 +116,7 @@ class Spooled:
             self.last = max(self.last, end[is_shown].max().item())
 
     def absorb(self, other: Spooled) -> None:
-        """Add what is known about other jobs, whose users have the same numbers, but not the jobs."""
+        """Add the facts about another's jobs (same keys for the same users), but not these jobs."""
         self.skipped.update(other.skipped)
         self.folded.update(other.folded)
         for resource, amount in other.totals.items():
@@ -138,7 +138,7 @@ class Spooled:
             self._weights[what] = np.result_type(self._weights.get(what, kind), kind)
 
     def without_jobs(self) -> Spooled:
-        """Return what is known about the jobs, without the jobs themselves."""
+        """Return a copy with the facts about the jobs, without the jobs: small enough to be sent."""
         found = Spooled(self.name, self.store, self.options)
         found.absorb(self)
         return found
@@ -159,7 +159,7 @@ class Spooled:
         self._parts.append((self.store.write(rows), users, firsts))
 
     def groups_of(self) -> dict[str, set[str]]:
-        """Return the groups of each user in the results."""
+        """Return the groups of each user whose jobs pass the filters."""
         users, groups = self.names["user"].names, self.names["group"].names
         found: dict[str, set[str]] = {}
         for user, group in sorted(self._groups):
@@ -168,14 +168,14 @@ class Spooled:
         return found
 
     def peak(self, what: str) -> int | float:
-        """Return the largest value of a quantity at any time."""
+        """Return the largest value at any time of a quantity, such as the processors in use."""
         if what not in self._peaks:
             found = peak_of(self.events[what])
             self._peaks[what] = int(found) if self._weights[what].kind == "i" else found
         return self._peaks[what]
 
     def hands(self, most: int) -> Iterator[tuple[ScheduleLog, bool]]:
-        """Yield the jobs of a few users as a log, and whether more jobs of its single user follow."""
+        """Yield hands: some users' jobs, about `most`, and whether more of its only user's jobs follow."""
         users: list[int] = []
         jobs = 0
         for user, count in sorted(self.users.items()):
@@ -212,7 +212,7 @@ class Spooled:
         yield self.hand(some), False
 
     def hand(self, parts: Sequence[Array]) -> ScheduleLog:
-        """Return rows of jobs as a log; without any, the facts about the whole log."""
+        """Return stored rows as a log; without rows, a log with the facts but no jobs."""
         rows = np.concatenate(parts or [_NONE])
         if self._is_moved:
             rows = rows[np.argsort(rows["submit"], kind="stable")]
@@ -229,7 +229,7 @@ class Spooled:
 
 
 def spool(name: str, pieces: Iterable[ScheduleLog], options: Options, store: Store | None = None) -> Spooled:
-    """Spool the jobs of a log, whose pieces have the same time zero, in the `store`, else in memory.
+    """Return the jobs of a log's pieces, which have the same time zero, in the `store`, else in memory.
 
     Raises ScheduleError, SpillError.
     """

@@ -1,4 +1,4 @@
-"""Results as readable text, and as rows."""
+"""A schedule's figures as tables for people, and as CSV."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class TextTable(NamedTuple):
 
 
 def format_text(documents: Sequence[Values]) -> str:
-    """Return logs side by side, then each log's groups with the most weighted tardiness."""
+    """Return a table of all logs side by side, then each log's groups by descending weighted tardiness."""
     return "\n\n".join(_text(table) for table in make_tables(documents))
 
 
@@ -40,12 +40,12 @@ def make_tables(documents: Sequence[Values]) -> list[TextTable]:
 
 
 def format_comparison(comparison: Values) -> str:
-    """Return how users fare in each log compared with the first, and the ratios of the sums."""
+    """Return as text how users fare in each log compared with the first, and the ratios of sums."""
     return _text(comparison_table(comparison))
 
 
 def comparison_table(comparison: Values) -> TextTable:
-    """Return the comparison as a table."""
+    """Return what `format_comparison` shows as a table."""
     base, others = comparison["base"], comparison["others"]
     rows = [[f"against {shown_name(base)}", *(shown_name(each["log"]) for each in others)]]
     rows += [
@@ -62,7 +62,7 @@ def comparison_table(comparison: Values) -> TextTable:
 
 
 def format_csv(documents: Sequence[Values]) -> str:
-    """Return one row per log, and one per group of it; columns that do not apply are empty."""
+    """Return CSV: a row per log and one per group in it; columns that do not apply are empty."""
     out = io.StringIO()
     columns = [
         "log", "scope", "name", "mode", "share", "jobs", "skipped", "users", "violated", "veet",

@@ -1,4 +1,4 @@
-"""Evaluates a log by hands, the jobs of a few users at a time: numpy.
+"""Evaluates a log of any length by hands: the jobs of a few users at a time: numpy.
 
 Expected ends depend only on the user's own jobs and share, so a hand is evaluated as a log of its own. A user
 with more jobs than fit into one hand is spread over several; each passes on the used part of the share.
@@ -47,7 +47,7 @@ class Use(NamedTuple):
 
 
 class CombinedResults:
-    """The combined results of some hands."""
+    """The sums and lists of results over some hands."""
 
     def __init__(self, by: Iterable[str]) -> None:
         self.users: list[str] = []
@@ -62,7 +62,7 @@ class CombinedResults:
         }
 
     def add(self, hand: Schedule, edges: Array, store: Store, *, goes_on: bool, is_cut: bool) -> None:
-        """Add a hand; its user continues from the hand before (`goes_on`) or into the next (`is_cut`)."""
+        """Add a hand; its user goes on from the hand before (`goes_on`), or into the next (`is_cut`)."""
         jobs = np.diff(hand.chosen.bounds).tolist()
         if goes_on:
             self.jobs[-1] += jobs[0]
@@ -89,7 +89,7 @@ class CombinedResults:
                 groups[name].append((group, [each[places[name]] for each in runs]))
 
     def join(self, other: CombinedResults) -> None:
-        """Add the results of other users' hands."""
+        """Add the results of other hands, all of other users."""
         self.users += other.users
         self.jobs += other.jobs
         self.violated += other.violated
@@ -107,7 +107,7 @@ class Whole:
     """The results of one log: complete once `hands` is exhausted."""
 
     def __init__(self, spooled: Spooled, by: Sequence[str] = (), *, most: int = HAND_JOBS) -> None:
-        """Take a log; `by`: the fields whose groups are listed individually. Raises ScheduleError.
+        """Prepare the evaluation; `by`: fields for whose values figures are listed. Raises ScheduleError.
 
         A hand has at most `most` jobs.
         """
@@ -158,14 +158,14 @@ class Whole:
         self._finish()
 
     def part(self, spooled: Spooled) -> CombinedResults:
-        """Return the results of some users' jobs, to be joined with those of the others."""
+        """Return the results of the users in `spooled`, to be given to `join` with those of all others."""
         found = CombinedResults(self._by)
         for _ in self._hands(spooled, found):
             del _  # else two are in memory at once
         return found
 
     def join(self, parts: Iterable[CombinedResults]) -> None:
-        """Combine the results of all parts."""
+        """Combine the results of all parts: then this is complete."""
         for part in parts:
             self._found.join(part)
         self._finish()
@@ -213,7 +213,7 @@ class Whole:
         self.use = self.use_of(found.steps)
 
     def use_of(self, steps: dict[str, Array]) -> dict[str, Use]:
-        """Return the use and the total of each resource that the log reports."""
+        """Return total, peak and mean use over time of each resource; `steps`: sums from `add_steps`."""
         shown = "shown" if self.options.filters else "all"
         shares = {each.resource: each for each in self.shares}
         found: dict[str, Use] = {}
@@ -230,14 +230,14 @@ class Whole:
         return found
 
     def groups(self, field: str) -> dict[str, GroupResult]:
-        """Return figures by user, group, queue or partition; jobs without one are left out."""
+        """Return figures by user, group, queue or partition (`field`); jobs without one are left out."""
         found, names = self._found.groups[field], self._spooled.names[field].names
         reported = dict.fromkeys(name for _, name in sorted(names.items()))
         return {name: _joined(found[name]) for name in reported if name in found}
 
 
 def add_steps(sums: dict[str, Array], steps: dict[str, Array]) -> None:
-    """Add quantities over time to their sums."""
+    """Add each quantity's values over time to the sums of the same name, in place."""
     for what, means in steps.items():
         sums[what] = sums.get(what, 0) + means
 

@@ -1,4 +1,4 @@
-"""The jobs of a simulation as columns, when they arrive, and in which order: pure.
+"""The jobs of a simulation as columns; when they arrive, and in which order: pure.
 
 Independent jobs arrive at their submit time. A follower's arrival depends on the end of the job it follows,
 so it is known only then. Jobs that arrive at the same time are ordered as in the log.
@@ -16,7 +16,7 @@ Tick = Callable[[int], object]  # called with the number of jobs that have arriv
 
 
 class Jobs(NamedTuple):
-    """Jobs in order of submission. Times are whole ticks, of a second or an equal fraction of it.
+    """The simulated jobs as columns, in order of submission. Times are whole ticks: seconds or fractions.
 
     Users are numbers from 0. Where jobs follow others, the order is the log's.
     A follower arrives its think time after the other job's end; where that is
@@ -38,10 +38,10 @@ TICK_JOBS: Final = 4096  # jobs per step of a progress bar
 
 
 class Arrivals:
-    """The jobs in order of arrival; `places` holds each job's place in it."""
+    """Tells which jobs have arrived: `order` lists them, `places` gives each job's index in it."""
 
     def __init__(self, jobs: Jobs, blank: Blank, tick: Tick) -> None:
-        """Take jobs; `blank` allocates a column of numbers, all −1; `tick` reports progress."""
+        """`blank` makes a column of numbers, all −1, for this many jobs; `tick` reports progress."""
         everybody = range(len(jobs.submits))
         self.order: Sequence[int] = everybody
         self.places: Sequence[int] = everybody
@@ -71,7 +71,7 @@ class Arrivals:
         return self._submits[self._alone[self._next]] if self._next < len(self._alone) else FOREVER
 
     def ended(self, job: int, now: int) -> None:
-        """Note the end of a job: its followers' arrivals are known now."""
+        """Note that a job has ended at `now`: the arrivals of jobs that follow it are known from now on."""
         each = self._follower[job]
         while each >= 0:
             think = self._thinks[each]
@@ -81,7 +81,7 @@ class Arrivals:
             each = self._beside[each]
 
     def take(self, now: int) -> int:
-        """Return how many jobs have arrived, including those that arrive now."""
+        """Let jobs whose time is `now` arrive; return how many have arrived in all."""
         first = self._next
         while (soonest := self._time_of_next()) == now:
             self._next += 1

@@ -33,7 +33,7 @@ from jobfeatures.joblogs.spill import DiskSorter
 
 
 class Arriving(NamedTuple):
-    """A log's facts and its jobs, which can be iterated repeatedly and may be in a store."""
+    """A log's facts, and its jobs in order of arrival: repeatable, in memory or in a store."""
 
     log: ScheduleLog
     reads: Callable[[], Iterable[Read]]
@@ -41,15 +41,15 @@ class Arriving(NamedTuple):
     store: Store | None = None
 
     def columns(self) -> Iterator[SwfColumns]:
-        """Yield the jobs of a log in SWF as its columns."""
+        """Yield the jobs as columns of SWF; only for a log in that format."""
         return (each.columns for each in self.reads() if each.columns is not None)
 
     def logs(self) -> Iterator[ScheduleLog]:
-        """Yield the jobs in pieces."""
+        """Yield the jobs as logs, one for each piece."""
         return (each.log for each in self.reads())
 
     def workload(self, pool: Pool | None, *, by_eligible: bool) -> Workload:
-        """Return the workload to simulate, on the log's own machine where none is given."""
+        """Return the workload to simulate on a machine; None: on the one that the log describes."""
         return make_workload(
             self.log,
             pool or choose_pool(self.log, self.logs(), self.store or Store(sys.maxsize)),
@@ -61,7 +61,7 @@ class Arriving(NamedTuple):
 
 
 def read_arriving(pieces: Pieces, store: Store, sort: DiskSorter, *, by_eligible: bool) -> Arriving:
-    """Return the jobs of a file by arrival, or, where some follow others, in the file's order.
+    """Return the jobs of a log in order of arrival, or in the log's order if some follow others.
 
     Raises what `read_log` raises, and SpillError.
     """

@@ -23,7 +23,7 @@ Line = deque[int]
 
 
 class Backfill:
-    """The lines of waiting jobs, the estimated ends of running jobs, and the reservation."""
+    """Waiting jobs in lines, the estimated ends of running jobs, and the head's reservation."""
 
     def __init__(self, jobs: Jobs, coming: Arrivals, machine: Machine, queue: Queue, starts: Numbers) -> None:
         self._order, self._places = coming.order, coming.places
@@ -38,12 +38,12 @@ class Backfill:
         self._shadow = 0
 
     def started(self, job: int, now: int) -> None:
-        """Note that the job at the head has started: another job's reservation must be recomputed."""
+        """Note that the head of the queue has started: the next head needs a reservation of its own."""
         self._reserved = WAITING
         self._run(job, now)
 
     def ended(self, job: int, start: int) -> None:
-        """Note that a job has ended: the reservation must be recomputed."""
+        """Note that a job, started at `start`, has ended: the reservation must be recomputed."""
         self._reserved = WAITING
         running = self._running
         del running[bisect_left(running, (start + self._estimates[job], job))]
@@ -57,7 +57,7 @@ class Backfill:
         return self._running[place][0] if place < len(self._running) else FOREVER
 
     def fill(self, now: int, head: int, behind: int, start: Callable[[int], None]) -> None:
-        """Start the jobs that may go before the head, in queue order.
+        """Start all jobs that may go before the job `head`, which has to wait, in the order of the queue.
 
         `behind` jobs have arrived. `start` is called with each job that was placed. No job at the head:
         all have started.

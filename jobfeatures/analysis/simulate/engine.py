@@ -1,4 +1,4 @@
-"""The loop over time: pure, whole ticks, deterministic.
+"""The simulation's loop over time: pure, whole ticks, deterministic.
 
 At each instant jobs end, jobs arrive, and jobs start: under fairshare ordered
 by their users' usage until then. A job with runtime 0 ends at the same instant;

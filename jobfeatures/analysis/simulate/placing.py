@@ -1,4 +1,4 @@
-"""Which part of a machine is free now, and which will be free when a job can start: pure.
+"""What is free of a machine now, and what will be when the job at the head can start: pure.
 
 Two kinds of machine with the same methods. `sizes` holds each job's request: for `Processors` a count, for
 `Nodes` an index into `shapes`. Other modules may only compare sizes for equality.
@@ -16,7 +16,7 @@ UNLIMITED: Final = 2**62  # KiB of a node of unknown memory
 
 
 class Processors:
-    """A number of processors, wherever they are."""
+    """A machine of which only the number of processors counts."""
 
     __slots__ = ("_free", "_spare", "sizes")
 
@@ -26,7 +26,7 @@ class Processors:
         self._spare = 0
 
     def take(self, job: int) -> bool:
-        """Place a job if there is room now."""
+        """Start a job if there is room for it now; return whether it did."""
         size = self.sizes[job]
         if size > self._free:
             return False
@@ -34,11 +34,11 @@ class Processors:
         return True
 
     def give(self, job: int) -> None:
-        """Free what a job had."""
+        """Free the processors of a job that has ended."""
         self._free += self.sizes[job]
 
     def has_room(self, size: int) -> bool:
-        """Return whether a job of this size could be placed now."""
+        """Return whether a job of `size` processors could be placed now."""
         return size <= self._free
 
     def reserve(self, job: int, running: Sequence[tuple[int, int]], now: int) -> int:
@@ -63,7 +63,7 @@ class Processors:
         return size <= self._free and size <= self._spare
 
     def take_spare(self, job: int) -> bool:
-        """Place a job that runs beyond the shadow time if there is room, and deduct it from the spare."""
+        """Start a job that runs beyond the shadow time if the spare has room; return whether it did."""
         size = self.sizes[job]
         if size > self._spare or size > self._free:
             return False
@@ -73,7 +73,7 @@ class Processors:
 
 
 class Shape(NamedTuple):
-    """A job's request: a number of equal parts, each of which is on one node."""
+    """A job's request: `parts` equal parts, each of which needs this much on one node."""
 
     parts: int
     cpus: int
@@ -82,7 +82,7 @@ class Shape(NamedTuple):
 
 
 def make_shape(cpus: int, memory_kib: int, gpus: int) -> Shape:
-    """Split a job's request into the smallest equal parts; without cards, of one processor each."""
+    """Split a request into the smallest equal parts; without GPUs, of one processor each."""
     parts = gcd(cpus, gpus) if gpus else cpus
     if not parts:
         return Shape(1, 0, memory_kib, 0) if memory_kib else Shape(0, 0, 0, 0)
@@ -94,7 +94,7 @@ Placed = list[tuple[int, int]]  # index of the node, number of parts
 
 
 def count_parts(free: Free, shape: Shape, most: int) -> int:
-    """Return how many parts fit on a node, at most `most`."""
+    """Return how many parts of a job fit on a node where this is free, at most `most`."""
     _, cpus, memory_kib, gpus = shape
     if cpus and free[0] < most * cpus:
         most = free[0] // cpus
@@ -106,7 +106,7 @@ def count_parts(free: Free, shape: Shape, most: int) -> int:
 
 
 def place_first_fit(frees: Sequence[Free], shape: Shape) -> Placed | None:
-    """Place the parts of a job, as many as fit on each node in turn; return None if some do not fit."""
+    """Return (node index, parts) for a job, nodes filled in turn; None if not all of its parts fit."""
     left = shape.parts
     placed: Placed = []
     if not left:
@@ -125,7 +125,7 @@ def place_first_fit(frees: Sequence[Free], shape: Shape) -> Placed | None:
 
 
 class Nodes:
-    """Nodes with processors, memory and cards."""
+    """A machine of nodes with processors, memory (KiB) and GPUs."""
 
     __slots__ = ("_cpus", "_frees", "_placed", "_shapes", "_spares", "_wanted", "sizes")
 
@@ -139,23 +139,23 @@ class Nodes:
         self._placed: dict[int, Placed] = {}
 
     def take(self, job: int) -> bool:
-        """Place a job if there is room now."""
+        """Start a job if there is room for it now; return whether it did."""
         return self._wanted[self.sizes[job]] <= self._cpus and self._take(job, self._frees)
 
     def give(self, job: int) -> None:
-        """Free what a job had."""
+        """Free what a job that has ended had."""
         size = self.sizes[job]
         self._cpus += self._wanted[size]
         _add(self._frees, self._placed.pop(job), self._shapes[size], 1)
 
     def has_room(self, size: int) -> bool:
-        """Return whether a job of this size could be placed now."""
+        """Return whether a job of the shape with index `size` could be placed now."""
         if self._wanted[size] > self._cpus:
             return False
         return place_first_fit(self._frees, self._shapes[size]) is not None
 
     def reserve(self, job: int, running: Sequence[tuple[int, int]], now: int) -> int:
-        """Return the shadow time of a job; see `Processors`."""
+        """Reserve nodes for a job; return its shadow time: see `Processors.reserve`."""
         shape = self._shapes[self.sizes[job]]
         frees = self._frees.copy()
         rooms = [count_parts(free, shape, shape.parts) for free in frees]
@@ -176,11 +176,11 @@ class Nodes:
         return shadow
 
     def has_spare(self, size: int) -> bool:
-        """Return whether a job of this size can be placed now and run beyond the shadow time."""
+        """Return whether a job of this shape can be placed now and run beyond the shadow time."""
         return place_first_fit(self._both(), self._shapes[size]) is not None
 
     def take_spare(self, job: int) -> bool:
-        """Place a job that runs beyond the shadow time if there is room."""
+        """Start a job that runs beyond the shadow time if the spare has room; return whether it did."""
         if not self._take(job, self._both()):
             return False
         _add(self._spares, self._placed[job], self._shapes[self.sizes[job]], -1)
@@ -208,7 +208,7 @@ Machine = Processors | Nodes
 
 
 def whole(node: Node) -> Free:
-    """Return what is free on an empty node."""
+    """Return the processors, KiB and GPUs of a node, all free."""
     return (node.cpus, UNLIMITED if node.memory_kib is None else node.memory_kib, node.gpus)
 
 

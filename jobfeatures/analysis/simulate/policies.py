@@ -1,4 +1,4 @@
-"""The simulated schedulers, their settings, and their queues, which tell which waiting job is next: pure.
+"""The simulated scheduling policies and their queues, which tell which waiting job is next: pure.
 
 Every arriving job is added to a queue, in order of arrival. A job has left the
 queue once it has a start, whatever its position was.
@@ -22,7 +22,7 @@ WAITING: Final = -1  # the start of a job that has not started
 
 
 class Policy(enum.Enum):
-    """Which job is next, and whether others may start before a job that has to wait."""
+    """Which waiting job is next, and whether others may start before it while it has to wait."""
 
     FIFO = "fifo"
     FAIRSHARE = "fairshare"
@@ -31,7 +31,7 @@ class Policy(enum.Enum):
 
     @property
     def is_fair(self) -> bool:
-        """Return whether users with less usage go first, rather than earlier jobs."""
+        """Return whether users with less usage go first, rather than jobs that arrived earlier."""
         return self in {Policy.FAIRSHARE, Policy.FAIRSHARE_EASY}
 
     @property
@@ -65,7 +65,7 @@ def parse_policies(key: str, text: str) -> tuple[Policy, ...]:
 
 
 class FifoQueue:
-    """First come, first served: `_next` is an index in the order of arrival."""
+    """The queue of first come, first served."""
 
     def __init__(self, coming: Arrivals, starts: Numbers) -> None:
         self._order, self._places = coming.order, coming.places
@@ -74,11 +74,11 @@ class FifoQueue:
         self._behind = 0
 
     def add_all(self, first: int, behind: int) -> None:
-        """Add the jobs from `first` up to, but excluding, `behind`."""
+        """Add the jobs at indices `first` to `behind` − 1 in the order of arrival."""
         self._behind = behind
 
     def head(self) -> int:
-        """Return the next job, WAITING where none waits."""
+        """Return the next job, WAITING if none is in the queue."""
         place, behind, order, starts = self._next, self._behind, self._order, self._starts
         while place < behind and starts[order[place]] != WAITING:
             place += 1
@@ -130,7 +130,7 @@ class FairQueue:
         self._halved = 0  # how many half-lives have passed
 
     def add_all(self, first: int, behind: int) -> None:
-        """Add the jobs from `first` up to, but excluding, `behind`."""
+        """Add the jobs at indices `first` to `behind` − 1 in the order of arrival."""
         for job in self._order[first:behind]:
             user = self._users[job]
             self._waiting[user].append(job)
@@ -138,7 +138,7 @@ class FairQueue:
         self._is_ordered = False
 
     def head(self) -> int:
-        """Return the next job, WAITING where none waits."""
+        """Return the next job, WAITING if none is in the queue."""
         if not self._is_ordered:
             self._heap = [
                 (self._used_now(user), self._places[job], user)
@@ -184,7 +184,7 @@ class FairQueue:
         self._since[user] = at
 
     def charge(self, job: int, sign: int) -> None:
-        """Charge a job to its user from now on; −1: no longer."""
+        """Charge a job's use to its user from now on (`sign` 1), or no longer (−1)."""
         user = self._users[job]
         self._settle(user, self._now)
         rate = self._cpus[job] * self._weights[user] * sign
@@ -192,15 +192,15 @@ class FairQueue:
         self._running += rate
 
     def next_refresh(self) -> float:
-        """Return when the next refresh may change the order of waiting jobs."""
+        """Return when the next refresh is due that may change the order of waiting jobs."""
         return FOREVER if not self._running or len(self._here) < 2 else self.refresh_from(self._now + 1)
 
     def refresh_from(self, at: int) -> int:
-        """Return when the first refresh is at a time or after it."""
+        """Return the time of the first refresh that is not before `at`."""
         return self._first - (self._first - at) // self._refresh * self._refresh
 
     def pass_to(self, now: int, *, inclusive: bool) -> None:
-        """Advance to `now`: halve usage at each half-life before it, also at it if `inclusive`."""
+        """Bring usage up to `now`: halve it at each half-life before (`inclusive`: also at) that time."""
         passed = now - self._first - (0 if inclusive else 1)
         if self._halving and passed >= 0 and (times := passed // self._halving) > self._halved:
             at = self._first + (self._halved + 1) * self._halving

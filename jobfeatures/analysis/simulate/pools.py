@@ -1,4 +1,4 @@
-"""Machines as given to a simulation: pure."""
+"""The machines of simulations, as users describe them: pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DEVICES = re.compile(r"([0-9]{1,10}) ?(cpu|gpu)s?\Z", re.ASCII)
 
 
 class Node(NamedTuple):
-    """The resources of one node. Memory None is unknown, and limits nothing."""
+    """Processors, memory (KiB) and GPUs of one node. Memory None is unknown, and limits nothing."""
 
     cpus: int
     memory_kib: int | None = None
@@ -32,7 +32,7 @@ class Pool(NamedTuple):
 
 
 def one_pool(processors: int) -> Pool:
-    """Return a machine of `processors`, wherever they are."""
+    """Return a machine of which only the number of processors counts."""
     return Pool(f"{processors} processors", processors)
 
 

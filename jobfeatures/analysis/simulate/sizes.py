@@ -1,4 +1,4 @@
-"""The sizes of jobs, and which jobs are too large for a machine: numpy."""
+"""The sizes of jobs as numbers, and which jobs are too large for a machine: numpy."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ REASONS: Final = {
 
 
 class Sizes:
-    """The sizes of jobs as numbers, and what these mean."""
+    """Gives each job's request a number: the processors, or an index into `shapes` for a machine of nodes."""
 
     def __init__(self, pool: Pool) -> None:
         self.shapes: list[Shape] = []
@@ -40,7 +40,7 @@ class Sizes:
         self._reasons: list[int] = []
 
     def of(self, log: ScheduleLog) -> tuple[Array, Array]:
-        """Return each job's size, and why it is too large: a 1-based index into REASONS, else 0."""
+        """Return each job's size, and why it is too large: a place in REASONS, counted from 1, or 0."""
         pool = self._pool
         if not pool.nodes:
             return log.cpus, np.where(log.cpus > pool.processors, self._places[MANY_CPUS], 0)

@@ -41,7 +41,7 @@ _NAMES = re.compile(r"(?:user|group|executable) -?[0-9]{1,9} is ")
 
 
 def describe(source: str, workload: Workload, policy: Policy, rules: Fairshare) -> list[tuple[str, str]]:
-    """Return the header fields that describe a simulation, as (label, value)."""
+    """Return (label, value) of the header comments that describe a simulation."""
     pool = workload.pool
     log = shown_name(source.rpartition("/")[2])
     texts = [
@@ -96,7 +96,7 @@ def swf_lines(
     about: Sequence[tuple[str, str]],
     store: Store | None = None,
 ) -> Iterator[str]:
-    """Return the lines, without newlines, of a schedule of jobs that were read as columns.
+    """Yield the lines, without newlines, of the simulated schedule of a log that was read as columns of SWF.
 
     They are in order of submission, sorted in the store where jobs follow others; job numbers are kept
     where all are unique and positive.
@@ -167,7 +167,7 @@ def record_lines(
     about: Sequence[tuple[str, str]],
     sort: Sorter = sort_in_memory,
 ) -> Iterator[str]:
-    """Return the lines, without newlines, of a schedule of jobs that were read as records."""
+    """Yield the lines, without newlines, of the simulated schedule of a log that was read as records."""
     header = [f"{label}: {value}" for label, value in about]
     parts = zip(reads(), _parts(workload, outcome), strict=True)
     found = chain.from_iterable(_make_records(*each, workload.jobs.preceding) for each in parts)

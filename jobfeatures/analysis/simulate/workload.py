@@ -1,4 +1,4 @@
-"""A log → the jobs of a simulation, and a simulated schedule → a log: numpy.
+"""A log → the jobs to simulate, and → their simulated schedule: numpy.
 
 A log in whole seconds is simulated in seconds; others are simulated in
 microseconds, so that sums of times are exact.
@@ -39,7 +39,7 @@ MICROSECONDS: Final = 1_000_000
 
 
 class Workload(NamedTuple):
-    """The simulated jobs by arrival (in the log's order where jobs follow others), and the machine."""
+    """The jobs to simulate by arrival (in the log's order if some follow others), and the machine."""
 
     pool: Pool
     position: Array  # of each job in its piece of the log
@@ -56,7 +56,7 @@ class Workload(NamedTuple):
     columns: Columns
 
     def machine(self) -> Machine:
-        """Return the machine, empty."""
+        """Return the machine with all of it free."""
         if self.pool.nodes:
             return Nodes(self.pool.nodes, self.shapes, self.sizes)
         return Processors(self.pool.processors, self.sizes)
@@ -70,7 +70,7 @@ class Outcome(NamedTuple):
 
 
 def choose_pool(log: ScheduleLog, pieces: Iterable[ScheduleLog], store: Store) -> Pool:
-    """Return the log's machine, else one of the peak use by the jobs of its pieces. Raises ScheduleError.
+    """Return the machine that the log describes, else one of its peak use. Raises ScheduleError.
 
     Data are sorted in the `store`.
     """
@@ -269,7 +269,7 @@ def _nothing(log: ScheduleLog, skipped: Mapping[str, int]) -> ScheduleError:
 def run_policy(
     log: ScheduleLog, workload: Workload, policy: Policy, rules: Fairshare, *, progress: Tick
 ) -> Outcome:
-    """Return the schedule of a policy. Raises ScheduleError.
+    """Simulate a policy; return when each job is submitted and starts. Raises ScheduleError.
 
     A follower is submitted its think time after the other job's end; without a
     think time, when it was in the log, if that is known.
@@ -323,7 +323,7 @@ def mean_wait_secs(workload: Workload, outcome: Outcome) -> float:
 
 
 def remarks(workload: Workload) -> list[str]:
-    """Return remarks on what was left out of a workload, and on assumptions for unknown values."""
+    """Return, as text, how many jobs are left out and why, and what was assumed for unknown values."""
     return [
         *(f"not simulated: {count} × {REASONS[reason]}" for reason, count in workload.skipped.items()),
         *workload.notes,

@@ -1,4 +1,4 @@
-"""When one job is expected to end by its user's share, and what of the share is before it: pure.
+"""When one job is expected to end by its user's share, and which earlier jobs take of the share: pure.
 
 Bounds and verdicts are those of `jobfeatures.analysis.schedule.live.outlook`; here are also the numbers that
 they come from.
@@ -36,11 +36,11 @@ SHOWN_AHEAD: Final = 5
 
 
 class NotExpectedError(JobfeaturesError):
-    """No end can be expected for a job."""
+    """No expected end can be computed for a job: it does not count, or its user's share is 0."""
 
 
 class Ahead(NamedTuple):
-    """An earlier job that may still have some of the share when the one asked about arrives."""
+    """An earlier job of the user that may still take some of the share when the job in question arrives."""
 
     facts: JobFacts
     leaves_secs: Number | None  # the share, at the latest; None: nobody knows
@@ -48,7 +48,7 @@ class Ahead(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """What is to be expected of one job. Times are seconds by the clock of its facts.
+    """The bounds of one job's expected end, and what they rest on. Times: seconds by the clock of its facts.
 
     The expected end is between `lower_secs` and `upper_secs`; both are the same, and final, where the job and
     all earlier ones of its user have ended. Of a job that has not ended, `full_secs` is the lower bound
@@ -75,12 +75,12 @@ class Expectation:
 
     @property
     def facts(self) -> JobFacts:
-        """Return the job."""
+        """Return the facts about the job in question."""
         return self.asked.jobs[self.asked.place]
 
     @property
     def limit_end_secs(self) -> Number | None:
-        """Return when its limit ends a job that runs."""
+        """Return when its time limit ends the job; None if it does not run, or has no limit."""
         facts = self.facts
         if self.state != RUNS or facts.start_secs is None or facts.limit_secs is None:
             return None
@@ -88,7 +88,7 @@ class Expectation:
 
     @property
     def last_start_secs(self) -> Number | None:
-        """Return the latest start with which a waiting job can still end in time."""
+        """Return the latest start with which the job, if it waits, surely ends in time, limit used up."""
         limit_secs = self.facts.limit_secs
         if self.state != WAITS or self.upper_secs is None or limit_secs is None:
             return None
@@ -96,7 +96,7 @@ class Expectation:
 
     @property
     def late_secs(self) -> tuple[Number | None, Number] | None:
-        """Return by how much a job is late, at least (None: unknown) and at most; None if it does not run.
+        """Return how late it is, at least (None: unknown) and at most; None if it has not started.
 
         A running job is at most as late as if it ended now: as it runs on, its expected end moves at least as
         fast.
@@ -117,7 +117,7 @@ class Expectation:
 def compute_expectation(
     asked: JobsOfUser, shares: Shares, now_secs: float, *, mode: Mode = Mode.LITERAL, is_partial: bool = False
 ) -> Expectation:
-    """Return what to expect of a job; `is_partial`: earlier ones may be missing. Raises NotExpectedError."""
+    """Return a job's expectation. `is_partial`: earlier jobs may be missing. Raises NotExpectedError."""
     facts = asked.jobs[asked.place]
     reason = why_not(facts)
     if reason is not None:

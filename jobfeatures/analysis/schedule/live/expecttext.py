@@ -1,4 +1,4 @@
-"""A job's expectation (expected end and bounds) as text and as JSON: pure."""
+"""A job's `Expectation` as text for people and as JSON: pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SPANS: Final = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 
 
 class Words:
-    """Formats times in one time zone, and relative to now."""
+    """Writes times in one time zone, and as distances from now."""
 
     def __init__(self, now_secs: Number, zone: tzinfo | None) -> None:
         """Use this machine's time zone where `zone` is None."""
@@ -42,7 +42,7 @@ class Words:
         return f"{shown:%Y-%m-%d %H:%M:%S %Z}".strip()
 
     def time(self, secs: Number) -> str:
-        """Return a time as `clock` does, and its distance from now."""
+        """Return a time as `clock` does, with its distance from now in parentheses."""
         away = secs - self._now_secs
         if abs(away) < 1:
             return f"{self.clock(secs)} (now)"
@@ -50,7 +50,7 @@ class Words:
 
 
 def span(secs: Number) -> str:
-    """Return a length of time in its two largest units."""
+    """Return a number of seconds in its two largest units, such as 2 h 5 min."""
     left = math.floor(secs)
     if left < 1:
         return f"{secs:.3g} s" if secs else "0 s"
@@ -260,7 +260,7 @@ def _who(user: str | None) -> str:
 
 
 def make_document(found: Expectation, notes: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return an expectation for JSON: None means unknown, or not applicable."""
+    """Return an expectation as JSON's values: None means unknown, or not applicable."""
     facts, reported = found.facts, found.asked.reported
     late = found.late_secs
     return {

@@ -1,4 +1,4 @@
-"""The facts about a job that schedule quality is computed from, by accounting or the queue: pure."""
+"""The facts about a job that its expected end is computed from, by accounting, log or queue: pure."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class JobFacts(NamedTuple):
 
     @property
     def runtime_secs(self) -> Number:
-        """Return how long it ran, `UNKNOWN` or `IMPOSSIBLE`."""
+        """Return how long an ended job ran, `UNKNOWN` or `IMPOSSIBLE`."""
         return compute_runtime(self.start_secs, self.end_secs, self.suspended_secs)
 
 
@@ -54,7 +54,7 @@ def order_of(facts: JobFacts) -> Order:
 
 
 def why_not(facts: JobFacts) -> str | None:
-    """Return why a job does not count, None if it does: an ended one by the same rules as for logs.
+    """Return the reason why a job does not count, None if it does: of an ended job by the rules for logs.
 
     One that has not ended is judged by what is known so far.
     """
@@ -86,7 +86,7 @@ def _known(value: Number | None) -> Number:
 
 
 def supersedes(new: JobFacts, old: JobFacts) -> bool:
-    """Return whether one record of a job is to replace another: a later run does, and of one run its end.
+    """Return whether a record replaces an older one: of a later run, or of the same run's end.
 
     What is reported about the same end replaces what was: it was corrected.
     """
@@ -104,7 +104,7 @@ def supersedes(new: JobFacts, old: JobFacts) -> bool:
 
 
 def from_queue(job: Job) -> JobFacts | None:
-    """Return what a queue reports about a job that has not ended, None of others: accounting reports ends."""
+    """Return what the queue reports about an unfinished job, None for others: accounting reports those."""
     if job.state.is_finished or job.state is JobState.UNKNOWN:
         return None
     task = job.array_task_id or ""
@@ -126,7 +126,7 @@ def from_queue(job: Job) -> JobFacts | None:
 
 
 def from_record(record: JobRecord) -> JobFacts | None:
-    """Return what a log or accounting reports about a job, None of a step."""
+    """Return what a log or accounting reports about a job, None for a step."""
     if record.step is not None:
         return None
     task = record.array_task_id or ""

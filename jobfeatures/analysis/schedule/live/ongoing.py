@@ -92,13 +92,13 @@ class LiveSchedule:
         self._scale = shares.scale
 
     def apply_ended(self, reported: Iterable[JobFacts]) -> None:
-        """Apply records of ended jobs; ignore those of unfinished jobs."""
+        """Take in accounting's records of ended jobs; others are ignored."""
         for facts in reported:
             if facts.end_secs is not None:
                 self._apply(facts)
 
     def apply_queue(self, reported: Iterable[JobFacts], taken_at_secs: float) -> None:
-        """Apply a queue sample: all unfinished jobs, as of `taken_at_secs`."""
+        """Take in a sample of the queue: all unfinished jobs, as of `taken_at_secs`."""
         for facts in reported:
             if facts.end_secs is None and self._apply(facts):
                 self._seen[facts.job_id] = taken_at_secs
@@ -205,14 +205,14 @@ class LiveSchedule:
         return max((each for each in self._queue_secs if each <= answered_secs), default=-math.inf)
 
     def users_of_ended(self, before_secs: float) -> int:
-        """Return how many users have unsettled jobs that count and ended before a time."""
+        """Return how many users have jobs that count, ended before this time and are not settled yet."""
         return sum(
             any(each.end_secs is not None and each.end_secs < before_secs for each in user.open.values())
             for user in self._users.values()
         )
 
     def settle(self, horizon_secs: float) -> None:
-        """Settle, where possible, jobs that ended by `horizon_secs`, up to which records are complete."""
+        """Make expected ends final of jobs that ended by `horizon_secs`, where records are complete."""
         assert self.shares is not None  # noqa: S101  # set before
         for name in list(self._ripe):
             self._settle_user(name, self._users[name], horizon_secs)
@@ -284,7 +284,7 @@ class LiveSchedule:
         return user.lanes
 
     def outlooks(self, name: str, now_secs: float) -> list[Outlook]:
-        """Return the outlooks of one user's unfinished jobs, in order of arrival."""
+        """Return bounds and verdicts for the unfinished jobs of the user `name`, in order of arrival."""
         user = self._users.get(name)
         if user is None:
             return []
@@ -297,7 +297,7 @@ class LiveSchedule:
         return list(compute_outlooks(lanes, jobs, math.floor(now_secs), scale=self._scale))
 
     def quality(self, source: str, now_secs: float, *, top_users: int = 0) -> ScheduleQuality:
-        """Return all figures; bounds and verdicts are as of `now_secs`, the time of the last queue sample."""
+        """Return the schedule's figures as of `now_secs`, the time of the last queue sample."""
         assert self.shares is not None  # noqa: S101  # set before
         known = {name: user for name, user in self._users.items() if user.jobs}
         verdicts: Counter[Verdict] = Counter()

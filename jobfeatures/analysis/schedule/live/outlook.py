@@ -1,4 +1,4 @@
-"""Expected ends of unfinished jobs: bounds, and whether the jobs can still be in time.
+"""Bounds of unfinished jobs' expected ends, and verdicts: whether they can still end in time.
 
 A runtime not yet known is at least the elapsed time, and at most what the time limit allows. The longer
 earlier jobs run, the later a job is expected to end: elapsed times give lower bounds of expected ends, limits
@@ -34,7 +34,7 @@ UNBOUNDED_SECS = 2**49  # later than any real time
 
 
 class Outlook(NamedTuple):
-    """One unfinished job. Bounds are epoch seconds; `upper_secs` is None where there is none."""
+    """Bounds of one unfinished job's expected end (epoch seconds; `upper_secs` None: none), and verdict."""
 
     facts: JobFacts
     lower_secs: Number
@@ -43,12 +43,12 @@ class Outlook(NamedTuple):
 
 
 def whole(secs: Number, mode: Mode) -> Number:
-    """Round a time up to whole seconds, except in fluid mode, as expected ends are computed."""
+    """Return a time rounded up to whole seconds, as expected ends are, or unchanged in fluid mode."""
     return secs if mode is Mode.FLUID else math.ceil(secs)
 
 
 def compute_elapsed(facts: JobFacts, now_secs: Number) -> Number:
-    """Return for how long a job has certainly run; for a suspended job that is not known."""
+    """Return for how many seconds an unfinished job has run at least; unknown, so 0, if suspended."""
     if facts.start_secs is None or facts.is_suspended:
         return 0
     return max(0, now_secs - facts.start_secs - facts.suspended_secs)
@@ -57,7 +57,7 @@ def compute_elapsed(facts: JobFacts, now_secs: Number) -> Number:
 def compute_outlooks(
     lanes: Lanes, jobs: Iterable[JobFacts], now_secs: Number, *, scale: int = 1
 ) -> Iterator[Outlook]:
-    """Yield the outlooks of one user's unfinished jobs, each array task by itself.
+    """Yield bounds and verdict for each of one user's unfinished jobs, array tasks one by one.
 
     `lanes` is the user's share as earlier jobs left it, and is not changed. `jobs` are all jobs that count,
     ended ones included, in order. Their processors times `scale` are the lanes they ask for. Tasks beyond
@@ -116,12 +116,12 @@ def count_tasks(jobs: Iterable[JobFacts]) -> Iterator[int]:
 
 
 def least_runtime(facts: JobFacts, now_secs: Number) -> Number:
-    """Return the shortest runtime that a started job can have."""
+    """Return the shortest runtime in seconds that a started job may have in the end."""
     return compute_elapsed(facts, now_secs) if facts.end_secs is None else facts.runtime_secs
 
 
 def most_runtime(facts: JobFacts, now_secs: Number, mode: Mode) -> Number:
-    """Return the longest runtime that a job can have: jobs may exceed their limit by `OVERRUN_SECS`."""
+    """Return the longest runtime in seconds that a job may have in the end: limit plus `OVERRUN_SECS`."""
     if facts.end_secs is not None:
         return whole(facts.runtime_secs, mode)
     limit = NEVER_SECS if facts.limit_secs is None else facts.limit_secs + OVERRUN_SECS

@@ -1,4 +1,4 @@
-"""One user's jobs as batch systems and logs report them, and which of them was asked about: pure."""
+"""One user's jobs as queue, accounting and logs report them, and which of them is asked about: pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class NoSuchJobError(JobfeaturesError):
 
 
 class ReportedJob(NamedTuple):
-    """One job, with what was reported beyond its facts."""
+    """The facts about one job, and further values that the batch system reported."""
 
     facts: JobFacts
     names: frozenset[str] = frozenset()  # besides its id: by array and task, by job and component
@@ -64,7 +64,7 @@ def make_rules(share: str | None, shares_of: str | None) -> ShareRules:
 
 
 def compute_begin(now_secs: float, history_secs: float) -> int:
-    """Return when figures begin: a multiple of `history_secs` since 1970, one to two histories ago.
+    """Return from when on ended jobs count: a multiple of `history_secs` (epoch), one to two of these ago.
 
     A restart within the next `history_secs` thus mostly computes the same beginning.
     """
@@ -72,7 +72,7 @@ def compute_begin(now_secs: float, history_secs: float) -> int:
 
 
 def reported_by_queue(job: Job) -> ReportedJob | None:
-    """Return a queue's record of a job, even one that has just ended: accounting reports it later."""
+    """Return the queue's record of a job, even of one that just ended: accounting has it later."""
     facts = from_queue(replace(job, state=JobState.RUNNING) if job.has_ended else job)
     if facts is None or (job.has_ended and job.end_secs is None):
         return None
@@ -90,7 +90,7 @@ def reported_by_queue(job: Job) -> ReportedJob | None:
 
 
 def reported_by_accounting(record: JobRecord) -> ReportedJob | None:
-    """Return accounting's record of a job that has ended: about other jobs the queue knows more."""
+    """Return accounting's record of an ended job, None of others: the queue knows more about these."""
     facts = from_record(record)
     if facts is None or facts.end_secs is None:
         return None
@@ -139,7 +139,7 @@ def merge(reported: Iterable[ReportedJob]) -> dict[str, ReportedJob]:
 
 
 def find_job(reported: dict[str, ReportedJob], asked: str) -> ReportedJob:
-    """Return the job of an id, ARRAY_TASK or JOB+COMPONENT; an array's last task. Raises NoSuchJobError."""
+    """Return the job of an id, ARRAY_TASK, JOB+COMPONENT; an array's last task. Raises NoSuchJobError."""
     members = [each for each in reported.values() if asked and each.facts.array_id == asked]
     if members:
         return max(members, key=lambda each: order_of(each.facts))
@@ -172,7 +172,7 @@ def _among_waiting(reported: Iterable[ReportedJob], asked: str) -> Iterator[Repo
 
 
 def count_until(tasks: str, task: int) -> tuple[int, bool]:
-    """Return how many tasks of ``2-5,9:2%3`` have numbers up to `task`, and whether it is one of them."""
+    """Return how many tasks of ``2-5,9:2%3`` are numbered up to `task`, and whether one is `task`."""
     count, is_there = 0, False
     for part in tasks.strip("[]").partition("%")[0].split(","):
         match = _RANGE.match(part)
@@ -187,7 +187,7 @@ def count_until(tasks: str, task: int) -> tuple[int, bool]:
 
 
 def choose_jobs(reported: Iterable[ReportedJob], asked: str) -> JobsOfUser:
-    """Return, in order, all jobs that count of the asked job's user. Raises NoSuchJobError."""
+    """Return all jobs that count of the user whose job is `asked`, in order. Raises NoSuchJobError."""
     known = merge(reported)
     found = find_job(known, asked)
     job_id, user = found.facts.job_id, found.facts.user

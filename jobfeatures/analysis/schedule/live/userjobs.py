@@ -1,4 +1,4 @@
-"""Queries a batch system for one user's jobs, and for the inputs of the user's share."""
+"""Queries a batch system for one user's jobs, and for what the user's share depends on."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class UserJobs:
         self._notes: list[str] = []
 
     def ask(self, job_id: str) -> Found:
-        """Return a job among its user's jobs, and shares. Raises SourceError, NoSuchJobError."""
+        """Query for a job: return its user's jobs and shares. Raises SourceError, NoSuchJobError."""
         now_secs = self._clock.now_secs()
         begin_secs = compute_begin(now_secs, self._history_secs)
         user = None

@@ -1,4 +1,4 @@
-"""Draws the distributions of VEET and weighted tardiness over users, one row per schedule."""
+"""Draws box plots over users, one row per schedule: of VEET (late jobs' share), and of weighted tardiness."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HALF: Final = 0.3
 
 
 def draw_boxes(views: Sequence[DrawnSchedule], names: Sequence[str]) -> Figure:
-    """Draw box plots over users: VEET on the left, weighted tardiness on the right."""
+    """Draw box plots over users, VEET on the left, weighted tardiness on the right; `names`: of the rows."""
     figure = Figure(figsize=(WIDTH, 1.75 + ROW_INCHES * len(views)), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
     veets = [np.array(list(view.document["veet"].values()), dtype=float) for view in views]

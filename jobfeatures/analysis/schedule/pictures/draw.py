@@ -1,4 +1,4 @@
-"""Makes all pictures of schedules from their views, and writes them to files as PNG or SVG."""
+"""Draws all pictures of schedules, and writes them to files as PNG or SVG."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DOCTYPE = re.compile(r"<!DOCTYPE[^>]*>\s*")
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A figure with its texts. `kind`: pictures of one kind are grouped."""
+    """A figure with its title and its description as text; pictures of one `kind` share a section."""
 
     kind: str
     name: str  # of the file, without extension
@@ -39,7 +39,7 @@ class Picture:
 
 
 def render(picture: Picture, form: str) -> bytes:
-    """Render a picture as `png` or `svg`: the same bytes for the same data."""
+    """Return a picture as bytes in the form `png` or `svg`: the same for the same data."""
     if form not in picture.files:
         picture.files[form] = _render(picture, form)
     return picture.files[form]

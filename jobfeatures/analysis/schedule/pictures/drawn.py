@@ -1,4 +1,4 @@
-"""The data drawn of a schedule: small, so that many can be kept while others are evaluated: numpy."""
+"""What is drawn of a schedule: small enough to be kept for many schedules until the end: numpy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ENDING = re.compile(rf"(\.(swf|jsonl?|csv|txt|log))?({'|'.join(map(re.escape, C
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DrawnSchedule:
-    """The data drawn of one schedule. Times are seconds since its log's time zero."""
+    """What is drawn of one schedule. Times are seconds since its log's time zero."""
 
     document: Values  # as `make_document` returns it
     users: list[str]
@@ -41,7 +41,7 @@ class DrawnSchedule:
 
     @property
     def marks(self) -> Iterator[Marks]:
-        """Yield the marks of violated jobs, in blocks."""
+        """Yield the marks of violated jobs (see `heatmap`), in blocks."""
         for run in self.runs:
             for first in range(0, run.size, AT_ONCE):
                 rows = run.read(first, AT_ONCE)
@@ -54,7 +54,7 @@ class DrawnSchedule:
 
 
 class Sketch:
-    """Collects the data drawn of a schedule during its evaluation, with marks in a store."""
+    """Collects what is drawn of a schedule while it is evaluated; the marks go to a store."""
 
     def __init__(self, whole: Whole, store: Store) -> None:
         self._whole, self._store = whole, store
@@ -70,7 +70,7 @@ class Sketch:
         add_steps(self._steps, hand.steps(self._edges))
 
     def view(self, document: Values) -> DrawnSchedule:
-        """Return the view; `document` is the schedule's from `make_document`."""
+        """Return what is to be drawn; `document` holds the schedule's figures, from `make_document`."""
         whole = self._whole
         return DrawnSchedule(
             document=document,
@@ -96,7 +96,7 @@ def short_names(names: Sequence[str], most: int = 28) -> list[str]:
 
 
 def share_words(document: Values) -> str:
-    """Return a short description of a schedule's default shares."""
+    """Return the default share of each resource in a few words."""
     words = []
     for resource, shares in document["shares"].items():
         amount = shares["default"]

@@ -1,4 +1,4 @@
-"""Draws a heatmap of violated expected ends, users × time, with use and queue underneath."""
+"""Draws a heatmap of late jobs, users × time, with used resources and waiting jobs underneath."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Heat(NamedTuple):
 
 
 def compute_heats(views: Sequence[DrawnSchedule]) -> list[Heat]:
-    """Return the heatmap of each view; schedules of one workload share users and time span."""
+    """Return the heatmap of each schedule; those of one workload have the same users and time span."""
     if are_alike(views):
         span = min(view.first_secs for view in views), max(view.last_secs for view in views)
         return [_heat(view, views, span) for view in views]
@@ -67,7 +67,7 @@ def compute_heats(views: Sequence[DrawnSchedule]) -> list[Heat]:
 
 
 def are_alike(views: Sequence[DrawnSchedule]) -> bool:
-    """Return whether schedules are of one workload: same users, and first arrival or much time shared."""
+    """Return whether schedules are of one workload: same users, and same start or half the time shared."""
     firsts, lasts = [view.first_secs for view in views], [view.last_secs for view in views]
     if any(set(view.users) != set(views[0].users) for view in views):
         return False
@@ -84,7 +84,7 @@ def _heat(view: DrawnSchedule, beside: Sequence[DrawnSchedule], span: tuple[floa
 
 
 def make_norm(heats: Sequence[Heat]) -> LogNorm:
-    """Return the colour scale that all heatmaps share."""
+    """Return a logarithmic colour scale that fits all these heatmaps."""
     found = [heat.cells[heat.cells > 0] for heat in heats]
     most = max((float(each.max()) for each in found if len(each)), default=1.0)
     least = min((float(each.min()) for each in found if len(each)), default=1.0)

@@ -1,4 +1,4 @@
-"""Where in time the expected ends of users were violated: pure, numpy.
+"""Where in time users' jobs ended after their expected ends: pure, numpy.
 
 A violated job marks the time from its latest start that would have kept the expected end, EET − runtime, for
 as long as it was late (Tóth and Klusáček, section 3.3, EET heatmaps). Time is cut into cells, of a minute
@@ -20,7 +20,7 @@ SHORT_SECS: Final = 7200  # shorter spans have cells of one second
 
 
 class Marks(NamedTuple):
-    """Violated jobs: index of the user, begin of the mark in seconds, and tardiness."""
+    """Of each violated job the index of its user, the begin of its mark (log seconds), and tardiness (s)."""
 
     user: Array
     begin: Array
@@ -28,7 +28,7 @@ class Marks(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """Columns of `width` cells of `cell_secs` each; the first column begins with the cell `first`."""
+    """The columns of a heatmap, `width` cells of `cell_secs` each; the first begins at first × cell_secs."""
 
     cell_secs: int
     first: int
@@ -37,17 +37,17 @@ class Grid(NamedTuple):
 
     @property
     def column_secs(self) -> int:
-        """Return how long a column is."""
+        """Return the length of a column in seconds."""
         return self.cell_secs * self.width
 
     @property
     def begin_secs(self) -> int:
-        """Return when the first column begins."""
+        """Return when the first column begins, in seconds of the log."""
         return self.first * self.cell_secs
 
     @property
     def end_secs(self) -> int:
-        """Return when the last column ends."""
+        """Return when the last column ends, in seconds of the log."""
         return self.begin_secs + self.columns * self.column_secs
 
 
@@ -63,7 +63,7 @@ def make_marks(schedule: Schedule) -> Marks:
 
 
 def make_grid(first_secs: float, last_secs: float, most_columns: int) -> Grid:
-    """Return columns that cover a time span, as few cells wide as `most_columns` allows."""
+    """Return at most `most_columns` columns over a time span, each as few cells wide as possible."""
     cell = CELL_SECS if last_secs - first_secs > SHORT_SECS else 1
     first = int(first_secs // cell)
     cells = max(1, int(-(-last_secs // cell)) - first)

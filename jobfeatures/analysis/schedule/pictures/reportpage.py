@@ -27,7 +27,7 @@ _KINDS: Final = ("heatmap", "boxes")
 
 
 class Report:
-    """A page to which pictures are added one by one, so that no figure is kept."""
+    """A page to which pictures are added one by one, as text, so that no figure stays in memory."""
 
     def __init__(self, views: Sequence[DrawnSchedule]) -> None:
         self._documents = [view.document for view in views]
@@ -110,7 +110,7 @@ def _share_from(document: Values) -> list[str]:
 
 
 def to_inline(svg: str, prefix: str, alt: str) -> str:
-    """Return an SVG document as an inline element of a page: with unique ids, and colours by theme.
+    """Return an SVG document as an element of an HTML page: unique ids with `prefix`, colours by theme.
 
     Only tags are changed: in SVG written by matplotlib, no text contains a `<`.
     """

@@ -75,7 +75,7 @@ def spaced(figure: Figure, **settings: float) -> None:
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Draw in this style, regardless of the user's matplotlib settings."""
+    """Draw with the style of these pictures inside the context, whatever matplotlib settings users have."""
     with matplotlib.rc_context(), warnings.catch_warnings():
         # A character missing from the font is a box in PNG, and intact in SVG.
         warnings.filterwarnings("ignore", message="Glyph .* missing")
@@ -86,7 +86,7 @@ def styled() -> Iterator[None]:
 
 
 def dark_for_many() -> Colormap:
-    """Return colours from light to dark, ordered for colour-blind readers too, and distinct from EMPTY."""
+    """Return colours from light to dark that colour-blind readers can order, all distinct from EMPTY."""
     whole = matplotlib.colormaps["viridis_r"]
     return LinearSegmentedColormap.from_list("many", [whole(0.08 + 0.92 * step / 255) for step in range(256)])
 
@@ -97,7 +97,7 @@ def time_unit(span_secs: float) -> tuple[int, str]:
 
 
 def lay_out_time(axes: Axes, first_secs: float, last_secs: float) -> None:
-    """Label a time axis, which counts in seconds from the log's time zero."""
+    """Set up and label the time axis of a picture, in seconds since the log's time zero."""
     secs, name = time_unit(last_secs - first_secs)
     steps = (1, 1.5, 2, 3, 6, 10) if name in {"seconds", "minutes"} else (1, 2, 2.5, 5, 10)
     locator = MaxNLocator(nbins=10, steps=steps, integer=name == "seconds")
@@ -109,7 +109,7 @@ def lay_out_time(axes: Axes, first_secs: float, last_secs: float) -> None:
 
 
 def brief(value: float) -> str:
-    """Return a number as short text."""
+    """Return a number as short text, such as 1.5 k."""
     if value == 0 or not math.isfinite(value):
         return "0" if value == 0 else "–"
     size = abs(value)
@@ -122,13 +122,13 @@ def brief(value: float) -> str:
 
 
 def duration(secs: float) -> str:
-    """Return a duration in a suitable unit."""
+    """Return seconds as text in a suitable unit."""
     unit, name = time_unit(secs)
     return f"{brief(secs / unit)} {_SHORT[name]}"
 
 
 def power(value: float) -> str:
-    """Return a tick label for a logarithmic axis."""
+    """Return the label of a tick on a logarithmic axis."""
     if value <= 0:
         return "0"
     exponent = round(math.log10(value))
