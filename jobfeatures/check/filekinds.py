@@ -136,7 +136,7 @@ def _sonar_faults(text: str, flags: Flags) -> Iterator[tuple[int, SonarFault]]:
         for fault in validate_envelope(document.value, profile=flags.profile, strict=flags.strict):
             yield number, fault
     if number == 0:
-        yield 0, SonarFault("", "no document")
+        yield 0, SonarFault("", "holds no document")
 
 
 def _read_sonar(name: str) -> str:

@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
     notes = Notes()
     to_kind = arguments.to_kind or kind_of_name(arguments.output, COMPRESSIONS)
     if arguments.header and not KINDS[to_kind].has_header:
-        raise ConfigurationError("--header", f"{to_kind} has none")
+        raise ConfigurationError("--header", f"a log of kind {to_kind} has no header")
     options: dict[str, Any] = {name: True for name in ("renumber", "rebase") if getattr(arguments, name)}
     if options and to_kind != "swf":
         raise ConfigurationError(f"--{next(iter(options))}", "for SWF logs only")

@@ -95,5 +95,5 @@ def parse_origins(text: str, *, source: str = "") -> dict[str, str]:
         if tab:
             found[name] = origin
         elif line:
-            raise ParseError("no tab in it", source=source, line=number, text=line)
+            raise ParseError("no tab between key and origin", source=source, line=number, text=line)
     return found

@@ -51,7 +51,9 @@ def parse_request(data: bytes, *, reported_at_secs: float, source: str = "") -> 
         raise ParseError(f"not a request of {FORMAT.decode()}", source=source, text=_text(head[:80]))
     action, batch_system = _text(fields[0]), _text(fields[1])
     if action not in ACTIONS or not _SYSTEM.match(batch_system):
-        raise ParseError("not an action and a batch system", source=source, text=f"{action} {batch_system}")
+        raise ParseError(
+            "not begun by action and batch system", source=source, text=f"{action} {batch_system}"
+        )
     variables = fields[2:-2]
     if len(variables) > MAX_VARIABLES:
         raise ParseError("too many variables", source=source)
@@ -59,7 +61,7 @@ def parse_request(data: bytes, *, reported_at_secs: float, source: str = "") -> 
     for each in variables:
         name = _VARIABLE.match(each)
         if name is None:
-            raise ParseError("not a variable", source=source, text=_text(each[:80]))
+            raise ParseError("not NAME=VALUE", source=source, text=_text(each[:80]))
         environ[name[1].decode("ascii")] = _text(each[name.end() :])
     return Request(action, batch_system, environ, reported_at_secs)
 

@@ -144,7 +144,7 @@ class HookRequests:
             raise
         except Exception as error:
             if not isinstance(error, (JobfeaturesError, OSError)):  # supervised: go on with other requests
-                log.exception("request failed", extra={"what": name})
+                log.exception("a request of a hook failed unexpectedly", extra={"what": name})
             reason = reason_of(error)
             if not is_again:
                 log.error("a request of a hook failed: %s", error, extra={"what": name, "reason": reason})

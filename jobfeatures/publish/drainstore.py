@@ -187,7 +187,7 @@ def read_for_hook(tree: FeatureTree, machine: Machine) -> tuple[Machine, Drains]
         drains = store.read()
         return with_announced(machine, drains, store.read_announced()), drains
     except (JobfeaturesError, OSError) as error:
-        log.warning("drains are left to the daemon: %s", error)
+        log.warning("the drains cannot be read and are left to the daemon: %s", error)
     try:
         with opened(f"{tree.machine_path}/{keys.SHUTDOWNTIME.name}", READ_UNFOLLOWED) as file:
             return replace(machine, shutdown_secs=int(os.read(file, 32))), NO_DRAINS

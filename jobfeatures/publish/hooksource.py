@@ -52,7 +52,7 @@ class HookSource:
                 rejected.append(Rejected.from_error(error, path))
             else:
                 if record.job.key != key:
-                    rejected.append(Rejected(path, "not of the job in its name", field="job_id"))
+                    rejected.append(Rejected(path, "not of the job that names the file", field="job_id"))
                     continue
                 jobs[key] = record.job
                 # A record from the future means that the clock was set back.

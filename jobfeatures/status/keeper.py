@@ -158,7 +158,7 @@ class StatusKeeper:
                 try:
                     self.look()
                 except Exception:  # supervised: one bad round must not end the loop
-                    log.exception("status failed")
+                    log.exception("reading the jobs' statuses failed")
                 looked_at = self._clock.monotonic_secs()
                 changed = self._watch.wait(self._full_round_at + self._every_secs() - looked_at)
                 too_soon_secs = looked_at + MIN_INTERVAL_SECS - self._clock.monotonic_secs()

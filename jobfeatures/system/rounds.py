@@ -117,7 +117,7 @@ class Rounds:
             try:
                 wait_secs = one.work()
             except Exception:  # supervised: other work is done by this thread, too
-                log.exception("repeated work has failed")
+                log.exception("repeated work failed; it is tried again in a minute")
                 wait_secs = AFTER_FAILURE_SECS
             with self._changed:
                 one.end(wait_secs)

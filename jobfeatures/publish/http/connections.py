@@ -304,7 +304,7 @@ class Connection(asyncio.Protocol):
                 table.ended[HANDSHAKE] += 1
                 log.debug("TLS handshake failed: %s", error, extra={"client": client_of(transport)})
             elif not isinstance(error, asyncio.CancelledError):
-                log.exception("TLS failed")
+                log.exception("TLS handshake failed unexpectedly")
             transport.abort()
         if spoken is None:
             table.count_out(self)

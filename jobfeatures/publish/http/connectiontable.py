@@ -113,7 +113,7 @@ class ConnectionTable:
             try:
                 self._close_overdue(self._loop.time())
             except Exception:  # supervised: without these checks no slow client is disconnected
-                log.exception("connections could not be checked")
+                log.exception("slow connections could not be looked for")
 
     async def drain(self, timeout: float | None) -> None:
         """Wait up to `timeout` seconds until all answers are sent, also to clients that just connected."""

@@ -253,7 +253,7 @@ class FeatureServer:
         """Log each reason once per job."""
         if (what, reason) not in self._warned and len(self._warned) < MAX_WARNED:
             self._warned.add((what, reason))
-            log.warning("not served: %s", reason, extra={"what": what})
+            log.warning("a feature or job status is not served: %s", reason, extra={"what": what})
 
 
 async def _body(request: web.BaseRequest) -> bytes:

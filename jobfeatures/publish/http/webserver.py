@@ -127,7 +127,7 @@ async def read_body(request: web.BaseRequest, *, most_bytes: int, within_secs: f
     except TimeoutError:
         raise Refused(408, f"the body took longer than {within_secs:g} seconds") from None
     except (web.RequestPayloadError, ConnectionError):
-        raise Refused(400, "the body did not come whole") from None
+        raise Refused(400, "the connection ended before the whole body came") from None
     if len(content) > most_bytes:
         raise too_large
     return bytes(content)

@@ -222,7 +222,7 @@ def test_a_log_that_is_not_there(log, tmp_path, capsys):
     assert main(["schedule", str(tmp_path / "none")]) == 2
     assert "No such file" in capsys.readouterr().err
     assert main(["schedule", log, "--resource", "gpu"]) == 1
-    assert "has no gpu" in capsys.readouterr().err
+    assert "reports no gpu" in capsys.readouterr().err
     assert main(["schedule", log, "--arrival", "eligible"]) == 1
     assert "does not say when jobs were eligible" in capsys.readouterr().err
 

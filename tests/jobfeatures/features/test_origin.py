@@ -133,6 +133,6 @@ def test_an_origin_may_hold_tabs_and_a_line_without_one_is_named():
     assert parse_origins("a\tb\tc\n") == {"a": "b\tc"}
     with pytest.raises(ParseError) as caught:
         parse_origins("a\tb\nno\n", source="machine")
-    assert str(caught.value) == "machine:2: no tab in it: 'no'"
+    assert str(caught.value) == "machine:2: no tab between key and origin: 'no'"
     with pytest.raises(ParseError, match=r"^1: no tab"):
         parse_origins("no")

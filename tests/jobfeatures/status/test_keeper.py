@@ -195,4 +195,4 @@ def test_a_bad_round_does_not_end_the_looking(board, jobs, caplog, monkeypatch):
     until(lambda: board.view)
     keeper.stop()
     thread.join(60)
-    assert "status failed" in caplog.text
+    assert "reading the jobs' statuses failed" in caplog.text

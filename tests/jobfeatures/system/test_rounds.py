@@ -158,4 +158,4 @@ def test_work_that_fails_is_told_and_keeps_no_other_from_being_done(time, run, c
     run(Round(fail), Round(noting(time, done, "b", 10.0)), waits=2)
     assert [name for name, _ in done] == ["b"] * len(done)
     assert len(done) == 3
-    assert "repeated work has failed" in caplog.text
+    assert "repeated work failed; it is tried again in a minute" in caplog.text

@@ -70,7 +70,7 @@ async def test_a_check_of_the_connections_that_fails_is_not_the_last(serve, monk
         assert await closed_by_server(reader) == b""
         writer.close()
     assert failed
-    assert "connections could not be checked" in caplog.text
+    assert "slow connections could not be looked for" in caplog.text
 
 
 async def test_a_body_that_never_comes_ends_with_408(serve, monkeypatch):
