@@ -173,6 +173,12 @@ def state_of(job: Values) -> tuple[JobState, str | None]:
     return (JobState.CANCELLED if "FRAG_JOB_REQUEST" in events else JobState.FAILED), None
 
 
+def exit_fields(code: int | None) -> dict[str, int | None]:
+    """Return exit status and signal of a record by its wait status; no status if a signal ended the job."""
+    signal = (code and code & 127) or None
+    return {"exit_status": None if code is None or signal else code >> 8, "exit_signal": signal}
+
+
 def array_of(values: Any) -> str | None:
     """Return a job's array, None for its first job, which looks like a plain one. Raises ParseError.
 
@@ -257,8 +263,7 @@ def _make_record(answer: Values, arrays: Collection[str]) -> JobRecord:
         is_interactive=None if kind is None else kind == "INTERACTIVE",
         executable=command,
         end_secs=end,
-        exit_status=None if code is None or code & 127 else code >> 8,
-        exit_signal=None if code is None else code & 127 or None,
+        **exit_fields(code),
         total_nodes=job.total_nodes,
         total_cpus=job.total_cpus,
         preceding_job_id=_only_dependency(answer),
