@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -71,6 +72,13 @@ class Texts:
     def reject(self, error: ParseError, name: str, text: str) -> None:
         """Report a text that cannot be parsed."""
         self._note(Rejected(self._source, error.reason + self._about, error.line, name, text))
+
+
+def is_installed(command: str, *paths: str, variable: str = "") -> bool:
+    """Return whether there is a command, a file or folder, or a variable of our environment."""
+    import shutil  # a hook has no use for it
+
+    return any(map(os.path.exists, paths)) or variable in os.environ or shutil.which(command) is not None
 
 
 def is_host_name(text: str) -> bool:

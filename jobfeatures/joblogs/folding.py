@@ -176,13 +176,9 @@ def fold_batches(
         found = _in_memory(chain(held, _taken(batches, ids, again)))
     jobs = sort(_fold_each(found, folded, all_runs=all_runs, keeps_steps=keeps_steps))
     if isinstance(batches, list):  # in memory: what is written makes room
-        batches = _drained(deque(batches))
+        queue = deque(batches)
+        batches = (queue.popleft() for _ in range(len(queue)))
     yield from _in_order(batches, ids, again, jobs)
-
-
-def _drained(pairs: deque[Pair]) -> Iterator[Pair]:
-    while pairs:
-        yield pairs.popleft()
 
 
 def _runs(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from jobfeatures.batch.basics import is_installed
 from jobfeatures.batch.gridengine.spool import find_spool
 from jobfeatures.records.model import Job
 
@@ -17,12 +18,7 @@ def is_here(config: SystemSettings[GridEngineSettings]) -> bool:
     """Return whether Grid Engine runs or is set up here; a qstat is no proof, as other systems have one."""
     if config.own.spool_directory is not None or find_spool(config.procfs) is not None:
         return True
-    import shutil  # not needed by a prolog
-
-    return (
-        "SGE_ROOT" in os.environ
-        and shutil.which(config.own.qstat.removesuffix("qstat") + "qhost") is not None
-    )
+    return "SGE_ROOT" in os.environ and is_installed(config.own.qstat.removesuffix("qstat") + "qhost")
 
 
 def needs_server(job: Job, config: SystemSettings[GridEngineSettings]) -> bool:

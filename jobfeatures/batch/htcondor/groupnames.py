@@ -64,7 +64,9 @@ class SlotResolver:
         scratch = (tried("htcondor_execute", list_scratch, self._execute) if due else None) or {}
         for slot in due:
             for starter in _find_starters(slots[slot], processes, groups.in_groups):
-                execute = self._execute if starter.pid in scratch else self._find_execute(starter.pid)
+                execute: str | None = self._execute
+                if starter.pid not in scratch:
+                    execute = tried("htcondor_execute", find_execute, self._procfs, starter.pid)
                 # None: other users may write to EXECUTE, and create any ``dir_PID``.
                 owner = tried("htcondor_execute", find_owner, execute) if execute else None
                 if execute and owner is not None:
@@ -81,9 +83,6 @@ class SlotResolver:
             if first is answer or first.shared_by == answer.shared_by is not None:
                 numbers[slot] = answer.job_id
         return numbers
-
-    def _find_execute(self, pid: int) -> str | None:
-        return self._failures.tried("htcondor_execute", find_execute, self._procfs, pid)
 
     def _is_due(self, slot: str, members: Sequence[Process], processes: Mapping[int, Process]) -> bool:
         answer = self._answers.setdefault(slot, _Answer())

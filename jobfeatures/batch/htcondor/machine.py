@@ -60,7 +60,8 @@ def parse_status(text: str, *, taken_at_secs: float) -> Cluster:
 
 def _node(name: str, slots: Sequence[Fields]) -> ClusterNode:
     """Return a machine, which may have several startds, such as pilots. Each reports its own totals."""
-    startds = [list(each) for each in grouped((_startd_of(slot), slot) for slot in slots).values()]
+    names = ((slot.text("Name") or "").partition("@")[2] for slot in slots)  # pilot@wn1 of slot1_1@pilot@wn1
+    startds = grouped(zip(names, slots, strict=True)).values()
     kinds = ("Cpus", "Memory", "GPUs")
     cpus, memory, gpus = (sum_all([_most(each, kind) for each in startds]) for kind in kinds)
     used = [sum(_allocated(each, kind) for each in startds) for kind in kinds]
@@ -74,11 +75,6 @@ def _node(name: str, slots: Sequence[Fields]) -> ClusterNode:
         gpus=gpus,
         allocated_gpus=None if gpus is None else used[2],
     )
-
-
-def _startd_of(slot: Fields) -> str:
-    """Return the name of a slot's startd: ``pilot@wn1`` of ``slot1_1@pilot@wn1``."""
-    return (slot.text("Name") or "").partition("@")[2]
 
 
 def _allocated(slots: Sequence[Fields], name: str) -> int:

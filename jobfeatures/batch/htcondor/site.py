@@ -6,6 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from jobfeatures.batch.basics import is_installed
 from jobfeatures.batch.htcondor.jobad import SITE_LIMITS, parse_site_limits
 from jobfeatures.batch.htcondor.prolog import job_from_prolog
 from jobfeatures.records.model import Job
@@ -17,11 +18,7 @@ if TYPE_CHECKING:
 
 def is_here(config: SystemSettings[HTCondorSettings]) -> bool:
     """Return whether HTCondor is installed here; used where no sources are configured."""
-    import shutil  # a hook has no use for it
-
-    if os.path.isdir(config.own.execute_directory):
-        return True
-    return shutil.which(config.own.condor_status) is not None
+    return os.path.isdir(config.own.execute_directory) or is_installed(config.own.condor_status)
 
 
 def ask_in_prolog(

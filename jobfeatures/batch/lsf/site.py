@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from jobfeatures.batch.basics import find_uid
+from jobfeatures.batch.basics import find_uid, is_installed
 from jobfeatures.records.model import Job
 from jobfeatures.system.lookups import LookUps
 
@@ -18,13 +17,7 @@ CONFIGURATION = "/etc/lsf.conf"
 
 def is_here(config: SystemSettings[LsfSettings]) -> bool:
     """Return whether LSF is installed or configured here, for automatic choice of sources."""
-    import shutil  # a hook has no use for it
-
-    return (
-        shutil.which(config.own.bjobs) is not None
-        or "LSF_ENVDIR" in os.environ
-        or os.path.exists(CONFIGURATION)
-    )
+    return is_installed(config.own.bjobs, CONFIGURATION, variable="LSF_ENVDIR")
 
 
 def ask_in_prolog(

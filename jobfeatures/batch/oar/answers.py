@@ -173,7 +173,7 @@ def state_of(job: Values) -> tuple[JobState, str | None]:
     return (JobState.CANCELLED if "FRAG_JOB_REQUEST" in events else JobState.FAILED), None
 
 
-def exit_fields(code: int | None) -> dict[str, int | None]:
+def exit_fields(code: int | None) -> dict[str, Any]:
     """Return exit status and signal of a record by its wait status; no status if a signal ended the job."""
     signal = (code and code & 127) or None
     return {"exit_status": None if code is None or signal else code >> 8, "exit_signal": signal}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 from typing import TYPE_CHECKING
 
+from jobfeatures.batch.basics import is_installed
 from jobfeatures.system.privatefile import read_bounded
 
 if TYPE_CHECKING:
@@ -18,9 +18,7 @@ _CPUSET_PATH = re.compile(rb"""^CPUSET_PATH=(["']?)((?:/[A-Za-z0-9_.-]+)+)\1[ \t
 
 def is_here(config: SystemSettings[OarSettings]) -> bool:
     """Return whether OAR is installed here, judging by its configuration or its oarstat."""
-    import shutil  # a hook has no use for it
-
-    return os.path.exists(CONFIGURATION) or shutil.which(config.own.oarstat) is not None
+    return is_installed(config.own.oarstat, CONFIGURATION)
 
 
 def read_parents(_config: SystemSettings[OarSettings]) -> list[str]:

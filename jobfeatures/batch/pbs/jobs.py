@@ -113,16 +113,6 @@ def _total_of(text: str, name: str, what: str, *, without: str) -> int:
     return total
 
 
-def parse_owner(text: str) -> str | None:
-    """Return the user of ``alice@head``."""
-    return text.partition("@")[0] or None
-
-
-def parse_restarts(text: str) -> int:
-    """Return how often a job that ran so many times was restarted. Raises ParseError."""
-    return max(0, parse_count(text) - 1)
-
-
 def parse_cards(text: str) -> tuple[tuple[str, int], ...]:
     """Return host and index of each GPU in Torque's exec_gpus: ``n1-gpu/0+n1-gpu/1``. Raises ParseError."""
     matches = [matched(_GPU, part, "not HOST-gpu/NUMBER") for part in text.split("+") if part]
@@ -175,7 +165,7 @@ class QstatJob(PbsRecord):
     substate = key(str, "substate")
     name = key(str, "Job_Name")
     euser = key(str, "euser")  # only managers see it
-    owner = key(parse_owner, "Job_Owner")
+    owner = key(lambda text: text.partition("@")[0] or None, "Job_Owner")  # alice@head
     user_list = key(str, "User_List")  # may name other users than the owner
     account = key(str, "Account_Name")
     partition = key(str, "queue")
@@ -183,7 +173,7 @@ class QstatJob(PbsRecord):
     start_secs = key(parse_time, "stime", "start_time", when=_has_started)
     end_secs = key(parse_time, "obittime", "comp_time", when=_has_ended)
     eligible_secs = key(parse_time, "etime", when=lambda job: job.state_of_letter is JobState.PENDING)
-    restarts = key(parse_restarts, "run_count", "start_count")
+    restarts = key(lambda text: max(0, parse_count(text) - 1), "run_count", "start_count")
     priority = key(parse_whole, "Priority")
     cards = key(parse_cards, "exec_gpus", when=_has_started)
     session = key(parse_count, "session_id", when=_has_started)

@@ -14,7 +14,7 @@ HOOK_CONFIGURATION = "mom_priv/hooks/pbs_cgroups.CF"
 MAX_BYTES = 2**20
 
 
-def is_here(system: str, config: SystemSettings[QstatSettings]) -> bool:
+def is_here(config: SystemSettings[QstatSettings]) -> bool:
     """Return whether its daemons' folder exists here; a qstat is no proof, as other systems have one."""
     home = config.own.home
     return any(os.path.isdir(f"{home}/{part}") for part in ("mom_priv", "server_priv"))

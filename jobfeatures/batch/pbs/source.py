@@ -145,12 +145,9 @@ class QstatSource(PolledSource):
 
 def parse_job_file_name(name: str) -> str | None:
     """Return the job id in a job file's name; None for other files. Never raises."""
-    if not name.endswith(".JB"):
-        return None
-    try:
-        return _plain_id(name.removesuffix(".JB"))
-    except ParseError:
-        return None
+    with contextlib.suppress(ParseError):
+        return _plain_id(name.removesuffix(".JB")) if name.endswith(".JB") else None
+    return None
 
 
 def _plain_id(text: str) -> str:

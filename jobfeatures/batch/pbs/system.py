@@ -36,11 +36,7 @@ class QstatSystem(ClusterSystem[QstatSettings]):
     daemon = "pbs_mom"
     variables = VARIABLES
 
-    def is_here(self, config: SystemSettings[QstatSettings]) -> bool:
-        from jobfeatures.batch.pbs.site import is_here
-
-        return is_here(self.name, config)
-
+    is_here = part("jobfeatures.batch.pbs.site", "is_here")
     job_id_of = part("jobfeatures.batch.pbs.values", "job_id_of")
 
     def make_source(self, config: SystemSettings[QstatSettings], clock: Clock, node_name: str) -> BatchSource:

@@ -117,7 +117,7 @@ def parse_answers(
                 job = parse_scontrol_job(record, node_name=node_name)
                 if job_id not in known:
                     jobs[job_id] = job
-                elif _has_details(job, known[job_id]):
+                elif all(getattr(job, name) == getattr(known[job_id], name) for name in _SAME):
                     jobs[job_id] = _with_details(job, known[job_id])
                 else:
                     ask_alone[job_id] = question
@@ -154,10 +154,6 @@ def _frames(stdout: str, nonce: str) -> Iterator[list[str]]:
             frame = []
         elif frame is not None and line not in {f"show hostnames {nonce}", VERBOSE, DETAILS}:
             frame.append(line)
-
-
-def _has_details(job: Job, known: Job) -> bool:
-    return all(getattr(job, name) == getattr(known, name) for name in _SAME)
 
 
 def _with_details(job: Job, known: Job) -> Job:

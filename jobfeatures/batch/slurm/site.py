@@ -6,6 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from jobfeatures.batch.basics import is_installed
 from jobfeatures.records.model import Job
 from jobfeatures.system.privatefile import read_bounded
 
@@ -31,11 +32,7 @@ def is_here(config: SystemSettings[SlurmSettings]) -> bool:
     """
     if config.own.ask == "controller" or (config.own.ask == "rest" and config.own.rest_url is not None):
         return True
-    import shutil  # a prolog has no use for it
-
-    if shutil.which(config.own.scontrol) is not None:
-        return True
-    return "SLURM_CONF" in os.environ or any(map(os.path.exists, CONFIGURATIONS))
+    return is_installed(config.own.scontrol, *CONFIGURATIONS, variable="SLURM_CONF")
 
 
 def needs_server(job: Job, config: SystemSettings[SlurmSettings]) -> bool:

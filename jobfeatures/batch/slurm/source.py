@@ -95,7 +95,9 @@ class SlurmSource(PolledSource):
         asked = self._jobs.begin(seen, claimed, now_secs=now_secs, taken_at_secs=taken_at_secs)
         rejected: tuple[Rejected, ...] = ()
         complete = True
-        about_node = self._is_node_due(now_secs)
+        since = self._node_asked_secs
+        is_due = since is None or now_secs - since >= self._jobs.refresh_secs or self._unexplained.is_doubted
+        about_node = is_due and bool(node_questions(self._node_name))
         allocated_cpus: int | None = None
         if asked or about_node:
             known = self._jobs.fully_known(asked)
@@ -125,11 +127,6 @@ class SlurmSource(PolledSource):
         except SourceError as error:
             return replace(table, rejected=(*table.rejected, Rejected("squeue", str(error))))
         return table
-
-    def _is_node_due(self, now_secs: float) -> bool:
-        asked = self._node_asked_secs
-        is_due = asked is None or now_secs - asked >= self._jobs.refresh_secs or self._unexplained.is_doubted
-        return is_due and bool(node_questions(self._node_name))
 
     def _keep_node(self, found: NodeAnswer, now_secs: float) -> tuple[Rejected, ...]:
         """Keep the node's notice, or the last one if there is no new one. A problem is reported once."""

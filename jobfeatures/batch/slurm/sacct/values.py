@@ -296,19 +296,16 @@ class Times:
         if text in UNKNOWN:
             return None
         second = _SECONDS.get(text[16:])
+        if second is None and text.isdigit():
+            return parse_epoch(text, field="time")
         if second is None:
-            return self._otherwise(text)
+            matched(_WITH_OFFSET, text, "not a time", field="time")
+            return parse_local(text, None, field="time")
         minute: int = self._minutes[text[:16]]
         if type(minute) is int:
             return minute + second
         self.are_odd = True
         return parse_local(text, self._zone, field="time")
-
-    @staticmethod
-    def _otherwise(text: str) -> int:
-        if text.isdigit():
-            return parse_epoch(text, field="time")
-        return parse_local(matched(_WITH_OFFSET, text, "not a time", field="time")[0], None, field="time")
 
     def _hour(self, text: str) -> int:
         first, last = (self._minute(f"{text}:{minute}") for minute in ("00", "59"))
