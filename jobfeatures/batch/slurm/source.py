@@ -18,7 +18,7 @@ from jobfeatures.batch.slurm import SlurmSettings
 from jobfeatures.batch.slurm.answers import Answers, Scontrol
 from jobfeatures.batch.slurm.basics import NAME, SOURCE, is_plain_id
 from jobfeatures.batch.slurm.node import NodeAnswer, node_questions
-from jobfeatures.batch.slurm.steps import WithSteps, ask_setup, list_jobs, squeue_beside
+from jobfeatures.batch.slurm.steps import LocalSteps, WithSteps, ask_setup, list_jobs, squeue_beside
 from jobfeatures.batch.source import BatchSource, PolledSource
 from jobfeatures.batch.waiting import WaitedFor
 from jobfeatures.errors import News, Rejected, SourceError
@@ -149,15 +149,11 @@ class SlurmSource(PolledSource):
 
 def make_source(config: SystemSettings[SlurmSettings], clock: Clock, node_name: str) -> BatchSource:
     """Return a node's job source. Raises ConfigurationError."""
-    return WithSteps(
-        make_asking_source(config, clock, node_name),
-        partial(ask_setup, config.own.scontrol, config.common.timeout_secs),
-        clock,
-        node_name=node_name or "",  # a node whose name is not known has no steps
-        procfs=config.procfs,
-        parents=config.common.cgroup_parents,
-        has_command=config.own.ask in {"auto", "scontrol"},
-    )
+    # A node whose name is not known has no steps.
+    steps = LocalSteps(node_name or "", config.procfs, clock, config.common.cgroup_parents)
+    setup = partial(ask_setup, config.own.scontrol, config.common.timeout_secs)
+    source = make_asking_source(config, clock, node_name)
+    return WithSteps(source, setup, clock, steps, has_command=config.own.ask in {"auto", "scontrol"})
 
 
 def make_asking_source(config: SystemSettings[SlurmSettings], clock: Clock, node_name: str) -> BatchSource:

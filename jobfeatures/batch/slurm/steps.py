@@ -110,11 +110,8 @@ def list_steps(folder: str, node_name: str) -> frozenset[str]:
 class LocalSteps:
     """Reads the folder of each slurmd that is seen, and the node's own."""
 
-    def __init__(
-        self, spool: str, node_name: str, procfs: str, clock: Clock, parents: Collection[str] = ()
-    ) -> None:
+    def __init__(self, node_name: str, procfs: str, clock: Clock, parents: Collection[str] = ()) -> None:
         """`parents` are those of `batch.cgroup_parents`: containers there are trusted."""
-        self._spool = expand_spool(spool, node_name)
         self._parents = [each.split("/")[1:] for each in parents]
         self._node_name = node_name
         self._procfs = procfs
@@ -122,16 +119,16 @@ class LocalSteps:
         self._daemons: frozenset[int] = frozenset()
         self._searched_secs = float("-inf")  # monotonic
 
-    def read(self) -> Steps:
-        """Return the jobs that have a step here."""
+    def read(self, spool: str) -> Steps:
+        """Return the jobs that have a step here; `spool` is SlurmdSpoolDir, as the configuration has it."""
+        folder = expand_spool(spool, self._node_name)
         jobs: set[str] = set()
         read, denied = 0, 0
         for pid in (None, *self._find()):  # the node's own first: whose that is, a slurmd alone tells
             is_believed = pid is None or self._is_believed(pid)
             try:
-                jobs |= list_steps(
-                    self._spool if pid is None else f"{self._procfs}/{pid}/root{self._spool}", self._node_name
-                )
+                root = "" if pid is None else f"{self._procfs}/{pid}/root"
+                jobs |= list_steps(f"{root}{folder}", self._node_name)
             except FileNotFoundError:
                 continue  # of another slurmd, or in its mount namespace alone
             except OSError:
@@ -190,26 +187,20 @@ class WithSteps:
         source: BatchSource,
         ask_setup: Callable[[], Setup],
         clock: Clock,
+        steps: LocalSteps,
         *,
-        node_name: str,
-        procfs: str,
-        parents: Collection[str] = (),
         has_command: bool = True,
     ) -> None:
         """`ask_setup` may raise SourceError or ParseError: it is called again later.
 
-        `parents` are those of `batch.cgroup_parents`. A node that asks by HTTP need not have Slurm's
-        commands.
+        A node that asks by HTTP need not have Slurm's commands.
         """
         self._source = source
         self._ask_setup = ask_setup
         self._clock = clock
-        self._node_name = node_name
-        self._procfs = procfs
-        self._parents = parents
+        self._steps = steps
         self._has_command = has_command
         self._setup: Setup | None = None
-        self._steps: LocalSteps | None = None
         self._due_secs = float("-inf")  # monotonic
 
     def watch(self, notify: Callable[[], None]) -> AbstractContextManager[object]:
@@ -219,7 +210,7 @@ class WithSteps:
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
         """Return the source's jobs. Raises SourceError."""
         rejected = self._learn_setup()
-        steps = Steps() if self._steps is None else self._steps.read()
+        steps = Steps() if self._setup is None else self._steps.read(self._setup.spool)
         table = self._source.poll_jobs({*seen, *(JobKey(NAME, each) for each in steps.jobs)}, claimed)
         return replace(table, groupless=self._groupless(table, steps), rejected=(*table.rejected, *rejected))
 
@@ -229,13 +220,10 @@ class WithSteps:
             return ()
         self._due_secs = now_secs + AGAIN_SECS
         try:
-            setup = self._ask_setup()
+            self._setup = self._ask_setup()
         except (SourceError, ParseError) as error:
             return (Rejected(SOURCE, str(error)),) if self._has_command else ()
         self._due_secs = now_secs + SETUP_SECS
-        if setup != self._setup:
-            self._setup = setup
-            self._steps = LocalSteps(setup.spool, self._node_name, self._procfs, self._clock, self._parents)
         return ()
 
     def _groupless(self, table: JobTable, steps: Steps) -> frozenset[JobKey]:

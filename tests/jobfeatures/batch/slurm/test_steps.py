@@ -66,7 +66,7 @@ class Node:
         (self.proc / str(pid) / "root").symlink_to(self.path / root if root else "/")
 
     def steps(self, clock: HandClock, *parents: str) -> LocalSteps:
-        return LocalSteps(self.spool, "n1", str(self.proc), clock, parents)
+        return LocalSteps("n1", str(self.proc), clock, parents)
 
 
 @pytest.fixture
@@ -111,16 +111,18 @@ def test_the_sockets_of_this_node_s_steps_name_jobs(node: Node) -> None:
 def test_only_where_slurmd_s_own_folder_was_read_have_other_jobs_no_step(
     node: Node, clock: HandClock
 ) -> None:
-    assert node.steps(clock).read() == Steps()
+    assert node.steps(clock).read(node.spool) == Steps()
     node.has("n1_7.0")
-    assert node.steps(clock).read() == Steps(frozenset({"7"}), is_whole=False)  # whose folder is it?
+    assert node.steps(clock).read(node.spool) == Steps(
+        frozenset({"7"}), is_whole=False
+    )  # whose folder is it?
     node.runs(40, "bash")
     node.runs(41, uid=1000)  # anybody may call a program so
-    assert not node.steps(clock).read().is_whole
+    assert not node.steps(clock).read(node.spool).is_whole
     node.runs(42)
-    assert node.steps(clock).read() == Steps(frozenset({"7"}), is_whole=True)
+    assert node.steps(clock).read(node.spool) == Steps(frozenset({"7"}), is_whole=True)
     os.chmod(node.spool, 0o777)
-    assert node.steps(clock).read() == Steps()
+    assert node.steps(clock).read(node.spool) == Steps()
 
 
 @pytest.mark.parametrize("own", ["", "/../.."])
@@ -130,9 +132,9 @@ def test_a_slurmd_in_a_container_has_its_folder_there(node: Node, clock: HandClo
     node.has("n1_7.0", root="pod")
     node.runs(42, root="pod", inner="\t1", group=f"{own}/pods.slice/pod7.scope/system.slice/slurmd.service")
     seven = frozenset({"7"})
-    assert node.steps(clock).read() == Steps(seven, is_whole=False)
-    assert node.steps(clock, "/pods.slice/pod7?").read() == Steps(seven, is_whole=False)
-    assert node.steps(clock, "/x", "/pods.slice/pod*.scope").read() == Steps(seven, is_whole=True)
+    assert node.steps(clock).read(node.spool) == Steps(seven, is_whole=False)
+    assert node.steps(clock, "/pods.slice/pod7?").read(node.spool) == Steps(seven, is_whole=False)
+    assert node.steps(clock, "/x", "/pods.slice/pod*.scope").read(node.spool) == Steps(seven, is_whole=True)
 
 
 def test_a_program_that_root_in_a_container_calls_slurmd_hides_no_job(node: Node, clock: HandClock) -> None:
@@ -150,14 +152,14 @@ def test_slurmd_is_searched_anew_when_it_has_gone_and_now_and_then(node: Node, c
     node.has("n1_7.0", root="pod")
     node.runs(42, root="pod")
     steps = node.steps(clock)
-    assert steps.read().is_whole
+    assert steps.read(node.spool).is_whole
     node.has("n1_8.0", root="other")
     node.runs(43, root="other")
-    assert steps.read().jobs == {"7"}
+    assert steps.read(node.spool).jobs == {"7"}
     clock.secs += AGAIN_SECS
-    assert steps.read().jobs == {"7", "8"}
+    assert steps.read(node.spool).jobs == {"7", "8"}
     (node.proc / "42" / "comm").write_text("bash\n")
-    assert steps.read().jobs == {"8"}
+    assert steps.read(node.spool).jobs == {"8"}
 
 
 class Inner:
@@ -180,13 +182,8 @@ def keys(*ids: str) -> set[JobKey]:
 
 
 def with_steps(node: Node, clock: HandClock, inner: Inner, *, makes_groups: bool = True) -> WithSteps:
-    return WithSteps(
-        inner,  # type: ignore[arg-type]
-        lambda: Setup(node.spool, makes_groups),
-        clock,
-        node_name="n1",
-        procfs=str(node.proc),
-    )
+    setup = Setup(node.spool, makes_groups)
+    return WithSteps(inner, lambda: setup, clock, node.steps(clock))  # type: ignore[arg-type]
 
 
 def test_a_job_of_which_only_slurmd_s_folder_tells_is_asked_about(node: Node, clock: HandClock) -> None:
@@ -218,7 +215,7 @@ def test_a_configuration_that_is_not_told_is_asked_for_again_later_and_one_that_
             raise SourceError("scontrol: no answer")
         return Setup(node.spool, len(asked) < 4)
 
-    source = WithSteps(Inner("7"), ask_setup, clock, node_name="n1", procfs=str(node.proc))  # type: ignore[arg-type]
+    source = WithSteps(Inner("7"), ask_setup, clock, node.steps(clock))  # type: ignore[arg-type]
     assert "no answer" in str(source.poll_jobs(set()).rejected[0])
     assert source.poll_jobs(set()).rejected == ()
     clock.secs += AGAIN_SECS
