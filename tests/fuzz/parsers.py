@@ -22,6 +22,7 @@ from functools import cache
 from pathlib import Path
 
 from jobfeatures.batch.htcondor.accounting import parse_record as parse_condor_record
+from jobfeatures.batch.htcondor.fields import Fields
 from jobfeatures.batch.lsf.answers import parse_records
 from jobfeatures.batch.lsf.jobs import Circumstances
 from jobfeatures.batch.lsf.limits import Rules
@@ -214,7 +215,7 @@ ADAPTERS: dict[str, Callable[[Callable[..., object], bytes], object]] = {
     "jobfeatures.batch.gridengine.basics:parse_job_id": lambda f, data: f("1000.1", text_of(data)),
     "jobfeatures.batch.gridengine.basics:make_key": lambda f, data: f(text_of(data), text_of(data)[::-1]),
     "jobfeatures.batch.htcondor.accounting:parse_record": lambda _, data: parse_condor_record(
-        parse_ad(text_of(data)), source="fuzz"
+        Fields(parse_ad(text_of(data)), "fuzz")
     ),
     **dict.fromkeys(
         (

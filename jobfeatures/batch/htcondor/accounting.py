@@ -9,15 +9,13 @@ CompletionDate = 1795246000``; ``condor_history`` prints this with ``-long``, an
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from jobfeatures.batch.basics import Note
 from jobfeatures.batch.htcondor.evaluate import find_evaluator
-from jobfeatures.batch.htcondor.fields import KIB, MIB, NAME, Evaluate, Fields, required_job_id
+from jobfeatures.batch.htcondor.fields import KIB, MIB, NAME, Evaluate, Fields, Reading, required_job_id
 from jobfeatures.batch.htcondor.jobad import (
     ENDED,
-    SITE_LIMITS,
     common_fields,
     end_of,
     host_of,
@@ -77,18 +75,15 @@ def _record_or_fault(
 ) -> JobRecord | Rejected:
     faults: list[Rejected] = []
     values = Asked[Value](reported.values)
-    ad = ClassAd(values)
-    valueless: list[str] = []
+    job = Fields(ClassAd(values), source, Reading(faults.append, evaluate))
     try:
-        record = parse_record(
-            ad, source=source, note=faults.append, evaluate=evaluate, without_value=valueless.append
-        )
+        record = parse_record(job)
     except ParseError as error:
         return Rejected.from_error(error)
     if (fault := count_unreadable(faults, NEEDED, notes)) is not None:
         return fault
     count_not_taken(notes, values)
-    notes.not_taken.update(f"{name}: expression without a value" for name in valueless)
+    notes.not_taken.update(f"{name}: expression without a value" for name in job.without_value)
     return record
 
 
@@ -103,21 +98,12 @@ def read_ads(lines: Iterable[str], *, source: str) -> Iterator[ClassAd | Rejecte
     return read_long_ads(again, source=source)
 
 
-def parse_record(
-    ad: ClassAd,
-    *,
-    source: str,
-    note: Note = lambda _: None,
-    evaluate: Evaluate | None = None,
-    without_value: Callable[[str], None] = lambda _: None,
-) -> JobRecord:
+def parse_record(job: Fields) -> JobRecord:
     """Return the record of a job from its ad. Raises ParseError without a job id.
 
     Start, CPUs and CPU time of a job that ran several times are of its last run; a pending job has none.
-    `without_value` is called with the name of each attribute that is an expression without a value.
     """
-    job_id = required_job_id(ad, source=source)
-    job = Fields(ad, source=source, note=note, evaluate=evaluate)
+    job_id = required_job_id(job.ad, source=job.source)
     state = state_of(job)
     by_signal, starts = job.flag("ExitBySignal"), job.count("NumJobStarts")
     ended = job.whole("JobStatus") == ENDED
@@ -141,7 +127,7 @@ def parse_record(
     def of_all(amount: int | None) -> int | None:
         return None if amount is None or nodes is None else amount * nodes
 
-    record = JobRecord(
+    return JobRecord(
         **common_fields(job),
         batch_system=NAME,
         job_id=job_id,
@@ -161,7 +147,7 @@ def parse_record(
         requested_cpus=of_all(job.count("RequestCpus")),
         requested_gpus=of_all(job.count("RequestGPUs")),
         requested_memory_bytes=of_all(job.count("RequestMemory", MIB)),
-        wall_limit_secs=wall_limit(job, SITE_LIMITS),
+        wall_limit_secs=wall_limit(job),
         run_secs=run_secs,
         used_cpu_secs=None if user_secs is None or system_secs is None else user_secs + system_secs,
         user_cpu_secs=user_secs,
@@ -169,9 +155,6 @@ def parse_record(
         used_memory_bytes=used_memory(job),
         workflow_id=None if (dag := job.count("DAGManJobId")) is None else str(dag),
     )
-    for name in sorted(job.without_value):
-        without_value(name)
-    return record
 
 
 def used_memory(job: Fields) -> int | None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
 from jobfeatures.batch.htcondor import COMMAND, VARIABLES, HTCondorSettings
 from jobfeatures.batch.htcondor.accounting import HISTORY_ATTRIBUTES, HISTORY_SOURCE, parse_record
 from jobfeatures.batch.htcondor.evaluate import find_evaluator
-from jobfeatures.batch.htcondor.fields import NAME
+from jobfeatures.batch.htcondor.fields import NAME, Fields, Reading
 from jobfeatures.batch.htcondor.jobad import (
     EMPTY,
     QUEUE_ATTRIBUTES,
@@ -56,9 +55,8 @@ class CondorPool:
         taken_at_secs = self._clock.now_secs()
         text, failed = self._ask_queue((*QUEUE_ATTRIBUTES, *self._site_limits))
         with failing_source(QUEUE_SOURCE, ParseError):
-            table = parse_queue(
-                text, taken_at_secs=taken_at_secs, site_limits=self._site_limits, evaluate=find_evaluator()
-            )
+            how = Reading(evaluate=find_evaluator(), site_limits=self._site_limits)
+            table = parse_queue(text, how, taken_at_secs=taken_at_secs)
         return self._last.complete(table, failed, self._ask_schedds)
 
     def poll_cluster(self) -> Cluster:
@@ -158,5 +156,5 @@ def _parse_ads(text: str, source: str) -> list[ClassAd]:
 
 
 def _parse_all(ads: Iterable[ClassAd], source: str, rejected: list[Rejected]) -> Iterator[JobRecord]:
-    parse = partial(parse_record, source=source, note=rejected.append, evaluate=find_evaluator())
-    return parse_each(parse, ads, rejected)
+    how = Reading(rejected.append, find_evaluator())
+    return parse_each(parse_record, (Fields(ad, source, how) for ad in ads), rejected)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
 
 from jobfeatures.batch.basics import MAX_EPOCH_SECS, Note
 from jobfeatures.errors import ParseError, Rejected
@@ -23,21 +23,33 @@ _GLOBAL = re.compile(rf"(?P<schedd>[^#\s]{{1,255}})#(?P<number>{_NUMBER})#[0-9]+
 _PRODUCT = re.compile(r"[\s(]*[0-9]{1,9}[\s)]*(?:\*[\s(]*[0-9]{1,9}[\s)]*){1,8}", re.ASCII)
 
 Evaluate = Callable[[Expression, ClassAd], Value]
+SITE_LIMITS: Final = ("BatchRuntime", "MaxRuntime")  # by HTCondor-CE, and by some sites
+
+
+class Reading(NamedTuple):
+    """How ads are read: who is told of malformed values, what evaluates, a site's attributes of wall limits.
+
+    Without `evaluate` expressions have no value, but for products of numbers.
+    """
+
+    note: Note = lambda _: None
+    evaluate: Evaluate | None = None
+    site_limits: Sequence[str] = SITE_LIMITS
+
+
+PLAINLY: Final = Reading()
 
 
 class Fields:
-    """Reads one ad. An attribute without a value is None; so is a malformed one, which goes to `note`.
+    """Reads one ad. An attribute without a value is None, as is a malformed one, which is told.
 
-    Without `evaluate` expressions have no value, but for products of numbers; `without_value` names those.
+    `without_value` names those that are expressions without a value.
     """
 
-    def __init__(
-        self, ad: ClassAd, *, source: str = "", note: Note = lambda _: None, evaluate: Evaluate | None = None
-    ) -> None:
+    def __init__(self, ad: ClassAd, source: str = "", how: Reading = PLAINLY) -> None:
         self.ad = ad
-        self._source = source
-        self._note = note
-        self._evaluate = evaluate
+        self.source = source
+        self._note, self._evaluate, self.site_limits = how
         self.without_value: set[str] = set()
 
     def _value(self, name: str, is_valid: Callable[[Any], bool], reason: str) -> Any:
@@ -49,14 +61,14 @@ class Fields:
         elif isinstance(value, Expression) and self._evaluate is not None:
             value = self._evaluate(value, self.ad)
         if value is Special.TOO_LONG:
-            self._note(Rejected(self._source, "too long", field=name, text="a long value"))
+            self._note(Rejected(self.source, "too long", field=name, text="a long value"))
         if isinstance(value, Special | Expression):
             if isinstance(written, Expression) or value is Special.ERROR:
                 self.without_value.add(name)
             return None
         if is_valid(value):
             return value
-        self._note(Rejected(self._source, reason, field=name, text=str(value)))
+        self._note(Rejected(self.source, reason, field=name, text=str(value)))
         return None
 
     def text(self, name: str) -> str | None:
@@ -81,7 +93,7 @@ class Fields:
         """Return a non-negative number, multiplied by `unit`."""
         value = self.integer(name)
         if value is not None and value < 0:
-            self._note(Rejected(self._source, "negative", field=name, text=str(value)))
+            self._note(Rejected(self.source, "negative", field=name, text=str(value)))
             return None
         return None if value is None else value * unit
 
@@ -89,7 +101,7 @@ class Fields:
         """Return a time (epoch); None for 0, a future event."""
         value = self.count(name) or None
         if value is not None and value >= MAX_EPOCH_SECS:
-            self._note(Rejected(self._source, "not a time", field=name, text=str(value)))
+            self._note(Rejected(self.source, "not a time", field=name, text=str(value)))
             return None
         return value
 

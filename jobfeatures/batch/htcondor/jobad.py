@@ -8,14 +8,21 @@ absent, undefined, or an expression without a value.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from jobfeatures.batch.basics import Note
-from jobfeatures.batch.htcondor.fields import KIB, MIB, NAME, Evaluate, Fields, required_job_id, schedd_of
+from jobfeatures.batch.htcondor.fields import (
+    KIB,
+    MIB,
+    NAME,
+    PLAINLY,
+    Fields,
+    Reading,
+    required_job_id,
+    schedd_of,
+)
 from jobfeatures.errors import Rejected, parse_each
 from jobfeatures.formats.classad.ad import ClassAd, Special
 from jobfeatures.formats.classad.jsonform import parse_json_ads
@@ -41,7 +48,6 @@ PARALLEL_UNIVERSE: Final = 11
 # Scheduler (such as DAGMan) and local universe: the schedd runs the job. Grid: another system does.
 WITHOUT_SLOT: Final = frozenset({7, 9, 12})
 LIMIT_ATTRIBUTES: Final = ("AllowedJobDuration", "AllowedExecuteDuration")
-SITE_LIMITS: Final = ("BatchRuntime", "MaxRuntime")  # by HTCondor-CE, and by some sites
 GPU_NAMES: Final = ("GPU-", "MIG-")  # CUDA0 is no use: CUDA's order is not the driver's
 QUEUE_SOURCE = "condor_q"
 EMPTY = "All queues are empty"
@@ -87,13 +93,7 @@ def vacate_time(job: Fields, slot: Fields) -> VacateTime:
 
 
 def job_from_ads(
-    job_ad: ClassAd,
-    machine_ad: ClassAd,
-    *,
-    node_name: str | None,
-    site_limits: Sequence[str] = SITE_LIMITS,
-    note: Note = lambda _: None,
-    evaluate: Evaluate | None = None,
+    job_ad: ClassAd, machine_ad: ClassAd, how: Reading = PLAINLY, *, node_name: str | None
 ) -> Job:
     """Return the job in a slot; the state is RUNNING. Raises ParseError without a job id.
 
@@ -101,10 +101,10 @@ def job_from_ads(
     node has the number of earlier starts.
     """
     job_id = required_job_id(job_ad, source="job ad")
-    job = Fields(job_ad, source=f"job ad {job_id}", note=note, evaluate=evaluate)
-    slot = Fields(machine_ad, source=f"machine ad {job_id}", note=note, evaluate=evaluate)
+    job = Fields(job_ad, f"job ad {job_id}", how)
+    slot = Fields(machine_ad, f"machine ad {job_id}", how)
     cpus = _first(job.count("CpusProvisioned"), slot.count("Cpus"))
-    wall = wall_limit(job, site_limits)
+    wall = wall_limit(job)
     gpus = tuple(name.strip() for name in (slot.text("AssignedGPUs") or "").split(",") if name.strip())
     is_alone = job.integer("JobUniverse") != PARALLEL_UNIVERSE
     return Job(
@@ -155,7 +155,7 @@ def _sum(one: Limit, other: Limit) -> int | None:
     return one + other if isinstance(one, int) and isinstance(other, int) else None
 
 
-def wall_limit(job: Fields, site_limits: Sequence[str]) -> int | None:
+def wall_limit(job: Fields) -> int | None:
     """Return the wall limit in seconds: what HTCondor enforces, else the first of a site's own attributes.
 
     AllowedExecuteDuration counts from the end of the input transfer, after
@@ -164,7 +164,7 @@ def wall_limit(job: Fields, site_limits: Sequence[str]) -> int | None:
     enforced = [secs for name in LIMIT_ATTRIBUTES if (secs := job.count(name)) is not None]
     if enforced:
         return min(enforced)
-    return _first(*(job.count(name) for name in site_limits))
+    return _first(*(job.count(name) for name in job.site_limits))
 
 
 def parse_site_limits(text: str) -> tuple[str, ...]:
@@ -257,20 +257,14 @@ def _first(*values: int | None) -> int | None:
     return next((value for value in values if value is not None), None)
 
 
-def parse_queue(
-    text: str,
-    *,
-    taken_at_secs: float,
-    site_limits: Sequence[str] = SITE_LIMITS,
-    evaluate: Evaluate | None = None,
-) -> JobTable:
+def parse_queue(text: str, how: Reading = PLAINLY, *, taken_at_secs: float) -> JobTable:
     """Parse ``condor_q -global -allusers -json -attributes …``. Raises ParseError if truncated.
 
     The table is complete unless an ad was malformed or several have the same id.
     """
     rejected: list[Rejected] = []
     ads = parse_json_ads("" if text.strip() == EMPTY else text, source=QUEUE_SOURCE)
-    parse = partial(parse_queued_job, site_limits=site_limits, note=rejected.append, evaluate=evaluate)
+    parse = partial(parse_queued_job, how=how._replace(note=rejected.append))
     jobs = {job.key: job for job in parse_each(parse, ads, rejected)}
     lost = len(ads) - len(jobs)
     return JobTable(
@@ -278,20 +272,14 @@ def parse_queue(
     )
 
 
-def parse_queued_job(
-    ad: ClassAd,
-    *,
-    site_limits: Sequence[str] = SITE_LIMITS,
-    note: Note = lambda _: None,
-    evaluate: Evaluate | None = None,
-) -> Job:
+def parse_queued_job(ad: ClassAd, how: Reading = PLAINLY) -> Job:
     """Parse one job of the queue; raises ParseError without an id.
 
     CPUs, memory, disk and GPUs are requested ones of a pending job, provisioned ones of any other. A job
     without a slot of the pool has no CPUs, GPUs and nodes.
     """
     job_id = required_job_id(ad, source=QUEUE_SOURCE)
-    job = Fields(ad, source=f"{QUEUE_SOURCE} {job_id}", note=note, evaluate=evaluate)
+    job = Fields(ad, f"{QUEUE_SOURCE} {job_id}", how)
     state = state_of(job)
 
     def amount(what: str, requested: str, unit: int = 1) -> int | None:
@@ -301,7 +289,7 @@ def parse_queued_job(
     cpus, gpus = amount("Cpus", "RequestCpus"), amount("GPUs", "RequestGPUs")
     nodes = slots_of(job)
     total_cpus = None if cpus is None or nodes is None else cpus * nodes
-    wall = wall_limit(job, site_limits)
+    wall = wall_limit(job)
     return Job(
         **common_fields(job),
         key=JobKey(NAME, job_id),

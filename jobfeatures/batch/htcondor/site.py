@@ -7,7 +7,8 @@ import re
 from typing import TYPE_CHECKING
 
 from jobfeatures.batch.basics import is_installed
-from jobfeatures.batch.htcondor.jobad import SITE_LIMITS, parse_site_limits
+from jobfeatures.batch.htcondor.fields import SITE_LIMITS
+from jobfeatures.batch.htcondor.jobad import parse_site_limits
 from jobfeatures.batch.htcondor.prolog import job_from_prolog
 from jobfeatures.records.model import Job
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from jobfeatures.batch.htcondor import COMMAND, VARIABLES, HTCondorSettings
 from jobfeatures.batch.htcondor.evaluate import find_evaluator
-from jobfeatures.batch.htcondor.fields import NAME, Fields, is_plain_id
+from jobfeatures.batch.htcondor.fields import NAME, Fields, Reading, is_plain_id
 from jobfeatures.batch.htcondor.jobad import (
     PARALLEL_UNIVERSE,
     VacateTime,
@@ -249,17 +249,11 @@ class CondorSource:
 
     def _read_job(self, path: str, pid: int, trusted: Collection[int], problems: list[Rejected]) -> FoundJob:
         ads = read_ads(path, trusted)
-        job = job_from_ads(
-            ads.job,
-            ads.machine,
-            node_name=self._node_name,
-            site_limits=self._site_limits,
-            note=problems.append,
-            evaluate=find_evaluator(),
-        )
+        how = Reading(problems.append, find_evaluator(), self._site_limits)
+        job = job_from_ads(ads.job, ads.machine, how, node_name=self._node_name)
         job = replace(job, processes=frozenset({pid}), starters=frozenset({pid}))
-        evaluate = find_evaluator()
-        vacate = vacate_time(Fields(ads.job, evaluate=evaluate), Fields(ads.machine, evaluate=evaluate))
+        silent = Reading(evaluate=how.evaluate)
+        vacate = vacate_time(Fields(ads.job, how=silent), Fields(ads.machine, how=silent))
         problems += (
             Rejected(path, "an attribute is too long", field=getattr(name, "written", name))
             for name, value in ads.job.values.items()

@@ -14,7 +14,8 @@ import time
 from pathlib import Path
 
 from jobfeatures.batch.htcondor.accounting import HISTORY_ATTRIBUTES
-from jobfeatures.batch.htcondor.jobad import QUEUE_ATTRIBUTES, SITE_LIMITS
+from jobfeatures.batch.htcondor.fields import SITE_LIMITS
+from jobfeatures.batch.htcondor.jobad import QUEUE_ATTRIBUTES
 from jobfeatures.batch.htcondor.machine import NOTICE_ATTRIBUTES, STATUS_ATTRIBUTES
 from tests.integration.condorpool import PATIENCE_SECS, Pool
 from tests.running import until

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.batch.htcondor.accounting import parse_record, read_records, recognise
+from jobfeatures.batch.htcondor.fields import Fields
 from jobfeatures.errors import Rejected
 from jobfeatures.formats.classad.ad import ClassAd
 from jobfeatures.formats.classad.longform import parse_ad
@@ -251,7 +252,7 @@ def test_how_a_job_ended_is_unknown_where_what_tells_it_is_of_another_type(told,
 def test_any_values_give_a_record_or_a_fault(values):
     lowered = {name.lower(): value for name, value in values.items()}
     ad = ClassAd({**parse_ad("ClusterId = 1\nProcId = 0\nJobStatus = 4\n").values, **lowered})
-    parse_record(ad, source="x", note=lambda _: None, evaluate=None)
+    parse_record(Fields(ad, "x"))
 
 
 # ---------------------------------------------------------------- public files

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from jobfeatures.batch.htcondor import HTCondorSettings
 from jobfeatures.batch.htcondor.evaluate import find_evaluator
-from jobfeatures.batch.htcondor.fields import Fields, is_plain_id
-from jobfeatures.batch.htcondor.jobad import SITE_LIMITS, job_from_ads, state_of, vacate_time
+from jobfeatures.batch.htcondor.fields import SITE_LIMITS, Fields, Reading, is_plain_id
+from jobfeatures.batch.htcondor.jobad import job_from_ads, state_of, vacate_time
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.classad.ad import ClassAd, Expression, Special
 from jobfeatures.formats.classad.longform import parse_ad
@@ -26,7 +26,9 @@ def ads():
 
 def job_of(text, machine="", **more):
     notes = []
-    job = job_from_ads(parse_ad(IDS + text), parse_ad(machine), node_name="wn1", note=notes.append, **more)
+    job = job_from_ads(
+        parse_ad(IDS + text), parse_ad(machine), Reading(notes.append, **more), node_name="wn1"
+    )
     return job, [(note.field, note.reason) for note in notes]
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from jobfeatures.batch.htcondor.accounting import parse_record
 from jobfeatures.batch.htcondor.evaluate import find_evaluator
+from jobfeatures.batch.htcondor.fields import Fields, Reading
 from jobfeatures.batch.htcondor.jobad import QUEUE_ATTRIBUTES, VacateTime, parse_queue
 from jobfeatures.batch.htcondor.machine import STATUS_ATTRIBUTES, parse_notice, parse_status
 from jobfeatures.errors import ParseError
@@ -22,7 +23,7 @@ MIB = 2**20
 
 
 def queue_of(text, **more):
-    return parse_queue(text, taken_at_secs=1.0, **more)
+    return parse_queue(text, Reading(**more), taken_at_secs=1.0)
 
 
 def fixture(name):
@@ -415,7 +416,7 @@ def test_a_job_of_a_universe_without_slots_has_no_cpu_of_the_pool(universe, take
     assert dict(sums.cpus) == ({("", state): 2} if takes else {})
     assert dict(sums.nodes) == ({("", state): 1} if takes else {})
     assert dict(sums.gpus) == ({("", state): 1} if takes else {})
-    record = parse_record(ClassAd({name_of(name): value for name, value in ad.items()}), source="history")
+    record = parse_record(Fields(ClassAd({name_of(name): value for name, value in ad.items()}), "history"))
     assert (record.requested_cpus, record.requested_nodes) == ((2, 1) if takes else (None, None))
 
 
