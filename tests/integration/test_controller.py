@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from jobfeatures.batch.slurm.answers import Scontrol
 from jobfeatures.batch.slurm.refused import ask_squeue
 from jobfeatures.formats.sonar.validate import validate_envelope
 
@@ -109,7 +110,7 @@ def test_a_job_that_has_left_the_queue_is_no_failure_when_it_is_asked_for_alone(
     job = slurm.submit("sleep 60", "-p", "batch")
 
     def asked(*ids):
-        return ask_squeue(ids, node_name=None, squeue="squeue", timeout_secs=60.0).keys()
+        return ask_squeue(Scontrol(timeout_secs=60.0).programs, ids, node_name=None).keys()
 
     assert asked("99999990") == set()
     assert asked("99999990", job) == {job}

@@ -9,7 +9,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from jobfeatures.batch import SYSTEMS
-from jobfeatures.batch.slurm.steps import list_jobs, squeue_beside
+from jobfeatures.batch.slurm.answers import Scontrol
+from jobfeatures.batch.slurm.steps import list_jobs
 from jobfeatures.errors import ParseError, SourceError, printable
 from jobfeatures.records.model import JobKey, JobState, JobTable
 from jobfeatures.records.nodelist import expand_nodes
@@ -44,10 +45,9 @@ def listed_jobs(system: str, config: ExporterConfig, node: str) -> frozenset[Job
     """
     if system != "slurm" or config.shared.batch.slurm.ask not in {"auto", "scontrol"}:
         return frozenset()
-    squeue = squeue_beside(config.shared.batch.slurm.scontrol)
-    return frozenset(
-        JobKey(system, each) for each in list_jobs(squeue, node, config.shared.batch.common.timeout_secs)
-    )
+    batch = config.shared.batch
+    scontrol = Scontrol(batch.slurm.scontrol, timeout_secs=batch.common.timeout_secs)
+    return frozenset(JobKey(system, each) for each in list_jobs(scontrol.programs, node))
 
 
 def jobs_without_group(

@@ -27,7 +27,7 @@ SITE_LIMITS: Final = ("BatchRuntime", "MaxRuntime")  # by HTCondor-CE, and by so
 
 
 class Reading(NamedTuple):
-    """How ads are read: who is told of malformed values, what evaluates, a site's attributes of wall limits.
+    """How ads are read: where malformed values are reported, what evaluates, a site's own limits.
 
     Without `evaluate` expressions have no value, but for products of numbers.
     """
@@ -41,7 +41,7 @@ PLAINLY: Final = Reading()
 
 
 class Fields:
-    """Reads one ad. An attribute without a value is None, as is a malformed one, which is told.
+    """Reads one ad. An attribute without a value is None, as is a malformed one, which is reported.
 
     `without_value` names those that are expressions without a value.
     """

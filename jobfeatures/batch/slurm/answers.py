@@ -10,12 +10,13 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from jobfeatures.batch.slurm import VARIABLES
-from jobfeatures.batch.slurm.basics import NAME, SOURCE, checked_id, is_plain_id
+from jobfeatures.batch.programs import Programs
+from jobfeatures.batch.slurm import COMMAND, VARIABLES
+from jobfeatures.batch.slurm.basics import ENVIRONMENT, NAME, SOURCE, checked_id, is_plain_id
 from jobfeatures.batch.slurm.record import parse_scontrol_job
 from jobfeatures.errors import ParseError, Rejected, SourceError, shown
 from jobfeatures.records.model import Job
-from jobfeatures.system.command import first_line, run_command
+from jobfeatures.system.command import first_line
 
 if TYPE_CHECKING:
     from jobfeatures.batch.slurm.node import NodeAnswer
@@ -194,14 +195,21 @@ def _single_record(lines: Sequence[str], job_id: str, question: str) -> str | _A
     raise ParseError(f"several records in the answer for job {job_id}", source=SOURCE, text=lines[0])
 
 
-@dataclass(frozen=True, slots=True)
 class Scontrol:
     """Runs scontrol, with one process per poll; `timeout_secs` limits a poll, with all its processes."""
 
-    command: str = "scontrol"
-    node_name: str | None = field(default=None, kw_only=True)
-    timeout_secs: float = field(default=10.0, kw_only=True)
-    max_bytes: int = field(default=MAX_ANSWER_BYTES, kw_only=True)
+    def __init__(
+        self,
+        command: str = "scontrol",
+        *,
+        node_name: str | None = None,
+        timeout_secs: float = 10.0,
+        max_bytes: int = MAX_ANSWER_BYTES,
+    ) -> None:
+        self.command, self.node_name, self.timeout_secs = command, node_name, timeout_secs
+        self.programs = Programs(
+            COMMAND, command, timeout_secs, kept=VARIABLES, environment=ENVIRONMENT, max_bytes=max_bytes
+        )
 
     def poll(
         self,
@@ -228,12 +236,8 @@ class Scontrol:
         from jobfeatures.batch.slurm.refused import ask_squeue  # rarely needed
 
         try:
-            jobs = ask_squeue(
-                refused,
-                node_name=self.node_name,
-                squeue=f"{self.command.removesuffix('scontrol')}squeue",
-                timeout_secs=_remaining_secs(deadline),
-            )
+            left_secs = _remaining_secs(deadline)
+            jobs = ask_squeue(self.programs, refused, node_name=self.node_name, timeout_secs=left_secs)
         except SourceError as error:
             return replace(answers, complaint=answers.complaint or str(error))
         return replace(answers, jobs={**answers.jobs, **jobs})
@@ -294,14 +298,11 @@ class Scontrol:
     ) -> Answers:
         brief = len(questions.keys() & known.keys())
         nonce = f"n{os.urandom(8).hex()}"
-        output = run_command(
+        output = self.programs.run(
             # Without --local, a question about a federation follows each one.
-            [self.command, "--local", "-a", "-o", *(() if brief else ("-d",))],
+            *("scontrol", "--local", "-a", "-o", *(() if brief else ("-d",))),
             stdin=format_questions(questions.values(), nonce, extra, brief=brief),
             timeout_secs=timeout_secs,
-            max_bytes=self.max_bytes,
-            environment={"SLURM_TIME_FORMAT": "%s"},
-            kept=VARIABLES,
         )
         answers = parse_answers(
             output.stdout.decode("utf-8", "replace"),

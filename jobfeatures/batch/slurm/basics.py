@@ -8,6 +8,7 @@ from jobfeatures.errors import matched
 
 NAME = "slurm"
 SOURCE = "scontrol show job"
+ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s"}  # of its commands: times in epoch seconds
 NOTHING = frozenset({"", "Unknown", "None", "N/A", "(null)"})
 
 _ID = re.compile(r"[1-9][0-9]{0,9}\Z")

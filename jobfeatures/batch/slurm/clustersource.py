@@ -7,10 +7,10 @@ import math
 import re
 from collections.abc import Collection
 
-from jobfeatures.batch.programs import MAX_ANSWER_BYTES, Programs
+from jobfeatures.batch.programs import MAX_ANSWER_BYTES
 from jobfeatures.batch.questions import ClockDifference
 from jobfeatures.batch.settings import SystemSettings
-from jobfeatures.batch.slurm import COMMAND, VARIABLES, SlurmSettings
+from jobfeatures.batch.slurm import SlurmSettings
 from jobfeatures.batch.slurm.administration import (
     SHARE_FIELDS,
     SHOW_LICENCES,
@@ -20,7 +20,7 @@ from jobfeatures.batch.slurm.administration import (
     parse_shares,
 )
 from jobfeatures.batch.slurm.answers import Scontrol
-from jobfeatures.batch.slurm.basics import NAME
+from jobfeatures.batch.slurm.basics import ENVIRONMENT, NAME
 from jobfeatures.batch.slurm.bynode import SHOW_JOBS, JobsByNode, Known, group_by_node, parse_whole
 from jobfeatures.batch.slurm.cluster import (
     CLUSTER_QUESTIONS,
@@ -33,7 +33,6 @@ from jobfeatures.batch.slurm.node import SHOW_RESERVATIONS, floating, parse_cloc
 from jobfeatures.batch.slurm.queue import QUEUE_SOURCE, parse_queue
 from jobfeatures.batch.slurm.refused import (
     ALL_JOBS,
-    ENVIRONMENT,
     ask_squeue,
     make_separator,
     queue_environment,
@@ -59,10 +58,7 @@ class SlurmCluster:
         """`timeout_secs` limits each query. The other commands are taken from scontrol's directory."""
         self._clock = clock
         self._scontrol = Scontrol(config.own.scontrol, timeout_secs=timeout_secs, max_bytes=MAX_ANSWER_BYTES)
-        self._timeout_secs = timeout_secs
-        self._programs = Programs(
-            COMMAND, config.own.scontrol, timeout_secs, kept=VARIABLES, environment=ENVIRONMENT
-        )
+        self._programs = self._scontrol.programs
         self._known: dict[JobKey, Known] = {}
         self._difference = ClockDifference()
         self._floating = News()
@@ -168,9 +164,7 @@ class SlurmCluster:
         if 0 < len(unsure) <= MAX_ASKED_AGAIN:
             ids = [key.job_id for key in unsure]
             with contextlib.suppress(SourceError):
-                squeue = self._programs.path("squeue")
-                reported = ask_squeue(ids, node_name=None, squeue=squeue, timeout_secs=self._timeout_secs)
-                return list(reported.values())
+                return list(ask_squeue(self._programs, ids, node_name=None).values())
         return [queue.jobs[key] for key in unsure]
 
     def poll_accounting(self, since_secs: float) -> Accounting:

@@ -9,33 +9,28 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from typing import Any
 
-from jobfeatures.batch.slurm import VARIABLES
+from jobfeatures.batch.programs import Programs
+from jobfeatures.batch.slurm.basics import ENVIRONMENT
 from jobfeatures.batch.slurm.fields import split_closed
 from jobfeatures.batch.slurm.gpus import parse_resources
 from jobfeatures.batch.slurm.queue import QUEUE_FIELDS, QUEUE_SOURCE, parse_queued_job, queue_format
 from jobfeatures.errors import ParseError, failing_source, parse_each
 from jobfeatures.records.model import Job
-from jobfeatures.system.command import checked, run_command
+from jobfeatures.system.command import checked
 
-MAX_ANSWER_BYTES = 32 * 2**20
-ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s"}
 ALL_JOBS = ("--local", "-a", "-h", "-t", "all")  # of a federation, this cluster's
 INVALID_JOB_ID = b"Invalid job id specified"
 
 
 def ask_squeue(
-    ids: Collection[str], *, node_name: str | None, squeue: str, timeout_secs: float
+    programs: Programs, ids: Collection[str], *, node_name: str | None, **bounds: Any
 ) -> dict[str, Job]:
-    """Query some jobs, and return those in the queue. Raises SourceError."""
-    separator = make_separator()
-    output = run_command(
-        [squeue, *ALL_JOBS, "-j", ",".join(ids)],
-        timeout_secs=timeout_secs,
-        kept=VARIABLES,
-        max_bytes=MAX_ANSWER_BYTES,
-        environment=queue_environment(separator),
-    )
+    """Query some jobs, and return those in the queue; `bounds` as in `run_command`. Raises SourceError."""
+    squeue, separator = programs.path("squeue"), make_separator()
+    environment = queue_environment(separator)
+    output = programs.run("squeue", *ALL_JOBS, "-j", ",".join(ids), environment=environment, **bounds)
     if output.status != 0 and len(ids) == 1 and INVALID_JOB_ID in output.stderr:
         return {}  # of several, squeue passes over unknown ones
     text = checked(squeue, output).stdout.decode("utf-8", "replace")

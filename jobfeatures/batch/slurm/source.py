@@ -18,7 +18,7 @@ from jobfeatures.batch.slurm import SlurmSettings
 from jobfeatures.batch.slurm.answers import Answers, Scontrol
 from jobfeatures.batch.slurm.basics import NAME, SOURCE, is_plain_id
 from jobfeatures.batch.slurm.node import NodeAnswer, node_questions
-from jobfeatures.batch.slurm.steps import LocalSteps, WithSteps, ask_setup, list_jobs, squeue_beside
+from jobfeatures.batch.slurm.steps import LocalSteps, WithSteps, ask_setup, list_jobs
 from jobfeatures.batch.source import BatchSource, PolledSource
 from jobfeatures.batch.waiting import WaitedFor
 from jobfeatures.errors import News, Rejected, SourceError
@@ -151,15 +151,17 @@ def make_source(config: SystemSettings[SlurmSettings], clock: Clock, node_name: 
     """Return a node's job source. Raises ConfigurationError."""
     # A node whose name is not known has no steps.
     steps = LocalSteps(node_name or "", config.procfs, clock, config.common.cgroup_parents)
-    setup = partial(ask_setup, config.own.scontrol, config.common.timeout_secs)
-    source = make_asking_source(config, clock, node_name)
+    scontrol = Scontrol(config.own.scontrol, node_name=node_name, timeout_secs=config.common.timeout_secs)
+    source = make_asking_source(config, clock, node_name, scontrol)
+    setup = partial(ask_setup, scontrol.programs)
     return WithSteps(source, setup, clock, steps, has_command=config.own.ask in {"auto", "scontrol"})
 
 
-def make_asking_source(config: SystemSettings[SlurmSettings], clock: Clock, node_name: str) -> BatchSource:
+def make_asking_source(
+    config: SystemSettings[SlurmSettings], clock: Clock, node_name: str, scontrol: Scontrol
+) -> BatchSource:
     """Return the source that asks what the settings say. Raises ConfigurationError."""
     timeout_secs = config.common.timeout_secs
-    scontrol = Scontrol(config.own.scontrol, node_name=node_name, timeout_secs=timeout_secs)
     if config.own.ask == "controller":
         from jobfeatures.batch.controller.source import ControllerSource
 
@@ -180,13 +182,11 @@ def make_asking_source(config: SystemSettings[SlurmSettings], clock: Clock, node
         ask = JsonAsker(config, clock, node_name, timeout_secs).ask
     # Random, because a rollout starts the daemons of all nodes at the same time.
     refresh_secs = config.common.refresh_secs * random.uniform(*SPREAD)  # noqa: S311  # not a secret
-    squeue = squeue_beside(config.own.scontrol)
-    lister = partial(list_jobs, squeue, timeout_secs=timeout_secs)
     return SlurmSource(
         clock,
         ask,
         node_name=node_name,
         refresh_secs=refresh_secs,
-        list_jobs=lister,
+        list_jobs=partial(list_jobs, scontrol.programs),
         waited_for=WaitedFor(NAME, config.common.root),
     )

@@ -23,13 +23,12 @@ from typing import NamedTuple
 
 from jobfeatures.batch.groups import count_named
 from jobfeatures.batch.processes import is_in_container, read_real_uid
-from jobfeatures.batch.slurm import VARIABLES
+from jobfeatures.batch.programs import Programs
 from jobfeatures.batch.slurm.basics import NAME, is_plain_id
 from jobfeatures.batch.source import BatchSource
 from jobfeatures.errors import ParseError, Rejected, SourceError
 from jobfeatures.records.model import JobKey, JobState, JobTable
 from jobfeatures.system.clock import Clock
-from jobfeatures.system.command import ask_command
 from jobfeatures.system.privatefile import read_bounded
 
 SOURCE = "scontrol show config"
@@ -65,29 +64,18 @@ def parse_setup(text: str) -> Setup:
     return Setup(found["SlurmdSpoolDir"], found.get("ProctrackType", TRACKS_GROUPS) == TRACKS_GROUPS)
 
 
-def ask_setup(scontrol: str, timeout_secs: float) -> Setup:
+def ask_setup(programs: Programs) -> Setup:
     """Ask Slurm for its configuration. Raises SourceError or ParseError."""
-    argv = [scontrol, "show", "config"]
-    bounds = {"timeout_secs": timeout_secs, "max_bytes": MAX_CONFIG_BYTES, "kept": VARIABLES}
-    return parse_setup(ask_command(argv, **bounds))
+    return parse_setup(programs.ask("scontrol", "show", "config", max_bytes=MAX_CONFIG_BYTES))
 
 
-def squeue_beside(scontrol: str) -> str:
-    """Return the squeue of the same installation."""
-    return f"{scontrol.removesuffix('scontrol')}squeue"
-
-
-def list_jobs(squeue: str, node_name: str, timeout_secs: float) -> frozenset[str]:
+def list_jobs(programs: Programs, node_name: str) -> frozenset[str]:
     """Return the ids of the jobs that Slurm runs on a node. slurmctld sends its whole queue for this.
 
     Raises SourceError.
     """
-    printed = ask_command(
-        [squeue, "-a", "-h", "-w", node_name, "-t", "RUNNING", "-o", "%A"],
-        timeout_secs=timeout_secs,
-        max_bytes=MAX_CONFIG_BYTES,
-        kept=VARIABLES,
-    )
+    options = ("-a", "-h", "-w", node_name, "-t", "RUNNING", "-o", "%A")
+    printed = programs.ask("squeue", *options, max_bytes=MAX_CONFIG_BYTES)
     return frozenset(filter(is_plain_id, printed.split("\n")))
 
 

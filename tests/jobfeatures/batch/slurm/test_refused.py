@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobfeatures.batch.slurm.answers import Scontrol
 from jobfeatures.batch.slurm.queue import QUEUE_FIELDS
 from jobfeatures.batch.slurm.refused import ask_squeue, make_separator, parse_refused
 from jobfeatures.errors import ParseError, SourceError
@@ -87,7 +88,7 @@ def test_without_an_answer_of_squeue_the_job_stays_rejected(body: str | None, sc
     assert (answers.jobs, set(answers.rejected)) == ({}, {"5"})
     assert "squeue" in answers.complaint
     with pytest.raises(SourceError):
-        ask_squeue(["5"], node_name="n1", squeue=str(squeue), timeout_secs=0.2)
+        ask_squeue(Scontrol(scontrol).programs, ["5"], node_name="n1", timeout_secs=0.2)
     with pytest.raises(ParseError):
         ask_about_job("5", node_name="n1", scontrol=scontrol, timeout_secs=limit_secs)
 
@@ -127,7 +128,9 @@ def test_the_only_job_asked_about_that_has_left_the_queue_is_an_answer(
     squeue.chmod(0o755)
 
     def ask() -> object:
-        return ask_squeue(ids, node_name=None, squeue=str(squeue), timeout_secs=60.0)
+        return ask_squeue(
+            Scontrol(str(tmp_path / "scontrol"), timeout_secs=60.0).programs, ids, node_name=None
+        )
 
     if is_answer:
         assert ask() == {}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from jobfeatures.batch.slurm.answers import Answers, Scontrol
 from jobfeatures.batch.slurm.source import SlurmSource, Unexplained
 from jobfeatures.batch.slurm.steps import (
     AGAIN_SECS,
@@ -250,7 +251,6 @@ def test_a_list_is_due_where_more_cpus_are_allocated_than_jobs_have_twice() -> N
 
 
 def test_a_job_that_only_the_node_s_cpus_betray_is_listed_and_asked_about(clock: HandClock) -> None:
-    from jobfeatures.batch.slurm.answers import Answers
     from jobfeatures.batch.slurm.node import NodeAnswer
     from jobfeatures.records.model import NodeNotice
 
@@ -285,4 +285,4 @@ def test_what_squeue_says_beside_ids_is_no_id(tmp_path: Path) -> None:
         "#!/bin/sh\n[ \"$*\" = '-a -h -w n1 -t RUNNING -o %A' ] && printf '154\\n160\\nwarning ../7\\n08\\n'\n"
     )
     squeue.chmod(0o755)
-    assert list_jobs(str(squeue), "n1", 10.0) == {"154", "160"}
+    assert list_jobs(Scontrol(str(tmp_path / "scontrol")).programs, "n1") == {"154", "160"}
