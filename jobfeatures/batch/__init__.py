@@ -28,7 +28,7 @@ from jobfeatures.settings.declare import record
 
 @dataclass(frozen=True, kw_only=True)
 class BatchSettings:
-    """The settings of all batch systems."""
+    """The settings of all batch systems, in a record for each, and those that they have in common."""
 
     common: CommonSettings = record(CommonSettings, "batch")
     controller: ControllerSettings = record(ControllerSettings)
@@ -42,7 +42,7 @@ class BatchSettings:
     spool: SpoolSettings = record(SpoolSettings)
 
     def of(self, system: str, **mounts: str) -> SystemSettings[Any]:
-        """Return what a batch system is given; `mounts`: `procfs` and `cgroup`, if they are elsewhere."""
+        """Return the settings for `system`; `mounts`: where `procfs` and `cgroup` are, if not as usual."""
         own = getattr(self, system, None)  # one may have no settings
         return SystemSettings(own=own, common=self.common, controller=self.controller, **mounts)
 

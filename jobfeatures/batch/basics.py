@@ -25,7 +25,7 @@ _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}\Z")
 
 
 def parse_epoch(text: str, *, field: str = "") -> int:
-    """Return epoch seconds. Raises ParseError for any other text, and for milliseconds."""
+    """Return digits as epoch seconds. Raises ParseError for any other text, also for milliseconds."""
     secs = parse_count(text, field=field)
     if secs >= MAX_EPOCH_SECS:
         raise ParseError("not seconds since the epoch", field=field, text=text)
@@ -33,7 +33,7 @@ def parse_epoch(text: str, *, field: str = "") -> int:
 
 
 class Texts:
-    """Parses named texts. One that cannot be parsed is reported to `note` and counts as unknown."""
+    """Parses texts by name. A malformed one is reported to `note` and counts as unknown."""
 
     def __init__(
         self,
@@ -52,14 +52,14 @@ class Texts:
         self._nothing = nothing
 
     def text(self, *names: str) -> str | None:
-        """Return the first of these values that is set."""
+        """Return the text of the first of `names` that is set; None if none is."""
         for name in names:
             if (text := self.values.get(name, "")) not in self._nothing:
                 return text
         return None
 
     def read(self, parse: Callable[[str], T], *names: str) -> T | None:
-        """Return the first of these values that is set and can be parsed, parsed."""
+        """Return what `parse` makes of the first of `names` that is set and well-formed; None without one."""
         for name in names:
             text = self.text(name)
             try:
@@ -70,7 +70,7 @@ class Texts:
         return None
 
     def reject(self, error: ParseError, name: str, text: str) -> None:
-        """Report a text that cannot be parsed."""
+        """Report to `note` that the text of `name` is malformed, and why."""
         self._note(Rejected(self._source, error.reason + self._about, error.line, name, text))
 
 
@@ -87,12 +87,12 @@ def is_host_name(text: str) -> bool:
 
 
 def find_host(names: Iterable[str], node_name: str | None) -> str | None:
-    """Return the one of these names that means this node, fully qualified or short."""
+    """Return the one of `names` that is the host `node_name`, with or without domain; None if none is."""
     return next((name for name in names if node_name and is_same_host(name, node_name)), None)
 
 
 def share_of(slots: Mapping[str, int], node_name: str | None) -> int | None:
-    """Return the slots on this node, None if it is not among the hosts."""
+    """Return the slots on the host `node_name`, given those on each host; None if it is not among them."""
     return slots.get(find_host(slots, node_name) or "")
 
 
@@ -133,7 +133,7 @@ def count_hosts(names: Iterable[str], *, file: str = "", field: str = "") -> dic
 
 
 def split_records(lines: Iterable[str], head: re.Pattern[str]) -> Iterator[tuple[str, list[str]]]:
-    """Yield the name and the lines of each record: `head` matches its first line, and its name by a group."""
+    """Yield name and lines of each record. `head` matches a record's first line, its group 1 the name."""
     found: tuple[str, list[str]] | None = None
     for line in lines:
         if (match := head.match(line)) is not None:
@@ -147,7 +147,7 @@ def split_records(lines: Iterable[str], head: re.Pattern[str]) -> Iterator[tuple
 
 
 def busy_state(used: int | None, total: int | None) -> str:
-    """Return the base state of a node, given how many of its CPUs are allocated."""
+    """Return a node's base state: IDLE, MIXED or ALLOCATED, by how many of its CPUs are allocated."""
     if not used:
         return "IDLE"
     return "ALLOCATED" if total is not None and used >= total else "MIXED"
@@ -170,10 +170,10 @@ class Users(LookUps[str, int]):
         super().__init__(look_up, clock.monotonic_secs)
 
     def uid(self, user: str | None) -> int | None:
-        """Return a user's uid, None if it is unknown, or not known yet."""
+        """Return a user's uid; None if there is no such user, or while a slow look-up still runs."""
         return None if user is None else self.get(user)
 
     def complete(self, job: Job) -> Job:
-        """Return the job with its user's uid, if that is known."""
+        """Return the job; a missing uid is filled in, if that of its user is known."""
         uid = self.uid(job.user) if job.uid is None else None
         return job if uid is None else replace(job, uid=uid)

@@ -14,7 +14,7 @@ from jobfeatures.records.model import Alias
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Membership:
-    """What a control group's path says. Either `job_id` or `alias` is known."""
+    """What a control group's path says about its job: `job_id`, or an `alias` whose id is found elsewhere."""
 
     batch_system: str
     job_id: str | None = None
@@ -27,22 +27,22 @@ class Membership:
 
     @property
     def name(self) -> str:
-        """Return the identifier that stands for the job until a better one is known."""
+        """Return the job's id, else its alias, by which it goes until the id is found."""
         return self.job_id or (self.alias.name if self.alias else "")
 
     @property
     def is_shared(self) -> bool:
-        """Return whether one job after another has this group's name."""
+        """Return whether a group with this name is used by one job after another, like a slot's."""
         return self.alias is not None and self.alias.is_reused
 
     @property
     def owner(self) -> Alias | int | None:
-        """Return what distinguishes runs of a job: a name of this run alone, else the uid."""
+        """Return what tells a job's runs apart: an alias that no other run has, else the uid if known."""
         return self.uid if self.alias is None or self.is_shared else self.alias
 
 
 class Layout(NamedTuple):
-    """One form of the control groups of jobs: what a batch system itself writes, below some parent.
+    """One form of jobs' control groups: the part of their paths that the batch system makes below a parent.
 
     Patterns match paths with their ``/``; their named groups are fields of `Membership`. Shapes have one
     fnmatch pattern per path component.
@@ -56,7 +56,7 @@ class Layout(NamedTuple):
     directories: tuple[tuple[str, ...], ...]  # shapes of whole jobs' directories below any parent
 
     def is_ordinary(self, parent: str) -> bool:
-        """Return whether a path from the root is an ordinary parent of such groups."""
+        """Return whether `parent`, a path from the root, is one below which jobs' groups need no proof."""
         names = parent.split("/")[1:]
         return any(
             len(shape) == len(names) and all(map(fnmatchcase, names, shape)) for shape in self.ordinary
@@ -71,10 +71,10 @@ def make_layout(
     mark: str | None = None,
     strict: str | None = None,
 ) -> Layout:
-    """Return a layout from the sources of its patterns.
+    """Return a layout with its regular expressions compiled.
 
-    `parents` matches the ordinary ones; None: there are none. `strict` is `below` itself by default, where
-    there is a `mark`.
+    `parents` matches the ordinary parents; None: there are none. Without `strict`, `below` is used if there
+    is a `mark`.
     """
     strict = below if strict is None and mark is not None else strict
     return Layout(
@@ -90,10 +90,10 @@ def make_layout(
 class BatchHierarchy(NamedTuple):
     """How one batch system names control groups, and who makes them.
 
-    `daemons` are the names of its own programs on a node, each with a part of the name of its control group,
-    where the program's name is not enough. `steps` begins the names of the groups below a job's, one a step,
-    that are frozen in its place when it is suspended; `idle_step` is the one without a program of the job's.
-    `alias`, without its name, is what stands for a job in patterns with a group of that name.
+    `daemons` are the names of its own programs on a node, each with a text that the path of its control group
+    has to contain where the program's name proves too little. `steps` begins the names of steps' groups:
+    they, not the job's, are frozen when a job is suspended; the step `idle_step` runs no program of the job.
+    `alias` has no name yet: that is what the group ``alias`` of a layout's pattern matches.
     """
 
     name: str
@@ -105,7 +105,7 @@ class BatchHierarchy(NamedTuple):
 
     @property
     def job_directories(self) -> tuple[tuple[str, ...], ...]:
-        """Return the shapes of whole jobs' directories below ordinary parents."""
+        """Return the paths of jobs' own groups below ordinary parents: one fnmatch pattern per component."""
         return tuple(
             (*parent, *directory)
             for each in self.layouts
@@ -114,14 +114,14 @@ class BatchHierarchy(NamedTuple):
         )
 
     def match(self, path: str) -> Membership | None:
-        """Return what a path from the root says, None if it does not belong to this batch system."""
+        """Return the job that a path from the root names; None if it is no group of this batch system."""
         for layout in self.layouts:
             if layout.path is not None and (found := layout.path.match(path)):
                 return self.read(found)
         return None
 
     def read(self, found: re.Match[str], parent: str = "", *, is_proven: bool = False) -> Membership:
-        """Return what a layout's pattern has found, below a `parent` that is no ordinary one."""
+        """Return the job that a layout's pattern has matched; `parent` is given if it is not ordinary."""
         values: dict[str, Any] = {name: text and unescape(text) for name, text in found.groupdict().items()}
         if "uid" in values:
             values["uid"] = int(values["uid"])
@@ -131,9 +131,9 @@ class BatchHierarchy(NamedTuple):
 
 
 def count_named(names: Sequence[str], entries: Iterable[Sequence[str]]) -> int:
-    """Return how many names of a path, from the root on, the longest fitting entry matches; 0 if none fits.
+    """Return how many components, from the root, the longest matching entry covers; 0 if none matches.
 
-    Entries have one fnmatch pattern per name, as `batch.cgroup_parents`.
+    `names` are a path's components. An entry has one fnmatch pattern for each, as in `batch.cgroup_parents`.
     """
     fitting = (each for each in entries if len(each) <= len(names))
     return max((len(each) for each in fitting if all(map(fnmatchcase, names, each))), default=0)

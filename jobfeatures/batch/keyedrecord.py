@@ -1,7 +1,7 @@
-"""Records as texts by key: a class says of each key, once, how its text is parsed and what it becomes. Pure.
+"""Base class for records, in which a command prints texts by key: declares how each becomes a value. Pure.
 
-A record of a command is a subclass of `KeyedRecord`; a key's attribute is what it becomes. Making one is the
-walk from texts to values, or to errors that name source, key and text, in the order of the declarations.
+A kind of record is a subclass of `KeyedRecord`, its attributes declared by `key` and the two functions below
+it. An instance parses texts in the order of these declarations; errors name source, key and text.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Step = tuple[tuple[str, ...], Callable[..., Any], bool, Collection[str]]
 
 
 class RecordKey(Generic[T]):
-    """Keys of a record, of which the first that is set and can be parsed counts, and their parser."""
+    """One attribute: its parser, and the keys, of which the first that is set and well-formed counts."""
 
     def __init__(
         self, parse: Callable[..., Any], *names: str, is_within: bool = False, is_required: bool = False
@@ -27,7 +27,7 @@ class RecordKey(Generic[T]):
         self._parse, self._is_within, self._is_required = parse, is_within, is_required
 
     def step(self, nothing: Collection[str]) -> Step:
-        """Return what the walk needs, where `nothing` are the source's words for no value."""
+        """Return how to make the value, where `nothing` are the source's words for no value."""
         return self.names, self._parse, self._is_within, () if self._is_required else nothing
 
     @overload
@@ -43,9 +43,9 @@ class RecordKey(Generic[T]):
 def key(
     parse: Callable[[str], T | None], *names: str, when: Callable[[Any], bool] | None = None
 ) -> RecordKey[T | None]:
-    """Declare what the first of these keys becomes that is set; None if none is.
+    """Declare an attribute: the text of the first of the keys `names` that is set, parsed; else None.
 
-    They are not looked at unless `when` is true of the record, as far as it is read.
+    It is also None unless `when` is true of the record, which has the attributes declared before.
     """
     if when is None:
         return RecordKey(parse, *names)
@@ -53,17 +53,17 @@ def key(
 
 
 def key_within(parse: Callable[[Any, str], T | None], *names: str) -> RecordKey[T | None]:
-    """Declare the same where `parse` needs the record too: what it has before, and what else it knows."""
+    """Declare an attribute like `key`; `parse` also gets the record, with the attributes declared before."""
     return RecordKey(parse, *names, is_within=True)
 
 
 def required_key(parse: Callable[[str], T], name: str) -> RecordKey[T]:
-    """Declare a key that no record lacks: whatever its text is, it is parsed."""
+    """Declare an attribute whose text is parsed in any case: also if it is missing, or means no value."""
     return RecordKey(parse, name, is_required=True)
 
 
 class KeyedRecord(Texts):
-    """One record of a `source`, which has words for `nothing`."""
+    """One record of a `source`, whose words for no value are `nothing`; see the module."""
 
     source: ClassVar[str]
     nothing: ClassVar[Collection[str]] = frozenset({""})
@@ -79,7 +79,7 @@ class KeyedRecord(Texts):
         cls._shared = {}
 
     def __init__(self, values: Mapping[str, str], note: Note | None = None, *, about: str = "") -> None:
-        """Report what cannot be parsed to `note`, where it is unknown; without `note` raise ParseError."""
+        """Parse `values`. A malformed one is None and reported to `note`; without `note` raise ParseError."""
         self.values, self._source, self._nothing = values, self.source, self.nothing
         self._note = note or _refuse
         self._about = about and f" ({about})"
@@ -97,7 +97,7 @@ class KeyedRecord(Texts):
                     break
 
     def fields(self, kind: type[Any]) -> dict[str, Any]:
-        """Return the attributes that a dataclass has too, to make one of it."""
+        """Return the attributes that are also fields of the dataclass `kind`, to make an instance of it."""
         if kind not in self._shared:
             self._shared[kind] = [name for name, _ in self._steps if name in kind.__dataclass_fields__]
         mine = self.__dict__

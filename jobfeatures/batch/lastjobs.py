@@ -1,8 +1,8 @@
 """Keeps the last known jobs of a server that does not answer while others do. Pure.
 
 A command that asks several servers, or clusters, prints the jobs of those that answer, and says on standard
-error which it could not ask. Any other message is no reason to keep jobs, which may have ended: it may come
-with every answer.
+error which did not. Jobs are kept after such a message only: others may come with every answer, so jobs that
+have ended would stay.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SILENT = re.compile(
 
 
 def is_silence(complaint: str) -> bool:
-    """Return whether a command reports that a server did not answer."""
+    """Return whether a command's message on standard error means that a server did not answer."""
     return _SILENT.search(complaint) is not None
 
 
@@ -39,10 +39,11 @@ class LastJobs:
     def complete(
         self, table: JobTable, complaint: str, server_of: Callable[[JobKey], str] = lambda _: ""
     ) -> JobTable:
-        """Return an answer with the last known jobs of silent servers; it is incomplete then.
+        """Return `table`, plus the last known jobs of silent servers: then marked incomplete. Remember it.
 
-        Silent are the servers that had jobs and have none in this answer; where there is no such server, the
-        answer was cut, and may lack any job. `server_of` returns the server of a job, also of earlier ones.
+        If `complaint` reports silence, those servers are silent that had jobs and have none in `table`; if
+        there are none, the answer was cut, and may lack any job. `server_of` returns the server of a job,
+        also of one from an earlier answer.
         """
         now_secs = table.taken_at_secs
         kept: dict[JobKey, Job] = {}
@@ -60,7 +61,7 @@ class LastJobs:
         self.told_secs = told_secs | dict.fromkeys(table.jobs, now_secs)
         if not kept:
             return table
-        said = Rejected(table.source, f"jobs of the last answer are kept: {complaint[:200]}")
+        said = Rejected(table.source, f"a server is silent, its last known jobs are kept: {complaint[:200]}")
         return replace(
             table,
             jobs=self.jobs,

@@ -1,4 +1,4 @@
-"""What a batch system learns of its jobs from a node's processes: parts ``groupnames``, ``processes``."""
+"""How batch systems find their jobs by a node's processes: interfaces, and parsers of /proc/PID/status."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ Found = TypeVar("Found")
 
 
 class Process(Protocol):
-    """A process in one sample, as far as a batch system has to know it; see proc_pid_stat(5)."""
+    """A process in one sample: what batch systems need of it, from proc_pid_stat(5)."""
 
     @property
     def pid(self) -> int:
-        """Its id."""
+        """Process id."""
 
     @property
     def ppid(self) -> int:
-        """That of its parent."""
+        """Process id of the parent."""
 
     @property
     def start_ticks(self) -> int:
-        """When it started, in clock ticks since boot."""
+        """Start time, in clock ticks since boot."""
 
     @property
     def command(self) -> str:
-        """Its name, which it may choose."""
+        """Name (comm), which the process may choose."""
 
 
 class Failures(Protocol):
     """Counts failed reads by kind."""
 
     def add(self, what: str, error: OSError | ParseError) -> None:
-        """Count one failure; a file that vanished meanwhile is not a failure."""
+        """Count one failure to read `what`; a file that vanished meanwhile is not a failure."""
 
     def tried(
         self,
@@ -54,7 +54,7 @@ class Failures(Protocol):
         *arguments: Arguments.args,
         **more: Arguments.kwargs,
     ) -> Found | None:
-        """Return the result of `read`, or None if it fails, which is counted."""
+        """Return what `read` returns; if it raises an error, count a failure to read `what`, return None."""
 
 
 class UnnumberedGroups(NamedTuple):
@@ -69,21 +69,21 @@ class UnnumberedGroups(NamedTuple):
 
 
 class GroupNames(Protocol):
-    """Follows the jobs of such groups."""
+    """Finds the job ids of `UnnumberedGroups`, called once per sample."""
 
     def update(self, groups: UnnumberedGroups) -> Mapping[str, str]:
-        """Return the job id by name, for those found so far."""
+        """Return the job ids found so far, by the names in `groups.members`."""
 
 
 class ActiveJob(NamedTuple):
-    """What identifies a job's processes: their supplementary groups and the supervisors they descend from."""
+    """What identifies a job's processes: their supplementary groups, and the supervisors' pids above them."""
 
     gids: frozenset[int] = frozenset()
     supervisors: frozenset[int] = frozenset()
 
 
 class JobProcesses(Protocol):
-    """Follows the jobs of a batch system that creates no control groups."""
+    """Finds, once per sample, the jobs of a batch system that creates no control groups."""
 
     @property
     def is_here(self) -> bool:
@@ -95,7 +95,7 @@ class JobProcesses(Protocol):
 
 @dataclass(slots=True)
 class FoundJobId:
-    """The job id of one group; `proven` if no user could have written it. It is searched at growing gaps."""
+    """The job id of one group, None until found; `proven`: no user can forge it. Searches get rarer."""
 
     job_id: str | None = None
     proven: bool = False
@@ -103,7 +103,7 @@ class FoundJobId:
     next_look: int = 0
 
     def is_due(self, look: int) -> bool:
-        """Return whether a search is due in this sample, and schedule the next one if so."""
+        """Return whether to search for the id in sample number `look`; schedule the next search if so."""
         if look < self.next_look:
             return False
         self.gap = min(max(1, self.gap * 2), MAX_GAP_LOOKS)
@@ -134,7 +134,7 @@ def read_real_uid(procfs: str, pid: int) -> int:
 
 
 def is_in_container(procfs: str, pid: int) -> bool:
-    """Return whether a process has a process namespace below that of this /proc, as a container's have.
+    """Return whether a process is in a pid namespace below that of this /proc, as those of containers are.
 
     Source: NSpid of proc_pid_status(5), which everybody may read. Raises OSError.
     """

@@ -24,9 +24,9 @@ class Programs:
         prefix: Sequence[str] = (),
         **more: Any,
     ) -> None:
-        """`command` is how the site calls the command that a `setting`, ``system.command``, names.
+        """`command` is the path of the command that a `setting`, such as ``slurm.scontrol``, is named after.
 
-        `kept` are the variables of our environment that they get; `prefix` is put before every command line.
+        The commands get the environment variables `kept` of ours; `prefix` is put before every command line.
         """
         self._command = command
         self._name = setting.partition(".")[2]
@@ -43,13 +43,13 @@ class Programs:
         return run_command([*self._prefix, self.path(name), *arguments], **{**self._bounds, **more})
 
     def ask(self, name: str, *arguments: str, **more: Any) -> str:
-        """Return the output of a command that has to succeed. Raises SourceError."""
+        """Return the output of a command. Raises SourceError if it fails."""
         return ask_command([*self._prefix, self.path(name), *arguments], **{**self._bounds, **more})
 
     def hear(self, name: str, *arguments: str, **more: Any) -> tuple[str, tuple[Rejected, ...]]:
-        """Return the standard output and error of a command that has to succeed. Raises SourceError.
+        """Return a command's output, and a note if it wrote to standard error: its answer may lack a part.
 
-        With status 0 a command may say on standard error that its answer lacks a part.
+        Raises SourceError if the command fails.
         """
         output = checked(self.path(name), self.run(name, *arguments, **more))
         said = (

@@ -1,4 +1,4 @@
-"""For sources that query job by job: which jobs to ask the controller about, its answers, its clock. Pure."""
+"""For sources that query job by job: when to ask about which job, the last answers, the clock. Pure."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ MAX_DOUBT_SECS = 4.0  # a wider interval is too inaccurate to learn a clock's di
 
 @dataclass(frozen=True, slots=True)
 class KnownJob:
-    """A cached answer. `job` is None once the controller has forgotten the job or runs it elsewhere.
+    """The last usable answer about one job. `job`: None if it is forgotten there, or runs on other nodes.
 
-    `reported_secs` (epoch) is the time just before the query that gave this answer.
-    That may be an earlier query than the last one, if the last had no usable answer. `full_secs` is the time
-    of the last answer with all details.
+    `reported_secs` (epoch) is the time just before the query that gave this answer, `asked_secs` that of the
+    latest query, whose answer may not have been usable. `full_secs` is the time of the last answer with all
+    details.
     """
 
     job: Job | None
@@ -40,14 +40,15 @@ def compute_questions(
     at_secs: float = float("-inf"),
     waited_for: Container[str] = (),
 ) -> tuple[str, ...]:
-    """Return the ids to ask about: ids never asked about first, then those with the oldest answers.
+    """Return the ids of jobs to ask about: first those never asked about, then by age of the answer.
 
     An answer is refreshed after `refresh_secs`, or a minute if the job reaches its limit within an hour of
-    `at_secs` (epoch) or is `waited_for`.
+    `at_secs` (epoch) or is `waited_for`. `now_secs` is monotonic; `seen` and `claimed` are as in
+    `BatchSource.poll_jobs`.
 
-    Two kinds are asked about at every poll: jobs that are known or claimed but not seen,
-    until the controller has forgotten them, and jobs that are seen although they are finished
-    or pending (they are just ending, or were requeued and started again).
+    Two kinds are asked about at every poll: jobs that are known but not seen, until the controller has
+    forgotten them, and jobs that are seen although they are finished or pending (they are just ending, or
+    were requeued and started again).
     """
 
     def is_due(job_id: str) -> bool:
@@ -81,9 +82,9 @@ class AskedJobs:
         refresh_secs: float,
         waited_for: Container[str] = (),
     ) -> None:
-        """`is_plain` tells which ids can be queried; `refresh_secs` separates two queries of one job.
+        """`is_plain` tells whether an id can be queried; a job is queried again after `refresh_secs`.
 
-        Jobs that are `waited_for` are asked about each minute.
+        Jobs that are `waited_for` are queried each minute.
         """
         self._batch_system = batch_system
         self._is_plain = is_plain
@@ -101,7 +102,10 @@ class AskedJobs:
         taken_at_secs: float,
         here: Collection[str] = (),
     ) -> tuple[str, ...]:
-        """Return the ids to ask about in a poll that begins now (monotonic, epoch); `here` count as seen."""
+        """Begin a poll at `now_secs` (monotonic) = `taken_at_secs` (epoch), and return the ids to ask about.
+
+        The ids `here` count as seen; `seen` and `claimed` are as in `BatchSource.poll_jobs`.
+        """
         self._times = now_secs, taken_at_secs
         self._ours = {key for key in (*seen, *claimed) if key.batch_system == self._batch_system}
         self._plain = {key.job_id for key in self._ours if self._is_plain(key.job_id)}.union(here)
@@ -123,7 +127,7 @@ class AskedJobs:
         return due[:MAX_QUESTIONS]
 
     def fully_known(self, job_ids: Iterable[str]) -> dict[str, Job]:
-        """Return the last answers about those of these jobs whose details need no refresh in this poll."""
+        """Return, by id, those of the jobs whose details are recent enough not to be queried in this poll."""
         known = ((job_id, self._known.get(job_id)) for job_id in job_ids)
         return {
             job_id: each.job
@@ -137,9 +141,9 @@ class AskedJobs:
     def keep(
         self, jobs: Iterable[Job], gone: Iterable[str], unclear: Iterable[str], known_as: str | None
     ) -> None:
-        """Store the answers. `unclear` jobs had no usable answer: they are not taken to be gone.
+        """Store a poll's answers: `jobs`, ids that are `gone`, and `unclear` ones, whose answer is unusable.
 
-        `known_as` is this node's name in the batch system: a job that runs only on others is not here.
+        Unclear jobs stay. `known_as` is this node's name in the batch system: jobs on others only are gone.
         """
         for job in jobs:
             local, old = None if is_elsewhere(job, known_as) else job, self._known.get(job.key.job_id)
@@ -180,7 +184,7 @@ class AskedJobs:
 
 
 class NodeQuestion:
-    """What a batch system announces about this node. A failed query keeps the last answer."""
+    """Asks a batch system about this node at intervals; `notice` is the last answer, also after failures."""
 
     def __init__(self, source: str, refresh_secs: float) -> None:
         """`refresh_secs` is the interval between queries."""
@@ -196,9 +200,9 @@ class NodeQuestion:
         now_secs: float,
         run: Callable[[Callable[[], None]], None] = lambda query: query(),
     ) -> tuple[Rejected, ...]:
-        """Query the node if it is due; return what went wrong. `read` may raise SourceError or ParseError.
+        """Query by `read` if it is due; return why that failed. `read` may raise SourceError or ParseError.
 
-        `run` may leave the query to a thread: until that ends, the last answer counts.
+        `run` runs the query, perhaps in a thread: until that ends, the last answer counts.
         """
         if now_secs < self._due_secs:
             return ()
@@ -222,9 +226,9 @@ class NodeQuestion:
 
 
 class ClockDifference:
-    """An estimate of how far a batch system's clock is ahead of the node's.
+    """Estimates how far a batch system's clock is ahead of the node's: `ahead_secs`.
 
-    The estimate is kept as long as new answers allow it.
+    The estimate changes only when an answer contradicts it.
     """
 
     def __init__(self) -> None:
@@ -233,7 +237,10 @@ class ClockDifference:
     def learn(
         self, clock_secs: float, *, asked_secs: float, answered_secs: float, resolution_secs: float = 1.0
     ) -> None:
-        """Learn what the other clock showed, rounded down, between two times of our own clock (all epoch)."""
+        """Learn that the other clock showed `clock_secs` between two times of ours (all epoch seconds).
+
+        It was rounded down to a multiple of `resolution_secs`. An answer that took long is ignored.
+        """
         low, high = clock_secs - answered_secs, clock_secs + resolution_secs - asked_secs
         if answered_secs < asked_secs or high - low > MAX_DOUBT_SECS:
             return  # our clock was set back, or the answer took too long

@@ -1,4 +1,4 @@
-"""What a batch system is given of the settings: its own, and those common to all."""
+"""The settings that one batch system gets: its own, and those common to all."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class CommonSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class SystemSettings(Generic[Own_co]):
-    """What one batch system is given, and where the node's file systems are mounted."""
+    """All settings that one batch system gets, and where the node's file systems are mounted."""
 
     own: Own_co
     common: CommonSettings

@@ -49,17 +49,17 @@ class BatchSource(Protocol):
         """
 
     def watch(self, notify: Callable[[], None]) -> AbstractContextManager[object]:
-        """Until the context exits, call `notify`, from any thread, when a new poll is worthwhile."""
+        """Return a context manager: within it `notify` is called, by any thread, when to poll again."""
 
 
 def watch_nothing(notify: Callable[[], None]) -> AbstractContextManager[object]:
-    """Return a context in which `notify` is never called."""
+    """Return a context manager within which `notify` is never called."""
     del notify
     return nullcontext()
 
 
 class PolledSource:
-    """Base class of sources that have nothing to watch."""
+    """Base class of sources that cannot notify of changes: they are polled at intervals only."""
 
     watch = staticmethod(watch_nothing)
 
@@ -80,7 +80,7 @@ class ClusterSource(Protocol):
         """Return the nodes and partitions."""
 
     def poll_accounting(self, since_secs: float) -> Accounting:
-        """Return the records of jobs that were pending or running, or ended, at `since_secs` or later."""
+        """Return records of jobs that were pending or running, or ended, at `since_secs` (epoch) or later."""
 
 
 @runtime_checkable
@@ -88,7 +88,7 @@ class HistorySource(Protocol):
     """A source that can be queried for a part of the accounting history, without job steps."""
 
     def poll_history(self, since_secs: float, until_secs: float) -> Accounting:
-        """Return the records of jobs that were pending or running, or ended, between two times."""
+        """Return the records of jobs that were pending or running, or ended, between two times (epoch)."""
 
 
 @runtime_checkable
@@ -102,7 +102,7 @@ class UserSource(Protocol):
         """Return one user's jobs that are pending, running or ended recently."""
 
     def poll_user_history(self, user: str, since_secs: float) -> Accounting:
-        """Return the records of one user's jobs that were pending or running, or ended, since then."""
+        """Return one user's records, as `ClusterSource.poll_accounting` does everybody's."""
 
 
 @runtime_checkable
@@ -113,17 +113,17 @@ class AdministrationSource(Protocol):
         """Return the load of the controller and its schedulers."""
 
     def poll_licences(self) -> Licences:
-        """Return the licences."""
+        """Return the software licences that the batch system counts."""
 
     def poll_shares(self) -> FairShares:
-        """Return the shares of accounts and users."""
+        """Return the fair shares of accounts and users."""
 
     def poll_reservations(self) -> Reservations:
         """Return the reservations that are not over."""
 
 
 class KeptAnswer(Protocol):
-    """What a keeper needs to know of an answer."""
+    """The attributes that an answer of a source needs for a `Keeper`."""
 
     @property
     def taken_at_secs(self) -> float:
@@ -150,11 +150,11 @@ class KeeperStatus(Generic[AnswerT]):
     failing_since_secs: float | None = None  # epoch: the first failure since the last answer
 
     def age_secs(self, now_secs: float) -> float | None:
-        """Return the age of the latest table, None before the first one."""
+        """Return the age of the latest answer in seconds; None before the first. `now_secs` is epoch time."""
         return None if self.table is None else max(0.0, now_secs - self.table.taken_at_secs)
 
     def failing_secs(self, now_secs: float) -> float | None:
-        """Return for how long the source has been failing, None while it answers."""
+        """Return for how many seconds the source has been failing; None while it answers."""
         since = self.failing_since_secs
         return None if since is None else max(0.0, now_secs - since)
 
@@ -163,11 +163,11 @@ SourceStatus = KeeperStatus[JobTable]
 
 
 class Keeper(Generic[AnswerT]):
-    """Polls one source: at once, then every `interval_secs` or up to JITTER sooner; on request within limits.
+    """Polls one source at once, then every `interval_secs` less a random part up to JITTER, and on request.
 
     `min_interval_secs` is the least interval between polls: a node on which jobs start every second must not
-    query the controller every second. For a request in haste, when a prolog has left a job for the daemon to
-    query, HASTE_SECS suffice: at most one query per job, where each prolog would have made its own.
+    query the controller every second. It is HASTE_SECS for a request in haste, which a prolog makes that does
+    not query about its job itself: so there is at most one query per job.
     """
 
     def __init__(
@@ -185,7 +185,7 @@ class Keeper(Generic[AnswerT]):
     ) -> None:
         """`before_first` is called in the keeper's thread before the first poll, and may block.
 
-        `rounds`, if given, do the polls together with other work; else the keeper has a thread of its own.
+        `rounds`, if given, is a thread shared with other work; else the keeper has one of its own.
         """
         self._clock = clock or SystemClock()
         self._before_first = before_first
@@ -219,11 +219,11 @@ class Keeper(Generic[AnswerT]):
 
     @property
     def has_died(self) -> bool:
-        """Return whether the thread has ended without `stop`; one that waits for an answer is alive."""
+        """Return whether the polling thread has ended without `stop`; one that awaits an answer is alive."""
         return self._rounds.has_died
 
     def refresh(self, *, in_haste: bool = False) -> None:
-        """Poll again as soon as the limits allow."""
+        """Request a poll, as soon as the least interval has passed, or HASTE_SECS if `in_haste`."""
         self._round.want(in_haste=in_haste)
 
     def poll_once(self) -> None:
@@ -233,7 +233,7 @@ class Keeper(Generic[AnswerT]):
         except SourceError as error:
             self._failed(str(error))
         except Exception as error:  # supervised: one source must not end the daemon
-            log.exception("source failed unexpectedly", extra={"source": self.status.name})
+            log.exception("source failed by an unexpected error", extra={"source": self.status.name})
             self._failed(f"{type(error).__name__}: {error}")
         else:
             if self.status.last_error:
@@ -251,7 +251,7 @@ class Keeper(Generic[AnswerT]):
             self._notify()
 
     def _note_skipped(self, rejected: Collection[Rejected]) -> None:
-        """Keep what was rejected lately; log what was not rejected before, not again while it lasts."""
+        """Keep what was rejected within SKIPPED_SECS; log only what was not already among it."""
         now_secs = self._clock.monotonic_secs()
         known = {each: at for each, at in self._skipped.items() if now_secs - at < SKIPPED_SECS}
         for each in rejected:
@@ -264,12 +264,12 @@ class Keeper(Generic[AnswerT]):
         try:
             self._on_change()
         except Exception as error:  # supervised: an answer that cannot be used must not end the polling
-            log.exception("answer cannot be used", extra={"source": self.status.name})
-            self._failed(f"answer cannot be used: {type(error).__name__}: {error}")
+            log.exception("the source's answer cannot be used", extra={"source": self.status.name})
+            self._failed(f"the answer cannot be used: {type(error).__name__}: {error}")
 
     def _failed(self, reason: str) -> None:
         if reason != self.status.last_error:  # once per kind of failure, not once a minute
-            log.warning("source failed: %s", reason, extra={"source": self.status.name})
+            log.warning("source failed, last answer is kept: %s", reason, extra={"source": self.status.name})
         since = self.status.failing_since_secs
         self.status = replace(
             self.status,
@@ -285,7 +285,7 @@ class Keeper(Generic[AnswerT]):
             try:
                 self._watching.enter_context(self._watch(self._round.want))
             except Exception:  # supervised: without a watch there are still polls
-                log.exception("cannot watch for changes", extra={"source": self.status.name})
+                log.exception("cannot watch for changes, only poll", extra={"source": self.status.name})
             self._before_first()
         self.poll_once()
         return self._interval_secs * (1 - random.uniform(0, JITTER))  # noqa: S311  # not a secret

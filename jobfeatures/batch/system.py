@@ -1,7 +1,7 @@
-"""What a batch system is: the abstract class `System`; each has a subclass in its package, its room.
+"""`System`: what a batch system provides. Each batch system has a package with a subclass of it.
 
-It is in ``system``; settings, and what commands need, are in ``__init__``. Hooks start often and have to know
-all systems, so these two files import nothing else of the package: they name the modules that `part` loads.
+The subclass is in ``system.py``, the settings and what commands need in ``__init__.py``. Hooks start often,
+and load these two files of every system: these import nothing else of their package, `part` does when needed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LIST_OF_NODES: Final = 2**20
 
 
 class LogKind(NamedTuple):
-    """A log format; `jobfeatures.joblogs.logformat` says what the modules offer that read and write it."""
+    """A log format, with the names of the modules that read and write it: `jobfeatures.joblogs.logformat`."""
 
     name: str
     meaning: str
@@ -45,16 +45,16 @@ class LogKind(NamedTuple):
     longest_line: int = 2**16  # characters; a whole document may be one line
 
     def reader(self) -> LogReader:
-        """Return the module that reads it."""
+        """Import and return the module that reads this format."""
         return cast("LogReader", import_module(self.reads))
 
     def writer(self) -> LogWriter:
-        """Return the module that writes it, if there is one."""
+        """Import and return the module that writes this format, which `writes` has to name."""
         return cast("LogWriter", import_module(self.writes))
 
 
 def part(module: str, name: str) -> Callable[..., Any]:
-    """Return a method that is a function, or a class, of a module: that is imported when it is called."""
+    """Return a method that imports `module` when called, and passes its arguments to `name` there."""
 
     def call(_system: object, *arguments: Any, **more: Any) -> Any:
         return getattr(import_module(module), name)(*arguments, **more)
@@ -66,7 +66,7 @@ Own_contra = TypeVar("Own_contra", contravariant=True)  # its record of settings
 
 
 class System(ABC, Generic[Own_contra]):
-    """One batch system. It has hooks if there is a `job_variable`, which gives them the job's id."""
+    """One batch system. It has hooks if `job_variable` is set: the environment variable with the job's id."""
 
     name: ClassVar[str]
     key_sources: ClassVar[Mapping[str, str]]  # where each key's value comes from
@@ -89,33 +89,33 @@ class System(ABC, Generic[Own_contra]):
 
     @abstractmethod
     def is_here(self, config: SystemSettings[Own_contra]) -> bool:
-        """Return whether it is installed or configured here, for ``batch.sources = auto``."""
+        """Return whether the system is installed or configured on this host: for ``batch.sources = auto``."""
 
     @abstractmethod
     def make_source(self, config: SystemSettings[Own_contra], clock: Clock, node_name: str) -> BatchSource:
         """Return the source of a node's jobs. Raises ConfigurationError."""
 
     def job_id_in(self, environ: Mapping[str, str]) -> str:
-        """Return the job id in a job's or a hook's environment. Raises ParseError."""
+        """Return the job id in a job's or a hook's environment. Raises ParseError, also without one."""
         variable = self.job_variable or ""
         if not environ.get(variable):
-            raise ParseError("the job's id is not known", source="environment", field=variable)
+            raise ParseError("is not set, so the job's id is not known", source="environment", field=variable)
         return self.job_id_of(environ)
 
     def job_id_of(self, environ: Mapping[str, str]) -> str:
-        """Return the job id in an environment that has the variable. Raises ParseError."""
+        """Return the job id in an environment in which `job_variable` is set. Raises ParseError."""
         return environ[self.job_variable or ""]
 
     def job_from_prolog(
         self, environ: Mapping[str, str], *, node_name: str | None, note: Callable[[Rejected], None]
     ) -> Job:
-        """Return the job in a prolog's environment. Raises ParseError, always if it has no hooks."""
+        """Return the job that a prolog's environment describes. Raises ParseError, always without hooks."""
         raise ParseError(f"{self.name} has no hooks", source="environment")
 
     def ask_in_prolog(
         self, job: Job, config: SystemSettings[Own_contra], *, node_name: str, timeout_secs: float
     ) -> Job | None:
-        """Return what a hook's environment lacks; None: nothing to ask, or nothing learnt.
+        """Return the job with values that the hook's environment lacks; None if no more can be learnt.
 
         Raises JobfeaturesError.
         """
@@ -126,30 +126,30 @@ class System(ABC, Generic[Own_contra]):
         return False
 
     def read_parents(self, config: SystemSettings[Own_contra]) -> Collection[str]:
-        """Return the parents of jobs' groups by its configuration, as patterns of paths.
+        """Return which control groups hold the jobs', by the system's own configuration: path patterns.
 
         Raises OSError, JobfeaturesError.
         """
         return ()
 
     def daemon_uids(self, config: SystemSettings[Own_contra]) -> Collection[int]:
-        """Return the uids besides root's that its daemons may have. Raises OSError, JobfeaturesError."""
+        """Return the uids, besides root's, that its daemons may run as. Raises OSError, JobfeaturesError."""
         return ()
 
     def hierarchy(self) -> BatchHierarchy | None:
-        """Return the patterns of its control groups, None if it makes none."""
+        """Return the path patterns of the jobs' control groups; None if the system makes no groups."""
         return cast("BatchHierarchy", import_module(self.groups).HIERARCHY) if self.groups else None
 
     def make_group_names(
         self, config: SystemSettings[Own_contra], procfs: str, failures: Failures
     ) -> GroupNames | None:
-        """Return the finder of jobs for control groups that name no job id, None if it has no such groups."""
+        """Return what finds the jobs of control groups whose paths name no job; None without such groups."""
         return None
 
     def make_job_processes(
         self, config: SystemSettings[Own_contra], procfs: str, failures: Failures
     ) -> JobProcesses | None:
-        """Return the finder of jobs by their processes, None if control groups show them."""
+        """Return what finds jobs by their processes; None if jobs have control groups."""
         return None
 
 

@@ -1,7 +1,7 @@
 """Which jobs have a program that waits for their end: they are asked about each minute.
 
-`jobfeatures run` holds a shared lock on $JOBFEATURES, which a directory that is only readable allows, also
-in a container. It is gone with the process; nothing is written, and nothing is left behind.
+`jobfeatures run` holds a shared lock on $JOBFEATURES, for which read access to the directory suffices, also
+in a container. The lock ends with the process; nothing is written, and nothing is left behind.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O
 
 
 class WaitedFor:
-    """The jobs of one batch system for which a program waits, by locks below `features.root`."""
+    """The ids of one batch system's jobs for which a program waits: shown by locks below `features.root`."""
 
     def __init__(self, batch_system: str, root: str) -> None:
         self._batch_system = batch_system

@@ -62,7 +62,7 @@ MISTAKES = [
     (f"{SERVE} {ANY_PORT} 192.0.2.1:9819", ": web.listen_address: cannot listen on 192.0.2.1:9819: Cannot assign requested address; it is not an address of this machine", 2),
     (f"{SERVE} {ANY_PORT} :99999", ": --web.listen-address: must be HOST:PORT, [IPV6]:PORT or :PORT, not ':99999'", 2),
     (f"{X} serve --features.root FOLDER/open --batch.sources spool --spool.directory FOLDER", ": features.root: others may write to FOLDER/open (mode 777); chmod go-w FOLDER/open", 2),
-    (f"{X} serve --features.root FOLDER/root --batch.sources spool", ": spool.directory: is needed by the spool source", 2),
+    (f"{X} serve --features.root FOLDER/root --batch.sources spool", ": spool.directory: is not set: the spool source needs it", 2),
     (f"{LISTENING}/none.yml", ": web.config_file: FOLDER/none.yml: cannot be read: No such file or directory", 2),
     (f"{LISTENING}/typo.yml", ": web.config_file: FOLDER/typo.yml:1: unknown key; allowed are basic_auth_users, http_server_config, rate_limit, tls_server_config: 'tls_server_confg'", 2),
     (f"{LISTENING}/nocert.yml", ": web.config_file: FOLDER/nocert.yml:tls_server_config.cert_file: cannot read FOLDER/a.crt: No such file or directory", 2),

@@ -45,7 +45,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 
 
 def format_answer(table: JobTable, problem: str = "") -> str:
-    """Return the text. `problem` says why later queries failed; if set, the table is sent as incomplete."""
+    """Return an answer's text. `problem`: why later queries failed; if set, `table` is sent as incomplete."""
     notice = table.node
     head = {
         "batch_system": table.source,
@@ -61,7 +61,7 @@ def format_answer(table: JobTable, problem: str = "") -> str:
 
 
 def parse_answer(text: str, *, taken_at_secs: float) -> tuple[JobTable, str]:
-    """Return the table and the problem. Raises ParseError if any line is bad: the rest proves nothing."""
+    """Return an answer's table and problem. Raises ParseError if any line is bad: jobs may be missing."""
     first, _, rest = text.partition("\n")
     if not text.endswith("\n"):
         raise ParseError("answer is cut off", source=_SOURCE, text=text[-80:])
@@ -71,7 +71,7 @@ def parse_answer(text: str, *, taken_at_secs: float) -> tuple[JobTable, str]:
     for line in rest.splitlines():
         job = parse_record(line, source=_SOURCE).job
         if job.key.batch_system != system or job.key in jobs:
-            raise ParseError("a job of another batch system, or a job twice", source=_SOURCE, text=line)
+            raise ParseError("the job is of another batch system, or occurs twice", source=_SOURCE, text=line)
         jobs[job.key] = job
     table = JobTable(
         source=system,
@@ -108,7 +108,7 @@ def _notice(found: Any) -> NodeNotice | None:
     if not isinstance(shutdowns, list) or not all(
         type(each) is int for each in (*shutdowns, 0 if cpus is None else cpus)
     ):
-        raise ParseError("not an announcement of a node", source=_SOURCE, field="node", text=str(found))
+        raise ParseError("not a description of a node", source=_SOURCE, field="node", text=str(found))
     return NodeNotice(_typed(found, "draining", bool), tuple(shutdowns), cpus)
 
 

@@ -36,7 +36,7 @@ _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 class ControllerClient:
-    """Opens a connection per request, follows no redirects, and does not fetch unchanged answers again."""
+    """HTTPS client of the controller role: a connection per request, no redirects, unchanged answers kept."""
 
     def __init__(self, config: ControllerSettings, clock: Clock, node_name: str, timeout_secs: float) -> None:
         """Take ``https://HOST:PORT`` from ``controller.url``; ``http`` is for tests on loopback."""
@@ -51,7 +51,7 @@ class ControllerClient:
         self._difference = ClockDifference()
 
     def ask(self) -> JobTable:
-        """Return its job table, stamped by this node's clock with the time it asked the batch system.
+        """Return the controller role's job table, with the time of its query by this node's clock.
 
         Raises SourceError if it does not answer, or if its own latest query of the batch system failed.
         """
@@ -145,7 +145,7 @@ class ControllerSource(PolledSource):
         ask_one: Callable[[str], Job | None],
         is_plain: Callable[[str], bool],
     ) -> None:
-        """`name` is the batch system, whose setting ``ask`` says so. Raises ConfigurationError.
+        """`name` is the batch system, whose setting ``ask`` is "controller". Raises ConfigurationError.
 
         `ask_one` asks it for one job by plain id, and raises SourceError or ParseError.
         """

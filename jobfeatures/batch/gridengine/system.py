@@ -1,4 +1,4 @@
-"""Grid Engine, as the table of batch systems has it."""
+"""Grid Engine as an entry of `jobfeatures.batch.SYSTEMS`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KEY_SOURCES = {
 
 
 class GridEngine(ClusterSystem[GridEngineSettings]):
-    """Grid Engine; see the package's documentation."""
+    """Grid Engine, described in `jobfeatures.batch.gridengine`."""
 
     name = "gridengine"
     job_variable = "JOB_ID"

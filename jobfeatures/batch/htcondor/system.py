@@ -1,4 +1,4 @@
-"""HTCondor, as the table of batch systems has it."""
+"""HTCondor as an entry of `jobfeatures.batch.SYSTEMS`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEY_SOURCES = {
 
 
 class HTCondor(ClusterSystem[HTCondorSettings]):
-    """HTCondor; see the package's documentation."""
+    """HTCondor, described in `jobfeatures.batch.htcondor`."""
 
     name = "htcondor"
     job_variable = "_CONDOR_JOB_AD"

@@ -1,4 +1,4 @@
-"""LSF, as the table of batch systems has it."""
+"""LSF as an entry of `jobfeatures.batch.SYSTEMS`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KEY_SOURCES = {
 
 
 class Lsf(ClusterSystem[LsfSettings]):
-    """IBM Spectrum LSF; see the package's documentation."""
+    """IBM Spectrum LSF, described in `jobfeatures.batch.lsf`."""
 
     name = "lsf"
     job_variable = "LSB_JOBID"

@@ -1,4 +1,4 @@
-"""OAR, as the table of batch systems has it."""
+"""OAR as an entry of `jobfeatures.batch.SYSTEMS`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KEY_SOURCES = {
 
 
 class Oar(ClusterSystem[OarSettings]):
-    """OAR; see the package's documentation."""
+    """OAR, described in `jobfeatures.batch.oar`."""
 
     name = "oar"
     job_variable = "OAR_JOB_ID"

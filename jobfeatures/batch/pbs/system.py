@@ -1,4 +1,4 @@
-"""PBS and Torque, as the table of batch systems has them."""
+"""PBS and Torque as entries of `jobfeatures.batch.SYSTEMS`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TORQUE_KEY_SOURCES = {
 
 
 class QstatSystem(ClusterSystem[QstatSettings]):
-    """What PBS and Torque have in common."""
+    """Base class of PBS and Torque, which are both queried by a qstat."""
 
     job_variable = "PBS_JOBID"
     daemon = "pbs_mom"
@@ -53,7 +53,7 @@ class QstatSystem(ClusterSystem[QstatSettings]):
 
 
 class Pbs(QstatSystem):
-    """PBS Pro and OpenPBS."""
+    """PBS Pro and OpenPBS, described in `jobfeatures.batch.pbs`."""
 
     name = "pbs"
     command = "pbs.qstat"
@@ -75,7 +75,7 @@ class Pbs(QstatSystem):
 
 
 class Torque(QstatSystem):
-    """Torque."""
+    """Torque, described in `jobfeatures.batch.pbs`."""
 
     name = "torque"
     beside = "PBS_VERSION"

@@ -1,4 +1,4 @@
-"""Slurm, as the table of batch systems has it."""
+"""Slurm as an entry of `jobfeatures.batch.SYSTEMS`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KEY_SOURCES = {
 
 
 class Slurm(ClusterSystem[SlurmSettings]):
-    """Slurm; see the package's documentation."""
+    """Slurm, described in `jobfeatures.batch.slurm`."""
 
     name = "slurm"
     job_variable = "SLURM_JOB_ID"

@@ -79,9 +79,9 @@ class SpoolSource:
     is_local = True
 
     def __init__(self, config: SystemSettings[SpoolSettings], clock: Clock, node_name: str | None) -> None:
-        """Raise ConfigurationError without a folder."""
+        """Raise ConfigurationError if ``spool.directory`` is not set."""
         if config.own.directory is None:
-            raise ConfigurationError("spool.directory", "is needed by the spool source")
+            raise ConfigurationError("spool.directory", "is not set: the spool source needs it")
         self._directory = config.own.directory
         self._clock = clock
         self._users = Users(clock, find_uid)
@@ -115,7 +115,7 @@ class SpoolSource:
         )
 
     def watch(self, notify: Callable[[], None]) -> AbstractContextManager[object]:
-        """Notify when a document is created, changed or removed."""
+        """Call `notify` when a document is created, changed or removed, until the context exits."""
         from jobfeatures.system.watch import watch_directory  # only the daemon watches
 
         self._users.on_late = notify
@@ -130,7 +130,7 @@ class SpoolSource:
         found = os.fstat(folder)
         identity = (found.st_dev, found.st_ino)
         if self._files and not entries and self._identity != identity:
-            raise SourceError(f"{self._directory}: replaced by an empty folder")
+            raise SourceError(f"{self._directory}: an empty folder has replaced it: is it unmounted?")
         self._identity = identity
 
     def _list(self, folder: int) -> tuple[dict[str, os.stat_result], list[Rejected]]:

@@ -1,4 +1,4 @@
-"""The spool folder, as the table of batch systems has it."""
+"""The spool folder as an entry of `jobfeatures.batch.SYSTEMS`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KEY_SOURCES = {
 
 
 class Spool(System[SpoolSettings]):
-    """A folder of SSS job objects; see the package's documentation."""
+    """A folder of SSS job objects, described in `jobfeatures.batch.spool`."""
 
     name = "spool"
     key_sources = KEY_SOURCES
