@@ -1,1 +1,1 @@
-"""Check feature directories of any provider: reading is separate from the rules."""
+"""Checks the directories of features of any provider: some modules read them, the others hold the rules."""

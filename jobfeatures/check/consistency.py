@@ -1,5 +1,5 @@
 # ruff: noqa: D401  # a rule's docstring says what breaks it
-"""Rules about values that must agree with each other: pure. Each yields (key, text) per violation."""
+"""Rules of `jobfeatures check` on values that must agree: pure. Each yields (key, text) of breaches."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def allocated_exceeds_total(case: Case) -> Said:
 
 
 def hs06_share(case: Case) -> Said:
-    """hs06_job is not hs06 × allocated_cpu ÷ total_cpu, within 0.1 % or one unit of its last digit."""
+    """The value of hs06_job is not hs06 × allocated_cpu ÷ total_cpu, within 0.1 % or one last digit."""
     share, allocated = case.own(keys.HS06_JOB), case.own(keys.ALLOCATED_CPU)
     whole, total = case.number(keys.HS06), case.number(keys.TOTAL_CPU)
     if share is None or allocated is None or whole is None or not total:
@@ -55,7 +55,7 @@ def hs06_share(case: Case) -> Said:
 
 
 def cpu_limit_unreachable(case: Case) -> Said:
-    """The CPU limit exceeds what all processors can use within the wall limit."""
+    """The CPU limit is above what all processors can use within the wall limit."""
     cpu, wall, processors = _limits(case)
     if cpu is not None and wall and processors and cpu > wall * processors:
         yield keys.CPU_LIMIT_SECS.name, f"{cpu} is more than {wall} s on {processors} processors can use"
@@ -77,7 +77,7 @@ def _limits(case: Case) -> tuple[Decimal | None, Decimal | None, Decimal | None]
 
 
 def rating_range(case: Case) -> Said:
-    """No processor has this rating: it may be one core's instead of the machine's, or in another unit."""
+    """The rating per processor is implausible: perhaps one core's for the machine's, or in another unit."""
     for key, processors in (
         (keys.HS06, (keys.TOTAL_CPU, keys.LOG_CORES)),
         (keys.HS23, (keys.TOTAL_CPU, keys.LOG_CORES)),
@@ -95,7 +95,7 @@ def rating_range(case: Case) -> Said:
 
 
 def more_physical_cores(case: Case) -> Said:
-    """The machine has more physical than logical cores, which may be 0: hyperthreading is off."""
+    """The machine has more physical than logical cores (0 logical cores means that hyperthreading is off)."""
     physical, logical = case.own(keys.PHYS_CORES), case.own(keys.LOG_CORES)
     if physical is not None and logical and physical > logical:
         yield keys.PHYS_CORES.name, f"{physical} is more than {keys.LOG_CORES.name} {logical}"
@@ -109,7 +109,7 @@ def normalized_without_factor(case: Case) -> Said:
 
 
 def limit_passed(case: Case) -> Said:
-    """The job is past its wall limit: its directory is a leftover, or its start or limit is wrong."""
+    """The job is past its wall limit: its directory was left over, or its start or limit is wrong."""
     start, wall = case.own(keys.JOBSTART_SECS), case.own(keys.WALL_LIMIT_SECS)
     if start is not None and wall is not None and start + wall + CLOCK_SKEW_SECS < case.now_secs:
         over = int(Decimal(case.now_secs) - start - wall)
@@ -154,7 +154,7 @@ def shutdown_passed(case: Case) -> Said:
 
 
 def twins_differ(case: Case) -> Said:
-    """The 2014 and 2016 names of one quantity have different values; the former is rounded down."""
+    """The 2014 and 2016 names of one quantity have different values, of which 2014's is rounded down."""
     for old, new, scale in TWINS:
         mine, other = case.own(old), case.own(new)
         if mine is not None and other is not None and abs(mine - other / scale) >= 1:
@@ -174,7 +174,7 @@ def normalized_differs(case: Case) -> Said:
 
 
 def status_rejected(case: Case) -> Said:
-    """The set of values that the job wrote is malformed or inconsistent: readers reject all of it."""
+    """The values in the job's $JOBSTATUS are malformed or contradict each other: readers reject them all."""
     values = {
         name: entry.content
         for name, entry in case.listing.entries.items()
@@ -194,6 +194,6 @@ def status_rejected(case: Case) -> Said:
 
 
 def status_empty(case: Case) -> Said:
-    """The job has not written anything yet."""
+    """The job has not written anything into its $JOBSTATUS yet."""
     if not case.listing.entries:
         yield "", "the job has not reported anything"

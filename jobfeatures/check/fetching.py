@@ -37,13 +37,13 @@ _TYPES = {"d": "a directory", "p": "a FIFO", "s": "a socket", "c": "a device", "
 
 
 class CannotCheckError(JobfeaturesError):
-    """A location could not be read, so there is nothing to check."""
+    """A directory or server of features could not be read, so there is nothing to check."""
 
 
 def read_listing(
     location: str, kind: DirectoryKind | None = None, profile: MjfProfile | None = None
 ) -> Listing:
-    """Return the listing of an absolute path or an http(s) address. Raises CannotCheckError."""
+    """Read a directory of features at an absolute path or http(s) address. Raises CannotCheckError."""
     if location.startswith("/"):
         entries, is_cut, missing = *read_directory(location), None
     elif location.startswith(("http://", "https://")):
@@ -110,7 +110,7 @@ def _read_entry(directory: int, name: str) -> Entry:
 
 
 def read_server(address: str) -> tuple[dict[str, Entry], ResponseHead]:
-    """Request each known key; return those the server has, and its response for a key that cannot exist."""
+    """Request each known key; return those found by name, and the answer for a key that cannot exist."""
     answer, _ = _ask(address, NO_SUCH_KEY)
     entries: dict[str, Entry] = {}
     for name in KINDS:

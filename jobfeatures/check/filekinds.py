@@ -1,4 +1,4 @@
-"""Files that `jobfeatures check` knows: SWF logs, documents of SSS and of Sonar."""
+"""`jobfeatures check` of files: logs in SWF, documents of SSS and of Sonar."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DONE, ERRORS, UNREADABLE = 0, 1, 2
 
 
 class Flags(NamedTuple):
-    """The flags that concern files; `profile` is one of Sonar's."""
+    """The flags of `jobfeatures check` that concern files; `profile` is one of Sonar's."""
 
     profile: str | None = None
     strict: bool = False

@@ -1,5 +1,5 @@
 # ruff: noqa: D401  # a rule's docstring says what breaks it
-"""Rules about names, files and single values: pure. Each yields (key, text) per violation."""
+"""Rules of `jobfeatures check` on names, files, single values: pure. Each yields (key, text) of breaches."""
 
 from __future__ import annotations
 
@@ -70,13 +70,13 @@ _WORDS = (b"unlimited", b"unknown", b"none", b"infinity", b"inf", b"nan", b"n/a"
 
 
 def trailing_slash(case: Case) -> Said:
-    """The environment variable's value ends with a slash."""
+    """The path in $MACHINEFEATURES, $JOBFEATURES or $JOBSTATUS ends with a slash."""
     if case.listing.location.endswith("/"):
         yield "", "the name of the directory ends with a slash"
 
 
 def too_many_names(case: Case) -> Said:
-    """There are more names than are checked."""
+    """The directory has more names than are checked."""
     if case.listing.is_cut:
         yield "", f"more than {MAX_SHOWN_NAMES} names; the rest was not checked"
 
@@ -129,7 +129,7 @@ def misplaced_key(case: Case) -> Said:
 
 
 def unknown_key(case: Case) -> Said:
-    """Neither specification defines the key: extensions are allowed."""
+    """Neither specification defines the key. That is allowed, as an extension."""
     for name in case.listing.entries:
         if name not in KINDS and (_LEGAL_NAME.match(name) or case.listing.kind is DirectoryKind.STATUS):
             yield name, "no specification defines this key"

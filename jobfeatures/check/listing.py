@@ -44,7 +44,7 @@ class Severity(enum.StrEnum):
 
 
 class Trouble(enum.Enum):
-    """Why a directory entry has no value."""
+    """Why an entry of a directory has no value to check."""
 
     NOT_A_FILE = "not a file"
     TOO_LARGE = "too large"
@@ -72,7 +72,7 @@ class Rights:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One name in a directory: its content, or why there is none."""
+    """One name in a directory: its content, or why it has none to check."""
 
     content: bytes | None = None
     trouble: Trouble | None = None
@@ -85,7 +85,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Listing:
-    """What was read of a directory. `missing`: the server's response for a name that cannot exist."""
+    """What was read of a directory. `missing`: a server's answer for a name that cannot exist."""
 
     location: str
     entries: Mapping[str, Entry]
@@ -119,7 +119,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A directory to be checked, with the related ones and the current time (epoch seconds)."""
+    """What rules judge: a directory, the related directories, and the time (epoch seconds)."""
 
     listing: Listing
     now_secs: float
@@ -131,7 +131,7 @@ class Case:
         return self.listing.numbers.get(key.name)
 
     def number(self, key: Key) -> Decimal | None:
-        """Return a key's value from this or a related directory, likewise."""
+        """Return a key's value from this directory, else from a related one; None if absent or malformed."""
         for listing in (self.listing, self.machine, self.job):
             if listing is not None and key.name in listing.numbers:
                 return listing.numbers[key.name]
@@ -143,7 +143,7 @@ Said = Iterator[tuple[str, str]]  # what a rule reports: key ("" for the directo
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One violation. `key` is empty if it concerns the directory; `source` says where the rule comes from."""
+    """A breach of a rule. `key` is empty if it concerns the directory; `source`: where the rule is from."""
 
     severity: Severity
     rule: str
@@ -154,7 +154,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class LocationVerdict:
-    """All findings about one location; `problem` says why it could not be checked, else it is empty."""
+    """All violations at one location; `problem` says why it could not be checked, else it is empty."""
 
     location: str
     kind: DirectoryKind | None = None
@@ -162,7 +162,7 @@ class LocationVerdict:
     problem: str = ""
 
     def count(self, severity: Severity) -> int:
-        """Return the number of findings of a severity."""
+        """Return the number of violations of this severity."""
         return sum(finding.severity is severity for finding in self.findings)
 
 
@@ -179,7 +179,7 @@ def parse_number(content: bytes, value_type: str) -> Decimal | None:
 
 
 def guess_kind(location: str, names: Mapping[str, object]) -> DirectoryKind | None:
-    """Return the kind of a directory by its keys, else by its path; None if neither shows it."""
+    """Return the kind that a directory's keys show, else its path; None if neither does."""
     counts = {kind: sum(KINDS.get(name) is kind for name in names) for kind in DirectoryKind}
     best = max(counts.values())
     likely = [kind for kind, count in counts.items() if count == best]

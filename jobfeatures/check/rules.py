@@ -1,4 +1,4 @@
-"""The rules for a directory: one table; each rule is a pure function of what was read.
+"""The table of all rules for directories; each rule is a pure function of what was read.
 
 Sources: both specifications, the WLCG probe, and programs that read the files and fail on violations.
 """
@@ -96,7 +96,7 @@ RULES = (
 
 
 def judge(case: Case) -> tuple[Violation, ...]:
-    """Return all findings about a directory, the most severe first."""
+    """Return all violations in a directory, the most severe first."""
     found = [
         Violation(rule.severity, rule.name, key, text, rule.source)
         for rule in RULES

@@ -1,5 +1,5 @@
 # ruff: noqa: D401  # a rule's docstring says what breaks it
-"""Rules about HTTP responses: pure. Each yields (key, text) per violation."""
+"""Rules of `jobfeatures check` on HTTP answers: pure. Each yields (key, text) of breaches."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from jobfeatures.check.listing import Case, ResponseHead, Said
 
 
 def http_missing_key(case: Case) -> Said:
-    """The response for a missing key is not 404."""
+    """The answer for a key that cannot exist is not 404."""
     answer = case.listing.missing
     if answer is not None and answer.status != 404:
         yield "", f"a missing key is answered with {answer.status} instead of 404"
 
 
 def http_missing_body(case: Case) -> Said:
-    """The 404 has a body, which a reader that ignores the status takes for a value."""
+    """The 404 has a body, which readers that ignore the status take for a value."""
     answer = case.listing.missing
     if answer is not None and answer.status == 404 and answer.body_bytes:
         yield "", "the 404 for a missing key has a body"

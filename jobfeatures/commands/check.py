@@ -116,7 +116,7 @@ def _wanted(
 def check(
     wanted: Iterable[tuple[str, DirectoryKind | None]], timeout_secs: float, profile: MjfProfile | None = None
 ) -> list[LocationVerdict]:
-    """Read and judge; a location that cannot be read in time gets a verdict with its problem."""
+    """Read and check locations; those not read within `timeout_secs` get a verdict with their problem."""
     listings: list[Listing] = []
     verdicts: list[LocationVerdict] = []
     with time_limit(timeout_secs):

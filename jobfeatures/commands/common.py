@@ -1,4 +1,4 @@
-"""Shared by several commands: settings, which job is meant, and time limits."""
+"""Shared by several commands: reading settings, finding out which job is meant, time limits."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ JOB_VARIABLES = {name: each.job_variable for name, each in SYSTEMS.items() if ea
 
 
 def read_config(arguments: argparse.Namespace) -> Config:
-    """Return the settings; ignore those in the file that only the daemon has."""
+    """Return the settings for `jobfeatures`; the daemon's own in the same file are ignored."""
     given = vars(arguments)
     return load_config(Config, flags=given, file=given.get("config.file"), strict=False)
 
 
 def add_batch(parser: argparse.ArgumentParser, names: Iterable[str], when: str) -> None:
-    """Add ``--batch``; `when` is appended to its help: the default, or when it is needed."""
+    """Add ``--batch``; `when` is appended to its help, such as what the default is."""
     known = sorted(names)
     parser.add_argument("--batch", metavar="SYSTEM", choices=known, help=f"one of {', '.join(known)}{when}")
 
 
 def which_batch_system(named: str | None) -> str:
-    """Return the batch system that was named, or else the one whose variable is set."""
+    """Return the batch system named, else the one whose job this is, by the environment."""
     if named is not None:
         return named
     for batch_system, variable in JOB_VARIABLES.items():
@@ -43,7 +43,7 @@ def which_batch_system(named: str | None) -> str:
 
 
 def which_job(batch_system: str) -> str:
-    """Return the job id from the environment."""
+    """Return the job's id from the batch system's environment variable. Raises ConfigurationError."""
     try:
         return SYSTEMS[batch_system].job_id_in(os.environ)
     except ParseError as error:
@@ -80,7 +80,7 @@ MAX_HELD = 10  # times: what hangs there is given up
 
 @contextlib.contextmanager
 def time_limit(secs: float) -> Iterator[None]:
-    """Raise TimeIsUpError in the main thread's block after `secs`, and each second from then on.
+    """Raise TimeIsUpError in the main thread's block after `secs`, and again each second, by SIGALRM.
 
     Repeatedly: the first one may arrive where an exception is lost. While a program is being started or
     ended, it comes up to half a second later.

@@ -81,7 +81,7 @@ def _comment(text: str) -> str:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Convert a log."""
+    """Convert a log to another format; return the exit status."""
     zone = parse_zone(arguments.zone)
     notes = Notes()
     to_kind = arguments.to_kind or kind_of_name(arguments.output, COMPRESSIONS)
@@ -132,7 +132,7 @@ def shown_name(name: str) -> str:
 
 
 def as_unicode(line: str) -> str:
-    """Return a line that can be encoded: strings from JSON may contain lone surrogates."""
+    """Return a line without lone surrogates, which strings from JSON may contain and no file can."""
     return line if line.isascii() else line.encode("utf-8", "replace").decode("utf-8")
 
 

@@ -151,7 +151,7 @@ def parse_time(key: str, text: str, zone: tzinfo | None) -> Number:
 
 
 def make_source(named: str | None, config: Config, clock: Clock) -> ClusterSource:
-    """Return the source of the batch system that was named, or else found. Raises ConfigurationError."""
+    """Return a source for the batch system named, else for the one found here. Raises ConfigurationError."""
     able = {name: each for name, each in CLUSTER_SYSTEMS.items() if named in (None, name)}
     here = [name for name, each in able.items() if named == name or each.is_here(config.batch.of(name))]
     if len(here) != 1:

@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the value of a key of this job, or else of this machine."""
+    """Print the value of a key of this job, or else of this machine; return the exit status."""
     features = Features.from_environment()
     try:
         value = features.find(arguments.key)

@@ -31,7 +31,7 @@ MEANINGS: Final = {
 
 
 def add_kind(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that say how to read a log."""
+    """Add ``--from`` and ``--zone``, which say how to read a log."""
     parser.add_argument(
         "--from",
         dest="from_kind",
@@ -56,13 +56,13 @@ def opened_jobs(
 
 
 def add_meaning(parser: argparse.ArgumentParser) -> None:
-    """Add the argument for what the standard leaves open of an SWF log."""
+    """Add ``--swf``: what an SWF log means where the format leaves it open."""
     meanings = ", ".join(f"{word} ({meaning})" for word, meaning in MEANINGS.items())
     parser.add_argument("--swf", metavar="LIST", help=f"how to read an SWF log: some of {meanings}")
 
 
 def parse_meaning(arguments: argparse.Namespace) -> Meaning:
-    """Return what the arguments say of an SWF log. Raises ConfigurationError."""
+    """Return what ``--swf`` says about the fields of an SWF log. Raises ConfigurationError."""
     words = parse_words("--swf", arguments.swf, tuple(MEANINGS)) if arguments.swf is not None else ()
     is_cpu, is_wall = "cpu-time" in words, "wall-time" in words
     if is_cpu and is_wall:
@@ -73,12 +73,12 @@ def parse_meaning(arguments: argparse.Namespace) -> Meaning:
 
 
 def add_strict(parser: argparse.ArgumentParser) -> None:
-    """Add the argument for unreadable records."""
+    """Add ``--strict``: exit status 1 if a record could not be read."""
     parser.add_argument("--strict", action="store_true", help="exit status 1 if a record could not be read")
 
 
 def parse_zone(name: str | None) -> tzinfo | None:
-    """Return the time zone of a name, None for this machine's. Raises ConfigurationError."""
+    """Return the time zone with this name, None for this machine's. Raises ConfigurationError."""
     if name is None:
         return None
     try:

@@ -20,7 +20,7 @@ add_arguments = add_hook_arguments
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Publish the features of the job that starts here."""
+    """Publish the features of the job that starts here, for a prolog; return the exit status."""
 
     def work(config: Config) -> None:
         started = time.monotonic()

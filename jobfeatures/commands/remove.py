@@ -18,7 +18,7 @@ add_arguments = add_hook_arguments
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Remove the features of the job that ended here."""
+    """Remove the features of the job that ended here, for an epilog; return the exit status."""
 
     def work(config: Config) -> None:
         batch_system = which_batch_system(arguments.batch)

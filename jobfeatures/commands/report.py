@@ -137,7 +137,7 @@ def read_can_postpone(location: str) -> bool | None:
 
 
 def read_reverted_secs(path: str, now_secs: float) -> float | None:
-    """Return how long ago can_postpone_last_job went back to True, None if long ago or unknown.
+    """Return for how many seconds can_postpone_last_job has been True again; None if long or unknown.
 
     The file is written only when its value changes. If it was created with this value, its time is
     close to the directory's, as it is among the last files created.

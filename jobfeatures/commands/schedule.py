@@ -145,7 +145,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Evaluate logs."""
+    """Evaluate the schedules of logs, and print the figures; return the exit status."""
     resources = parse_words("--resource", arguments.resource, RESOURCES)
     fields = () if arguments.by == "none" else parse_words("--by", arguments.by, FIELDS)
     rules = _rules(arguments, resources)

@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Simulate one policy on a log."""
+    """Simulate one policy on a log, and write the schedule; return the exit status."""
     zone = parse_zone(arguments.zone)
     meaning = parse_meaning(arguments)
     asked = _parse_simulation(arguments)

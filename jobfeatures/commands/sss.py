@@ -51,7 +51,7 @@ def _add_lenient(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Explain documents, match them with nodes, or print their schema."""
+    """Explain SSS documents, match them with nodes, or print their schema; return the exit status."""
     if arguments.action == "schema":
         print(files("jobfeatures.formats.sss").joinpath("sss.rng").read_text(encoding="utf-8"), end="")
         return DONE

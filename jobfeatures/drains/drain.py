@@ -1,4 +1,4 @@
-"""Requests to shut a machine down, or to end a job, at a given time: pure.
+"""Drains: requests to shut a machine down, or to end a job, at a given time: pure.
 
 A shutdown time comes from an operator (`jobfeatures drain set`) or from the
 batch system (a maintenance reservation). The earliest applies.
@@ -70,7 +70,7 @@ class Drains:
 
 @dataclass(frozen=True, slots=True)
 class Announced:
-    """What batch systems announce for this machine, by system: draining, shutdown time (epoch), job slots.
+    """What batch systems announce for this machine, each by system: draining, shutdown (epoch), job slots.
 
     `features` are values of machine features, from any batch system that provides them.
     """
@@ -127,7 +127,7 @@ def check_grace(at_secs: int, *, now_secs: float, grace_secs: int | None, key: s
 
 
 def compute_announced(previous: Announced, tables: Collection[JobTable], *, now_secs: float) -> Announced:
-    """Return what the batch systems announce now.
+    """Return what the batch systems announce now, by their latest answers and what they announced before.
 
     The next future shutdown of each system applies. One whose time has come stays while the batch system
     still reports it, but only if it was announced before: no time may be published that has already passed.
@@ -160,7 +160,7 @@ def machine_shutdowns(drains: Drains, announced: Announced) -> dict[str, int]:
 
 
 def machine_shutdown(drains: Drains, announced: Announced) -> int | None:
-    """Return the machine's effective shutdown time, the earliest; None if there is none."""
+    """Return when the machine shuts down (epoch seconds), the earliest time requested; None if none is."""
     return min(machine_shutdowns(drains, announced).values(), default=None)
 
 
@@ -168,7 +168,7 @@ def machine_shutdown(drains: Drains, announced: Announced) -> int | None:
 
 
 def format_drains(drains: Drains) -> str:
-    """Return the document that `parse_drains` reads."""
+    """Return requests as the JSON document that `parse_drains` reads."""
     document: dict[str, Any] = {
         "jobs": [
             {"batch_system": key.batch_system, "job_id": key.job_id, **asdict(drain)}
@@ -181,7 +181,7 @@ def format_drains(drains: Drains) -> str:
 
 
 def parse_drains(text: str, *, source: str = "") -> Drains:
-    """Parse a document of requests. Raises ParseError naming the field, even for a single bad request."""
+    """Parse a JSON document of requests. Raises ParseError naming the field, even for one bad request."""
     document = parse_own(text, source=source)
     machine = document.get("machine")
     jobs = document.get("jobs", [])
@@ -197,12 +197,12 @@ def parse_drains(text: str, *, source: str = "") -> Drains:
 
 
 def format_announced(announced: Announced) -> str:
-    """Return the document that `parse_announced` reads."""
+    """Return announcements as the JSON document that `parse_announced` reads."""
     return _dump(asdict(announced))
 
 
 def parse_announced(text: str, *, source: str = "") -> Announced:
-    """Parse a document of announcements. Raises ParseError naming the field."""
+    """Parse a JSON document of announcements. Raises ParseError naming the field."""
     document = parse_own(text, source=source)
 
     def values(name: str, what: str, is_good: Callable[[Any], bool]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Fetch the metrics that plans need from a daemon or a Prometheus server; and the flags for that."""
+"""Fetches the metrics that drain plans need, from a daemon or a Prometheus server; and the flags for that."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DAEMON_URL = "http://127.0.0.1:9819/metrics"
 
 
 def add_source_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that select the metrics' source."""
+    """Add the flags that say where the metrics come from."""
     parser.add_argument("--metrics", metavar="URL", help=f"a node's daemon (default: {DAEMON_URL})")
     add_access_flags(parser, "--metrics")
     parser.add_argument("--prometheus", metavar="URL", help="many nodes, from a Prometheus server")
@@ -37,7 +37,7 @@ def read_nodes(arguments: argparse.Namespace) -> tuple[SeenNode, ...]:
 
 
 def read_daemon(access: Access) -> tuple[SeenNode, ...]:
-    """Fetch a daemon's node; its address may lack the path. Raises SourceError or ParseError."""
+    """Return the node that a daemon's metrics page describes. Raises SourceError or ParseError."""
     if urlsplit(access.url).path in {"", "/"}:
         access = replace(access, url=access.url.rstrip("/") + "/metrics")
     series = parse_lines(access.get(), NAMES, source=access.url)

@@ -70,7 +70,7 @@ class SeenJob:
 
     @property
     def is_known(self) -> bool:
-        """Return whether enough is known of the job to compute what killing it costs."""
+        """Return whether the job's CPUs and kill waste are known, and so what killing it costs."""
         return self.allocated_cpus is not None and self.kill_core_secs is not None
 
 
@@ -97,7 +97,7 @@ class _Gathered:
 
 
 def gather_nodes(series: Iterable[Series], source: str) -> tuple[SeenNode, ...]:
-    """Return the nodes of the series, sorted by name, with the jobs that occupy them.
+    """Return the nodes that series of metrics describe, sorted by name, each with the jobs that occupy it.
 
     An instance with neither CPUs for jobs nor jobs is not a node. The jobs beyond a page's budget appear as
     one, `OTHERS`, of which only the CPUs are known. Raises ParseError for a value that is not finite.

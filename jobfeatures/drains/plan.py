@@ -18,7 +18,7 @@ from jobfeatures.status.waste import Basis, IdleCpus, combine_bases
 
 @dataclass(frozen=True, slots=True)
 class ShutdownChoice:
-    """The cost of one shutdown time. `after_secs` counts from now; waste is in core seconds."""
+    """One possible shutdown time, `after_secs` from now, and its cost; waste is in core seconds."""
 
     after_secs: float
     idle_core_secs: float  # CPUs without a job, before the shutdown
@@ -29,13 +29,13 @@ class ShutdownChoice:
 
     @property
     def core_secs(self) -> float:
-        """Return the total waste."""
+        """Return the total waste in core seconds."""
         return self.idle_core_secs + self.draining_core_secs + self.kill_core_secs
 
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """The choices for a node by time, and what is not known of it.
+    """The possible shutdown times of a node with their costs, and what is not known of it.
 
     Too little is known of the `unknown_jobs`, so the costs lack their share.
     The `capped_jobs` report more waste than their CPUs can produce.
@@ -54,19 +54,19 @@ class NodePlan:
 
     @property
     def is_known(self) -> bool:
-        """Return whether enough is known to determine the best choice."""
+        """Return whether enough is known to say which time is best."""
         return not self.unknown_jobs and not self.silent
 
     @property
     def best(self) -> ShutdownChoice | None:
-        """Return the cheapest choice, the earliest of equals; None if too little is known."""
+        """Return the time with the least waste, the earliest of equals; None if too little is known."""
         if not self.is_known:
             return None
         return min(self.choices, key=lambda choice: (choice.core_secs, choice.after_secs))
 
     @property
     def sparing(self) -> ShutdownChoice | None:
-        """Return the earliest choice that kills no job; None if there is none or too little is known."""
+        """Return the earliest time that kills no job; None if there is none or too little is known."""
         if not self.is_known:
             return None
         return next((choice for choice in self.choices if not choice.killed), None)
@@ -104,7 +104,7 @@ def compute_choice(node: SeenNode, after_secs: float, idle: IdleCpus | None = No
 
 
 def compute_idle(node: SeenNode) -> IdleCpus:
-    """Return what stays idle if no job starts on the node. Jobs of which too little is known do not end."""
+    """Return the CPU time that stays idle if no job starts. Jobs of which too little is known never end."""
     jobs = (
         (job.allocated_cpus or 0, job.end_secs if job.is_known and job.end_secs is not None else math.inf)
         for job in node.jobs
@@ -115,7 +115,7 @@ def compute_idle(node: SeenNode) -> IdleCpus:
 def plan_drain(
     node: SeenNode, now_secs: float, *, earliest_secs: float = 0.0, before_secs: float | None = None
 ) -> NodePlan | None:
-    """Return the choices: the earliest time, each end of a job within the bounds, and `before_secs` if given.
+    """Return the costs of the times worth considering: the earliest, each job's end, and `before_secs`.
 
     `now_secs` is epoch, both bounds count from it; without `before_secs`, which is not before the earliest,
     the last end is the last choice. An announced shutdown is a choice too, and the last one if it is a batch

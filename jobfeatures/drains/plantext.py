@@ -23,7 +23,7 @@ _ASIDE = {
 
 
 def format_time(epoch_secs: float) -> str:
-    """Format a time in this machine's zone; as a plain number if it is beyond the calendar."""
+    """Return a time as text in this machine's zone; as a plain number if it is beyond the calendar."""
     try:
         return datetime.fromtimestamp(epoch_secs).astimezone().isoformat(" ", "seconds")
     except (ValueError, OverflowError, OSError):
@@ -31,7 +31,7 @@ def format_time(epoch_secs: float) -> str:
 
 
 def format_span(secs: float) -> str:
-    """Format seconds as ``1d 02:03:04`` or ``02:03:04``, with a sign if negative."""
+    """Return seconds as ``1d 02:03:04`` or ``02:03:04``, with a sign if negative."""
     sign, whole = ("-" if secs < 0 else ""), abs(round(secs))
     days, rest = divmod(whole, 86400)
     clock = f"{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
@@ -39,12 +39,12 @@ def format_span(secs: float) -> str:
 
 
 def format_table(head: Sequence[str], rows: Sequence[Sequence[str]], left: frozenset[int]) -> str:
-    """Format aligned columns: the column numbers in `left` are left-aligned, all others right-aligned."""
+    """Return rows as aligned columns: those numbered in `left` are left-aligned, all others right-aligned."""
     return "".join(f"{line}\n" for line in align([[*map(printable, row)] for row in (head, *rows)], left))
 
 
 def format_plan(plan: NodePlan, *, now_secs: float) -> str:
-    """Format one node's choices as a table, waste in core hours, with the best marked; list unknown jobs."""
+    """Return one node's shutdown times as a table, waste in core hours, the best marked, and unknown jobs."""
     best, sparing = plan.best, plan.sparing
     rows = [
         (
@@ -89,7 +89,7 @@ def format_plan(plan: NodePlan, *, now_secs: float) -> str:
 
 
 def format_order(plans: Sequence[NodePlan], *, now_secs: float) -> str:
-    """Format nodes, already ordered: the cheapest time of each, and the first that kills no job."""
+    """Return a table of nodes in the given order: the cheapest time of each, the first that kills no job."""
 
     def cells(plan: NodePlan) -> tuple[str, ...]:
         best, sparing = plan.best, plan.sparing
@@ -117,7 +117,7 @@ def format_order(plans: Sequence[NodePlan], *, now_secs: float) -> str:
 
 
 def plans_document(plans: Sequence[NodePlan], *, now_secs: float) -> str:
-    """Format the plans as JSON in the given order: waste in core seconds, times in epoch seconds."""
+    """Return the plans as JSON in the given order: waste in core seconds, times in epoch seconds."""
 
     def choice_of(choice: ShutdownChoice | None) -> dict[str, Any] | None:
         if choice is None:
@@ -152,7 +152,7 @@ def plans_document(plans: Sequence[NodePlan], *, now_secs: float) -> str:
 
 
 def format_victims(node: SeenNode, victims: Victims) -> str:
-    """Format a node's jobs: first those to give up, with a star; then the others; and what is freed."""
+    """Return a table of a node's jobs, those to give up first and starred, and what these free."""
     rows = [
         (
             "*" if said == GOES else "",
@@ -180,7 +180,7 @@ def format_victims(node: SeenNode, victims: Victims) -> str:
 
 
 def victims_document(found: Sequence[tuple[SeenNode, Victims]], cores: int) -> str:
-    """Format the victims of several nodes as JSON, waste in core seconds."""
+    """Return the victims of several nodes as JSON, waste in core seconds."""
     nodes = [_victims_of(node, victims) for node, victims in found]
     return json.dumps({"cores": cores, "nodes": nodes}, indent=1) + "\n"
 

@@ -14,7 +14,7 @@ POINTS = 400
 
 
 def plot_plans(plans: Sequence[NodePlan], nodes: Sequence[SeenNode], path: str) -> None:
-    """Plot waste against shutdown time into a file; its suffix selects the format (png, svg, pdf).
+    """Draw waste against shutdown time into a file, whose suffix selects the format (png, svg, pdf).
 
     One node is drawn as its three parts of waste; of several nodes, the first dozen of `plans` get one curve
     each. Raises ConfigurationError without matplotlib or for an unknown suffix, OSError if writing fails.

@@ -16,7 +16,7 @@ _Sums = dict[int, _Cost]  # the least cost by cores freed, capped at the number 
 
 @dataclass(frozen=True, slots=True)
 class Victims:
-    """The jobs to give up for `cores` cores, and the jobs considered or not.
+    """Which jobs to give up to free `cores` cores, and which jobs could not be considered.
 
     `chosen` is None if all `considered` jobs together free too few cores.
     Cores or waste of the `unknown` jobs are unknown; the `kept` jobs have a
@@ -51,7 +51,7 @@ def sum_cores(jobs: Iterable[SeenJob]) -> int:
 
 
 def choose_victims(jobs: Iterable[SeenJob], cores: int) -> Victims:
-    """Return the set of jobs with the least kill waste that frees at least `cores` cores.
+    """Return the jobs with the least kill waste in total that free at least `cores` cores.
 
     Among one user's jobs with a priority_factor, a job goes only if all with a lower one do ("higher is
     better"); priorities of different users are never compared (draft 0.99, 3.9). Of equally cheap sets the
