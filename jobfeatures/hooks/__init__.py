@@ -1,1 +1,1 @@
-"""What prologs and epilogs do, by themselves and through the daemon."""
+"""What prologs and epilogs of batch systems do, by themselves or through the daemon."""

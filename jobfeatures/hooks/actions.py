@@ -75,12 +75,12 @@ def publish_job(config: Config, batch_system: str, environ: Mapping[str, str], *
 
 
 def note_unreadable(problem: Rejected) -> None:
-    """Log an unreadable value of a prolog's environment, with the reason by which it is counted."""
+    """Log a value in a prolog's environment that cannot be read; counted as a failure "environment"."""
     log.warning(UNREADABLE, problem, extra={"reason": "environment"})
 
 
 def find_objection(answer: Job, job: Job) -> str | None:
-    """Return why an answer is not about this starting job, or not about this run of it; None if it is.
+    """Return why a batch system's answer is not about this run of a starting job; None if it is.
 
     Start times are compared if both are the batch system's own: an answer with
     an earlier one is about a previous run.
@@ -132,7 +132,7 @@ def serve_request(
 
 
 def read_record(path: str) -> PrologRecord | None:
-    """Return the record on a job from a hook or the daemon; None if absent or unreadable."""
+    """Return the record on a job in a file that a hook or the daemon wrote; None if absent or unreadable."""
     try:
         with open(path, encoding="utf-8") as file:
             return parse_record(file.read(MAX_RECORD_BYTES))
@@ -189,7 +189,7 @@ def write(
 
 
 def remove_own(tree: FeatureTree, key: JobKey, environ: Mapping[str, str]) -> bool:
-    """Remove the directories of the job that an epilog's environment describes; return whether it had any.
+    """Remove an ended job's directories, if the epilog is of the job's cluster; return whether it had any.
 
     Call it with the tree `locked` for the job.
     """
@@ -201,7 +201,7 @@ def remove_own(tree: FeatureTree, key: JobKey, environ: Mapping[str, str]) -> bo
 
 
 def is_of_another(tree: FeatureTree, key: JobKey, cluster: str | None) -> bool:
-    """Return whether another cluster's job has this id here; if not, this one is no longer refused.
+    """Return whether another cluster's job with this id is published here; if not, accept this cluster's.
 
     Several clusters may have their hooks publish below one root, and each numbers its jobs by itself.
     """
@@ -215,7 +215,7 @@ def is_of_another(tree: FeatureTree, key: JobKey, cluster: str | None) -> bool:
 
 
 def is_of_earlier_prolog(tree: FeatureTree, key: JobKey, reported_at_secs: float) -> bool:
-    """Return whether a prolog before `reported_at_secs` has left a record that no epilog has removed."""
+    """Return whether a prolog before this time (epoch) left a record of the job, as without an epilog."""
     record = read_record(f"{tree.records_path}/{key.directory_name}.json")
     return record is not None and (record.reported_at_secs or 0.0) < reported_at_secs
 
@@ -231,7 +231,7 @@ def has_drains(tree: FeatureTree) -> bool:
 
 
 def remove_job(config: Config, key: JobKey, environ: Mapping[str, str]) -> bool:
-    """Remove the directories of the job that an epilog's environment describes; return whether it had any."""
+    """Remove an ended job's directories and pending requests, for an epilog; return whether it had any."""
     tree = FeatureTree(config.batch.common.root)
     if os.path.isdir(tree.intake_path):  # withdraw requests that the daemon has not served yet
         with tree.folder(INTAKE) as folder:

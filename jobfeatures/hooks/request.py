@@ -43,7 +43,7 @@ def is_finished(data: bytes) -> bool:
 
 
 def parse_request(data: bytes, *, reported_at_secs: float, source: str = "") -> Request:
-    """Return a finished request. Raises ParseError."""
+    """Return the request in a file that is complete. Raises ParseError."""
     head, *fields = data.split(b"\0")
     if len(data) > MAX_REQUEST_BYTES or not is_finished(data):
         raise ParseError("too large, or not written to its end", source=source)

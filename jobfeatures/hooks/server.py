@@ -42,7 +42,7 @@ class Settings(NamedTuple):
 
 
 def receive(stream: BinaryIO) -> Settings | None:
-    """Wait for settings and return them; None at the end of the stream. Only our daemon writes to it."""
+    """Wait for the daemon's next settings, a pickle; return None at the end of the stream."""
     try:
         settings: Settings = pickle.load(stream)  # noqa: S301
     except (EOFError, pickle.UnpicklingError):  # the latter if the stream ends within a message

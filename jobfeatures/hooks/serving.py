@@ -49,10 +49,10 @@ Serve = Callable[[Request, Callable[[Rejected], None]], None]  # the callable re
 
 
 class HookRequests:
-    """Serves requests, oldest first. One thread runs it; any thread may call `stop`."""
+    """Serves hooks' requests, oldest first. One thread calls `run`; any thread may call `stop`."""
 
     def __init__(self, tree: FeatureTree, clock: Clock, serve: Serve) -> None:
-        """`serve` executes a request; it raises JobfeaturesError or OSError if it cannot."""
+        """`serve` does what a request asks for; it raises JobfeaturesError or OSError if it cannot."""
         self._tree = tree
         self._clock = clock
         self._serve = serve
@@ -90,7 +90,7 @@ class HookRequests:
         self._inotify.wake()
 
     def beat(self) -> None:
-        """Write the heartbeat that hooks look for. Raises JobfeaturesError or OSError."""
+        """Write to ROOT/intake/alive until when hooks may rely on us. Raises JobfeaturesError or OSError."""
         with self._tree.folder(INTAKE) as folder:
             self._is_watched = False
             if self._inotify.open():
@@ -104,7 +104,7 @@ class HookRequests:
                 os.pwrite(file, f"{until:011d} {os.getpid():010d}\n".encode(), 0)
 
     def take(self, *, again: bool = True) -> None:
-        """Serve requests, oldest first; `again`: failed ones too. Raises JobfeaturesError or OSError."""
+        """Serve all requests that are there; `again`: failed ones too. Raises JobfeaturesError or OSError."""
         with self._tree.folder(INTAKE) as folder:
             found: list[tuple[int, str, bool]] = []
             for name in os.listdir(folder):

@@ -1,1 +1,1 @@
-"""Jobs on this node: what is known about them, and what that proves."""
+"""Jobs on this node: what is known about them from several sources, and what that proves."""

@@ -1,4 +1,4 @@
-"""Decide from several witnesses what is true of one job id: pure. The table is in docs/evidence.md.
+"""Judges from all that is reported of one job id whether the job is here: pure. See docs/evidence.md.
 
 Witnesses are the batch system's answers, the prolog's record, what was known when the job was last published,
 the epilog, and the job's control group. Each observation carries the time at which it was reported, by the
@@ -24,7 +24,7 @@ CLOCK_DOUBT_SECS: Final = 600.0  # clocks differ by less than this: twice 300 s
 
 
 class RunRelation(enum.Enum):
-    """How the run that one observation is about relates to the run of another."""
+    """How the run of a job that one observation reports relates to the run that another reports."""
 
     SAME = "same"  # or nothing tells them apart
     LATER = "later"
@@ -33,14 +33,14 @@ class RunRelation(enum.Enum):
 
 
 class EndEvidence(enum.Enum):
-    """A proof that a job has ended, with no other details; ordered by strength."""
+    """A proof that a job has ended, without any details of its end; the stronger one is last."""
 
     ABSENT = "absent"  # its batch system, asked for this job or for all jobs, does not know it
     EPILOG = "epilog"  # its prolog record existed and has been withdrawn
 
 
 class Presence(enum.Enum):
-    """What to do about a job on this node."""
+    """Whether a job is on this node, and so what to do with its directories."""
 
     HERE = "here"  # its directories are created and kept up to date
     COMPLETING = "completing"  # its directories are kept up to date while they exist
@@ -51,7 +51,7 @@ class Presence(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class JobObservation:
-    """A timed report (epoch, node's clock). `start_source`: reporter of the start, None for the source."""
+    """What a source reported of a job, and when (epoch, node's clock). `start_source`: whose the start is."""
 
     source: str
     at_secs: float
@@ -60,12 +60,12 @@ class JobObservation:
 
     @property
     def start_clock(self) -> str:
-        """Return the name of the source that reported the start."""
+        """Return the source by whose clock the start is, as starts by different clocks do not compare."""
         return self.start_source or self.source
 
 
 class Group(NamedTuple):
-    """A control group with processes: its user if known and not root, and what it has for an id."""
+    """A control group with processes: its user if known and not root; its `alias` if no job id is known."""
 
     uid: int | None = None
     alias: Alias | None = None
@@ -74,7 +74,7 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """All that is known of one job id.
+    """All that is known of one job id: reports, proofs of an end, and its control group.
 
     `published_at_secs` is the time of a directory about which nothing else is known.
     `doubted_since_secs` is `Finding.doubted_since_secs` from the previous judgement.
@@ -89,7 +89,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The verdict on the evidence. `known` merges all observations of the present run."""
+    """The judgement on a job id. `known` merges all observations of its present run."""
 
     presence: Presence
     known: JobObservation | None = None
@@ -98,7 +98,7 @@ class Finding:
 
     @property
     def job(self) -> Job | None:
-        """Return the job as it should be published."""
+        """Return the job with the values to publish, None if nothing is known of it."""
         return None if self.known is None else self.known.job
 
 
@@ -134,7 +134,7 @@ def _has_begun_after(one: JobObservation, other: JobObservation) -> bool:
 
 
 def find_difference(one: Job, other: Job) -> str | None:
-    """Return what proves that two records of one id are of different runs, or None; starts prove nothing."""
+    """Return what shows that two records of one id are of different runs, or None; starts show nothing."""
     for name in ("uid", "restarts", "sluid"):
         mine, theirs = getattr(one, name), getattr(other, name)
         if _differ(mine, theirs):
@@ -143,7 +143,7 @@ def find_difference(one: Job, other: Job) -> str | None:
 
 
 def is_another_run(before: Job, now: Job, *, was_over: bool) -> bool:
-    """Return whether a job that is here is another run than `before`.
+    """Return whether the job that is here, `now`, is another run than `before`.
 
     `was_over`: in between it had ended or was not known. Else its start has to be much later, allowing for
     clock differences between two sources.
@@ -158,7 +158,7 @@ def is_another_run(before: Job, now: Job, *, was_over: bool) -> bool:
 
 
 def before_prolog(job: Job, prolog_secs: float) -> Job:
-    """Return what was known before a prolog that has no restart count, as it may begin a later run.
+    """Return an older report without what may be of an earlier run, if the prolog gave no restart count.
 
     The count is dropped, and so is a start too long before the prolog, allowing for clock differences.
     """
@@ -167,7 +167,7 @@ def before_prolog(job: Job, prolog_secs: float) -> Job:
 
 
 def judge(evidence: Evidence, *, now_secs: float) -> Finding:
-    """Return the verdict on the evidence.
+    """Return whether the job is here, and what is known of it.
 
     For at most `HOLD_SECS`, a control group with processes keeps the directories of a job that is reported to
     have ended, and a job stays known although its id is reported to belong to another job.

@@ -1,4 +1,4 @@
-"""Job records: what a prolog or the daemon knew about a job, as one JSON document for the daemon. Pure."""
+"""What a prolog or the daemon knows about a job, as a JSON document that the daemon reads. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MAX_TIME_SECS = 2.0**40
 
 
 class PrologRecord(NamedTuple):
-    """A prolog's record. `reported_at_secs`: when the batch system reported it (epoch, node's clock)."""
+    """A job in a document. `reported_at_secs`: when the batch system reported it (epoch, node's clock)."""
 
     job: Job
     reported_at_secs: float | None = None  # None in records of older writers: the file's time is used
@@ -36,7 +36,7 @@ class PrologRecord(NamedTuple):
 
 
 def format_record(job: Job, *, reported_at_secs: float | None = None, start_source: str | None = None) -> str:
-    """Return the document of a job; unknown fields are left out."""
+    """Return a job as a JSON document; unknown fields are left out."""
     document: dict[str, Any] = {
         "batch_system": job.key.batch_system,
         "job_id": job.key.job_id,
@@ -63,7 +63,7 @@ def format_record(job: Job, *, reported_at_secs: float | None = None, start_sour
 
 
 def parse_record(text: str, *, source: str = "") -> PrologRecord:
-    """Return the record in a document. Raises ParseError naming the field.
+    """Return the job in a JSON document. Raises ParseError naming the field.
 
     Sample: ``{"batch_system": "slurm", "job_id": "12", "state": "RUNNING",
     "told_at_secs": 1793950000.25, "uid": 1000, "restarts": 0, "nodes": ["n1"],

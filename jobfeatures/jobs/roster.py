@@ -1,4 +1,4 @@
-"""Combines the reports of several sources about the node's jobs; no I/O, but keeps state."""
+"""Combines the reports of several sources about the node's jobs: no I/O, but keeps state."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class Roll(NamedTuple):
 
     @property
     def presences(self) -> dict[JobKey, Presence]:
-        """Return what to do about each job."""
+        """Return by job whether it is on this node, and so what to do with its directories."""
         return {key: each.presence for key, each in self.findings.items()}
 
     @property
     def leftovers(self) -> dict[JobKey, float]:
-        """Return the ended jobs that left processes behind, with the time at which their end was reported."""
+        """Return the ended jobs whose processes still run, and when their end was reported (epoch)."""
         return {
             key: each.doubted_since_secs or 0.0 for key, each in self.findings.items() if each.has_processes
         }
@@ -76,11 +76,11 @@ class Roster:
         self._grouped: Mapping[JobKey, float] = {}  # since when their control groups have had processes
 
     def remember(self, published: Iterable[JobObservation]) -> None:
-        """Start from what an earlier daemon knew when it last published the jobs."""
+        """Start from what an earlier daemon noted of the jobs that it published."""
         self._remembered.update((each.job.key, each) for each in published)
 
     def note_epilogs(self, withdrawn: Mapping[JobKey, float | None]) -> None:
-        """Record epilogs that were detected by other means; see `Publisher.take_withdrawn`."""
+        """Note jobs whose epilog the publisher has noticed: see `Publisher.take_withdrawn`."""
         for key, at_secs in withdrawn.items():
             self._remembered.pop(key, None)
             if at_secs is not None:
@@ -97,7 +97,7 @@ class Roster:
         published: Mapping[JobKey, float] | None = None,
         sources: Collection[str] = (),
     ) -> Roll:
-        """Return what is known about all jobs.
+        """Return what is known about all jobs, from the sources' latest tables and all that is remembered.
 
         `groups` are the control groups with processes, `published` the directories with the time of their
         last change. For a job that no source reports, the remembered state counts if its batch system is
@@ -144,7 +144,7 @@ class Roster:
         return Roll(findings, versions)
 
     def has_left(self, key: JobKey, known_at_secs: float) -> bool:
-        """Return whether the job's epilog has run since `known_at_secs`, when it was known to be here."""
+        """Return whether the job's epilog has run since `known_at_secs` (epoch), when the job was here."""
         return self._withdrawn.get(key, float("-inf")) >= known_at_secs
 
     def _note_epilogs(self, table: JobTable) -> None:

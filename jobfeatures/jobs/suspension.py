@@ -1,4 +1,4 @@
-"""What a frozen control group says about a job: that it is suspended. No I/O, but keeps state.
+"""Suspension that frozen control groups show before the batch system reports it. No I/O, but keeps state.
 
 The kernel shows at each sample what the batch system reports up to `batch.refresh` later. A newer answer
 overrides an older freeze; if answers never report suspensions, the group decides.
@@ -15,7 +15,7 @@ from jobfeatures.records.model import Job, JobKey, JobState
 
 @dataclass(frozen=True, slots=True)
 class Manners:
-    """Batch systems whose answers never report suspensions, and those that extend wall limits for them."""
+    """`silent`: batch systems that never report suspensions; `waiting`: those whose wall limits pause."""
 
     silent: Collection[str] = ()
     waiting: Collection[str] = ()
@@ -32,14 +32,14 @@ class _Freeze:
 
 
 class Freezes:
-    """The freezes of the jobs whose groups have processes; the latest of each."""
+    """For each job with processes, since when its control group is frozen, or was last."""
 
     def __init__(self, manners: Manners) -> None:
         self._manners = manners
         self._latest: dict[JobKey, _Freeze] = {}
 
     def follow(self, groups: Mapping[JobKey, Group], *, now_secs: float) -> None:
-        """Add the latest sample of the groups."""
+        """Note which groups are frozen in the latest sample (epoch seconds)."""
         latest, self._latest = self._latest, {}
         for key, group in groups.items():
             last = latest.get(key)
@@ -51,14 +51,14 @@ class Freezes:
                 self._latest[key] = last
 
     def has_changed(self, key: JobKey, since_secs: float) -> bool:
-        """Return whether a job has been frozen or thawed since its batch system last reported it."""
+        """Return whether a job was frozen or thawed since `since_secs`, the time of its system's report."""
         last = self._latest.get(key)
         if last is None or key.batch_system in self._manners.silent:
             return False
         return since_secs < (last.since_secs if last.thawed_secs is None else last.thawed_secs)
 
     def apply(self, known: JobObservation, *, ahead_secs: float) -> Job:
-        """Return the job with what its groups show; `ahead_secs` is its batch system's clock minus ours.
+        """Return a job with state and limit as its group shows; `ahead_secs`: its system's clock minus ours.
 
         Where the wall limit waits, a suspended job gets `ran_secs`, and later another `limit_end_secs`.
         """
