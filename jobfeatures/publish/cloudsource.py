@@ -49,7 +49,7 @@ def checked_address(url: str) -> str:
 
 
 class CloudSource(PolledSource):
-    """The provider's machine features as a source without jobs."""
+    """The cloud provider's machine features as a source of jobs that has none."""
 
     name = NAME
     is_local = False
@@ -62,7 +62,7 @@ class CloudSource(PolledSource):
         self._location: str | None = None
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
-        """Return what the provider says of the machine. Raises SourceError if it cannot be queried."""
+        """Return a table without jobs, with the provider's machine features. Raises SourceError."""
         del seen, claimed
         taken_at_secs = self._clock.now_secs()
         if self._location is None:

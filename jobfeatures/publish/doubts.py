@@ -1,4 +1,4 @@
-"""Logs once, and counts, what contradicts the specification: too little notice, a start in the future."""
+"""Logs and counts what contradicts the specification: too little notice, a start in the future."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ log = logging.getLogger(__name__)
 
 
 class Doubts:
-    """Checks what is published about the machine (None) and about jobs; it stays published all the same.
+    """Finds contradictions in what is published of machine (None) and jobs, each once. It stays published.
 
     Source: HSF-TN-2016-02: a shutdown "will not be less than grace_secs seconds after the moment the shutdown
     time is set".

@@ -1,4 +1,4 @@
-"""The daemon's view of drains: the last good store, and what the batch systems announce."""
+"""The drains in force, as the daemon sees them: operators' requests and batch systems' announcements."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class DrainView:
-    """All drains of this node; immutable. `problem` says what is wrong with the store."""
+    """All drains of this node at one time; immutable. `problem`: why the stored requests cannot be read."""
 
     drains: Drains = NO_DRAINS
     announced: Announced = NOT_ANNOUNCED
     problem: str = ""
 
     def job_shutdown(self, job: Job) -> int | None:
-        """Return a job's own shutdown time (epoch seconds), None without one."""
+        """Return the shutdown time (epoch seconds) requested for a job, None without a request."""
         drain = self.drains.of_job(job.key, job.start_secs)
         return None if drain is None else drain.at_secs
 
@@ -33,7 +33,7 @@ NO_VIEW = DrainView()
 
 
 class DrainBook:
-    """Keeps a DrainView up to date. One thread calls `refresh` and `forget_ended`."""
+    """Keeps `view`, the drains in force, up to date. One thread calls `refresh` and `forget_ended`."""
 
     def __init__(self, store: DrainStore | None, clock: Clock) -> None:
         """Without a store, there are only announcements, and they are lost when the daemon ends."""
@@ -43,7 +43,7 @@ class DrainBook:
         self.view = NO_VIEW
 
     def refresh(self, tables: Collection[JobTable], sources: Collection[str]) -> None:
-        """Read the store and the sources' announcements. Report a broken store and keep the old view.
+        """Read the stored requests and the sources' announcements. If the store is broken, the old ones stay.
 
         `sources` names the sources in use; announcements of any other are dropped.
         """
@@ -103,7 +103,7 @@ class DrainBook:
 
 
 def describe(drains: Drains, announced: Announced) -> str:
-    """Return all shutdown times, as text for the log."""
+    """Return all requested and announced shutdown times as text for the log."""
     parts = [f"machine={drains.machine.at_secs} by {drains.machine.set_by}"] if drains.machine else []
     parts += [f"{key.directory_name}={drain.at_secs} by {drain.set_by}" for key, drain in drains.jobs.items()]
     parts += [f"machine={at} by {name}" for name, at in announced.shutdowns.items()]

@@ -1,4 +1,4 @@
-"""Storage of shutdown requests: two documents below the features' root, readable by root alone.
+"""Stores requests and announcements of shutdowns below the features' root, readable by root alone.
 
     ROOT/drains/operator.json     the requests made by `jobfeatures drain`
     ROOT/drains/announced.json    what the batch systems announced, for prologs and the daemon's next start
@@ -46,7 +46,7 @@ LOCK_TIMEOUT_SECS = 5.0
 
 
 class DrainStore:
-    """The documents below one tree. It has no state of its own; several processes may use the same tree.
+    """The two documents below one root. It has no state of its own; several processes may use the same root.
 
     All methods raise OSError, and UnsafePathError if another user could have
     written the document; reading a broken document raises ParseError.
@@ -136,7 +136,7 @@ def _read_private(file: int, path: str) -> str:
 
 
 def with_announced(machine: Machine, drains: Drains, announced: Announced) -> Machine:
-    """Return the machine with the shutdown time, job slots and features in force, and their sources."""
+    """Return the machine with shutdown time, job slots and features in force, and where each is from."""
     shutdowns = machine_shutdowns(drains, announced)
     if shutdowns:
         source = min(shutdowns, key=lambda name: (shutdowns[name], name))
@@ -177,7 +177,7 @@ def _with_features(machine: Machine, reported: Mapping[str, str]) -> Machine:
 
 
 def read_for_hook(tree: FeatureTree, machine: Machine) -> tuple[Machine, Drains]:
-    """Return the machine with its shutdown time, and the requests for jobs. Never raises.
+    """Return the machine with its shutdown time, and requests for jobs, as far as readable. Never raises.
 
     A hook writes all keys of the machine, and must not remove a shutdown time
     because the store is broken: then the published one stays.

@@ -1,4 +1,4 @@
-"""The lines that export a job's variables, as paths or as HTTP URLs.
+"""The lines that export $MACHINEFEATURES, $JOBFEATURES and $JOBSTATUS, as paths or as HTTP URLs.
 
 They are readable by the job's user alone: whoever can read a job's URLs can use them, and a hook that looks
 for the wrong job's lines must not find them. Until the user is known, root alone can read them. Where the
@@ -25,7 +25,7 @@ NO_PROXY = ("no_proxy", "NO_PROXY")  # programs read one or the other, and some 
 
 
 class FeatureAccess(NamedTuple):
-    """How a job accesses its features. `url` is the listener's URL, None without one.
+    """How jobs reach their features. `url` is the HTTP listener's, None without one.
 
     `binds` are the programs whose containers see the folders, by ``APPTAINER_BIND`` and the like.
     """
@@ -36,14 +36,14 @@ class FeatureAccess(NamedTuple):
 
 
 def format_exports(tree: FeatureTree, key: JobKey, binds: Iterable[str] = ()) -> str:
-    """Return export lines for a Slurm TaskProlog or a shell, unquoted: no path here needs quotes."""
+    """Return a job's export lines with paths, which need no quotes, for a Slurm TaskProlog or a shell."""
     machine, job, status = tree.machine_path, tree.job_path(key), tree.status_path(key)
     bound = f"{machine}:{machine}:ro,{job}:{job}:ro,{status}:{status}"
     return _lines(machine, job, status) + "".join(f"export {each.upper()}_BIND={bound}\n" for each in binds)
 
 
 def beside_others(lines: Iterable[str], environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield export lines for a Slurm TaskProlog or a shell.
+    """Yield export lines merged with what the job's environment has already.
 
     The binds and ``no_proxy`` hosts that a job already has come first; if they are unsafe in a shell, ours
     are left out.
@@ -65,7 +65,7 @@ def beside_others(lines: Iterable[str], environ: Mapping[str, str]) -> Iterator[
 
 
 def format_urls(url: str, token: str, suffix: str = "") -> str:
-    """Return the same lines with HTTP URLs; `suffix` is appended to the variables' names.
+    """Return a job's export lines with HTTP URLs; `suffix` is appended to the variables' names.
 
     A proxy does not reach them, and is not to see the token: the host is named in ``no_proxy``, an IPv6
     address with and without brackets, as programs differ.
@@ -87,7 +87,7 @@ def _lines(machine: str, job: str, status: str, suffix: str = "") -> str:
 
 
 def write_exports(tree: FeatureTree, key: JobKey, uid: int | None, gid: int, access: FeatureAccess) -> None:
-    """Write the job's export lines in its configured form, and its URLs where it has any."""
+    """Write the files with a job's export lines: those in the configured form, and its URLs, if any."""
     local, us = format_exports(tree, key, access.binds), os.geteuid()
     reader = Owner(us if uid is None else uid, gid) if us in (0, uid) else None
     lines = local

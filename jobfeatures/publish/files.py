@@ -35,7 +35,7 @@ class Owner(NamedTuple):
 def update_directory(
     directory: int, staging: int, values: Mapping[str, str], owner: Owner | None = None
 ) -> None:
-    """Make a directory hold exactly these keys; write only those that differ."""
+    """Make a directory hold exactly these keys with these values; write only those that differ."""
     with os.scandir(directory) as entries:
         foreign = [each.name for each in itertools.islice(entries, MAX_FOREIGN) if each.name not in values]
     for name in foreign:
@@ -72,7 +72,7 @@ def _content(
 def write_if_changed(
     folder: int, staging: int, name: str, content: bytes, mode: int = 0o644, owner: Owner | None = None
 ) -> None:
-    """Write a file of ours, or of `owner`, unless it already has this content."""
+    """Write a file owned by us, or by `owner`, unless it has this content already."""
     uids = {owner.uid} if owner else {os.geteuid(), 0}
     if _content(folder, name, uids, mode, len(content) + 1) != content:
         replace_file(folder, staging, name, content, mode, owner)
@@ -120,7 +120,7 @@ def create_file(directory: int, name: str, content: bytes, mode: int, owner: Own
 
 
 def empty_directory(staging: int, name: str, budget: int) -> tuple[int, list[str]]:
-    """Unlink a directory's files and move its directories up; return the budget left and their new names."""
+    """Unlink a directory's files, up to `budget` entries, and move its directories up into `staging`."""
     moved: list[str] = []
     with opened(name, DIRECTORY, staging) as directory:
         while budget > 0:
@@ -141,7 +141,7 @@ def empty_directory(staging: int, name: str, budget: int) -> tuple[int, list[str
 
 
 def unique_name(name: str) -> str:
-    """Return an unused name for `staging`."""
+    """Return a name derived from `name` that nothing in `staging` has."""
     return f"{name[:160]}.{os.urandom(8).hex()}"
 
 
@@ -159,7 +159,7 @@ def owner_of(folder: int, name: str) -> int | None:
 
 
 def link_target(folder: int, name: str) -> str | None:
-    """Return where a symbolic link leads, None if there is none."""
+    """Return the target of a symbolic link, None if there is no such link."""
     try:
         return os.readlink(name, dir_fd=folder)
     except OSError:
@@ -196,7 +196,7 @@ def has_locked(descriptor: int, timeout_secs: float) -> bool:
 
 
 def must_be_ours(descriptor: int, path: str) -> None:
-    """Raise UnsafePathError if somebody else could write here."""
+    """Raise UnsafePathError if an open file is another user's, or others may write to it."""
     found = os.fstat(descriptor)
     if found.st_uid not in (0, os.geteuid()):
         raise UnsafePathError(f"{path}: belongs to uid {found.st_uid}")

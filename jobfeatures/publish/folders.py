@@ -1,4 +1,4 @@
-"""The folders below the root of the published directories: paths, permissions, and locks for writers."""
+"""The folders below the features' root: their paths and permissions, and locks for writers."""
 
 from __future__ import annotations
 
@@ -59,15 +59,15 @@ class Folders:
         return f"{self.root}/{STATUS}/{key.directory_name}"
 
     def exports_path(self, key: JobKey) -> str:
-        """Return the file with the lines of a job's task prolog."""
+        """Return the path of the file with a job's export lines, for its task prolog."""
         return f"{self.root}/{EXPORTS}/{key.directory_name}"
 
     def origins_path(self, key: JobKey | None = None) -> str:
-        """Return the file that says where the values of a job, or of the machine, come from."""
+        """Return the path of the file that says where a job's, or (None) the machine's, values come from."""
         return f"{self.root}/{ORIGINS}/{origins_name(key)}"
 
     def urls_path(self, key: JobKey) -> str:
-        """Return the file with the lines of a job's HTTP addresses."""
+        """Return the path of the file with the export lines that have a job's HTTP URLs."""
         return f"{self.root}/{URLS}/{key.directory_name}"
 
     def prepare(self) -> None:
@@ -109,13 +109,13 @@ class Folders:
 
     @contextlib.contextmanager
     def writing(self, name: str) -> Iterator[tuple[int, int]]:
-        """Open a folder below the root, and `staging`, from where finished entries are renamed into it."""
+        """Yield descriptors of a folder below the root, and of `staging`, where its new entries are made."""
         with self.folder(name) as folder, self.folder(STAGING) as staging:
             yield folder, staging
 
     @contextlib.contextmanager
     def folder(self, name: str) -> Iterator[int]:
-        """Open a folder below the root, created if absent, and verify that nobody else can write to it."""
+        """Yield the descriptor of a folder below the root, created if absent. Raises UnsafePathError."""
         is_new = False
         with contextlib.suppress(FileExistsError):
             os.mkdir(self.root, 0o755)
@@ -146,5 +146,5 @@ def _holder(file: int) -> str:
 
 
 def origins_name(key: JobKey | None) -> str:
-    """Return the name of the file that says where the values of a job, or of the machine, come from."""
+    """Return the name of the file that says where a job's, or (None) the machine's, values come from."""
     return key.directory_name if key else "machine"  # never a job's: those names contain a dash

@@ -1,4 +1,4 @@
-"""Why a hook failed, wholly or in part: the label values of its counts. Pure."""
+"""The reasons for which hooks fail, in whole or in part, as counted by a metric. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PAIRS = tuple(  # that are counted: an epilog asks for no limits, and takes noth
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the reason that an error counts as."""
+    """Return the reason as which an error of a hook is counted."""
     if isinstance(error, OSError):
         return "enospc" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "write"
     if isinstance(error, OtherClusterError):

@@ -19,7 +19,7 @@ from jobfeatures.system.privatefile import read_bounded, version_of
 
 
 class HookSource:
-    """The records of a feature tree as a batch source."""
+    """The records that prologs left below a root, as a source of jobs."""
 
     name = HOOKS
     is_local = True

@@ -54,7 +54,7 @@ class Publisher:
     def update(
         self, roll: Roll, drains: DrainView = NO_VIEW, swap_limits: Mapping[JobKey, int] = NO_LIMITS
     ) -> None:
-        """Write and remove what the plan says. Failures are logged and counted, and do not affect other jobs.
+        """Write and remove directories as `reconcile` plans. Failures are logged and counted, job by job.
 
         `swap_limits` are those of control groups, for jobs whose batch system reports none.
         """
@@ -116,7 +116,7 @@ class Publisher:
         return withdrawn
 
     def remembered(self) -> list[JobObservation]:
-        """Return what was known of each job when it was last published, also by an earlier daemon."""
+        """Return what was noted of each job when it was published last, also by an earlier daemon."""
         found: list[JobObservation] = []
         try:
             texts = self._tree.known()

@@ -1,4 +1,4 @@
-"""Which directories to write and which to remove. Pure.
+"""Plans which jobs' directories to write and which to remove. Pure.
 
 The evidence about each job decides; see `jobs.evidence`. Where it is not
 conclusive, the job's directories stay as they are.
@@ -15,7 +15,7 @@ from jobfeatures.records.model import JobKey
 
 
 class Plan(NamedTuple):
-    """What to write and what to remove, in no particular order."""
+    """Jobs whose directories are to be written, and jobs whose directories are to be removed; in no order."""
 
     write: tuple[JobObservation, ...]
     remove: tuple[JobKey, ...]

@@ -32,7 +32,7 @@ _MACHINE_KEYS = (keys.TOTAL_CPU, keys.HS06, keys.HS23, keys.GRACE_SECS, keys.JOB
 
 
 class Cores(NamedTuple):
-    """Cores that are online. `logical` counts what the system calls processors."""
+    """Numbers of cores online, `logical` ones being what the system calls processors."""
 
     physical: int
     logical: int
@@ -90,7 +90,7 @@ class Site:
 
     @cached_property
     def machine(self) -> Machine:
-        """The machine's values to publish."""
+        """Return the machine's features as the site states them, completed by what the system shows."""
         stated = {key.name: self._stated(SETTINGS[key.name]) for key in _MACHINE_KEYS}
         values = {name: value for name, (value, _) in stated.items()}
         origins = {name: origin for name, (_, origin) in stated.items() if origin}
@@ -111,7 +111,7 @@ class Site:
         )
 
     def terms(self, job: Job) -> Terms:
-        """Return the site's terms for a job."""
+        """Return what the site states about a job, by its partition."""
         found = self._terms.get(job.partition)
         if found is None:
             found = self._terms[job.partition] = self._make_terms(job.partition)
@@ -120,7 +120,7 @@ class Site:
         return found
 
     def access(self, partition: str | None) -> FeatureAccess:
-        """Return how jobs of a partition access their features: by paths if there is no listener."""
+        """Return how jobs of a partition reach their features: by paths if there is no HTTP listener."""
         config, listen, url = self._config, self._config.served.listen_address, self._config.served.url
         if listen is None or (url is None and listen.endswith(":0")):  # only the daemon knows that port
             return FeatureAccess(binds=config.features.bind)

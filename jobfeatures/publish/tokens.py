@@ -34,7 +34,7 @@ def parse_token(content: bytes | None) -> str | None:
 
 
 class TokenTable:
-    """Which job each token belongs to, in step with the folder. Used by one thread.
+    """Which job each token belongs to; read anew when the folder of tokens changes. Used by one thread.
 
     Tokens are looked up by a keyed digest, so that the time of a lookup does not
     reveal how much of a guess is right.
@@ -50,7 +50,7 @@ class TokenTable:
         self._read_at_ns = 0
 
     def find(self, token: str) -> JobKey | None:
-        """Return the job of a token, None if there is none."""
+        """Return the job that a token belongs to, None if there is none."""
         self._refresh()
         return self._jobs.get(self._digest(token.encode("ascii", "replace")))
 

@@ -164,17 +164,17 @@ class FeatureTree(Folders):
             write_if_changed(folder, staging, key.directory_name, text.encode(), mode, owner)
 
     def refuse(self, key: JobKey, cluster: str) -> None:
-        """Let the task prolog give nothing to another cluster's job of this number; see `accept`."""
+        """Mark another cluster's job of this number: its task prolog gives it no features. See `accept`."""
         with self.writing(EXPORTS) as (folder, staging):
             write_if_changed(folder, staging, _refusal_name(key, cluster), b"")
 
     def accept(self, key: JobKey, cluster: str) -> None:
-        """Forget that such a job was refused."""
+        """Remove the mark of `refuse` from a cluster's job of this number."""
         with self.folder(EXPORTS) as folder, contextlib.suppress(FileNotFoundError):
             os.unlink(_refusal_name(key, cluster), dir_fd=folder)
 
     def write_origins(self, key: JobKey | None, text: str) -> None:
-        """Write where the values of a job, or of the machine, come from."""
+        """Write where a job's, or (None) the machine's, values come from."""
         with self.writing(ORIGINS) as (folder, staging):
             write_if_changed(folder, staging, origins_name(key), text.encode())
 
@@ -194,19 +194,19 @@ class FeatureTree(Folders):
             _put(directory, staging, name, value, owner)
 
     def write_record(self, key: JobKey, text: str) -> None:
-        """Write what a prolog knows about the job."""
+        """Write what a prolog knows about the job, for the daemon."""
         with self.writing(RECORDS) as (folder, staging):
             replace_file(folder, staging, f"{key.directory_name}.json", text.encode(), 0o600)
 
     def write_known(self, key: JobKey, text: str) -> None:
-        """Write the daemon's note on a published job; do not overwrite a later version's."""
+        """Write the daemon's private note on a published job, unless there is one of a later version."""
         name = f"{key.directory_name}.json"
         with self.writing(KNOWN) as (folder, staging):
             if not is_of_later_version(read_private(folder, name, MAX_NOTE_BYTES) or b""):
                 write_if_changed(folder, staging, name, text.encode(), 0o600)
 
     def note_question(self, key: JobKey) -> None:
-        """Have the job's prolog wait until `note_answer`, or its time is over."""
+        """Make the job's prolog wait until `note_answer`, or until its own time limit."""
         with (
             self.folder(INTAKE) as folder,
             opened(
@@ -216,7 +216,7 @@ class FeatureTree(Folders):
             os.utime(file)
 
     def note_answer(self, key: JobKey, at_secs: float = math.inf) -> None:
-        """Let the prolog continue if its query is older than an answer of this time (epoch)."""
+        """Let the job's prolog go on, if it began to wait before this time (epoch seconds)."""
         name = f"{key.directory_name}.asked"
         with self.folder(INTAKE) as folder, contextlib.suppress(FileNotFoundError):
             if os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime <= at_secs:
@@ -291,7 +291,7 @@ class FeatureTree(Folders):
         return found
 
     def record_version(self, key: JobKey) -> Version | None:
-        """Return a version that differs after each change of the prolog's record, None without a record."""
+        """Return a version that changes with each change of the prolog's record, None without one."""
         with self.folder(RECORDS) as folder:
             try:
                 found = os.stat(f"{key.directory_name}.json", dir_fd=folder, follow_symlinks=False)
@@ -300,12 +300,12 @@ class FeatureTree(Folders):
         return version_of(found)
 
     def has_note(self, key: JobKey) -> bool:
-        """Return whether the daemon's note on a job still exists."""
+        """Return whether the daemon's private note on a published job is there."""
         with self.folder(KNOWN) as folder:
             return exists(folder, f"{key.directory_name}.json")
 
     def notes(self, key: JobKey) -> tuple[str, str]:
-        """Return the private notes on a job: what the daemon knew, and the prolog's record; empty: none."""
+        """Return two texts on a job, "" if absent: the daemon's note on publishing, the prolog's record."""
         found = []
         for each in (KNOWN, RECORDS):
             with self.folder(each) as folder:
@@ -314,7 +314,7 @@ class FeatureTree(Folders):
         return found[0], found[1]
 
     def known(self) -> list[str]:
-        """Return what the daemon knew of all jobs. Raises OSError or UnsafePathError."""
+        """Return the daemon's notes on all published jobs. Raises OSError or UnsafePathError."""
         with self.folder(KNOWN) as folder:
             names = [name for name in os.listdir(folder) if name.endswith(".json")]
             contents = (read_private(folder, name, MAX_NOTE_BYTES) for name in sorted(names))

@@ -28,7 +28,7 @@ LATE_PROLOG_SECS = 300  # after what the batch system calls the start; a start f
 
 
 def write_machine(tree: FeatureTree, site: Site, machine: Machine, *, now_secs: float) -> None:
-    """Write the machine's features: the site's values, and the shutdown time if there is one."""
+    """Write the machine's features, for its profile and the time `now_secs` (epoch)."""
     values = machine_features(machine, profile=site.profile, now_secs=now_secs)
     tree.write_machine(values)
     tree.write_origins(None, format_origins(machine_origins(values, machine)))
@@ -101,7 +101,7 @@ def _with_start_of(first: Job, job: Job) -> Job:
 
 
 def group_of(uid: int | None) -> int:
-    """Return the user's primary group, or -1 (leave the group as it is) if it is unknown."""
+    """Return the primary group of a user, −1 (leave the group as it is) if it is unknown."""
     gid = None if uid is None else _GROUPS.get(uid)
     return -1 if gid is None else gid
 

@@ -1,1 +1,1 @@
-"""The features over HTTP(S). Other listeners use its connections, and nothing else of it."""
+"""Serves the features over HTTP(S); its connections serve other listeners, too."""

@@ -1,4 +1,4 @@
-"""The paths of the features' listener: what each names, and how long its answer may be cached. Pure.
+"""The paths that the features' listener answers: what each names, how long it may be cached. Pure.
 
     /machinefeatures/KEY
     /jobfeatures/TOKEN/KEY
@@ -44,7 +44,7 @@ class Target(NamedTuple):
 
 @lru_cache(maxsize=2048)  # jobs request the same paths again and again
 def parse_target(path: str) -> Target | None:
-    """Return what a request's raw path names, or None; ignore extra slashes and a query string."""
+    """Return what a request's raw path names, None if nothing; extra slashes and a query are ignored."""
     if len(path) > MAX_PATH_CHARACTERS or not path.startswith("/"):
         return None
     parts = [part for part in path.partition("?")[0].split("/") if part]
@@ -73,7 +73,7 @@ def cache_control(target: Target) -> str:
 
 
 def public_url(listen_address: str) -> str:
-    """Return the URL for jobs on this node, no trailing slash: ``:9820`` → ``http://127.0.0.1:9820``."""
+    """Return the URL at which jobs here reach a listener: for ``:9820`` ``http://127.0.0.1:9820``."""
     host, _, port = listen_address.rpartition(":")
     if host in ("", "0.0.0.0"):  # noqa: S104  # compared with, not bound to
         host = "127.0.0.1"

@@ -48,7 +48,7 @@ class Tls(Protocol):
         """Return the context for a new connection."""
 
     def admits(self, spoken: ssl.SSLObject) -> bool:
-        """Return whether to keep the connection of a client whose handshake is done."""
+        """Return whether to keep a connection after its handshake, by the client's certificate."""
 
 
 WholeAnswer = tuple[bytes, bool]  # all of it, and whether the connection ends after it
@@ -56,7 +56,7 @@ Quick = Callable[[bytes, asyncio.Transport], Coroutine[Any, Any, WholeAnswer] | 
 
 
 def format_answer(status: int, fields: Mapping[str, object], body: bytes, *, is_last: bool) -> bytes:
-    """Return the bytes of an answer, dated now."""
+    """Return an HTTP answer as bytes, dated now; `is_last`: the connection ends with it."""
     date = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime())  # in locale C: none is set
     told = {**fields, "Content-Length": len(body), "Date": date}
     if is_last:
@@ -66,7 +66,7 @@ def format_answer(status: int, fields: Mapping[str, object], body: bytes, *, is_
 
 
 class Connections:
-    """Makes the connections of one listener."""
+    """Makes the connections of one listener, and ends them with it."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Connections:
         self.turns = asyncio.Semaphore(TURNS)  # of handshakes, first come, first served
 
     def __call__(self) -> asyncio.BaseProtocol:
-        """Return the protocol of a new connection; called by the event loop."""
+        """Return a protocol for a new connection; the event loop calls this for each one accepted."""
         return Connection(self)
 
     async def find_server(self) -> Server:
@@ -106,7 +106,7 @@ class Connections:
         return self.server
 
     def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Run a connection's work in the background, until the listener ends."""
+        """Run a task of a connection in the background; it is cancelled when the listener ends."""
         task = asyncio.get_running_loop().create_task(work)
         self._working.add(task)
         task.add_done_callback(self._working.discard)
@@ -187,7 +187,7 @@ class Connection(asyncio.Protocol):
             self._work(self._start_web(data))
 
     def eof_received(self) -> bool:
-        """Return whether to keep the connection, half closed, for answers to requests that came whole."""
+        """Return whether to keep the connection, half closed, as requests on it are still to be answered."""
         if self._listener.tls is not None or not self.is_owed:
             return False
         self._is_half_closed = True
@@ -196,7 +196,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_owed(self) -> bool:
-        """Return whether an answer is pending: to a request, or to the first request, which is awaited."""
+        """Return whether the client waits for an answer, or its first request is still to come."""
         return self._is_silent or self.head_since is not None or self._has_body is not None
 
     def begin_answer(self, has_body: Callable[[], bool]) -> None:
@@ -221,7 +221,7 @@ class Connection(asyncio.Protocol):
             self.close()
 
     def close(self) -> None:
-        """Close once all is sent; once only: Python 3.11.2 cannot abort what TLS has closed twice."""
+        """Close once all is sent; not twice, as Python 3.11.2 cannot abort what TLS has closed twice."""
         if not self.transport.is_closing():
             self.transport.close()
 

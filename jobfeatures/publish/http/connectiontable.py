@@ -53,14 +53,14 @@ class ConnectionLimits:
 
 
 class Open(Protocol):
-    """A connection."""
+    """A connection in a `ConnectionTable`."""
 
     answered_at: float  # loop time of its last answer, at first that of its start
     head_since: float | None  # loop time of the first byte of an incomplete request head
 
     @property
     def is_owed(self) -> bool:
-        """Return whether an answer is pending: to a request, or to the first request, which is awaited."""
+        """Return whether the client waits for an answer, or its first request is still to come."""
 
 
 class ConnectionTable:
@@ -105,7 +105,7 @@ class ConnectionTable:
         self._forget(one)
 
     async def watch(self) -> None:
-        """Periodically close connections that take too long to send, to read, or to do anything at all."""
+        """Close, at intervals, connections that take too long to send, to read, or to do anything at all."""
         while True:
             await self._is_any.wait()
             is_busy = self._unsent or any(one.head_since is not None for one in self._open)
@@ -125,7 +125,7 @@ class ConnectionTable:
                     await asyncio.sleep(END_LOOK_SECS)
 
     def end_all(self) -> None:
-        """Close all connections without counting a reason."""
+        """Close all connections, without counting them in `ended`."""
         for transport in self._open.values():
             transport.abort()
 

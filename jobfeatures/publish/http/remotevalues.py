@@ -1,4 +1,4 @@
-"""Reading published values for remote clients, and whether their copies are out of date.
+"""Reads published values for clients over HTTP, and tells whether a client's copy is out of date.
 
 Directories of the profile of 2014 belong to users. Therefore no link is followed, no mount point is entered,
 and a value has to be a small regular file without further hard links, owned by us or the directory's owner.
@@ -33,7 +33,7 @@ _Stamp = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """The content of an answer. `modified_secs` is None if no single time applies."""
+    """A published value as an answer. `modified_secs` (epoch) is None if no single time applies."""
 
     content: bytes
     etag: str
@@ -41,7 +41,7 @@ class Feature:
 
     @property
     def last_modified(self) -> str:
-        """Return the modification time as HTTP writes it (RFC 9110, 5.6.7), or an empty string."""
+        """Return the header Last-Modified (RFC 9110, 5.6.7), or an empty string."""
         if self.modified_secs is None:
             return ""
         # The owner of a file can set any time.
@@ -122,7 +122,7 @@ MAX_HEADER_CHARACTERS = 1024
 
 
 def has_changed(headers: Mapping[str, str], found: Feature) -> bool:
-    """Return whether the client's copy is out of date (or it has none), so that 304 is not the answer."""
+    """Return whether the client has no up-to-date copy by its headers, so that 304 is not the answer."""
     tags = headers.get("If-None-Match")
     if tags is not None:
         return not _is_listed(found.etag, tags, weakly=True)
@@ -139,7 +139,7 @@ def has_changed(headers: Mapping[str, str], found: Feature) -> bool:
 
 
 def may_write(headers: Mapping[str, str], etag: str, *, exists: bool) -> bool:
-    """Return whether the writer's preconditions, If-Match and If-None-Match, hold."""
+    """Return whether If-Match and If-None-Match of a writer allow to replace what has this `etag`."""
     wanted = headers.get("If-Match")
     if wanted is not None and not (exists and _is_listed(etag, wanted, weakly=False)):
         return False

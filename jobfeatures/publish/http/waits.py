@@ -16,7 +16,7 @@ HOLD_SECS = 90.0  # they read every 20 seconds
 
 
 class Waits:
-    """The locks held by the job's directory, each for `HOLD_SECS` after a reading. For one event loop."""
+    """Shared locks on jobs' directories, each held for `HOLD_SECS` after a reading. For one event loop."""
 
     def __init__(self, path: str) -> None:
         """`path` is the folder of the jobs' directories."""
@@ -25,7 +25,7 @@ class Waits:
         self._held: dict[str, tuple[int, asyncio.TimerHandle]] = {}
 
     def renew(self, name: str) -> None:
-        """Hold the lock on a job's directory from now on, if there is one."""
+        """Hold the lock on a job's directory (`name`), if there is one, for `HOLD_SECS` from now."""
         self._end(name)
         with contextlib.suppress(OSError):
             folder = os.open(f"{self._path}/{name}", DIRECTORY)
@@ -33,7 +33,7 @@ class Waits:
             fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
     def close(self) -> None:
-        """Hold none any more."""
+        """Release all locks."""
         for name in list(self._held):
             self._end(name)
 

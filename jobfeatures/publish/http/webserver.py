@@ -1,4 +1,4 @@
-"""Answers by aiohttp, on the bounded connections of a listener."""
+"""Answers requests with aiohttp, on the bounded connections of a listener."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class Refused(Exception):  # noqa: N818  # an answer, not a failure
-    """The reason why a request is refused, with the answer's status and headers."""
+    """A request is refused: with this status, this reason and these headers in the answer."""
 
     def __init__(self, status: int, reason: str = "", **headers: str) -> None:
         """Underscores in headers' names stand for dashes."""
@@ -45,7 +45,7 @@ class Refused(Exception):  # noqa: N818  # an answer, not a failure
 
 
 class Listener(Protocol):
-    """Answers requests at an address of its own, the value of the setting `key`."""
+    """Something that answers requests at an address of its own, the value of the setting `key`."""
 
     key: str
     limits: ConnectionLimits
