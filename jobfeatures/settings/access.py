@@ -1,4 +1,4 @@
-"""Access to a server over HTTP(S): trusted certificates, credentials, timeout; and the flags for them."""
+"""How to reach a server over HTTP(S): certificates, credentials, timeout; and the flags for that."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def add_access_flags(parser: argparse.ArgumentParser, flag: str) -> None:
 
 
 def access_of(arguments: argparse.Namespace, flag: str, url: str) -> Access:
-    """Return the access that the flags describe. Raises ConfigurationError naming the flag that is wrong."""
+    """Return how the flags say to reach the server at `url`. Raises ConfigurationError naming the flag."""
     given = {
         name: vars(arguments)[f"{flag[2:]}.{name}".replace("-", "_")]
         for name in ("ca-file", "cert-file", "key-file", "user", "password-file", "token-file", "timeout")

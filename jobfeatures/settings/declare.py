@@ -1,4 +1,4 @@
-"""Declaring settings: the fields of records, and the kinds of their values.
+"""Declares settings: as fields of records, with the kinds of their values.
 
 A room's settings are a frozen dataclass whose fields are declared by `option()`; only the class defines each
 setting's name, default and meaning. A configuration has such records as fields, declared by `record()`. The
@@ -23,19 +23,19 @@ from jobfeatures.errors import nearest
 
 
 class ValueKind(NamedTuple):
-    """A kind of value: `parse` takes text (or a TOML value); its ValueError has a reason and maybe a hint."""
+    """A kind of value: `parse` takes text or a TOML value; its ValueError has a reason and maybe a hint."""
 
     name: str
     parse: Callable[[Any], Any]
 
 
 def variable_of(key: str) -> str:
-    """Return the environment variable of a setting."""
+    """Return the environment variable that sets the setting with this key."""
     return "JOBFEATURES_" + key.replace(".", "_").upper()
 
 
 class Setting(NamedTuple):
-    """One setting, for parsers and documentation."""
+    """One declared setting, as parsers and the documentation need it."""
 
     key: str
     kind: ValueKind
@@ -48,12 +48,12 @@ class Setting(NamedTuple):
 
     @property
     def flag(self) -> str:
-        """Return the command line flag."""
+        """Return the command line flag that sets it, with its dashes."""
         return self.named_flag or "--" + self.key.replace("_", "-")
 
     @property
     def variable(self) -> str:
-        """Return the environment variable."""
+        """Return the environment variable that sets it."""
         return variable_of(self.key)
 
 

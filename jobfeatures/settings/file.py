@@ -1,4 +1,4 @@
-"""Reading the settings file and its drop-ins; an error is one line that says what to do.
+"""Reads the settings file and its drop-ins; an error is one line that says what to do.
 
 The drop-ins of config.toml are in conf.d next to it, those of any other NAME.toml in NAME.d. They are read
 after the file, in the order of their names; if several contain the same setting, the last one applies.
@@ -39,11 +39,11 @@ class Document(NamedTuple):
     table: dict[str, Any]
 
     def origin(self, *key: str) -> str:
-        """Return ``FILE: KEY``, with the file whose value applies."""
+        """Return ``FILE: KEY`` of a setting, with the file whose value applies."""
         return f"{self._file(key)[0]}: {dotted(key)}"
 
     def place(self, *key: str) -> str:
-        """Return ``FILE:LINE: KEY``."""
+        """Return ``FILE:LINE: KEY`` of a setting, with the file whose value applies."""
         path, data = self._file(key)
         return f"{path}{at_line(data, key)}: {dotted(key)}"
 
@@ -145,7 +145,7 @@ def at_line(data: bytes, key: Sequence[str]) -> str:
 
 
 def to_toml(table: Mapping[str, Any]) -> bytes:
-    """Return tables as the text of an equivalent settings file."""
+    """Return nested tables as the bytes of a settings file with the same content."""
     return "".join(f"{_value(name)} = {_value(each)}\n" for name, each in table.items()).encode() or b"#\n"
 
 
@@ -232,7 +232,7 @@ def _refuse_unsafe(path: str, found: os.stat_result) -> None:
 
 
 def dotted(key: Sequence[str]) -> str:
-    """Return a dotted key on one line, whatever it contains, quoted where TOML requires it."""
+    """Return the parts of a key joined by dots, on one line, quoted where TOML requires it."""
     plain = (re.fullmatch(r"[A-Za-z0-9_-]+", part) for part in key)
     return ".".join(part if it else f'"{shown(part)[1:-1]}"' for part, it in zip(key, plain, strict=True))
 

@@ -52,7 +52,7 @@ def add_flags(parser: argparse.ArgumentParser, config: type[Any]) -> None:
 
 
 def parse_duration_flag(flag: str, text: str) -> float:
-    """Return the seconds of a duration given by a command's own flag. Raises ConfigurationError."""
+    """Return the seconds in the value of a command's own flag. Raises ConfigurationError."""
     try:
         return float(POSITIVE_DURATION.parse(text))
     except ValueError as error:

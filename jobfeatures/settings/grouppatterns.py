@@ -1,4 +1,4 @@
-"""The kind of setting that names control groups: what can match none, or matches all, is refused."""
+"""The kind of setting that lists paths of control groups; those that match nothing or all are refused."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def tables_of(config: type[Any]) -> tuple[Tables, ...]:
 
 
 def declared(config: type[Any], prefix: str = "", above: tuple[str, ...] = ()) -> Iterator[Setting | Tables]:
-    """Yield all of them; `prefix` and `above` are those of the record in the whole."""
+    """Yield a class's settings and groups of tables; `prefix`, `above`: key and fields that lead to it."""
     for each in fields(config):
         path = (*above, each.name)
         if "record" in each.metadata:
@@ -54,7 +54,7 @@ def declared(config: type[Any], prefix: str = "", above: tuple[str, ...] = ()) -
 
 
 def value_of(config: Any, setting: Setting | Tables) -> Any:
-    """Return the value that a configuration has of one of its settings or groups of tables."""
+    """Return what a configuration has for one of its settings or groups of tables."""
     return reduce(getattr, setting.path, config)
 
 

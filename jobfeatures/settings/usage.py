@@ -32,10 +32,10 @@ def add_switch(parser: argparse._ActionsContainer, flag: str, meaning: str) -> N
 
 
 class VersionAction(argparse.Action):
-    """Prints the version line by line: argparse's own action would fold the lines."""
+    """The action of ``--version``, which keeps line breaks: argparse's own would fold the lines."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_arguments: object) -> None:
-        """Print and end the program."""
+        """Print the version and end the program."""
         from jobfeatures.version import format_version  # hooks do not need it
 
         print(format_version(parser.prog), flush=True)
@@ -59,7 +59,7 @@ class Parser(argparse.ArgumentParser):
         self.folded: Mapping[str, str] = {}  # groups of settings that help shows as one: what it says of each
 
     def show_later(self, dests: Iterable[str]) -> None:
-        """Show these flags in ``--help-all`` only."""
+        """List the flags with these destinations in ``--help-all`` only."""
         if not self._later:
             self.add_argument("--help-all", action=_HelpAll, nargs=0, help="show every flag and exit")
         self._later.update(dests)
@@ -96,7 +96,7 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(  # type: ignore[override]  # the overloads of typeshed differ in the namespace alone
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> tuple[Any, list[str]]:
-        """Refuse an unknown flag and suggest a similar one."""
+        """Parse as argparse does, but end the program at an unknown flag, with a similar one suggested."""
         found, left = super().parse_known_args(args, namespace)
         if left and left[0].startswith("-"):
             flag = left[0].partition("=")[0]
@@ -105,13 +105,13 @@ class Parser(argparse.ArgumentParser):
         return found, left
 
     def error(self, message: str) -> NoReturn:
-        """Print one line and end the program."""
+        """Print the error in one line, and end the program with status 2."""
         text = " ".join(message.split())
         self.exit(2, f"{self.prog}: {text} (see {self.prog} --help)\n")
 
 
 def check_command(prog: str, given: Sequence[str], commands: Collection[str]) -> None:
-    """End the program if the first word is not a flag and not a known command."""
+    """End the program with status 2 if the first argument is neither a flag nor a known command."""
     if given and not given[0].startswith("-") and given[0] not in commands:
         text = f"there is no command {shown(given[0])}{nearest(given[0], commands)}"
         print(f"{prog}: {text} (see {prog} --help)", file=sys.stderr)
@@ -119,7 +119,7 @@ def check_command(prog: str, given: Sequence[str], commands: Collection[str]) ->
 
 
 def need(module: str, key: str, library: str, extra: str = "analysis") -> None:
-    """Raise ConfigurationError, naming `key`, which needs it, if a library of an extra is not installed."""
+    """Raise ConfigurationError naming `key`, which needs it, if a library of an optional extra is missing."""
     try:
         importlib.import_module(module)
     except ImportError:

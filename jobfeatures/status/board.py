@@ -1,4 +1,4 @@
-"""The last valid status of each job, and the problems since.
+"""The last valid status that each job reported in $JOBSTATUS, and the problems since.
 
 One thread refreshes; `view` and `violations` are each replaced by one
 assignment, so that readers take no lock.
@@ -36,7 +36,7 @@ LOCK_BUDGET_SECS = 1.0  # for waiting for locks in one refresh, over all jobs
 
 
 class StatusTarget(NamedTuple):
-    """A job's status directory, its required owner, and how many CPUs the job may claim (None: unknown)."""
+    """A job's status directory, the uid that must own it, and the CPUs the job may claim (None: unknown)."""
 
     path: str
     owner_uid: int
@@ -45,7 +45,7 @@ class StatusTarget(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StatusView:
-    """What is known of one job's status; immutable. Times are epoch seconds.
+    """What is known of one job's $JOBSTATUS; immutable. Times are epoch seconds.
 
     `status` is the last valid set, None if the job has written none (or has
     removed its files again).
@@ -57,7 +57,7 @@ class StatusView:
     problems: Mapping[str, int] = field(default_factory=dict)  # reads with a problem, by reason
 
     def age_secs(self, now_secs: float) -> float | None:
-        """Return the age of the valid set in seconds, None without one."""
+        """Return the seconds since the last valid set of values was written, None without one."""
         return None if self.written_at_secs is None else max(0.0, now_secs - self.written_at_secs)
 
 
@@ -70,7 +70,7 @@ class _Entry(NamedTuple):
 
 
 class StatusBoard:
-    """Holds the jobs' statuses. Only one thread at a time may call `refresh`."""
+    """Holds what jobs reported in $JOBSTATUS. Only one thread at a time may call `refresh`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

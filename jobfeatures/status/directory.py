@@ -1,4 +1,4 @@
-"""Reading a $JOBSTATUS directory that an untrusted user owns, from a daemon that may be root.
+"""Reads $JOBSTATUS, a directory that an untrusted user owns, from a daemon that may be root.
 
 Only the nine known names are opened, relative to the directory's descriptor,
 without following links, crossing mount points or blocking; the directory is
@@ -36,11 +36,11 @@ _CLOCK = SystemClock()  # timeouts of locks are in real time, whatever clock the
 
 
 class UnreadableError(UnsafePathError):
-    """A file or directory that cannot be opened or read."""
+    """A file or directory of $JOBSTATUS that cannot be opened or read."""
 
 
 class StatusFiles(NamedTuple):
-    """What was read under one lock: contents by name, and the newest modification time (epoch seconds)."""
+    """What was read while locked: contents by file name, and the latest modification time (epoch seconds)."""
 
     values: dict[str, bytes]
     written_at_secs: float | None = None  # None without files; the job can set it to any value

@@ -29,7 +29,7 @@ _BOOLEANS = {b"True": True, b"False": False}
 
 
 class StatusReason(enum.StrEnum):
-    """Why a set of values was rejected; the values of a metric's label."""
+    """Why the values in a $JOBSTATUS were rejected; the words are those of a metric's label."""
 
     MISSING_USED_CPU = "missing_used_cpu"
     NOT_AN_INTEGER = "not_an_integer"
@@ -40,7 +40,7 @@ class StatusReason(enum.StrEnum):
 
 
 class StatusViolation(ParseError):  # noqa: N818  # the usual term: the job violates the draft's rules
-    """A set of values that is malformed or contradicts itself. None of it may be used."""
+    """The values in a job's $JOBSTATUS are malformed or contradict each other. None of them may be used."""
 
     def __init__(self, reason_code: StatusReason, reason: str, *, field: str = "", text: str = "") -> None:
         super().__init__(reason, source="JOBSTATUS", field=field, text=text)
@@ -48,7 +48,7 @@ class StatusViolation(ParseError):  # noqa: N818  # the usual term: the job viol
 
 
 class StatusKey(NamedTuple):
-    """One key. `value_type` is "integer" or "boolean"; integers lie within `lowest` and `highest`."""
+    """One key of $JOBSTATUS. `value_type` is "integer" or "boolean"; integers lie within the bounds."""
 
     name: str
     field: str  # of JobStatus
@@ -77,7 +77,7 @@ STATUS_NAMES = frozenset(key.name for key in STATUS_KEYS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStatus:
-    """A job's report on itself. Ends and starts are epoch seconds, `add_*` CPU seconds; None if absent."""
+    """A job's $JOBSTATUS; a value is None if absent. Starts and ends: epoch seconds; `add_*`: CPU seconds."""
 
     used_cpu: int
     last_job_start: int | None = None
@@ -100,7 +100,7 @@ def is_unwritten(values: Mapping[str, bytes]) -> bool:
 
 
 def parse_job_status(values: Mapping[str, bytes], *, allocated_cpus: int | None) -> JobStatus:
-    """Return the record of one set of files, complete, or raise StatusViolation.
+    """Return the values in the files of one $JOBSTATUS, if all are valid. Raises StatusViolation.
 
     `values` are file contents by name, ``used_CPU`` for one; other names are ignored. A value is one word on
     one line: ASCII digits (a sign only for priority_factor), or ``True``/``False``; its newline may be

@@ -1,4 +1,4 @@
-"""Reads the jobs' statuses: soon after the kernel reports a change, and all of them at intervals."""
+"""Reads $JOBSTATUS of all jobs: soon after the kernel reports a change, and all at intervals."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class DirectoryWatch:
         self._inotify.close()
 
     def watch(self, directories: Collection[tuple[str, int]], *, anew: bool = False) -> None:
-        """Watch these directories, given with their owners' uids, and no others.
+        """Watch these (path, owner's uid), and no other directories.
 
         With `anew`, add each watch again, in case a directory was replaced under the
         same name. A directory that is absent or unsafe is skipped.
@@ -88,7 +88,7 @@ class DirectoryWatch:
         self._warn_once(problem)
 
     def wait(self, timeout_secs: float) -> frozenset[str]:
-        """Wait for a change, a `wake`, or `timeout_secs`; stop watching what has changed, and return it."""
+        """Wait for a change, a `wake`, or `timeout_secs`; return what has changed, and stop watching it."""
         self._inotify.wait(timeout_secs)
         paths: set[str] = set()
         for notice in self._inotify.notices():
@@ -116,7 +116,7 @@ class DirectoryWatch:
 
 
 class StatusKeeper:
-    """Refreshes a board while `run` runs, in one thread."""
+    """Keeps a `StatusBoard` up to date while `run` runs, in one thread."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class StatusKeeper:
         self._is_local = False  # others may change remote files without this kernel's knowledge
 
     def refresh(self) -> None:
-        """Start a round soon if there are other jobs than in the last one, or directories not watched yet."""
+        """Have all read soon if there are new jobs, or directories that are not watched yet. Any thread."""
         targets, watched = self._targets(), self._watch.watched
         if targets != self._known or any(each.path not in watched for each in targets.values()):
             self._watch.wake()
@@ -172,7 +172,7 @@ class StatusKeeper:
         return max(self._interval_secs, WATCHED_SECS) if are_told and self._is_local else self._interval_secs
 
     def look(self) -> None:
-        """Read new and changed jobs, or all if due. Watch before reading, so that no change is missed."""
+        """Read new and changed jobs, all if due. First their directories are watched: no change is missed."""
         now = self._clock.monotonic_secs()
         targets = self._targets()
         is_full = now - self._full_round_at >= self._every_secs()

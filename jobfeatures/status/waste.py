@@ -1,4 +1,4 @@
-"""How much CPU time draining or killing a job would waste, and how long it will still run. Pure arithmetic.
+"""CPU time wasted by draining or killing a job, and how long a job will still run. Pure arithmetic.
 
 Source: Machine/Job Features, draft 0.99 of 2014-05-15, section "Pilot status
 specific conversion formulas" (use cases 9, 10 and 11).
@@ -19,7 +19,7 @@ from jobfeatures.status.jobstatus import JobStatus
 
 
 class Basis(enum.StrEnum):
-    """Where a figure of waste comes from."""
+    """What a figure of waste or an expected end is computed from."""
 
     REPORTED = "reported"  # the job's own JOBSTATUS
     MEASURED = "measured"  # the CPU time that a job without JOBSTATUS has used
@@ -28,7 +28,7 @@ class Basis(enum.StrEnum):
 
 
 class RemainingBasis(enum.StrEnum):
-    """What ends a job."""
+    """What will end a job."""
 
     WALL_LIMIT = "wall_limit"
     CPU_LIMIT = "cpu_limit"
@@ -45,7 +45,7 @@ _ENDS = (
 
 
 class Waste(NamedTuple):
-    """CPU seconds lost.
+    """CPU seconds lost, and on what basis they are computed.
 
     `overdue`: a payload should have ended before now; the figure is a lower
     bound. `capped`: the job's own figure exceeded what its CPUs can use.
@@ -164,7 +164,7 @@ def compute_cpu_limit_secs(
 
 
 class NodeJob(NamedTuple):
-    """One job's input to the node's waste. `end_secs` (epoch) is its expected end."""
+    """What the waste of a node needs of one job. `end_secs` (epoch) is its expected end."""
 
     allocated_cpus: int | None
     end_secs: float | None = None
@@ -190,7 +190,7 @@ def compute_expected_end(
 
 
 class IdleCpus:
-    """The CPU time that stays idle while jobs end and none starts: what no running job has, integrated.
+    """The CPU time that stays idle while jobs end and none starts, by time.
 
     `jobs` are CPUs and seconds until the end, infinite if it has none. Jobs may share CPUs: these are idle
     once the jobs that still run have fewer than `total_cpus`.
@@ -209,7 +209,7 @@ class IdleCpus:
             self._cpus.append(max(0, free))
 
     def until(self, after_secs: float) -> float:
-        """Return the core seconds from now until `after_secs` from now."""
+        """Return the core seconds that stay idle from now until `after_secs` from now."""
         after_secs = max(0.0, after_secs)
         at = bisect_right(self._ends, after_secs) - 1
         return self._core_secs[at] + self._cpus[at] * (after_secs - self._ends[at])
@@ -251,7 +251,7 @@ def compute_node_kill_waste(jobs: Sequence[NodeJob]) -> Waste | None:
 
 
 def combine_bases(bases: Iterable[Basis]) -> Basis:
-    """Return the basis of a sum: mixed if its parts differ; estimated if it has none."""
+    """Return the basis of a sum of figures: mixed if theirs differ; estimated if there are none."""
     found = set(bases)
     if len(found) > 1:
         return Basis.MIXED

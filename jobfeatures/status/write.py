@@ -1,4 +1,4 @@
-"""Writing a $JOBSTATUS directory on behalf of its job, from a daemon that may be root.
+"""Writes $JOBSTATUS on behalf of its job, from a daemon that may be root.
 
 The protocol is that of `jobfeatures.client.StatusWriter`: lock used_CPU first, with both flock(2) and
 fcntl(2), write everything in place, used_CPU last. The directory belongs to an untrusted user, who may
@@ -34,7 +34,7 @@ Change = Callable[[Mapping[str, bytes]], Mapping[str, bytes]]
 
 
 def status_etag(values: Mapping[str, bytes]) -> str:
-    """Return a strong entity tag for a set of values."""
+    """Return a strong HTTP entity tag for the values of a status."""
     digest = hashlib.blake2b(digest_size=12)
     for key in STATUS_KEYS:
         if key.name in values:
@@ -43,7 +43,7 @@ def status_etag(values: Mapping[str, bytes]) -> str:
 
 
 def write_status(path: str, change: Change, *, owner_uid: int, allocated_cpus: int | None) -> Values:
-    """Replace the set of values with what `change` makes of it, under both locks; return the new set.
+    """Replace a job's values with what `change` makes of them, under the locks; return the new ones.
 
     `change` gets the present contents by name and returns the new ones; its exceptions are passed on. Locks
     are not waited for: LockTimeoutError means that somebody else holds one (the caller may retry). Raises

@@ -1,1 +1,1 @@
-"""What touches the system: programs, HTTP, files, notifications, the clock, logging."""
+"""What touches the operating system: programs, HTTP, files, notifications, clock, logging."""

@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """The interface to time for the rest of the code."""
+    """How the rest of the code learns the time."""
 
     def now_secs(self) -> float:
         """Return seconds since the epoch; it jumps when the machine's clock is set."""

@@ -69,12 +69,12 @@ def run_command(
 
 
 def ask_command(argv: Sequence[str], **bounds: Any) -> str:
-    """Return the output of a program that must exit with 0; see `run_command`. Raises SourceError."""
+    """Run a program, which must exit with 0, and return its output; see `run_command`. Raises SourceError."""
     return checked(argv[0], run_command(argv, **bounds)).stdout.decode("utf-8", "replace")
 
 
 def checked(name: str, output: CommandOutput) -> CommandOutput:
-    """Return the output of a command that exited with 0. Raises SourceError."""
+    """Return the output of a program that exited with 0. Raises SourceError for any other status."""
     if output.status != 0:
         raise SourceError(f"{name}: no answer (status {output.status}): {first_line(output.stderr)}")
     return output
@@ -130,7 +130,7 @@ def _late(name: str, timeout_secs: float, stderr: list[bytes]) -> CommandError:
 
 
 def end_program(process: subprocess.Popen[bytes]) -> None:
-    """End it if it has not ended, with its session, and close our ends of its pipes."""
+    """Kill a program that still runs, and its session; close our ends of its pipes."""
     if process.poll() is None:
         try:
             os.killpg(process.pid, signal.SIGKILL)
@@ -154,7 +154,7 @@ class BackgroundProcess:
     """A program that runs in the background in its own session, and so its own process group."""
 
     def __init__(self, argv: Sequence[str], environment: Mapping[str, str]) -> None:
-        """Start it. Raises CommandError "missing"."""
+        """Start a program. Raises CommandError "missing"."""
         try:
             self._process = subprocess.Popen(
                 list(argv),
@@ -173,7 +173,7 @@ class BackgroundProcess:
         return self._process.poll() is not None
 
     def end(self, grace_secs: float = 1.0) -> None:
-        """End it and its whole process group: SIGTERM, then SIGKILL."""
+        """End the program and its process group: by SIGTERM, and after `grace_secs` by SIGKILL."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -185,7 +185,7 @@ class BackgroundProcess:
 
 @contextlib.contextmanager
 def conversation(argv: Sequence[str], *, end_secs: float) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
-    """Run a program and yield its standard input and output; closing its input ends it.
+    """Run a program; yield its standard input and output; at the end close its input, which should end it.
 
     It is killed if it has not exited `end_secs` after that. Raises OSError.
     """

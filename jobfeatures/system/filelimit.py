@@ -1,4 +1,4 @@
-"""The limit of open files of this process, see getrlimit(2)."""
+"""The limit of this process on open files: see getrlimit(2)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LEAST = 128  # without clients a node's daemon needs some 60
 
 
 def limits() -> tuple[int, int]:
-    """Return the soft and the hard limit of open descriptors."""
+    """Return the soft and the hard limit of open file descriptors."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = 2**31 - 1
     return (
@@ -32,5 +32,5 @@ def raise_limit(wanted: int = ENOUGH) -> int:
 
 
 def share(count: int) -> int:
-    """Return how many of `count` descriptors something may have where the hard limit is below `ENOUGH`."""
+    """Return `count`, or the same part of it as the hard limit on open files is of `ENOUGH`, if less."""
     return min(count, max(4, count * limits()[1] // ENOUGH))

@@ -19,6 +19,6 @@ def share_one_arena() -> None:
 
 
 def give_back_free_memory() -> None:
-    """Give what is free in the heap back to the system."""
+    """Return free memory of the heap to the operating system."""
     with contextlib.suppress(AttributeError):
         ctypes.CDLL(None).malloc_trim(ctypes.c_size_t(0))

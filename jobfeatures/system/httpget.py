@@ -1,4 +1,4 @@
-"""GET requests by HTTP or HTTPS, bounded in time and size; each uses its own connection.
+"""HTTP and HTTPS GET requests, bounded in time and size, each on a connection of its own.
 
 Redirects are not followed: one could leak a password. Proxies are not used: for them 127.0.0.1 is themselves.
 """
@@ -37,7 +37,7 @@ TLS_SPOKEN = "TLS is spoken there: https:// instead of http://?"
 
 
 class TlsSpokenError(SourceError):
-    """An http address at which TLS is spoken."""
+    """The server at an http address speaks TLS: https may be meant."""
 
 
 class HttpStatusError(SourceError):
@@ -51,7 +51,7 @@ class HttpStatusError(SourceError):
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """An HTTP response; `reason` is the phrase after the status code."""
+    """An HTTP response; `reason` is the phrase behind its status code."""
 
     status: int
     body: bytes
@@ -114,7 +114,7 @@ class Server:
         return Response(answer.status, body, answer.reason, answer.headers)
 
     def speaks_tls(self) -> bool:
-        """Return whether an http address completes a handshake; nothing else is sent."""
+        """Return whether the server at an http address completes a TLS handshake; no request is sent."""
         if self._scheme != "http":
             return False
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -39,7 +39,7 @@ class InotifyEvent(NamedTuple):
 
 
 class Inotify:
-    """One inotify instance whose `wait` can be interrupted. Any thread may call `wake`, only one the rest."""
+    """One inotify instance; its `wait` can be interrupted. Any thread may call `wake`, only one the rest."""
 
     def __init__(self) -> None:
         """Open the instance; if none is available, set `problem` and do not raise."""
@@ -52,7 +52,7 @@ class Inotify:
         self.open()
 
     def open(self) -> bool:
-        """Return whether there is an instance; if not, try again, as others may have closed theirs."""
+        """Return whether there is an inotify instance; without one, first try to open it once more."""
         if self._inotify < 0:
             self._inotify = _libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
             self.problem = os.strerror(ctypes.get_errno()) if self._inotify < 0 else ""
@@ -69,11 +69,11 @@ class Inotify:
             self._inotify = self._wake_reader = self._wake_writer = -1
 
     def __del__(self) -> None:
-        """Let no instance outlive what has forgotten to close it: the kernel allows a user few."""
+        """Close the instance if nobody did: the kernel allows each user only few."""
         self.close()
 
     def add(self, path: str, mask: int) -> int:
-        """Watch for these events; return the watch, always the same for the same file. Raises OSError."""
+        """Watch a file or directory for the events in `mask`; return the watch's number. Raises OSError."""
         name = ctypes.c_char_p(os.fsencode(path))
         watch: int = _libc.inotify_add_watch(self._inotify, name, ctypes.c_uint32(mask))
         if watch < 0:
@@ -82,7 +82,7 @@ class Inotify:
         return watch
 
     def remove(self, watch: int) -> None:
-        """Remove a watch; do nothing if it has ended by itself."""
+        """Remove a watch; one that has ended by itself is no error."""
         _libc.inotify_rm_watch(self._inotify, watch)
 
     def wait(self, timeout_secs: float, other: Inotify | None = None) -> bool:
@@ -99,7 +99,7 @@ class Inotify:
         return any(descriptor == theirs for descriptor, _ in ready)
 
     def notices(self) -> Iterator[InotifyEvent]:
-        """Yield the pending events, without waiting."""
+        """Yield the pending events of all watches, without waiting."""
         with contextlib.suppress(BlockingIOError):
             os.read(self._wake_reader, _READ_BYTES)
         while self._inotify >= 0:

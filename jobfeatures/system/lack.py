@@ -1,4 +1,4 @@
-"""Errors of Python for lack of memory or of threads."""
+"""Recognises errors that mean lack of memory or of threads."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ def is_lack(error: BaseException) -> bool:
 
 
 def describe_lack(error: BaseException) -> str:
-    """Return what went wrong, and what to look at."""
+    """Return, for a message, what is lacking and which limits to look at."""
     return f"{str(error) or 'out of memory'}: {LOOK_AT}"

@@ -1,4 +1,4 @@
-"""Rate limiting of repeated log messages. Pure.
+"""Limits how often log messages are repeated. Pure.
 
 A message is written the first time, then once a minute with the number of its repetitions. The same holds for
 messages of one kind, which differ only in numbers or arguments, beyond DISTINCT of them in a minute.
@@ -20,7 +20,7 @@ Item = TypeVar("Item")
 
 
 def without_numbers(text: str) -> str:
-    """Return what messages of a kind have in common, even if they were formatted before they were logged."""
+    """Return a message with all numbers replaced by 0: messages that are then the same are of one kind."""
     return _NUMBERS.sub("0", text)
 
 
@@ -34,14 +34,14 @@ class _Kind(Generic[Item]):
 
 
 class RepeatLimits(Generic[Item]):
-    """Decides whether to write each message. Times are those of a monotonic clock."""
+    """Decides which log messages to write. Times are those of a monotonic clock, in seconds."""
 
     def __init__(self) -> None:
         self._kinds: dict[Hashable, _Kind[Item]] = {}
 
     @property
     def is_holding(self) -> bool:
-        """Return whether any messages have been held back."""
+        """Return whether any message has been held back and not been counted in the log yet."""
         return any(kind.held for kind in self._kinds.values())
 
     def admit(self, kind: Hashable, text: str, item: Item, now_secs: float) -> bool:

@@ -20,7 +20,7 @@ Value = TypeVar("Value")
 
 
 class LookUps(Generic[Key, Value]):
-    """A cache of what `look_up` returns by key; if that is None, or it raises an error, there is no value."""
+    """A cache of `look_up` by key; where that returns None or raises an error, there is no value."""
 
     def __init__(
         self, look_up: Callable[[Key], Value | None], now: Callable[[], float] = time.monotonic
@@ -37,7 +37,7 @@ class LookUps(Generic[Key, Value]):
         self.on_late: Callable[[], None] = lambda: None  # called when an answer comes that nobody waited for
 
     def get(self, key: Key) -> Value | None:
-        """Return the value; None if there is none, or if the service is slow: a later call returns it."""
+        """Return the value of a key; None if it has none, or none yet from a slow service: ask again."""
         with self._changed:
             value, at_secs = self._known.get(key, (None, float("-inf")))
             if value is not None or self._now() - at_secs < UNKNOWN_SECS:

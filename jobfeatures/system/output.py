@@ -16,7 +16,7 @@ _UNWRITABLE = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, e
 
 
 def has_colours(stream: TextIO, environ: Mapping[str, str]) -> bool:
-    """Return whether to write colours: on a terminal, unless NO_COLOR (https://no-color.org) or TERM=dumb."""
+    """Return whether to write colours: to a terminal, unless NO_COLOR is set (no-color.org) or TERM=dumb."""
     return stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
 
 
@@ -26,7 +26,7 @@ def is_about_output(error: OSError) -> bool:
 
 
 def give_up_output(error: OSError, complain: Callable[[str], None]) -> int:
-    """Write no more to standard output; say why unless its reader has left; return the exit status."""
+    """Discard all later standard output; complain unless its reader has just left; return the exit status."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.close(nowhere)
@@ -37,7 +37,7 @@ def give_up_output(error: OSError, complain: Callable[[str], None]) -> int:
 
 
 def end_output(status: int, complain: Callable[[str], None]) -> int:
-    """Flush the output, and return the exit status: `status`, or that of a failure."""
+    """Flush standard output, and return the exit status: `status`, or that of a failure to write."""
     if sys.stdout is None:  # it was closed from the beginning
         return status
     try:

@@ -1,4 +1,4 @@
-"""Reading files that others may have tampered with, or must not: never follows links or blocks on pipes."""
+"""Reads files that others may have tampered with: never follows links, never blocks on pipes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ READ_UNFOLLOWED = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | o
 
 
 def read_bounded(path: str, max_bytes: int) -> tuple[bytes, os.stat_result]:
-    """Return a file's content, and its status from before reading. Raises OSError, EFBIG if too long."""
+    """Return a file's content and, from before reading it, its os.stat. Raises OSError, EFBIG if too long."""
     with opened(path, READ_UNFOLLOWED) as file:
         found = os.fstat(file)
         content = bytearray()
@@ -31,7 +31,7 @@ def read_owned(
     max_bytes: int,
     read: Callable[[str, int], tuple[bytes, os.stat_result]] = read_bounded,
 ) -> tuple[bytes, int]:
-    """Return a regular file's content and owner.
+    """Return the content of a regular file, and its owner's uid.
 
     Raises OSError, EPERM if its owner is none of `owners` or others may write it.
     """
@@ -71,7 +71,7 @@ def version_of(found: os.stat_result) -> tuple[int, ...]:
 
 
 def open_at_once(path: str, flags: int) -> int:
-    """Open a file without blocking, as it might be a pipe."""
+    """Open a file without blocking, even if it is a pipe; return its descriptor."""
     return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
 
 

@@ -1,4 +1,4 @@
-"""Repeated work of one thread: one wakeup does all that is nearly due."""
+"""Repeated work of several kinds in one thread: each wakeup does all that is nearly due."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class Round:
-    """Repeated work: done at once, and again after the seconds that it returns, or sooner on request.
+    """One kind of repeated work: done at once, then after the seconds that it returns, or sooner if wanted.
 
     At least `least_secs` pass between two times, `hasty_secs` for urgent requests. `close` is called at the
     end.
@@ -40,7 +40,7 @@ class Round:
         self._regular_secs = self._early_secs = _NEVER
 
     def want(self, *, in_haste: bool = False) -> None:
-        """Have it done as soon as the limits allow. Any thread."""
+        """Ask for the work to be done as soon as the limits allow. Any thread."""
         after_secs = self._hasty_secs if in_haste else self._least_secs
         with self.changed:
             if after_secs < self._wanted_after_secs:
@@ -48,17 +48,17 @@ class Round:
                 self.changed.notify_all()
 
     def due_secs(self, *, is_awake: bool = False) -> float:
-        """Return when it is due (monotonic); `is_awake`: earlier, as the thread is awake for other work."""
+        """Return when it is due (monotonic); `is_awake`: a little earlier, as the thread is awake anyway."""
         regular = self._early_secs if is_awake else self._regular_secs
         return min(regular, self._ended_secs + self._wanted_after_secs)
 
     def begin(self) -> None:
-        """Note that it is being done: a request from now on has it done once more."""
+        """Note that the work begins: `want` from now on has it done once more."""
         self.is_running = True
         self._wanted_after_secs = _NEVER
 
     def end(self, wait_secs: float) -> None:
-        """Note that it has been done, and when it is due again."""
+        """Note that the work is done, and is due again in `wait_secs`."""
         self.is_running = False
         self._ended_secs = time.monotonic()
         self._regular_secs = self._ended_secs + max(wait_secs, self._least_secs)
@@ -66,7 +66,7 @@ class Round:
 
 
 class Rounds:
-    """Does rounds in one thread. Work that hangs holds up the others: what may hang needs its own."""
+    """Does several rounds in one thread. Work that hangs holds up the others: it needs its own thread."""
 
     def __init__(self, name: str) -> None:
         self._changed = threading.Condition()
@@ -75,18 +75,18 @@ class Rounds:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def add(self, one: Round) -> None:
-        """Do it from now on."""
+        """Do a round from now on."""
         with self._changed:
             one.changed = self._changed
             self._rounds.append(one)
             self._changed.notify_all()
 
     def remove(self, one: Round, timeout_secs: float) -> None:
-        """Do it no more; wait up to `timeout_secs` for its end if it is being done."""
+        """Do a round no more; wait up to `timeout_secs` for it to end if it is being done."""
         with self._changed:
             if one not in self._rounds:
                 return
@@ -97,7 +97,7 @@ class Rounds:
         one.close()
 
     def stop(self, timeout_secs: float) -> None:
-        """End; work that hangs is abandoned after `timeout_secs`."""
+        """End the thread; work that still hangs after `timeout_secs` is abandoned."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
@@ -106,7 +106,7 @@ class Rounds:
 
     @property
     def has_died(self) -> bool:
-        """Return whether the thread has ended without `stop`; one that hangs is alive."""
+        """Return whether the thread ended by an error, without `stop`; one that hangs has not."""
         was_started = self._thread.ident is not None
         return was_started and not self._stopping and not self._thread.is_alive()
 

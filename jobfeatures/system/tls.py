@@ -14,7 +14,7 @@ MAX_FILE_BYTES = 1 << 20
 
 
 def look_at(path: str) -> Version | None:
-    """Return a stamp that differs once the file has changed; None if it cannot be found."""
+    """Return a value that changes whenever the file does; None if it cannot be found."""
     try:
         return version_of(os.stat(path))
     except OSError:
@@ -22,7 +22,7 @@ def look_at(path: str) -> Version | None:
 
 
 def new_context() -> ssl.SSLContext:
-    """Return a server's context, without a certificate yet."""
+    """Return a TLS context for a server, which has no certificate yet."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context
@@ -38,7 +38,7 @@ def read_pem(path: str) -> bytes:
 
 
 def load_chain(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Load a certificate and its key into a context. Raises ValueError or OSError (an SSLError, too)."""
+    """Load a certificate chain and its key, in PEM, into a context. Raises ValueError, OSError (SSLError)."""
     with _in_memory(certificate) as chain, _in_memory(key) as secret:
         context.load_cert_chain(chain, secret, password=_no_password)
 
@@ -57,7 +57,7 @@ def _in_memory(content: bytes) -> Iterator[str]:
 
 
 def reason_of(error: Exception) -> str:
-    """Return briefly why the files could not be used."""
+    """Return for a message why a certificate or key could not be used."""
     if isinstance(error, ssl.SSLError):
         return getattr(error, "reason", None) or str(error)  # not all have it
     return (error.strerror if isinstance(error, OSError) else None) or str(error)

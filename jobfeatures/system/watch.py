@@ -1,4 +1,4 @@
-"""Detect changes to the files in folders: at once with inotify, else by polling.
+"""Reports changes to the files in folders: at once by inotify, else by polling.
 
 The library's observer by inotify takes a thread for each folder and two more. So it only polls, where
 inotify does not reach.
@@ -211,7 +211,7 @@ _shared = _Watcher()
 
 
 def make_handler(notify: Callable[[], None], is_wanted: Callable[[str], bool]) -> FileSystemEventHandler:
-    """Return a handler that calls `notify` for observed events on wanted names."""
+    """Return a handler for watchdog that calls `notify` for events on files with wanted names."""
     from watchdog.events import FileSystemEventHandler
 
     class Handler(FileSystemEventHandler):
@@ -224,7 +224,7 @@ def make_handler(notify: Callable[[], None], is_wanted: Callable[[str], bool]) -
 
 
 def wanted_events(directories: bool) -> list[type[FileSystemEvent]]:
-    """Return the events that are observed: without opened and closed_no_write, which our reading causes."""
+    """Return watchdog's events to observe: not those that reading a file causes."""
     from watchdog import events
 
     wanted: list[type[FileSystemEvent]] = [events.FileClosedEvent, events.FileCreatedEvent]
@@ -235,7 +235,7 @@ def wanted_events(directories: bool) -> list[type[FileSystemEvent]]:
 
 
 def make_polling_observer() -> BaseObserver:
-    """Return an observer that polls every second. It follows no links: they may lead anywhere."""
+    """Return an observer of watchdog that polls every second and follows no links: they may lead anywhere."""
     from watchdog.observers.polling import PollingObserverVFS
 
     return PollingObserverVFS(stat=os.lstat, listdir=list_directory, polling_interval=POLL_SECS)
@@ -248,7 +248,7 @@ def list_directory(directory: str | None) -> Iterator[os.DirEntry[str]]:
 
 
 def identify(directory: str) -> tuple[int, int] | None:
-    """Return the identity of the directory that now has this name, None if there is none."""
+    """Return device and inode of the directory that has this name now, None if there is none."""
     try:
         status = os.stat(directory)
     except OSError:
@@ -257,7 +257,7 @@ def identify(directory: str) -> tuple[int, int] | None:
 
 
 def is_remote(file_system: str | None) -> bool:
-    """Return whether files on this type of file system may change without this kernel's knowledge."""
+    """Return whether a file system of this type may change without notice to this machine's kernel."""
     return file_system is None or file_system in REMOTE_TYPES or file_system.startswith("fuse")
 
 
