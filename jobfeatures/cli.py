@@ -45,7 +45,7 @@ HELP = frozenset({"-h", "--help"})
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit status."""
+    """Run the command `jobfeatures` with these arguments (default: the process's); return the exit status."""
     given = sys.argv[1:] if argv is None else list(argv)
     check_command("jobfeatures", given, COMMANDS)
     called = next((word for word in given if word in COMMANDS), None)
@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def build_parser(called: str | None, *, in_haste: bool = False) -> argparse.ArgumentParser:
-    """Return the command line's parser, complete for the command that is called.
+    """Return the parser of `jobfeatures`, complete for the command `called`, by default for all.
 
     `in_haste` omits the other commands, and the query for the terminal's width:
     that halves the time that a prolog spends here.

@@ -45,7 +45,7 @@ class FeaturesError(Exception):
 
 
 class FeaturesLocationError(FeaturesError):
-    """A key, or the value of $MACHINEFEATURES or $JOBFEATURES, is malformed."""
+    """The name of a key, or the location in $MACHINEFEATURES or $JOBFEATURES, is malformed."""
 
 
 class FeaturesUnreachableError(FeaturesError):
@@ -208,7 +208,7 @@ class Features:
         return Remaining(bases, tuple(dict.fromkeys(notes)), details)
 
     def apart(self):
-        """Return the job's and the machine's features, each without the other."""
+        """Return two `Features`: one with the job's alone, one with the machine's alone."""
         parts = [Features(**{area: self._locations[area]}) for area in (JOB, MACHINE)]
         for each in parts:
             each._agent = self._agent  # noqa: SLF001  # of its own kind
@@ -708,7 +708,7 @@ _LOOK_SECS, _MAX_LOOK_SECS = 0.05, 0.4  # between looks at what is left of a gro
 
 
 class Notice:
-    """What happens `secs` before the end: `signal`, a number, is sent, or `hook`, a program, is run."""
+    """A notice of the job's end: `secs` before it, send the number `signal`, or run the program `hook`."""
 
     __slots__ = ("hook", "secs", "signal")
 

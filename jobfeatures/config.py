@@ -1,4 +1,4 @@
-"""The settings that the hooks and the daemon share."""
+"""All settings that the hooks and the daemon share."""
 
 from __future__ import annotations
 

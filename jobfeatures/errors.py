@@ -1,4 +1,4 @@
-"""The exceptions that this project raises, and records of rejected input.
+"""The exceptions that this project raises, and the records of input that was rejected.
 
 JobfeaturesError
 ├── ConfigurationError      a setting is wrong: names its key; ends the program before a port opens
@@ -25,7 +25,7 @@ SHOWN_CHARACTERS = 80
 
 
 class JobfeaturesError(Exception):
-    """Base of all errors below. `exit_status` is that of a command that ends with one of them."""
+    """Base of all errors of this project. `exit_status` is that of a command which ends with the error."""
 
     exit_status = 1
 
@@ -81,7 +81,7 @@ class OtherClusterError(JobfeaturesError):
 
 
 class LockTimeoutError(JobfeaturesError):
-    """Somebody else held a lock for longer than allowed."""
+    """Somebody else held a lock for longer than we wait."""
 
 
 class SinkError(JobfeaturesError):
@@ -93,7 +93,7 @@ class SinkError(JobfeaturesError):
 
 
 class SourceError(JobfeaturesError):
-    """A batch source could not answer. The last good table stays in use."""
+    """A source of jobs, such as a batch system, could not answer. Its last good answer stays in use."""
 
 
 class CommandError(SourceError):
@@ -136,7 +136,7 @@ class Rejected:
         return cls(source or error.source, error.reason, error.line, error.field, error.text)
 
     def as_error(self) -> ParseError:
-        """Return the equivalent exception."""
+        """Return a ParseError with the same content."""
         return ParseError(self.reason, source=self.source, line=self.line, field=self.field, text=self.text)
 
     def __str__(self) -> str:
@@ -144,13 +144,13 @@ class Rejected:
 
 
 class News:
-    """Filters recurring problems, so that each is reported only when it appears."""
+    """Filters out problems that were reported the last time too."""
 
     def __init__(self) -> None:
         self._reported: frozenset[Rejected] = frozenset()
 
     def among(self, problems: Collection[Rejected]) -> tuple[Rejected, ...]:
-        """Return the problems that were not among those of the last call."""
+        """Return the problems that the previous call was not given."""
         reported, self._reported = self._reported, frozenset(problems)
         return tuple(each for each in problems if each not in reported)
 
@@ -166,7 +166,7 @@ def parse_each(
     source: str = "",
     about: Callable[[Record], str] = lambda _: "",
 ) -> Iterator[Made]:
-    """Yield each record as parsed; skip a bad one and add it to `rejected`."""
+    """Yield `parse` of each record; a bad record is added to `rejected` instead."""
     for record in records:
         try:
             yield parse(record)
@@ -177,7 +177,7 @@ def parse_each(
 def matched(
     pattern: re.Pattern[str], text: str, reason: str, *, source: str = "", field: str = ""
 ) -> re.Match[str]:
-    """Return the match of a pattern at the beginning of a text; without one raises ParseError, `reason`."""
+    """Return a pattern's match at the beginning of a text; without one raises ParseError with this reason."""
     if (match := pattern.match(text)) is None:
         raise ParseError(reason, source=source, field=field, text=text)
     return match
@@ -200,7 +200,7 @@ def printable(text: str) -> str:
 
 
 def nearest(word: str, known: Collection[str]) -> str:
-    """Return ``; did you mean X?`` if a known word resembles this one, else an empty string."""
+    """Return ``; did you mean X?`` with the known word most like this one, "" if none is."""
     import difflib  # needed only after a mistake
 
     ends = [each for each in known if each.rpartition(".")[2] == word.rpartition(".")[2]]

@@ -1,4 +1,4 @@
-"""Converts job logs: the table of formats (kinds), how to recognise one, how to read and write them. Pure.
+"""The kinds (formats) of job logs: how to recognise, read and write each. Pure.
 
 Each kind is a module with the functions that `jobfeatures.joblogs.logformat` describes, imported when needed.
 """
@@ -27,7 +27,7 @@ from jobfeatures.joblogs.loggedjob import (
 
 
 class KindError(JobfeaturesError):
-    """The kind of the input, or of the output, cannot be determined."""
+    """It is not clear which kind a log is of, or should be written as."""
 
     exit_status = 2
 
@@ -86,7 +86,7 @@ _BY_LINE: Final = tuple(name for name, kind in KINDS.items() if kind.is_by_line)
 
 
 def recognise_kind(head: str, *, flag: str = "--from") -> str:
-    """Return the kind of a text by its beginning. Raises KindError, naming `flag`, unless one matches.
+    """Return the only kind that a log's beginning fits. Raises KindError, naming `flag`, which settles it.
 
     Where the first line tells nothing, since it is cut or damaged, at least half of all lines have to.
     """
@@ -107,7 +107,7 @@ def recognise_kind(head: str, *, flag: str = "--from") -> str:
 
 
 def kind_of_name(name: str, compressions: Iterable[str]) -> str:
-    """Return the kind to write, by the file name's ending. Raises KindError if the ending is of no kind."""
+    """Return the kind in which to write a file, by the name's ending. Raises KindError if none has it."""
     plain = name
     for ending in compressions:
         plain = plain.removesuffix(ending)

@@ -1,4 +1,4 @@
-"""Opens a job log whose kind is named, or recognised by its beginning."""
+"""Opens a job log whose kind (format) is given, or else recognised by its beginning."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jobfeatures.logkinds import KINDS, KindError, recognise_kind
 
 
 def open_log(stream: TextIO, named: str | None, name: str = "") -> tuple[str, Iterator[str]]:
-    """Return the kind of a log (`named`, else recognised by its beginning) and its lines. Raises KindError.
+    """Return a log's kind, `named` or else recognised by its beginning, and its lines. Raises KindError.
 
     If the beginning is not recognised, a `name` ending in ``.swf``, compressed or not, decides.
     """

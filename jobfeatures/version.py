@@ -17,7 +17,7 @@ _REVISION = re.compile(r"[0-9a-f]{7,64}\Z")
 
 @cache
 def find_revision() -> str:
-    """Return the commit that this was built from, by its package, pip or its checkout; else an empty text."""
+    """Return the commit of this build, as recorded by its package, pip or git checkout; "" if unknown."""
     try:
         noted = _read(f"{HERE}/{REVISION_FILE}").strip()
     except (OSError, ValueError):

@@ -18,7 +18,7 @@ GB_BYTES = 10**9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What the site, not the batch system, states about jobs. `origins` as in `Machine`."""
+    """What the site, not the batch system, states about jobs; `origins`: key → where its value is from."""
 
     grace_secs: int | None = None
     cpu_factor: str | None = None  # decimal; above 1 for a machine faster than the reference
@@ -95,7 +95,7 @@ def job_shutdown(job: Job, shutdown_secs: int | None, terms: Terms) -> int | Non
 
 
 def scratch_limit(job: Job, terms: Terms) -> Limit:
-    """Return the batch system's limit, else the site's scratch space per CPU times the job's CPUs."""
+    """Return the batch system's limit (bytes), else the site's scratch space per CPU times the job's CPUs."""
     if job.limits.scratch_bytes is not None:
         return job.limits.scratch_bytes
     if terms.scratch_bytes_per_cpu is None or job.allocated_cpus is None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 
 class Area(enum.Enum):
-    """The directory that holds a key."""
+    """The directory that a key's file is in."""
 
     MACHINE = "machinefeatures"
     JOB = "jobfeatures"
@@ -27,7 +27,7 @@ class Lifetime(enum.Enum):
 
 
 class MjfProfile(enum.Enum):
-    """The text whose keys are published. The text of 2016 forbids capitals in names."""
+    """The specification whose keys are published. That of 2016 forbids capitals in names."""
 
     OF_2016 = "2016"
     OF_2014 = "2014"

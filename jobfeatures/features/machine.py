@@ -16,7 +16,7 @@ PER_CORE = "{}_per_core"  # what batch systems report about a key of the whole m
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """The published facts about a machine. Decimals keep the digits that the site wrote; unknown is None.
+    """What is published about a machine. Decimals keep the digits that the site wrote; unknown is None.
 
     `origins` maps key names to where their values come from.
     """
