@@ -95,9 +95,9 @@ def recognise(head: str) -> bool:
 def read_records(
     lines: Iterable[str], *, source: str, notes: Notes, zone: tzinfo | None = None
 ) -> Iterator[JobRecord | Rejected]:
-    """Yield each job at its last line, and unfinished jobs at the end with their latest state.
+    """Yield each job's record at its last line; those of unfinished jobs at the end, in their latest state.
 
-    A run before a rerun is a PREEMPTED record of its own, where it had begun. `zone` is the server's (None:
+    A run before a rerun is a PREEMPTED record of its own, if it had begun. `zone` is the server's (None:
     this machine's). The batch system is torque if a line has keys that only Torque writes, else pbs. Array
     parents are left out: their subjobs have their own lines.
     """
@@ -216,7 +216,7 @@ def _live(life: _Life, kind: str, at_secs: int) -> bool:
 
 
 def parse_stamp(match: re.Match[str], zone: tzinfo | None) -> int:
-    """Return a line's leading timestamp in epoch seconds, as `parse_local` does. Raises ParseError."""
+    """Return the time in a matched line, local to `zone`, as epoch seconds. Raises ParseError."""
     month, day, year, hour, minute, second = match.groups()[:6]
     second = min(second, "59")
     return parse_local(f"{year}-{month}-{day}T{hour}:{minute}:{second}", zone, field="time")
@@ -244,12 +244,12 @@ def parse_message(text: str) -> dict[str, str]:
 
 
 def _known(parse: Callable[[str], int]) -> Callable[[str], int | None]:
-    """Return a parser for which 0 is unknown."""
+    """Return a parser that is `parse`, but returns None for 0."""
     return lambda text: parse(text) or None
 
 
 class AccountedJob(PbsRecord):
-    """The pairs of a job's lines."""
+    """The attributes of a job, from all its lines in the accounting files."""
 
     told_exit_status = key(parse_whole, "Exit_status")
     runs = key(parse_count, "run_count")
@@ -270,7 +270,7 @@ class AccountedJob(PbsRecord):
 
 
 def make_record(life: _Life, values: dict[str, str], note: Note) -> JobRecord:
-    """Return a job's accounting record."""
+    """Return a job's record from its lines; a malformed value is unknown and reported to `note`."""
     job_id = life.job_id
     system = "pbs" if _OF_TORQUE.isdisjoint(values) else "torque"
     found = AccountedJob(values, note, about=f"job {job_id[:40]}")

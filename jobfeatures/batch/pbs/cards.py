@@ -1,10 +1,10 @@
 """Which GPUs a job has: the devices that the cgroups hook lets its control group open.
 
 On v1 the kernel shows them in ``devices.list``, Documentation/admin-guide/cgroup-v1/devices.rst: ``c 195:3
-rw``, and ``a *:* rwm`` where anything may be opened. NVIDIA's have the major number 195; 254 and 255 are no
-cards. On v2 no file of the group does; there the hook's own does, ``mom_priv/hooks/hook_data/ID``
-(pbs_cgroups.PY of OpenPBS, write_cgroup_assigned_resources): ``{"cpuset.cpus": "0-3", "device_names":
-["nvidia0", "nvidia3"]}``, with the cards' minor numbers.
+rw``, and ``a *:* rwm`` where anything may be opened. NVIDIA's have the major number 195; the minor numbers
+254 and 255 are no GPUs. On v2 no file of the group shows them, but the hook's own
+``mom_priv/hooks/hook_data/ID`` (pbs_cgroups.PY of OpenPBS, write_cgroup_assigned_resources):
+``{"cpuset.cpus": "0-3", "device_names": ["nvidia0", "nvidia3"]}``, with the GPUs' minor numbers.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _OTHER = re.compile(r"mic[0-9]{1,3}\Z", re.ASCII)
 
 
 def parse_devices(text: str) -> tuple[str, ...]:
-    """Return the numbers of the cards that may be opened (``/dev/nvidia3``), () if that is not restricted."""
+    """Return the minor numbers of the GPUs that ``devices.list`` lets open; () if it lets open everything."""
     if _ALL.search(text):
         return ()
     return tuple(dict.fromkeys(number for number in _CARD.findall(text) if number not in _NO_CARDS))
 
 
 def parse_assigned(text: str) -> tuple[str, ...]:
-    """Return the numbers of the cards that the hook has written down, () if it names none for certain."""
+    """Return the minor numbers of the GPUs in the hook's file; () if that is malformed or ambiguous."""
     try:
         names = json.loads(text)["device_names"]
         found = {name: _NAME.match(name) for name in names if not _OTHER.match(name)}
@@ -44,9 +44,9 @@ def parse_assigned(text: str) -> tuple[str, ...]:
 
 
 def read_cards(cgroup: str, home: str, job_id: str) -> tuple[str, ...]:
-    """Return the numbers of a job's cards, () if neither its control group nor the hook's file shows them.
+    """Return the minor numbers of a job's GPUs; () if neither its control group nor the hook's file has any.
 
-    `cgroup` is the root of the hierarchies, `home` is PBS's.
+    `cgroup` is where control groups are mounted, `home` is PBS_HOME.
     """
     name = f"{glob.escape(job_id)}.*"
     for place in PLACES:

@@ -54,12 +54,12 @@ _PHYSICAL = re.compile(r"(?:\A|,)physmem=([^,]{1,40})")
 
 
 def split_states(text: str) -> tuple[str, ...]:
-    """Split states such as ``down,offline``."""
+    """Return the words of a list such as ``down,offline``."""
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
 def make_notice(record: Record) -> NodeNotice:
-    """Return the notice that a node's record implies. Raises ParseError without a state."""
+    """Return whether a node drains, and its CPUs, from its record. Raises ParseError without a state."""
     words = split_states(record.attributes.get("state", ""))
     if not words:
         raise ParseError("field is missing", field="state", text=record.name)
@@ -71,7 +71,7 @@ def make_notice(record: Record) -> NodeNotice:
 
 
 def find_node(records: Mapping[str, Record], node_name: str) -> Record | None:
-    """Return the record of a node by its full or short name."""
+    """Return the record of a node, found by its full or short name; None if there is none."""
     name = node_name if node_name in records else find_host(records, node_name)
     return None if name is None else records[name]
 
@@ -79,11 +79,11 @@ def find_node(records: Mapping[str, Record], node_name: str) -> Record | None:
 def make_node(
     record: Record, *, counts_slots: bool = False, cards: Mapping[str, int] | None = None
 ) -> ClusterNode:
-    """Return a node. A state word that is not in the table is kept as it is. Raises ParseError.
+    """Return a node. A state that is not in `NODE_WORDS` is kept, in capitals. Raises ParseError.
 
     PBS: ncpus, mem and ngpus of resources_available and resources_assigned.
-    Torque: np, the slots of jobs (`counts_slots`: it has their number), physmem of status, gpus;
-    `cards` are the GPUs in use by node, as the queue has them.
+    Torque: np, slots in jobs (`counts_slots`: as numbers, see `count_slots`), physmem of status, gpus;
+    `cards` are the numbers of GPUs in use by host, from the jobs in the queue.
     """
     values = record.attributes
     words = split_states(values.get("state", ""))
@@ -119,10 +119,10 @@ def make_node(
 
 
 def make_host(name: str, vnodes: Sequence[ClusterNode]) -> ClusterNode:
-    """Return a host of several vnodes: sockets, blades, or the natural one without CPUs beside them.
+    """Return the host of which `vnodes` are parts, such as sockets; one without CPUs does not count.
 
     If some of the vnodes start no jobs, their free resources are left out: what counts is what jobs can get.
-    The host has the states that all of them have.
+    Beside its base state the host has the states that all its vnodes have, without those that start none.
     """
     if len(vnodes) == 1:
         return vnodes[0]
@@ -151,7 +151,7 @@ def make_host(name: str, vnodes: Sequence[ClusterNode]) -> ClusterNode:
 
 
 def find_hosts(nodes: Iterable[Record]) -> dict[str, str]:
-    """Return the host of each vnode: its own name unless several vnodes are of one host."""
+    """Return the name of each vnode's host, by vnode: its own name if it is the host's only one."""
     of_host = grouped(
         (each.attributes.get("resources_available.host") or each.name, each.name) for each in nodes
     )
@@ -159,7 +159,7 @@ def find_hosts(nodes: Iterable[Record]) -> dict[str, str]:
 
 
 def compute_states(words: Sequence[str], cpus: int | None, allocated: int | None) -> tuple[str, ...]:
-    """Return the common state words, base state first; without one, it follows from how busy the node is."""
+    """Return a node's states in the words of `NODE_WORDS`, base state first: by its CPUs if none is given."""
     said: dict[str, None] = {}
     for word in words:
         common = NODE_WORDS.get(word, (re.sub(r"[^A-Z_]", "_", word.upper())[:40],))
@@ -169,9 +169,9 @@ def compute_states(words: Sequence[str], cpus: int | None, allocated: int | None
 
 
 def count_slots(text: str, *, is_number: bool = False) -> int:
-    """Count the slots in use: ``0/12.s, 1/12.s`` or ``0-3,6/12.s,4/13.s``. Raises ParseError.
+    """Count the slots in use on a node: ``0/12.s, 1/12.s`` or ``0-3,6/12.s,4/13.s``. Raises ParseError.
 
-    Torque's branch "develop" writes each job's number of slots instead, ``16/12.s``.
+    Torque's branch "develop" writes each job's number of slots instead, ``16/12.s``: `is_number`.
     """
     count, position, end = 0, 0, len(text.rstrip())
     while position < end:
@@ -185,7 +185,7 @@ def count_slots(text: str, *, is_number: bool = False) -> int:
 
 
 def counts_slots(nodes: Iterable[Record]) -> bool:
-    """Return whether a Torque writes numbers of slots: one of its nodes has a slot that it cannot have."""
+    """Return whether Torque's records have each job's number of slots: one is too high to be a slot's."""
     for each in nodes:
         slots = each.attributes.get("np", "")
         numbers = _ALONE.findall(each.attributes.get("jobs", ""))
@@ -195,8 +195,9 @@ def counts_slots(nodes: Iterable[Record]) -> bool:
 
 
 def make_queue(record: Record, nodes: Iterable[Record], hosts: Mapping[str, str]) -> Partition:
-    """Return an execution queue. UP: it accepts and starts jobs; DOWN, DRAIN, INACTIVE as in Slurm.
+    """Return an execution queue. UP: it accepts and starts jobs; DOWN: accepts; DRAIN: starts; else INACTIVE.
 
+    `hosts` is from `find_hosts`.
     PBS: a queue's nodes are those bound to it (by their attribute queue), else those bound to no queue.
     Torque: if a queue's neednodes is a property, its nodes are those with that property.
     """
@@ -224,7 +225,7 @@ def make_cluster(
     taken_at_secs: float,
     cards: Mapping[str, int] | None = None,
 ) -> Cluster:
-    """Return nodes and execution queues; a bad record is rejected on its own. `cards`: see `make_node`."""
+    """Return nodes and execution queues without malformed records, which are listed. `cards`: `make_node`."""
     rejected = [*nodes.rejected, *queues.rejected]
     found = nodes.found.values()
     make = partial(make_node, counts_slots=counts_slots(found), cards=cards)

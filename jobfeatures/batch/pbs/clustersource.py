@@ -48,8 +48,8 @@ class PbsCluster:
         """Return the server's jobs. Array parents are left out, as their subjobs are listed one by one.
 
         Ended jobs are listed until the server drops them: Torque keeps them for
-        keep_completed seconds, PBS not at all. Of a server that is silent while others answer it has the jobs
-        of its last answer, and is incomplete.
+        keep_completed seconds, PBS not at all. If a server is silent while others answer, the jobs of its
+        last answer are added, and the table is incomplete.
         """
         taken_at_secs = self._clock.now_secs()
         answer = self._commands.ask("queue")
@@ -92,7 +92,7 @@ class PbsCluster:
         return replace(cluster, rejected=(*cluster.rejected, *said))
 
     def poll_accounting(self, since_secs: float) -> Accounting:
-        """Return the jobs in the accounting files of the days since `since_secs`."""
+        """Return the accounted jobs that ended at `since_secs` (epoch) or later, or have not ended."""
         now_secs = self._clock.now_secs()
         folder = self._accounting
         with failing_source(folder, OSError):
@@ -119,7 +119,10 @@ def local_day(secs: float) -> date:
 
 
 def file_names(since_secs: float, now_secs: float) -> list[str]:
-    """Return the accounting file names of these days; the server is assumed to share this machine's zone."""
+    """Return the accounting files of the days between two epoch times, at most `MAX_DAYS`.
+
+    The server is assumed to be in this machine's time zone.
+    """
     last = local_day(now_secs)
     ago = min((last - local_day(since_secs)).days, MAX_DAYS)
     return [(last - timedelta(days=days)).strftime("%Y%m%d") for days in range(ago, -1, -1)]

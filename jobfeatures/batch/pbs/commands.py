@@ -4,7 +4,7 @@ PBS Professional Reference Guide, "PBS Commands", and its "Job States":
 https://help.altair.com/2022.1.0/PBS%20Professional/PBSReferenceGuide2022.1.pdf. JSON comes from PBS
 Pro 13 on. Torque, qstat(1B), "S: The job's current state":
 https://docs.adaptivecomputing.com/torque/6-1-2/adminGuide/Content/topics/torque/13-commands/qstat.htm.
-Its XML escapes text from users and has times in epoch seconds; queues are available as text only.
+Torque's XML escapes text from users and has times in epoch seconds; its queues are available as text only.
 A version that is too old, or was built without JSON or XML, is queried for text.
 """
 
@@ -55,9 +55,9 @@ class NotUnderstoodError(SourceError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A command's answer. `gone`: ids of jobs that the server reports as unknown or finished.
+    """A command's answer. `gone`: ids of jobs that standard error reports as unknown or finished.
 
-    `whole`: no record was rejected and there is no `complaint`, the first other line on standard error.
+    `complaint` is the first other line on standard error.
     """
 
     records: Records
@@ -66,24 +66,24 @@ class Answer:
 
     @property
     def complaints(self) -> tuple[Rejected, ...]:
-        """Return what standard error says, at most one."""
+        """Return `complaint` as a problem to report, if there is one."""
         return (Rejected("qstat", f"standard error says {self.complaint}"),) if self.complaint else ()
 
     @property
     def problems(self) -> tuple[Rejected, ...]:
-        """Return the rejected records and the error message."""
+        """Return the rejected records and the complaint."""
         return (*self.records.rejected, *self.complaints)
 
     @property
     def whole(self) -> bool:
-        """Return whether a job's absence from this answer is significant."""
+        """Return whether a job that is not in this answer is unknown: no complaint, no record rejected."""
         return not self.complaint and not self.records.unsure
 
 
 class Question(NamedTuple):
     """A command, the kind of records in its answer, and its arguments for JSON or XML, and for text.
 
-    None if it offers no such format.
+    Arguments are None if the command lacks the format.
     """
 
     command: str
@@ -96,7 +96,7 @@ class Question(NamedTuple):
 class Dialect:
     """How to query PBS or Torque; `members` are the names of jobs, nodes and queues in its answers.
 
-    The queries: given jobs; the queue (all jobs, with subjobs of arrays); a node; all nodes; the queues.
+    The `questions`: jobs, given by id; queue, all jobs with subjobs of arrays; node, one; nodes, all; queues.
     """
 
     states: Mapping[str, JobState | None]
@@ -154,7 +154,7 @@ class QstatCommands:
         self._is_old = False  # it supports text output only
 
     def ask(self, question: str, *names: str) -> Answer:
-        """Run one of the dialect's queries, about the jobs or the node with these names."""
+        """Run the query with this name in `Dialect`, about the jobs or the node `names`, if any."""
         source, kind, structured, text = self._dialect.questions[question]
         if structured is not None and not (self._is_old and text is not None):
             member = self._dialect.members[kind]
@@ -177,7 +177,7 @@ class QstatCommands:
         )
 
     def _with_text(self, question: str, answer: Answer) -> Answer:
-        """Return an answer whose unreadable records are taken from the text form, asked for them alone.
+        """Return an answer whose unreadable records are replaced by those of a query about them as text.
 
         Some versions of PBS write users' and managers' quotes into JSON as they are (OpenPBS 830, 2049).
         """
@@ -225,7 +225,7 @@ class QstatCommands:
 
 
 def parse_complaints(stderr: str) -> tuple[frozenset[str], str]:
-    """Return the unknown or finished jobs, and the first line with any other message. Pure."""
+    """Return the ids of unknown or finished jobs in standard error, and its first other line. Pure."""
     gone: set[str] = set()
     foreign = ""
     for line in filter(None, map(str.strip, stderr.split("\n"))):

@@ -56,7 +56,7 @@ SUBSTATES = {"91": JobState.CANCELLED, "93": JobState.FAILED, "94": JobState.CAN
 
 
 def state_of_exit(batch_system: str, exit_status: int | None, substate: str | None = None) -> JobState:
-    """Return how a job ended. Without an exit status, it was deleted before it ran."""
+    """Return how a job ended: by PBS's substate or its exit status; with neither it never ran, CANCELLED."""
     if substate in SUBSTATES:
         return SUBSTATES[substate]
     if exit_status is None:
@@ -88,12 +88,12 @@ def parse_whole(text: str) -> int:
 
 
 def count_ppn(text: str) -> int:
-    """Return the total CPUs of ``2:ppn=4+n7:ppn=1``. Raises ParseError."""
+    """Return the total CPUs of a request such as ``2:ppn=4+n7:ppn=1`` (9). Raises ParseError."""
     return _total_of(text, "ppn", "CPUs", without="1")
 
 
 def count_gpus(text: str) -> int:
-    """Return the total GPUs of ``2:ppn=4:gpus=2+n7:ppn=1``. Raises ParseError."""
+    """Return the total GPUs of a request such as ``2:ppn=4:gpus=2+n7:ppn=1`` (4). Raises ParseError."""
     return _total_of(text, "gpus", "GPUs", without="0")
 
 
@@ -108,7 +108,7 @@ def _total_of(text: str, name: str, what: str, *, without: str) -> int:
             without
         ]
         if len(each) > 1 or not (each[0].isascii() and each[0].isdigit() and len(each[0]) <= 7):
-            raise ParseError(f"not numbers of {what}", text=text)
+            raise ParseError(f"the number of {what} is not clear", text=text)
         total += nodes * int(each[0])
     return total
 
@@ -120,7 +120,7 @@ def parse_cards(text: str) -> tuple[tuple[str, int], ...]:
 
 
 class PbsRecord(KeyedRecord):
-    """What qstat and the accounting call alike. What cannot be parsed is reported and unknown."""
+    """The attributes that qstat and accounting files name alike. A malformed one is reported and None."""
 
     source = ""
 
@@ -134,7 +134,7 @@ class PbsRecord(KeyedRecord):
     def count_cpus(self) -> int | None:
         """Return the CPUs that a job requests: ncpus, procs, or the total of ``nodes=2:ppn=4+n7:ppn=1``.
 
-        Of Torque 6, also those of its groups of tasks.
+        Of Torque 6 also the logical processors that ``qsub -L`` requests.
         """
         if self.asked_nodes is not None and "ppn=" in self.asked_nodes:
             return self.read(count_ppn, *PbsRecord.asked_nodes.names)
@@ -156,7 +156,7 @@ def _has_ended(job: QstatJob) -> bool:
 
 
 class QstatJob(PbsRecord):
-    """The attributes of a job. `states` maps letters; None: ended, the state follows from the exit status."""
+    """A job's attributes by qstat. `states` has the state for each letter; None: see `state_of_exit`."""
 
     source = "qstat"
 
@@ -185,7 +185,7 @@ class QstatJob(PbsRecord):
         super().__init__(record.attributes, note, about=f"job {record.name[:40]}")
 
     def state(self, batch_system: str) -> JobState:
-        """Return the job's state; UNKNOWN if it has an exit status that cannot be read."""
+        """Return the job's state; UNKNOWN if it has ended with a malformed exit status."""
         if self.state_of_letter is not None:
             return self.state_of_letter
         is_told = self.text(*QstatJob.exit_status.names) is not None
@@ -202,7 +202,7 @@ def make_job(
     node_name: str | None,
     note: Note,
 ) -> Job:
-    """Return a job of a `batch_system` with these `states`, see `QstatJob`.
+    """Return the job in a record of the qstat of a `batch_system`; `states` are those of `QstatJob`.
 
     CPUs, memory and GPUs are those on the node `node_name`; None: those of a single-node job. A malformed
     value is reported to `note` and stays unknown. Times are epoch seconds or, in UTC, ``Wed Apr 26
@@ -245,7 +245,7 @@ def make_job(
 
 
 def count_cards(records: Iterable[Record]) -> Counter[str]:
-    """Return how many GPUs of each host Torque's jobs have, without ended jobs."""
+    """Return how many GPUs Torque's jobs that have not ended have on each host, from their `exec_gpus`."""
     [name] = QstatJob.cards.names
     queued = (each.attributes.get(name, "") for each in records if each.attributes.get("job_state") != "C")
     return Counter(host for cards in parse_each(parse_cards, queued, []) for host, _ in cards)

@@ -2,8 +2,8 @@
 
 Users choose job names, paths, arguments and environments, and the text format does not escape newlines in
 them: a variable's value may contain lines that forge attributes or jobs. Hence a job's record is rejected if
-a field occurs twice, or after the environment although it belongs before it. Nodes and queues are managers';
-a queue with several limits of one kind has their name several times (OpenPBS 2677).
+a field occurs twice, or after the environment although it belongs before it. Only managers write nodes' and
+queues' records; a queue with several limits of one kind has their name several times (OpenPBS 2677).
 
 JSON is available from PBS Pro 13 on, and not always valid: stray backslashes, numbers with leading zeros,
 bare words and raw control characters have all been seen. Repairs are reported.
@@ -112,7 +112,7 @@ def parse_text(text: str, *, kind: str, source: str) -> Records:
     bodies = ((name, _parse_body(name, lines[1:], kind)) for name, lines in split)
     records = collect_records(bodies, source=source)
     if not records.found and not records.unsure and text.strip():
-        raise ParseError("no records", source=source, text=text.strip())
+        raise ParseError(f"no records of a {kind}", source=source, text=text.strip())
     return records
 
 
@@ -171,7 +171,7 @@ def parse_json(text: str, *, member: str, source: str) -> Records:
     """
     start = text.find("{")  # after a banner, if any
     if start < 0:
-        raise ParseError("no JSON", source=source, text=text.strip())
+        raise ParseError("no JSON in the answer", source=source, text=text.strip())
     text = text[start:]
     faults: list[Rejected] = []
     try:
@@ -187,7 +187,7 @@ def parse_json(text: str, *, member: str, source: str) -> Records:
             return replace(records, rejected=(*faults, *records.rejected))
     records = collect_records(_read_each(text, member), source=source)
     if not records.found and not records.unsure:
-        raise ParseError("no records", source=source, text=text)
+        raise ParseError(f"no records in {member}", source=source, text=text)
     fault = Rejected(source, "not JSON, read record by record")
     return replace(records, rejected=(fault, *records.rejected))
 
@@ -274,7 +274,7 @@ def parse_xml(data: bytes, *, kind: str, source: str) -> Records:
     start = data.find(b"<Data")
     if start < 0:
         if data.strip():
-            raise ParseError("no XML", source=source, text=data[:200].decode("utf-8", "replace"))
+            raise ParseError("not <Data>…</Data>", source=source, text=data[:200].decode("utf-8", "replace"))
         return Records({})
     root = parse_element(
         data[start:].rstrip(),

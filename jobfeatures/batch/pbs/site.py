@@ -1,4 +1,4 @@
-"""Whether PBS or Torque is here, and where its hook has jobs' groups."""
+"""Whether PBS or Torque is on this host, and which control groups hold those of jobs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ MAX_BYTES = 2**20
 
 
 def is_here(config: SystemSettings[QstatSettings]) -> bool:
-    """Return whether its daemons' folder exists here; a qstat is no proof, as other systems have one."""
+    """Return whether the system's daemons have a folder here; a qstat is no proof, others have one too."""
     home = config.own.home
     return any(os.path.isdir(f"{home}/{part}") for part in ("mom_priv", "server_priv"))
 
 
 def read_parents(config: SystemSettings[QstatSettings]) -> list[str]:
-    """Return the parents of jobs' control groups by ``cgroup_prefix`` of the hook. Raises OSError.
+    """Return which control groups hold the jobs', by the hook's ``cgroup_prefix``. Raises OSError.
 
     Older hooks have them below ``/PREFIX`` or in ``/PREFIX.slice``, others in ``PREFIX.service``.
     """

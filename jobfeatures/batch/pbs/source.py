@@ -36,17 +36,17 @@ _OLD_ARRAY = re.compile(r"([0-9]+)-([0-9]+)\Z")
 
 
 def is_plain_id(text: str) -> bool:
-    """Return whether a text is a single job's id without its server, valid in a query."""
+    """Return whether a text is a single job's id without its server, safe to pass to qstat."""
     return _ID.match(text) is not None
 
 
 class QstatSource(PolledSource):
     """Queries the server about this node's jobs, and caches the answers.
 
-    A job is on the node if it has a control group or a directory, or a file of pbs_mom if that folder is
-    readable. The server may report a job as unknown because other users' jobs are hidden: its processes here
-    then prove that it is running. A file alone does not, as it may be stale: it is ignored until it is
-    rewritten.
+    A job is on the node if it has a control group or a published directory, or a file of pbs_mom if that
+    folder is readable. The server may report a job as unknown because other users' jobs are hidden: its
+    processes here then prove that it is running. A file alone does not, as it may be stale: it is ignored
+    until it is rewritten.
     """
 
     is_local = False
@@ -128,7 +128,7 @@ class QstatSource(PolledSource):
         self._jobs.keep(jobs.values(), gone, set(asked) - jobs.keys() - gone, known_as)
 
     def _with_cards(self, job: Job) -> Job:
-        """Return a job with the numbers of its cards, if these are as many as it was allocated."""
+        """Return a job with the minor numbers of its GPUs, if these are as many as it was allocated."""
         if not job.allocated_gpus or job.gpus or not job.state.is_on_node:
             return job
         cards = read_cards(self._cgroup, self._home, job.key.job_id)
@@ -139,7 +139,7 @@ class QstatSource(PolledSource):
         answer = self._commands.ask("node", self._node_name)
         record = find_node(answer.records.found, self._node_name)
         if record is None:
-            raise ParseError(f"nothing about {self._node_name}", text=answer.complaint)
+            raise ParseError(f"no record of {self._node_name}", text=answer.complaint)
         return make_notice(record)
 
 
@@ -169,7 +169,7 @@ def read_mom_jobs(home: str) -> dict[str, Version]:
 
 
 def find_living(procfs: str) -> frozenset[str] | None:
-    """Return the ids of jobs with processes here, by environment; None if some processes are hidden.
+    """Return the ids of jobs with processes here, by PBS_JOBID; None if some processes are hidden.
 
     pbs_mom sets PBS_JOBID for all processes of a job; a user who sets it elsewhere keeps an ended job listed.
     """

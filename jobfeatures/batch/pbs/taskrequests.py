@@ -19,7 +19,7 @@ INFORMATION: Final = "req_information"
 
 
 def parse_cpus(text: str) -> int | None:
-    """Return the logical processors of all tasks, None where one has ``all``. Raises ParseError."""
+    """Return the logical processors of a request's tasks; None if one has ``all``. Raises ParseError."""
     found = [(tasks, group.get("lprocs", "1")) for tasks, group in _groups(text)]
     if any(cpus == "all" for _, cpus in found):
         return None
@@ -27,7 +27,7 @@ def parse_cpus(text: str) -> int | None:
 
 
 def parse_memory(text: str) -> int | None:
-    """Return the memory of all tasks in bytes, None where one asks for none. Raises ParseError."""
+    """Return the memory of a request's tasks in bytes; None if a group states none. Raises ParseError."""
     found = [(tasks, group.get("memory")) for tasks, group in _groups(text)]
     if any(size is None for _, size in found):
         return None
@@ -35,9 +35,9 @@ def parse_memory(text: str) -> int | None:
 
 
 def count_asked(fields: Texts, name: str, *, each: int) -> int | None:
-    """Return the total of what all tasks of a queued job ask for, such as ``lprocs``, None if it is unknown.
+    """Return how much of `name`, such as ``lprocs``, all tasks of a queued job request; None if unknown.
 
-    A task of a group that does not name it has `each`.
+    In a group that does not state it each task has `each`.
     """
     total, group = 0, 0
     while fields.text(f"{INFORMATION}.task_count.{group}") is not None:
@@ -57,6 +57,6 @@ def _groups(text: str) -> list[tuple[int, dict[str, str]]]:
     for each in text.removeprefix("-L ").split(" -L "):
         values = dict(part.partition("=")[::2] for part in each.split(":"))
         if "tasks" not in values:
-            raise ParseError("not a request of tasks", text=text)
+            raise ParseError("no tasks= in a request for tasks", text=text)
         groups.append((parse_count(values["tasks"]), values))
     return groups

@@ -73,7 +73,7 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
 def ask_in_prolog(
     job: Job, config: SystemSettings[QstatSettings], *, node_name: str, timeout_secs: float
 ) -> Job | None:
-    """Return the job with hosts and slots from ``aux/123.server``. Raises SourceError or ParseError."""
+    """Return hosts and slots from pbs_mom's ``aux/123.server``, None without; SourceError or ParseError."""
     del timeout_secs
     folder = os.path.join(config.own.home, "aux")
     try:
@@ -100,9 +100,9 @@ def ask_in_prolog(
 
 
 def read_nodefile(path: str) -> dict[str, int]:
-    """Return the slots of each host in a node list: a line with a host name per slot. May raise OSError.
+    """Return the slots of each host in a node file, which has a line with the host's name for each slot.
 
-    PBS writes one per MPI process, which does not reveal CPUs. Raises ParseError.
+    PBS's has one for each MPI process, which does not reveal CPUs. Raises OSError or ParseError.
     """
     content, _ = read_bounded(path, MAX_NODEFILE_BYTES)
     return count_hosts(content.decode("utf-8", "replace").splitlines(), file=path)

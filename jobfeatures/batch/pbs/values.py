@@ -56,7 +56,7 @@ def job_id_of(environ: Mapping[str, str]) -> str:
 
 
 def array_fields(job_id: str) -> dict[str, Any]:
-    """Return the array's number and the subjob's index, as fields of a job; none for a job outside arrays."""
+    """Return the array's number and the subjob's index, as arguments for `Job`; none outside arrays."""
     match = _ID.match(job_id)
     if match is None or match[2] is None:
         return {}
@@ -82,7 +82,7 @@ def parse_exec_host(text: str, requested: int | None = None) -> tuple[tuple[str,
 
     PBS: ``n1/0*4+n2/1*4``, with the number of CPUs after the star, 1 without it. Torque: ``n1/0-3+n2/0,2``,
     formerly ``n1/1+n1/0``; each number is an execution slot. Torque's branch "develop" has a number of slots
-    instead, ``n1/16``: so it is if that is what the job `requested`. Raises ParseError.
+    instead, ``n1/16``: assumed if the job `requested` as many CPUs. Raises ParseError.
     """
     parts = []
     counts: dict[str, int] = {}
@@ -100,7 +100,7 @@ def parse_exec_host(text: str, requested: int | None = None) -> tuple[tuple[str,
 
 
 def parse_exec_vnode(text: str) -> tuple[tuple[tuple[str, Share], ...], ...]:
-    """Return the chunks of an exec_vnode: for each, its vnodes and the job's share of them.
+    """Return the chunks of an exec_vnode: for each, its vnodes' names and the job's share of them.
 
     ``(n1:ncpus=4:mem=8gb)+(n2[0]:ncpus=2+n2[1]:ncpus=2:ngpus=1)``. A vnode is
     named after its host, with an index in brackets if the host has several;
@@ -108,7 +108,7 @@ def parse_exec_vnode(text: str) -> tuple[tuple[tuple[str, Share], ...], ...]:
     """
     chunks = _CHUNK.findall(text)
     if not chunks or "+".join(f"({chunk})" for chunk in chunks) != text:
-        raise ParseError("not vnodes", field="exec_vnode", text=text)
+        raise ParseError("not vnodes, (n1:ncpus=4)+(n2:ncpus=4)", field="exec_vnode", text=text)
     return tuple(tuple(map(_parse_vnode, chunk.split("+"))) for chunk in chunks)
 
 
@@ -168,7 +168,7 @@ def compute_total(numbers: Iterable[int | None]) -> int | None:
 
 
 def share_of(shares: Mapping[str, Share], node_name: str | None) -> Share:
-    """Return a job's share on a node; without a name, on its only node."""
+    """Return a job's share on a node; without a name, on its only node. All None if it has none there."""
     if node_name is None:
         return next(iter(shares.values())) if len(shares) == 1 else Share()
     found = [share for host, share in shares.items() if is_same_host(host, node_name)]
@@ -176,7 +176,10 @@ def share_of(shares: Mapping[str, Share], node_name: str | None) -> Share:
 
 
 def read_shares(texts: Texts, hosts: str, vnodes: str, requested: int | None = None) -> Mapping[str, Share]:
-    """Return a job's share on each host; from its hosts alone if its vnodes are malformed."""
+    """Return a job's share on each host, from the attributes `hosts` and `vnodes`; see `compute_shares`.
+
+    If vnodes are malformed, from hosts alone; {} if these are malformed too.
+    """
     for vnode_text in dict.fromkeys((texts.text(vnodes), None)):
         try:
             return compute_shares(texts.text(hosts), vnode_text, requested)
@@ -186,10 +189,10 @@ def read_shares(texts: Texts, hosts: str, vnodes: str, requested: int | None = N
 
 
 def memory_limit(texts: Texts, mine: Share, hosts: int, whole: str, each: str) -> int | None:
-    """Return the resident memory limit on this host of a job that has `hosts` hosts.
+    """Return the resident memory limit, in bytes, on this host of a job on `hosts` hosts; None if unknown.
 
-    That of exec_vnode, else mem if the job has one host, else pmem, a limit per
-    process, times its CPUs here. vmem and pvmem are virtual memory.
+    That of exec_vnode, else mem (the attribute `whole`) if the job has one host, else pmem (`each`), a limit
+    per process, times its CPUs here. vmem and pvmem are virtual memory.
     """
     if mine.memory_bytes is not None:
         return mine.memory_bytes or None
@@ -201,7 +204,7 @@ def memory_limit(texts: Texts, mine: Share, hosts: int, whole: str, each: str) -
 
 
 def split_resources(text: str) -> Iterator[tuple[str, str]]:
-    """Yield names and values of ``nodes=1:ppn=2,walltime=01:00:00``, as Torque passes it to a prologue."""
+    """Yield names and values in ``nodes=1:ppn=2,walltime=01:00:00``, which Torque passes to a prologue."""
     for part in text.split(","):
         name, equals, value = part.partition("=")
         if equals:
