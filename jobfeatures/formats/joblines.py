@@ -32,7 +32,7 @@ _HEAD = re.compile(r'\s*\{"batch_system": ?"')
 
 
 def recognise(head: str) -> bool:
-    """Return whether a text is in this format: each line begins with the batch system."""
+    """Return whether a text is in this format: its first line begins with the member "batch_system"."""
     return _HEAD.match(head) is not None
 
 

@@ -49,7 +49,7 @@ _WORDS: dict[str, Value] = {
 
 
 def read_long_ads(lines: Iterable[str], *, source: str) -> Iterator[ClassAd | Rejected]:
-    """Yield the non-empty ads in lines; an ad with an invalid line is rejected as a whole."""
+    """Yield the ads that lines hold, but no empty ones; an ad with an invalid line is rejected as a whole."""
     values: dict[str, Value] = {}
     fault: Rejected | None = None
     for number, raw in enumerate(chain(lines, [""]), 1):
@@ -105,7 +105,7 @@ def _add_line(values: dict[str, Value], line: str) -> None:
 
 
 def parse_value(text: str) -> Value:
-    """Return the value of a literal (integers of 64 bits, finite reals), else an `Expression`."""
+    """Return the value of a literal (64-bit integer, finite real, string, Boolean), else an `Expression`."""
     text = text.strip(" \t\r")
     if text[:1] == '"' and text[-1:] == '"' and len(text) >= 2:
         inner = text[1:-1]

@@ -19,7 +19,7 @@ _NEXT = re.compile(r"\n(?=\{)")
 
 @dataclass(frozen=True, slots=True)
 class SonarDocument:
-    """One document: number and line from 1, `end` offset in the text; `reason`: why it has no `value`."""
+    """One document: number and line from 1, offset of its `end`; `reason`: why it has no `value`."""
 
     number: int
     line: int
@@ -31,7 +31,7 @@ class SonarDocument:
 def iterate_documents(text: str, *, growing: bool = False) -> Iterator[SonarDocument]:
     """Yield the documents of a text; reading stops after 100 bad ones.
 
-    With `growing`, a bad end of the text is skipped, as it may be an envelope still being written.
+    With `growing`, a bad end of the text is skipped: an envelope may still be being written.
     """
     position = _BLANK.match(text).end()  # type: ignore[union-attr]  # it matches nothing as well
     if text.startswith("[", position):

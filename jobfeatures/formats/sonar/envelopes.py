@@ -29,7 +29,7 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """The producer's identity and options, common to all its documents."""
+    """Who produces documents, and with which options: the same in all documents of an exporter."""
 
     cluster: str
     node: str
@@ -46,7 +46,7 @@ def timestamp(secs: float, zone: tzinfo | None = None) -> str:
 
 
 def extended(value: int | None) -> int:
-    """Encode an extended unsigned as specified: 0 for unset, else the value + 2.
+    """Return the code of a number or None as specified: 0 for None (unset), else the number + 2.
 
     Sonar itself adds only 1 to a card's performance state.
     """
@@ -54,12 +54,12 @@ def extended(value: int | None) -> int:
 
 
 def without_defaults(fields: Mapping[str, Any]) -> Document:
-    """Leave out unknown, zero, empty and false values: the defaults, which Sonar does not send."""
+    """Return the fields that are not None, zero, empty or false: Sonar does not send defaults either."""
     return {name: value for name, value in fields.items() if value}
 
 
 def data_envelope(origin: Origin, data_type: str, attributes: Document) -> Document:
-    """Return an envelope with data."""
+    """Return an envelope with data of a type, such as ``sysinfo``."""
     return {"meta": _meta(origin), "data": {"type": data_type, "attributes": attributes}}
 
 

@@ -43,7 +43,7 @@ class FieldType(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a type.
+    """One field of an object type in Sonar's format.
 
     `required`: its default (zero, empty) is an error. `dimensions` is the number of nested arrays
     around a value, `of` the type of an object, `maximum` the bound of a number that the

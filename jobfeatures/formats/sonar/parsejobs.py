@@ -34,7 +34,7 @@ _STATES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmJobRecord:
-    """One record of a job or, if `step` is not empty, of one of its steps."""
+    """What one element of an envelope says about a job, or about a step of it if `step` is not empty."""
 
     job: Job
     step: str
@@ -60,14 +60,14 @@ def parse_state(text: str) -> JobState:
 
 
 def parse_limit(value: int) -> Limit:
-    """Decode an extended unsigned number: 0 is unset, 1 infinite, any other is the value + 2."""
+    """Return the limit that a number encodes: 0 is unset, 1 infinite, any other the limit + 2."""
     if value == 0:
         return None
     return UNLIMITED if value == 1 else value - 2
 
 
 def parse_resources(text: str) -> dict[str, str]:
-    """Parse Slurm's trackable resources, ``cpu=128,mem=472.50G,node=1``, by name; drop anything else."""
+    """Return resources by name from ``cpu=128,mem=472.50G,node=1``; what is not NAME=AMOUNT is left out."""
     pairs = (each.partition("=") for each in text[: 64 * MAX_RESOURCES].split(",")[:MAX_RESOURCES])
     return {name: value for name, equals, value in pairs if name and equals}
 

@@ -19,7 +19,7 @@ MAX_NAMES: Final = 200_000  # of nodes, in all lists of one envelope
 
 
 class Reader:
-    """A validated envelope: elements at the paths in `rejected` are left out."""
+    """Access to the elements of a validated envelope, but for those at the paths in `rejected`."""
 
     def __init__(
         self, rejected: Mapping[str, Rejected], producer: str, version: str, minutes_from: str | None = None
@@ -38,7 +38,7 @@ class Reader:
         return tuple(self._rejected.values())
 
     def items(self, parent: Json, name: str, path: str) -> Iterator[tuple[Json, str]]:
-        """Yield the valid elements of an array of objects, and their paths."""
+        """Yield the valid elements of the array `name`, with their paths."""
         place = f"{path}.{name}" if path else name
         for number, each in enumerate(parent.get(name) or ()):
             if f"{place}[{number}]" not in self._rejected:

@@ -47,7 +47,7 @@ _NEEDED: Final[dict[str, frozenset[str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault: `path` such as ``data.attributes.jobs[3].user``, and the start of the value as `text`.
+    """One fault in a document: `path` such as ``data.attributes.jobs[3].user``; `text`: start of the value.
 
     `record` is the path of the innermost enclosing element of an array of objects, which a reader
     can reject alone; empty if the fault concerns the entire document.
@@ -67,7 +67,7 @@ class _TooManyError(Exception):
 
 
 def validate_envelope(document: object, *, profile: str | None = None, strict: bool) -> list[Fault]:
-    """Return the faults of one envelope, at most 100 and one that says so; none means valid.
+    """Return the faults of one envelope; after 100 a last one says that there are more. None: it is valid.
 
     With `profile` None, fields of any profile are accepted. Never raises for any document.
     """

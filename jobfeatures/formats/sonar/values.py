@@ -107,7 +107,7 @@ def timestamp_secs(text: str) -> int:
 
 
 def fault_of_hostname(value: object, *, strict: bool) -> str:
-    """Check a host name or its first label; underscores and misplaced dashes are allowed unless `strict`."""
+    """Return what is wrong with a host name; underscores and misplaced dashes are allowed unless `strict`."""
     if not isinstance(value, str):
         return "is not a string"
     if not value:
@@ -145,7 +145,7 @@ def _node_range(value: object, _field: Field, strict: bool) -> str:
 
 
 def fault_of_version(value: str) -> str:
-    """Check a producer's version: consumers treat versions up to 0.6 as an older format."""
+    """Return what is wrong with a version; consumers treat versions up to 0.6 as an older format."""
     match = _VERSION.match(value)
     if match is None:
         return "is not a semantic version"

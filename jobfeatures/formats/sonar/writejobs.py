@@ -58,7 +58,7 @@ _SEED_WORDS = {
 
 
 def jobs_document(origin: Origin, records: Iterable[Document], taken_at_secs: float) -> Document:
-    """Return the envelope of job records made by `job_fields`; with no records it is a heartbeat."""
+    """Return an envelope with job records made by `job_fields`; without any it only shows we are alive."""
     return data_envelope(
         origin,
         TYPES[origin.profile],
@@ -161,7 +161,7 @@ def _whole(secs: Any) -> int | None:
 
 
 def job_state(state: str, profile: str = CURRENT) -> str:
-    """Map a Slurm state to one of the profile's. Raises ParseError for an unknown state."""
+    """Return a Slurm state as the profile names it. Raises ParseError for an unknown state."""
     found = state if state in JOB_STATES else _OTHER_WORDS.get(state)
     if found is None:
         raise ParseError("not a state of a job", field="job_state", text=state)

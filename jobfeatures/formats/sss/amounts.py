@@ -29,7 +29,7 @@ def amount_of(each: Property) -> Fraction:
 
 
 def used_over_time(each: Property, job_secs: int) -> Fraction:
-    """Return amount × seconds × rate.
+    """Return amount × seconds × rate of a consumable resource: what its use costs.
 
     The seconds are the resource's own duration if given, else the job's; the
     rate is its average utilization, 1 if not given.

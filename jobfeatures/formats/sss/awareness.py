@@ -27,7 +27,7 @@ _NOTHING: Final[Mapping[str, Slot]] = {}
 
 
 def policy_of(element: Element, inherited: str = REJECT) -> str:
-    """Return the awareness policy in force for an element. Raises ParseError for an unknown policy."""
+    """Return an element's awareness policy: its own, else `inherited`. Raises ParseError for unknown ones."""
     policy = element.attributes.get(AWARENESS_POLICY, inherited)
     if policy not in VALUES[AWARENESS_POLICY]:
         raise ParseError(

@@ -56,7 +56,7 @@ def explain_job(job: SssJob, own: SssJob, jobs: Sequence[SssJob]) -> Iterator[st
 
 
 def describe(group: Parenthesis) -> str:
-    """Return an expression with its parentheses written out."""
+    """Return a request's expression as text, all parentheses written out."""
     words: list[str] = []
     for place, part in enumerate(group.parts):
         joined = {"And": "and", "Or": "or", "Nand": "and not", "Nor": "or not"}[part.conj]

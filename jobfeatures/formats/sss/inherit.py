@@ -36,7 +36,7 @@ Kind = TypeVar("Kind", bound=Scope)
 
 
 def resolve_group(group: SssJobGroup) -> tuple[SssJob | Reference, ...]:
-    """Return the jobs with all defaults resolved. Raises ParseError above MAX_INHERITED properties."""
+    """Return a group's jobs with defaults filled in. Raises ParseError above MAX_INHERITED properties."""
     budget = _Budget()
     return tuple(
         resolve_job(each, group.job_defaults, budget) if isinstance(each, SssJob) else each
@@ -55,7 +55,7 @@ class _Budget:
 
 
 def resolve_job(job: SssJob, defaults: SssJob | None = None, budget: _Budget | None = None) -> SssJob:
-    """Return a job with all defaults resolved, its group's included. Raises as `resolve_group` does."""
+    """Return a job with its own and its group's defaults filled in. Raises as `resolve_group` does."""
     budget = budget or _Budget()
     if defaults is not None:
         job = _merge(job, defaults, budget)

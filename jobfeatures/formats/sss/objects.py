@@ -40,25 +40,25 @@ class Property:
     column: int = field(default=0, compare=False)
 
     def text(self, attribute: str, default: str = "") -> str:
-        """Return an attribute of type String."""
+        """Return the value of an attribute that is of type String."""
         value = self.attributes.get(attribute, default)
         return value if isinstance(value, str) else default
 
     def number(self, attribute: str, default: int = 0) -> int:
-        """Return an attribute of type Integer."""
+        """Return the value of an attribute that is of type Integer."""
         value = self.attributes.get(attribute, default)
         return value if isinstance(value, int) else default
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Return the key for overriding: the element name, and any name of a limit, resource or extension."""
+        """Return by what defaults are overridden: element, and name of a limit, resource or extension."""
         if self.name in {"ResourceLimit", "Resource", "Extension"}:
             kind = "" if self.name == "ResourceLimit" else self.text("type")
             return (self.name, self.text("name"), kind)
         return (self.name,)
 
     def error(self, reason: str, text: str = "") -> ParseError:
-        """Return a ParseError that gives this property's position."""
+        """Return a ParseError with this property's name and position."""
         placed = f"column {self.column}: {reason}" if self.column else reason
         return ParseError(placed, line=self.line, field=self.name, text=text)
 
@@ -114,18 +114,18 @@ class Scope:
 
     @property
     def id(self) -> str | None:
-        """Return the value of its Id."""
+        """Return the value of its element Id, None without one."""
         return self.value("Id", str)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SssTask(Scope):
-    """A Task or TaskDefaults."""
+    """The content of a Task or TaskDefaults."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SssTaskGroup(Scope):
-    """A TaskGroup or TaskGroupDefaults."""
+    """The content of a TaskGroup or TaskGroupDefaults."""
 
     tasks: tuple[SssTask | Reference, ...] = ()
     task_defaults: SssTask | None = None
@@ -133,7 +133,7 @@ class SssTaskGroup(Scope):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SssJob(Scope):
-    """A Job or JobDefaults."""
+    """The content of a Job or JobDefaults."""
 
     group_id: str | None = None  # of the enclosing JobGroup
     task_groups: tuple[SssTaskGroup | Reference, ...] = ()
@@ -150,7 +150,7 @@ class SssJob(Scope):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SssJobGroup(Scope):
-    """A JobGroup: it has only a few properties of its own, and nothing requested or delivered."""
+    """The content of a JobGroup: few properties of its own, and nothing requested or delivered."""
 
     jobs: tuple[SssJob | Reference, ...] = ()
     job_defaults: SssJob | None = None

@@ -50,7 +50,7 @@ def read_records(
     strict: bool = False,
     keep_text: bool = False,
 ) -> Iterator[JobRecord | Rejected | Passage]:
-    """Yield the jobs of a log. Parts passed over under the document's own policy Warn are not taken.
+    """Yield the jobs of a log. Parts skipped by the document's own policy Warn are counted as not taken.
 
     A tolerant reader accepts typographic quotes as straight ones. A strict one
     raises ParseError at the first fault.

@@ -190,7 +190,7 @@ class Said:
         return any(self.all(name, category) for category in (DIRECT, REQUESTED, DELIVERED))
 
     def limit(self, name: str, *limits: str, is_used: bool = False) -> Limit:
-        """Return the first ResourceLimit present, else the limit on a property; see the module docstring.
+        """Return the first of `limits` with a ResourceLimit, else the limit that property `name` sets.
 
         A Soft limit counts only where its name has no other limit. `is_used`:
         a value outside any category is the amount used, not a limit.

@@ -66,7 +66,7 @@ def checked_text(text: str, field: str) -> str:
 
 
 def parse_value(kind: Type, text: str) -> Value:
-    """Parse element content or an attribute value of a type.
+    """Return the value of an element's content, or of an attribute, of this type.
 
     Surrounding blanks are stripped unless it is TEXT. Raises ParseError for a
     value not of the type, beyond 63 bits, too long, or not allowed in XML.
@@ -101,7 +101,7 @@ def _number(kind: Type, text: str) -> Value:
 
 
 def format_value(value: Value) -> str:
-    """Format a value so that `parse_value` reads it back."""
+    """Return a value as the text that `parse_value` reads back."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, tuple):

@@ -216,7 +216,7 @@ _PLACE_INSIDE: Final[Mapping[str, ElementPlace]] = {
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """An element at one of its places: its row and all attributes allowed there."""
+    """An element at one place where it may be: its row of the vocabulary, and the attributes allowed."""
 
     term: Term
     attributes: frozenset[str]

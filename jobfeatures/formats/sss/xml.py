@@ -160,7 +160,7 @@ class _Parser(DefusedExpatParser):
 
 
 class XmlEvent(NamedTuple):
-    """An event in a stream of documents: the start of a group, a complete child of it, or its end.
+    """What was read of a stream of documents: the start of a group, a complete child of it, or its end.
 
     `kind` is "open", "part" or "close" for a JobGroup, "root" for any other root.
     `begin` is the offset of the element, `last_tag` that of its last tag read so
@@ -239,7 +239,7 @@ def _straight(found: re.Match[str]) -> str:
 
 
 def format_element(element: Element, indent: str = "") -> str:
-    """Return indented text without a final newline. Raises ParseError for text that XML does not allow."""
+    """Return an element as indented XML without a final newline. Raises ParseError for invalid characters."""
     attributes = "".join(
         f" {name}={quoteattr(_checked(value, f'{element.name}@{name}'))}"
         for name, value in element.attributes.items()

@@ -27,7 +27,7 @@ class Joined(NamedTuple):
 
     @property
     def swapped_secs(self) -> Number:
-        """Return how long it was swapped out between its parts."""
+        """Return for how many seconds it was swapped out between its parts."""
         return sum(max(0, part.wait_secs) for part in self.parts[1:]) if self.parts else 0
 
     @property

@@ -10,7 +10,7 @@ Number = int | float
 
 
 class SwfJob(NamedTuple):
-    """One line as it is: −1 is unknown. Times are seconds, memory is KiB per processor."""
+    """The 18 numbers of one line: −1 is unknown. Times are seconds, memory is KiB per processor."""
 
     number: int
     submit_secs: Number  # since the log's start
@@ -45,7 +45,7 @@ PARTIAL: Final = frozenset({CONTINUED, LAST_COMPLETED, LAST_FAILED})
 
 
 class Meaning(NamedTuple):
-    """The meaning of a log's fields where the standard leaves it open, or logs deviate from it."""
+    """What a log's fields mean where the standard leaves it open, or the log deviates from it."""
 
     memory_is_bytes: bool = False  # not KiB
     memory_is_of_job: bool = False  # not of a processor

@@ -67,17 +67,17 @@ class Comment:
 
 @dataclass(slots=True)
 class Header:
-    """The comments of a log in order. Values are parsed on request."""
+    """The comments of a log in order. Their values are parsed when asked for."""
 
     source: str = ""
     comments: list[Comment] = field(default_factory=list)
 
     def values(self, label: str) -> list[Comment]:
-        """Return all comments of a label."""
+        """Return all comments with a label."""
         return [each for each in self.comments if each.label == label]
 
     def value(self, label: str) -> Comment | None:
-        """Return the last comment of a label: where one is repeated, the later corrects the earlier."""
+        """Return the last comment with a label: a later one corrects earlier ones."""
         found = self.values(label)
         return found[-1] if found else None
 
@@ -101,7 +101,7 @@ class Header:
         return Size(int(match[1]), tuple(map(int, words)) if are_parts else ())
 
     def preemption(self) -> Preemption | None:
-        """Return the value of Preemption, None if it is absent. Raises ParseError."""
+        """Return the value of the comment Preemption, None if it is absent. Raises ParseError."""
         comment = self.value("Preemption")
         if comment is None:
             return None
@@ -115,7 +115,7 @@ class Header:
         return any(_CPU_TIME.search(each.value) for each in self.comments if each.label in {"", "Note"})
 
     def start_secs(self) -> int | None:
-        """Return the epoch seconds that the log's time zero is (UnixStartTime). Raises ParseError."""
+        """Return the log's time 0 (UnixStartTime, epoch seconds), None if absent. Raises ParseError."""
         comment = self.value("UnixStartTime")
         if comment is None:
             return None
@@ -150,7 +150,7 @@ class Header:
         return datetime.fromtimestamp(start_secs + secs, zone)
 
     def numbered(self, label: str) -> dict[int, str]:
-        """Return the names of queues or partitions in comments (`label`), by number. Raises ParseError."""
+        """Return number → name of the queues or partitions named in comments (`label`). Raises ParseError."""
         found: dict[int, str] = {}
         for comment in self.values(label):
             match = _NUMBERED.match(comment.value)

@@ -31,7 +31,7 @@ _IDS = frozenset({"user", "group", "executable", "queue", "partition", "precedin
 
 
 class SwfReader:
-    """Reads one log: iterate over it for its jobs, once.
+    """Reads one log in SWF: iterate over it for its jobs, only once.
 
     `header` fills with the comments as they come: before the first job those at the top, in the end all of
     them. A strict reader raises ParseError at the first fault. A tolerant one repairs what it can, counts
@@ -44,7 +44,7 @@ class SwfReader:
     def __init__(
         self, lines: Iterable[str], *, source: str = "", strict: bool = False, keep_text: bool = False
     ) -> None:
-        """`keep_text`: queue in `texts`, for each job returned, the text before it and its line."""
+        """With `keep_text`, `texts` has for each job (the text before it, its line), in order."""
         self._lines = enumerate(lines, 1)
         self.texts: deque[tuple[str, str]] | None = deque() if keep_text else None
         self._between: list[str] = []  # comments and empty lines since the last job

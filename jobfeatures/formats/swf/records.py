@@ -51,7 +51,7 @@ def read_records(
     keep_text: bool = False,
     meaning: Meaning | None = None,
 ) -> Iterator[JobRecord | Rejected | Passage]:
-    """Return the jobs of a log. Times are since its start where its header has no UnixStartTime.
+    """Yield the jobs of a log. Times count from its start if the header has no UnixStartTime.
 
     A start or a Preemption that cannot be read is rejected, and taken as
     absent. Raises ParseError in strict reading.

@@ -262,5 +262,5 @@ def one_line(name: str) -> str:
 
 
 def one_word(name: str) -> str:
-    """Return a name as one word."""
+    """Return a name with underscores for blanks."""
     return "_".join(name.split())

@@ -47,7 +47,7 @@ _COMPARE: Final[Mapping[str, Callable[[Fraction, Fraction], bool]]] = {
 
 @dataclass(frozen=True, slots=True)
 class ExpressionPart:
-    """A property or a group, and how it is joined to the part before it."""
+    """A property or a parenthesis in an expression, and how it is joined to the part before it."""
 
     conj: str
     what: Property | Parenthesis
@@ -117,7 +117,7 @@ def evaluate(
 def rank(
     expression: Parenthesis, candidates: Iterable[Candidate], about: Container[str] | None = None
 ) -> list[tuple[int, CandidateVerdict]]:
-    """Return the candidates that satisfy an expression, by their position, the preferred ones first."""
+    """Return (position, verdict) of the candidates that satisfy an expression, the preferred ones first."""
     verdicts = ((place, evaluate(expression, each, about)) for place, each in enumerate(candidates))
     found = [(place, verdict) for place, verdict in verdicts if verdict.is_satisfied]
     return sorted(found, key=lambda each: -each[1].score)

@@ -86,7 +86,7 @@ def _parse(text: str, line: int = 0) -> Any:
 
 
 def match(job: SssJob, nodes: Sequence[Candidate]) -> Iterator[Match]:
-    """Yield the match of a job with resolved defaults, and of each task group with requests of its own.
+    """Yield which nodes satisfy a job (defaults filled in), and each of its task groups with requests.
 
     Raises ParseError for an invalid request.
     """
