@@ -131,7 +131,7 @@ def fold_jobs(
     keeps_steps: bool = False,
     sort: Sorter = sort_in_memory,
 ) -> Iterator[JobRecord]:
-    """Return one record per job, in order of first appearance, after reading all records.
+    """Return one record per job, in order of first appearance, once all records have been read.
 
     Several reports of a run become one record, see `tellings`. Steps follow the run of their job, as sacct
     writes them, unless the log has the time of each report. Of several runs the latest is kept; `all_runs`

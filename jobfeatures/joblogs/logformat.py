@@ -31,7 +31,7 @@ from jobfeatures.joblogs.loggedjob import Found
 
 
 class LogReader(Protocol):
-    """A module that reads a log format; what its `read_records` takes beside lines depends on the format."""
+    """A module that reads a log format; the arguments of its `read_records` depend on the format."""
 
     def recognise(self, head: str) -> bool:
         """Return whether a text that begins with `head` is in this format."""

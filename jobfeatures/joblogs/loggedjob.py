@@ -128,7 +128,7 @@ class JobRecord:
 
     @property
     def key(self) -> JobKey:
-        """Return the key of the job, or of the job that the step belongs to."""
+        """Return the job's key; a step has that of its job."""
         return JobKey(self.batch_system, self.job_id)
 
 
@@ -163,7 +163,7 @@ class JobBatch:
         return iter(made_of_columns(JobRecord, self._count, self._unpacked()))
 
     def column(self, name: str) -> Sequence[Any]:
-        """Return the values of a field."""
+        """Return the values of a field, one per job."""
         if self._records is not None:
             return list(map(attrgetter(name), self._records))
         return self._unpacked().get(name) or [_DEFAULTS[name]] * self._count
@@ -298,7 +298,7 @@ class Notes:
 
 
 def is_too_much_cpu_time(cpu_secs: Number | None, cpus: Number | None, run_secs: Number | None) -> bool:
-    """Return whether CPU time is more than CPUs have, by more than clocks and rounding explain.
+    """Return whether CPU time exceeds CPUs × run time by more than clocks and rounding explain.
 
     Old accounting of Slurm has such jobs.
     """
@@ -356,7 +356,7 @@ def queue_pairs(job: Job) -> tuple[tuple[str, str | Number], ...]:
 
 
 class LastLine(str):
-    """The last line of a file that does not end with a newline."""
+    """A file's last line, if no newline ends it."""
 
     __slots__ = ()
 
@@ -388,7 +388,7 @@ Sorter = Callable[[Iterable[Pair]], Iterable[Pair]]
 
 
 def sort_in_memory(pairs: Iterable[Pair]) -> Iterable[Pair]:
-    """Sort pairs by key; the sort is stable."""
+    """Sort (key, value) pairs by key; the sort is stable."""
     return sorted(pairs, key=itemgetter(0))
 
 

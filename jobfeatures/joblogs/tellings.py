@@ -41,7 +41,7 @@ class Relation(Enum):
 
 
 def told_at(record: JobRecord) -> Number:
-    """Return when a record was reported: the time in its log, else the latest time in the record."""
+    """Return when a record was reported (seconds): as its log says, else the latest time in the record."""
     if record.told is not None:
         return record.told.at_secs
     if record.end_secs is not None:
@@ -52,7 +52,7 @@ def told_at(record: JobRecord) -> Number:
 
 
 def order_of(record: JobRecord) -> tuple[Number, Number, int]:
-    """Return a key that sorts records by time of report, then by submission and stage of life."""
+    """Return a key that sorts records by time of report, then by submission, then waiting before ended."""
     stage = 3 if record.state.is_finished else _STAGES.get(record.state, 1)
     return told_at(record), record.submit_secs or 0, stage
 
@@ -159,7 +159,7 @@ def continued(one: JobRecord, two: JobRecord) -> JobRecord:
 
 
 def joined(one: JobRecord, two: JobRecord) -> JobRecord:
-    """Return both parts of a resized run as one: resources are those of the last part, use is added."""
+    """Return two parts of a resized run as one record: the last part's resources, the use of both added."""
     added = {
         name: getattr(one, name) + getattr(two, name)
         for name in _ADDED

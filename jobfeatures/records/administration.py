@@ -23,7 +23,7 @@ class AdministrationAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """Requests of one type that the controller served since its statistics began."""
+    """How many requests of one type (`name`) the controller served, and in how many seconds, so far."""
 
     name: str
     count: int
@@ -63,7 +63,7 @@ class Scheduler(AdministrationAnswer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Licence:
-    """The licences of one name."""
+    """The licences with one name: how many there are, and how many are used."""
 
     name: str
     total: int
@@ -81,7 +81,7 @@ class Licences(AdministrationAnswer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FairShare:
-    """An account's share, or with `user` a user's within it. Shares and usage are fractions of the total."""
+    """An account's share, or with `user` that of a user in it. Share and usage are fractions of the total."""
 
     account: str
     user: str = ""

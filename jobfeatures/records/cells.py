@@ -68,7 +68,7 @@ def pad(text: str, columns: int, *, is_left: bool) -> str:
 
 
 def align(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> list[str]:
-    """Return rows of clean texts as lines; the columns numbered in `left` are left-aligned, others right."""
+    """Return rows of texts from `clean` as lines: columns numbered in `left` left-aligned, others right."""
     widths = [max(map(width_of, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(pad(row[at], width, is_left=at in left) for at, width in enumerate(widths)).rstrip()

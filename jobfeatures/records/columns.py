@@ -16,7 +16,7 @@ def are_same(column: Sequence[Any]) -> bool:
 def pack(columns: Mapping[str, Sequence[Any]]) -> bytes:
     """Return columns, none of them empty, pickled as bytes: a third of the memory of their objects.
 
-    Of equal values one stays; not of tuples, whose values may differ in type.
+    A column of equal values is kept as one, unless they are tuples, whose items may differ in type.
     """
     told = {
         name: column[:1] if type(column[0]) is not tuple and are_same(column) else column

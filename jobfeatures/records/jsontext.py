@@ -74,7 +74,7 @@ def text_of(document: dict[str, Any], name: str, source: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Return a string from JSON made encodable as UTF-8: lone surrogates become U+FFFD."""
+    """Return a string from JSON with U+FFFD for lone surrogates, which UTF-8 cannot encode."""
     return text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 

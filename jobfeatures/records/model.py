@@ -176,7 +176,7 @@ class Job:
 
     @property
     def end_limit_secs(self) -> int | None:
-        """Return the time at which the wall limit ends this job; None where it is unknown or unlimited."""
+        """Return when the wall limit ends this job (epoch seconds); None if it is unknown or unlimited."""
         wall_secs = self.limits.wall_secs
         if not isinstance(wall_secs, int):
             return None
@@ -202,7 +202,7 @@ class Job:
 
     @property
     def wall_limit_from_start_secs(self) -> Limit:
-        """Return the wall limit plus the time for which the job was suspended, as far as known."""
+        """Return the wall limit in seconds since the start: time for which the job was suspended is added."""
         wall_secs = self.limits.wall_secs
         if isinstance(wall_secs, int) and None not in (self.limit_end_secs, self.start_secs):
             return max(0, (self.limit_end_secs or 0) - (self.start_secs or 0))
@@ -212,8 +212,8 @@ class Job:
 class Alias(NamedTuple):
     """A name in a control group's path that is no job id; the batch system tells which job has it.
 
-    `field` is that of `Job` with the same name. A name that `is_reused` is that of one job after another;
-    `mending` is what an administrator has to do where two places have one name.
+    `field` is the field of `Job` that holds the name. With `is_reused`, one job after another has the name;
+    `mending` is what an administrator has to do where two control groups have one name.
     """
 
     field: str
@@ -281,7 +281,7 @@ class NodeNotice:
     """What a batch system reports about this node as a whole.
 
     `draining`: it starts no more jobs here. `shutdowns`: epoch seconds at which the node will be taken down,
-    including past ones still in force. `cpus` are those that it allocates here, None if not reported.
+    including past ones still in force. `cpus` are those that it can allocate here, None if not reported.
     `features` are any values that it reports for keys of the machine.
     """
 
@@ -339,7 +339,7 @@ class JobTable:
         return self.reported_secs.get(key, self.taken_at_secs)
 
     def absent_at_secs(self, key: JobKey) -> float | None:
-        """Return when the source answered that it has no such job here (epoch), None where it did not."""
+        """Return when the source answered that it has no such job here (epoch); None if it has not."""
         if key in self.jobs:
             return None
         if self.gone is not None:
@@ -354,7 +354,7 @@ _OF_LIMITS: Final = tuple(each.name for each in fields(Limits))
 
 
 def fill_unknown(job: Job, other: Job) -> Job:
-    """Return `job` with its unknown fields taken from `other`."""
+    """Return `job` with its unknown fields filled from `other`."""
     changes: dict[str, object] = {}
     wall_secs = job.limits.wall_secs
     is_other_limit = wall_secs != other.limits.wall_secs and None not in (wall_secs, other.limits.wall_secs)

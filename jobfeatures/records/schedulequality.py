@@ -49,7 +49,7 @@ class Tally:
         self._unit = unit
 
     def add(self, value: Number, times: int) -> None:
-        """Count a value `times` times; −1 takes it back."""
+        """Count a value `times` times; −1 undoes one."""
         self._counts[bisect_left(self._bounds, value)] += times
         self._sum += round(value * self._unit) * times
 
@@ -96,7 +96,7 @@ class UserQuality:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleQuality:
-    """The figures of one batch system's schedule since `begin_secs`.
+    """Figures of one batch system's schedule, over jobs that ended since `begin_secs` (epoch).
 
     Sums cover ended jobs that count and whose expected end is final.
     Histograms, by partition, cover all ended jobs that count.

@@ -31,7 +31,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class InstantAnswer:
-    """The result of an instant query, and the server's warnings, such as that parts are missing.
+    """The samples that a query of Prometheus returned, and the server's warnings, such as of missing parts.
 
     Each sample of a range is one of `series`, those of one series in the order of time.
     """
