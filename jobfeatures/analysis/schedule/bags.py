@@ -23,7 +23,7 @@ from jobfeatures.analysis.schedule.runs import Array
 
 
 class Join(enum.Enum):
-    """What makes jobs of one user one piece of work."""
+    """What makes several jobs of one user one piece of work, a bag."""
 
     PRECEDING = "preceding"  # one follows the other
     ARRAY = "array"

@@ -28,7 +28,7 @@ class Arrival(enum.Enum):
 
 
 class Filter(NamedTuple):
-    """Keeps the jobs whose field is one of `values`, or is none of them (`is_not`)."""
+    """Selects the jobs whose field is one of `values`, or with `is_not` none of them."""
 
     field: str
     values: frozenset[str]

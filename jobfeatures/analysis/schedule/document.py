@@ -132,7 +132,7 @@ def describe_group(whole: Whole, group: GroupResult) -> Values:
 
 
 def spread(found: Distribution) -> Values:
-    """Return a distribution under the names of its quantiles: p50 is the median."""
+    """Return a distribution's figures by name: p50 is the median, and so on."""
     quantiles = found.quantiles or (None,) * len(QUANTILES)
     return {
         "count": found.size,

@@ -20,7 +20,7 @@ Number = int | float
 
 
 class Mode(enum.Enum):
-    """How to treat a job's last second when the job needs only part of its share in it."""
+    """How much of the share a job's last second takes, if the job needs only a part of it then."""
 
     LITERAL = "literal"  # the job has it all, as in line 9 of the algorithm
     EXACT = "exact"  # what the job does not need is left to the next ones
@@ -76,7 +76,7 @@ class Lanes:
     def place(
         self, arrivals: Iterable[Number], requests: Iterable[int], runtimes: Iterable[Number]
     ) -> list[Number]:
-        """Return when jobs are expected to end, the exclusive end, by the same clock as their arrivals.
+        """Place jobs into the share; return when each is expected to end, by the clock of the arrivals.
 
         No job may arrive before the one before it. One that asks for nothing,
         or runs for no time, is expected to end when it arrives; one that asks
@@ -139,7 +139,7 @@ def compute_chained(
     thinks: Sequence[Number],
     mode: Mode = Mode.LITERAL,
 ) -> list[Number]:
-    """Return when jobs of one user are expected to end, of which some follow others (−1: none).
+    """Return when one user's jobs are expected to end; `preceding`: which job each follows (−1: none).
 
     Such a job arrives its think time after the other's expected end; where that is −1, at that end, but not
     before its own arrival. `demands` are requests and share of each resource. Raises ShareError.

@@ -29,7 +29,7 @@ class Demand(NamedTuple):
 
 
 class UsersPart(NamedTuple):
-    """Jobs of some users, user after user, each user's in order of arrival. Times: the log's seconds."""
+    """Some users' jobs, user by user, each user's in order of arrival. Times: seconds of the log."""
 
     users: list[str]
     bounds: Array  # user i has the jobs from bounds[i] to bounds[i + 1]

@@ -62,7 +62,7 @@ class LinkIndex:
         self._circle = np.zeros(0, np.int64)
 
     def add(self, numbers: Array, preceding: Array, ends: Array) -> None:
-        """Add the jobs of a piece. Numbers start at 1; a smaller `preceding` means that it follows none."""
+        """Add a piece's jobs: numbers (from 1), numbers of the jobs they follow (else below 1), ends."""
         rows = np.flatnonzero(preceding > 0)
         keys = np.concatenate([2 * numbers, 2 * preceding[rows] + 1])  # first a job, then its followers
         order = np.argsort(keys, kind="stable")

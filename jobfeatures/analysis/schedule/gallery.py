@@ -18,7 +18,7 @@ FLAG: Final = "--report"
 
 
 class Gallery:
-    """Draws all schedules into a report, or into a directory of pictures."""
+    """Draws several schedules together, into a report or a directory of pictures."""
 
     def __init__(self, path: str | None = None) -> None:
         """Draw into a report, or a directory (existing, or with a final slash), created here; None: nothing.

@@ -304,7 +304,7 @@ def _counts(values: Iterable[int | None]) -> Array:
 
 
 def merge_warnings(reported: Iterable[str]) -> list[str]:
-    """Return the warnings of a log's pieces, each once: counts are summed, other numbers are the first's."""
+    """Return the warnings of a log's pieces, each once: leading counts are added, the rest is the first's."""
     counts, found = Counter[str](), dict[str, str]()
     for each in reported:
         count, _, what = each.partition(" × ")

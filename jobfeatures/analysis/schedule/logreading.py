@@ -81,7 +81,7 @@ class Pieces:
     ) -> None:
         """Take (name, path) of each file; `most` is about the number of jobs in a piece. Reads nothing yet.
 
-        Links between jobs, also of different pieces, are kept in the `store`. Reads nothing yet.
+        Links between jobs, also of different pieces, are kept in the `store`.
         """
         more = len(files) - 1
         self.name = f"{files[0][0]} and {more} more" if more else files[0][0]

@@ -29,7 +29,7 @@ class Measures(NamedTuple):
 
 
 class Distribution(NamedTuple):
-    """Count, extremes, mean and quantiles of a set of values; None where it is empty."""
+    """Count, extremes, mean and quantiles of values; all but the count None without any value."""
 
     size: int
     mean: float | None = None
@@ -109,7 +109,7 @@ def _quantiles(ordered: Array, firsts: Array, sizes: Array) -> Array:
 
 
 def compute_steps(begins: Array, ends: Array, weights: Array | None, edges: Array) -> Array:
-    """Return, by interval between `edges`, the mean total weight of items lasting from `begins` to `ends`.
+    """Return, for each interval between `edges`, the mean of the total weight of the items present.
 
     `edges` rise in equal steps; time outside of them does not count. Without `weights` each item weighs 1.
     """

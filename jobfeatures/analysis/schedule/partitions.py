@@ -58,7 +58,7 @@ def evaluate_partitions(
     runner: Any,
     hands: int = HANDS,
 ) -> Values:
-    """Return the document of the whole log.
+    """Evaluate a log on a Dask cluster; return the log's document.
 
     `files` are the log's files in order; `read` returns the jobs of one. `runner` is a Dask client, or an
     object with its `submit` and `gather`. Raises ScheduleError, and what `read` raises.

@@ -151,10 +151,7 @@ class Schedule:
         return measure(chosen.arrival, chosen.start, chosen.end, chosen.runtime)
 
     def steps(self, edges: Array) -> dict[str, Array]:
-        """Return, by interval between `edges`, the mean use of each resource and mean number of waiting jobs.
-
-        Each is by interval between `edges`.
-        """
+        """Return, by interval between `edges`, mean use of each resource, mean number of waiting jobs."""
         chosen = self.chosen
         found = {QUEUE: compute_steps(chosen.arrival, chosen.start, None, edges)}
         for resource in RESOURCES:

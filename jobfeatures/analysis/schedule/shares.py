@@ -113,7 +113,7 @@ def plain(resource: str, amount: int | Fraction) -> int | float:
 
 
 def split_list(text: str) -> list[tuple[str, list[str]]]:
-    """Return ``a=1,b=2,3`` as [("a", ["1"]), ("b", ["2", "3"])]; values before any name get the name ""."""
+    """Return the values after each name: ``a=1,b=2,3`` → [("a", ["1"]), ("b", ["2", "3"])]; no name is ""."""
     found: list[tuple[str, list[str]]] = []
     for piece in text.split(","):
         name, is_named, value = piece.partition("=")

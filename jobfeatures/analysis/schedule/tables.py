@@ -17,7 +17,7 @@ _SPREAD = ("mean", "min", "p25", "p50", "p75", "p90", "p95", "p99", "max")
 
 
 class TextTable(NamedTuple):
-    """Cells as text: the first row and the first column are headings."""
+    """A table of texts, whose first row and first column are headings."""
 
     title: str
     rows: list[list[str]]

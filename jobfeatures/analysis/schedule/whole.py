@@ -38,7 +38,7 @@ INTERVALS: Final = 100  # of use and queue over time
 
 
 class Use(NamedTuple):
-    """One resource: its total, and its mean use over intervals of equal length."""
+    """How one resource was used: its total, its peak, and its mean use over intervals of equal length."""
 
     total: int
     total_from: str
@@ -104,7 +104,7 @@ class CombinedResults:
 
 
 class Whole:
-    """The results of one log: complete once `hands` is exhausted."""
+    """Evaluates one log hand by hand; the results are complete once `hands` has been iterated over."""
 
     def __init__(self, spooled: Spooled, by: Sequence[str] = (), *, most: int = HAND_JOBS) -> None:
         """Prepare the evaluation; `by`: fields for whose values figures are listed. Raises ScheduleError.
@@ -150,7 +150,7 @@ class Whole:
         )
 
     def hands(self, tick: Tick | None = None) -> Iterator[tuple[Schedule, int]]:
-        """Evaluate the log, and yield each hand with the index of its first user in `users`.
+        """Evaluate hand by hand; yield each with the index of its first user in `users`.
 
         `tick` is called with the number of jobs done. Raises ScheduleError, SpillError.
         """

@@ -23,7 +23,7 @@ Line = deque[int]
 
 
 class Backfill:
-    """Waiting jobs in lines, the estimated ends of running jobs, and the head's reservation."""
+    """Waiting jobs grouped in lines, running jobs' estimated ends, and the reservation of the head."""
 
     def __init__(self, jobs: Jobs, coming: Arrivals, machine: Machine, queue: Queue, starts: Numbers) -> None:
         self._order, self._places = coming.order, coming.places
@@ -59,8 +59,8 @@ class Backfill:
     def fill(self, now: int, head: int, behind: int, start: Callable[[int], None]) -> None:
         """Start all jobs that may go before the job `head`, which has to wait, in the order of the queue.
 
-        `behind` jobs have arrived. `start` is called with each job that was placed. No job at the head:
-        all have started.
+        `behind` jobs have arrived. `start` is called with each job that was placed. If `head` is WAITING, no
+        job waits.
         """
         if head == WAITING:
             self._known = behind

@@ -27,7 +27,7 @@ def simulate(
     blank: Blank,
     progress: Tick,
 ) -> Numbers:
-    """Return when each job starts; each fits the empty machine. `ticks` per second; `rules` are in seconds.
+    """Return when each job starts; each must fit the empty machine. `ticks` per second; `rules` in seconds.
 
     A user's processors are charged multiplied by the user's weight. `blank` allocates a column of one number
     per job, all `WAITING`.

@@ -41,7 +41,7 @@ class Policy(enum.Enum):
 
 
 class Fairshare(NamedTuple):
-    """How often the order is refreshed between events, and the half-life of usage, in seconds; 0: never.
+    """Seconds between updates of the users' order, and the half-life of their usage in seconds (0: never).
 
     A user with twice another's share ranks equal to them after using twice as much: "the amount of used
     resources will converge toward the amount designated by a user priority".
@@ -86,11 +86,11 @@ class FifoQueue:
         return order[place] if place < behind else WAITING
 
     def rank(self, job: int) -> tuple[float, int]:
-        """Return a sort key: jobs nearer to the head have smaller ones."""
+        """Return a sort key of a job: the smaller, the nearer the job is to the head."""
         return (0, self._places[job])
 
     def group(self, job: int) -> int:
-        """Return a number that jobs share only if they always stay in order of arrival: 0."""
+        """Return 0 for all jobs: they always stay in order of arrival."""
         return 0
 
 
@@ -169,11 +169,11 @@ class FairQueue:
         return WAITING
 
     def rank(self, job: int) -> tuple[float, int]:
-        """Return a sort key: jobs nearer to the head have smaller ones."""
+        """Return a sort key of a job: the smaller, the nearer the job is to the head."""
         return (self._used_now(self._users[job]), self._places[job])
 
     def group(self, job: int) -> int:
-        """Return the user."""
+        """Return the job's user: jobs of one user always stay in order of arrival."""
         return self._users[job]
 
     def _used_now(self, user: int) -> float:

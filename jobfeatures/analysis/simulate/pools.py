@@ -24,7 +24,7 @@ class Node(NamedTuple):
 
 
 class Pool(NamedTuple):
-    """A machine: nodes in the order in which they are filled, or a number of processors."""
+    """A machine: nodes in the order in which they are filled, or only a number of processors."""
 
     text: str  # as given
     processors: int
@@ -37,14 +37,14 @@ def one_pool(processors: int) -> Pool:
 
 
 def parse_processors(key: str, text: str) -> Pool:
-    """Parse a machine given as a number of processors. Raises ConfigurationError."""
+    """Return a machine with this number of processors. Raises ConfigurationError."""
     if not (text.isascii() and text.isdigit() and 1 <= len(text) <= 10 and 1 <= int(text) <= MOST_OF_A_KIND):
         raise ConfigurationError(key, f"not a number from 1 to {MOST_OF_A_KIND}: {shown(text)}")
     return one_pool(int(text))
 
 
 def parse_nodes(key: str, text: str) -> Pool:
-    """Parse nodes like ``7x80cpu,504GB,4gpu;…``; sizes in powers of 1024. Raises ConfigurationError."""
+    """Return a machine of nodes: ``7x80cpu,504GB,4gpu;…`` (GB is 1024³ bytes). Raises ConfigurationError."""
     nodes: list[Node] = []
     kinds = [kind.strip() for kind in text.split(";")]
     for kind in kinds:

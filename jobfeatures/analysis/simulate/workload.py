@@ -70,7 +70,7 @@ class Outcome(NamedTuple):
 
 
 def choose_pool(log: ScheduleLog, pieces: Iterable[ScheduleLog], store: Store) -> Pool:
-    """Return the machine that the log describes, else one of its peak use. Raises ScheduleError.
+    """Return the machine that the log describes, else the most that its jobs use. Raises ScheduleError.
 
     Data are sorted in the `store`.
     """
@@ -331,7 +331,7 @@ def remarks(workload: Workload) -> list[str]:
 
 
 def seconds(times: Array, ticks: int) -> Array:
-    """Return ticks as seconds; equal ticks give equal seconds."""
+    """Return ticks as seconds: equal numbers of ticks give equal floats."""
     return times if ticks == 1 else times / ticks
 
 

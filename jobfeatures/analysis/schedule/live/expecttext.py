@@ -30,7 +30,7 @@ class Words:
         self._zone = zone
 
     def clock(self, secs: Number) -> str:
-        """Return a time as date and clock time; in a log without dates, as its second."""
+        """Return a time as date and time of day, or as a second of the log if it has no dates."""
         if secs < EPOCH_FROM:
             return f"second {_number(secs)} of the log"
         try:

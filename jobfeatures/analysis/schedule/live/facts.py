@@ -21,7 +21,7 @@ from jobfeatures.records.model import Job, JobState
 
 
 class JobFacts(NamedTuple):
-    """One run of one job. None is unknown, or not there yet; times are seconds by one clock."""
+    """One run of one job. None: unknown, or not yet. Times are seconds, all by the same clock."""
 
     job_id: str
     user: str | None
@@ -48,7 +48,7 @@ Order = tuple[Number, int, str, int]
 
 
 def order_of(facts: JobFacts) -> Order:
-    """Return the sort key of a user's jobs: arrival, then job number, then place in the array."""
+    """Return the key by which a user's jobs are sorted: arrival, job number, index in its array."""
     name = facts.array_id or facts.job_id
     return facts.submit_secs or 0, len(name), name, facts.task
 
@@ -88,7 +88,7 @@ def _known(value: Number | None) -> Number:
 def supersedes(new: JobFacts, old: JobFacts) -> bool:
     """Return whether a record replaces an older one: of a later run, or of the same run's end.
 
-    What is reported about the same end replaces what was: it was corrected.
+    A later report of the same end replaces the earlier one: it is a correction.
     """
     if (new.submit_secs or 0) != (old.submit_secs or 0):
         return (new.submit_secs or 0) > (old.submit_secs or 0)  # a requeue is a submission of its own

@@ -107,7 +107,7 @@ def compute_outlooks(
 
 
 def count_tasks(jobs: Iterable[JobFacts]) -> Iterator[int]:
-    """Yield, for each of one user's jobs, how many of its tasks are computed."""
+    """Yield for each of one user's jobs how many of its array tasks are taken into account."""
     left = MAX_ALL_TASKS
     for facts in jobs:
         count = min(facts.tasks, MAX_TASKS, 1 + left)

@@ -27,7 +27,7 @@ _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([1-9][0-9]{0,8}))?)?\Z")
 
 
 class NoSuchJobError(JobfeaturesError):
-    """A job is unknown, or its name is ambiguous."""
+    """No job, or more than one, is meant by an id."""
 
 
 class ReportedJob(NamedTuple):
@@ -42,7 +42,7 @@ class ReportedJob(NamedTuple):
 
 
 class JobsOfUser(NamedTuple):
-    """The jobs of one user in order, and the index of the one that was asked about."""
+    """One user's jobs in order of arrival, and the index of the job in question."""
 
     jobs: tuple[JobFacts, ...]
     place: int
@@ -53,7 +53,7 @@ class JobsOfUser(NamedTuple):
 
 
 def make_rules(share: str | None, shares_of: str | None) -> ShareRules:
-    """Parse the shares in the settings. Raises ConfigurationError."""
+    """Return the users' shares that the settings give. Raises ConfigurationError."""
     default = parse_amounts("schedule.share", share, [CPU]) if share else {}
     if default.get(CPU) == 0:
         raise ConfigurationError("schedule.share", "must be above 0")
@@ -129,7 +129,7 @@ def _names(job: Job | JobRecord) -> frozenset[str]:
 
 
 def merge(reported: Iterable[ReportedJob]) -> dict[str, ReportedJob]:
-    """Return one record per job: the latest one of its last run."""
+    """Return one record for each job id: the latest one of its last run."""
     found: dict[str, ReportedJob] = {}
     for each in reported:
         known = found.get(each.facts.job_id)

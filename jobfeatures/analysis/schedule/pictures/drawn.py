@@ -63,7 +63,7 @@ class Sketch:
         self._steps: dict[str, Array] = {}
 
     def add(self, hand: Schedule, first_user: int) -> None:
-        """Add the jobs of a hand, whose first user has the index `first_user` among all users."""
+        """Add a hand (the jobs of some users); `first_user` is the index of its first user among all."""
         marks = make_marks(hand)
         rows = as_rows(marks._replace(user=marks.user + first_user)._asdict())
         self._runs.append(self._store.write(rows))
@@ -85,7 +85,7 @@ class Sketch:
 
 
 def short_names(names: Sequence[str], most: int = 28) -> list[str]:
-    """Return names of logs for pictures: without directories and extensions where they stay unique."""
+    """Return shorter names of logs for pictures, without directories and extensions if still unique."""
     bare = [_ENDING.sub("", each.rpartition("/")[2]) or each for each in names]
     if len(set(bare)) < len(set(names)):
         bare = list(names)

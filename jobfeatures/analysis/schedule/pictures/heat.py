@@ -49,7 +49,7 @@ ALIKE: Final = 0.5  # schedules of one workload share at least this part of thei
 
 
 class Heat(NamedTuple):
-    """One heatmap, ready to draw."""
+    """One heatmap: `cells` are rows (of `shared` users each) × columns; `span` is in seconds of the log."""
 
     cells: Array
     grid: Grid

@@ -52,7 +52,7 @@ class Grid(NamedTuple):
 
 
 def make_marks(schedule: Schedule) -> Marks:
-    """Return the marks of the violated jobs, user after user."""
+    """Return the marks of the jobs that ended after their expected end, user by user."""
     chosen = schedule.chosen
     late = np.flatnonzero(schedule.tardiness > 0)
     return Marks(
@@ -103,7 +103,7 @@ def _begun(row: Array, cell: Array, rows: int, grid: Grid) -> Array:
 
 
 def rank_users(weights: Sequence[dict[str, float]], marked: Sequence[set[str]]) -> list[str]:
-    """Return the users with violated jobs in any schedule: the largest total weight first, then by name."""
+    """Return users with late jobs in any schedule, by descending sum of `weights`, then by name."""
     users = set().union(*marked)
     return sorted(users, key=lambda user: (-sum(each.get(user, 0) for each in weights), user))
 

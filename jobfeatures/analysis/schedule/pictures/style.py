@@ -68,7 +68,7 @@ _STYLE: Final[dict[str, Any]] = {
 
 
 def spaced(figure: Figure, **settings: float) -> None:
-    """Set the spacing between the parts of a figure, by the layout engine's names."""
+    """Set the spacing between the parts of a figure, in the terms of matplotlib's layout engine."""
     layout: Any = figure.get_layout_engine()
     layout.set(**settings)
 
@@ -92,7 +92,7 @@ def dark_for_many() -> Colormap:
 
 
 def time_unit(span_secs: float) -> tuple[int, str]:
-    """Return the length in seconds and the name of the unit in which to show a time span."""
+    """Return the unit in which to show a time span: its length in seconds, and its name."""
     return next(((secs, name) for least, secs, name in _UNITS if span_secs >= least), (1, "seconds"))
 
 
