@@ -11,7 +11,7 @@ from jobfeatures.settings.declare import POSITIVE_DURATION, TEXT, node_option, o
 
 @dataclass(frozen=True, kw_only=True)
 class NodeSettings:
-    """Which node this is."""
+    """The setting of this node's name."""
 
     name: str | None = option(
         TEXT, None, "this machine's name in the batch system, if not its short host name", is_common=True
@@ -44,7 +44,7 @@ class ScheduleSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """The site's settings for `jobfeatures`."""
+    """All settings that the command `jobfeatures` knows."""
 
     batch: BatchSettings = record(BatchSettings, "")
     node: NodeSettings = record(NodeSettings)

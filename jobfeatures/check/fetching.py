@@ -59,7 +59,7 @@ def read_listing(
 
 
 def read_rights(path: str) -> tuple[Rights, ...]:
-    """Return owner and mode of a directory and its parents, up to the first that cannot be inspected."""
+    """Return owner and mode of a directory and of those above it, up to the first that cannot be read."""
     found = []
     for each in (Path(path), *Path(path).parents):
         try:

@@ -36,7 +36,7 @@ TYPES = {key.name: key.value_type for key in KEYS} | {key.name: key.value_type f
 
 
 class Severity(enum.StrEnum):
-    """How bad a finding is, in the words of the WLCG probe."""
+    """How bad a violation is, in the words of the WLCG probe."""
 
     ERROR = "error"
     WARNING = "warning"

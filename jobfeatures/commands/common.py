@@ -69,7 +69,7 @@ def number_flag(kind: type[NumberT], what: str, lowest: float, highest: float) -
 
 
 class TimeIsUpError(Exception):
-    """The time allowed for a command has passed."""
+    """The time limit of a command or a part of it has passed."""
 
 
 # An exception in one of these would leave a program that nobody ends, nor waits for.

@@ -79,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the action. Exit status 1: refused or failed, 3: too little is known for a plan."""
+    """Run an action of `jobfeatures drain`. Exit status 1: refused or failed, 3: too little known to plan."""
     config = read_config(arguments)
     now_secs = SystemClock().now_secs()
     actions = {"set": _set, "cancel": _cancel, "expire": _expire, "show": _show, "plan": _plan}

@@ -22,7 +22,7 @@ KEPT_CONFIG = "intake/config.toml"  # below the features' root; written by the d
 
 
 def add_hook_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of both hooks."""
+    """Add the arguments that `publish` and `remove` have in common."""
     add_flags(parser, Config)
     add_batch(parser, JOB_VARIABLES, " (default: by the environment)")
     parser.add_argument("--strict", action="store_true", help="exit with 1 if something failed")

@@ -39,7 +39,7 @@ class GraceError(JobfeaturesError):
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """An operator's request. Times are epoch seconds; `set_by` is a user name."""
+    """An operator's request for one shutdown. Times are epoch seconds; `set_by` is a user name."""
 
     at_secs: int
     set_at_secs: int
@@ -48,13 +48,13 @@ class Drain:
 
 @dataclass(frozen=True, slots=True)
 class Drains:
-    """All operators' requests on one node."""
+    """All operators' requests for shutdowns on one node."""
 
     machine: Drain | None = None
     jobs: Mapping[JobKey, Drain] = field(default_factory=dict)
 
     def with_drain(self, key: JobKey | None, drain: Drain | None) -> Drains:
-        """Return a copy whose request for a job, or the machine (None), is replaced, or removed by None."""
+        """Return a copy with the request for a job, or (None) the machine, replaced; None removes it."""
         if key is None:
             return replace(self, machine=drain)
         others = {known: each for known, each in self.jobs.items() if known != key}

@@ -47,7 +47,7 @@ LATE_SECS = 60.0  # how late a batch system may end a job
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenJob:
-    """One job as a node's metrics show it. What they do not show is None."""
+    """One job as a node's metrics show it; None is what they do not show. Waste is in core seconds."""
 
     batch_system: str
     job_id: str
@@ -76,7 +76,7 @@ class SeenJob:
 
 @dataclass(frozen=True, slots=True)
 class SeenNode:
-    """One node with its jobs; `name` is its instance on a Prometheus server."""
+    """One node with its jobs, by its metrics; `name` is its instance on a Prometheus server."""
 
     name: str
     total_cpus: int | None
@@ -99,8 +99,8 @@ class _Gathered:
 def gather_nodes(series: Iterable[Series], source: str) -> tuple[SeenNode, ...]:
     """Return the nodes that series of metrics describe, sorted by name, each with the jobs that occupy it.
 
-    An instance with neither CPUs for jobs nor jobs is not a node. The jobs beyond a page's budget appear as
-    one, `OTHERS`, of which only the CPUs are known. Raises ParseError for a value that is not finite.
+    An instance with neither CPUs for jobs nor jobs is not a node. The jobs for which a page has no series
+    appear as one, `OTHERS`, of which only the CPUs are known. Raises ParseError for values that are not finite.
     """
     nodes: dict[str, _Gathered] = {}
     for each in series:

@@ -35,7 +35,7 @@ class MjfProfile(enum.Enum):
 
 
 class Key(NamedTuple):
-    """One key. `value_type` is "integer", "decimal" or "text".
+    """One key of the machine or job features. `value_type` is "integer", "decimal" or "text".
 
     `texts` are the years of the texts that define it; an extension, defined by neither, is published in
     every profile once enabled. `section` names the section of 2016 and, if any, its number in that of 2014.
@@ -129,5 +129,5 @@ KEYS = tuple(each for each in vars().values() if isinstance(each, Key))  # in th
 
 @cache
 def names_in(area: Area, profile: MjfProfile) -> frozenset[str]:
-    """Return the names of an area's keys in a profile."""
+    """Return the names of the keys that a directory (`area`) may have in a profile."""
     return frozenset(key.name for key in KEYS if key.area is area and key.is_in(profile))

@@ -46,7 +46,7 @@ UNKNOWN = "not recorded"
 
 
 def machine_origins(names: Iterable[str], machine: Machine) -> dict[str, str]:
-    """Return the origin of each given machine key."""
+    """Return for each of these machine keys where its value comes from."""
     known = {keys.SHUTDOWNTIME.name: DRAIN}
     known |= {name: f"default: {default}" for name, default in DEFAULTS.items()}
     known |= machine.origins
@@ -54,7 +54,7 @@ def machine_origins(names: Iterable[str], machine: Machine) -> dict[str, str]:
 
 
 def job_origins(names: Iterable[str], job: Job, terms: Terms, fields: Mapping[str, str]) -> dict[str, str]:
-    """Return the origin of each given key of a job.
+    """Return for each of these keys of a job where its value comes from.
 
     `fields` maps keys to the batch system's own names for them (its `key_sources`).
     """
@@ -83,12 +83,12 @@ def job_origins(names: Iterable[str], job: Job, terms: Terms, fields: Mapping[st
 
 
 def format_origins(origins: Mapping[str, str]) -> str:
-    """Return one line per key: name, tab, origin."""
+    """Return origins as text, a line for each key: name, tab, origin."""
     return "".join(f"{name}\t{origin}\n" for name, origin in origins.items())
 
 
 def parse_origins(text: str, *, source: str = "") -> dict[str, str]:
-    """Return what `format_origins` wrote. Raises ParseError naming the line."""
+    """Return the origins in a text from `format_origins`. Raises ParseError naming the line."""
     found: dict[str, str] = {}
     for number, line in enumerate(text.split("\n"), 1):
         name, tab, origin = line.partition("\t")

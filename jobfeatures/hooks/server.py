@@ -32,7 +32,7 @@ NICENESS = -10  # ahead of the jobs: a prolog waits for this work, a millisecond
 
 
 class Settings(NamedTuple):
-    """The settings by which requests are served."""
+    """What the daemon tells its child: how to serve requests."""
 
     config: Config
     site: Site

@@ -60,7 +60,7 @@ class Freezes:
     def apply(self, known: JobObservation, *, ahead_secs: float) -> Job:
         """Return a job with state and limit as its group shows; `ahead_secs`: its system's clock minus ours.
 
-        Where the wall limit waits, a suspended job gets `ran_secs`, and later another `limit_end_secs`.
+        Where wall limits pause, a suspended job gets `ran_secs`, and once resumed a later `limit_end_secs`.
         """
         last = self._latest.get(known.job.key)
         if last is None or known.job.state not in _LIVING:

@@ -55,7 +55,7 @@ class CloudSource(PolledSource):
     is_local = False
 
     def __init__(self, url: str, clock: Clock, *, location: Callable[[], str | None]) -> None:
-        """`location` returns the metadata's last answer, also to an earlier daemon; None: never queried."""
+        """`location` returns what the metadata said last, even to an earlier daemon; None: never queried."""
         self._server = Server(checked_address(url), max_bytes=MAX_BYTES)
         self._clock = clock
         self._known = location

@@ -31,7 +31,7 @@ class Doubts:
         now_secs: float,
         was_known: bool,
     ) -> None:
-        """Check a shutdown against the notice that the site promises, and a start; times are epoch seconds.
+        """Check a shutdown against the promised notice, and a start against the clock (all epoch seconds).
 
         `was_known`: it was published before the daemon's start, so the time may have been announced earlier.
         """

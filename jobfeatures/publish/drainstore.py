@@ -66,7 +66,7 @@ class DrainStore:
         return NOT_ANNOUNCED if text is None else parse_announced(text, source=self._path(ANNOUNCED_FILE))
 
     def read_cloud_location(self) -> str | None:
-        """Return the machine features' location from a cloud's metadata, None if it was never queried."""
+        """Return the location of machine features that a cloud's metadata gave, None if never queried."""
         try:
             return self.read_announced().features.get(MACHINE_FEATURES)
         except (JobfeaturesError, OSError):

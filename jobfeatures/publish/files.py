@@ -172,7 +172,7 @@ def is_directory(folder: int, name: str) -> bool:
 
 
 def is_untouched(folder: int, name: str, before_secs: float | None) -> bool:
-    """Return whether an entry has not changed since a time (epoch seconds); always True for None."""
+    """Return whether an entry has not changed since `before_secs` (epoch); always True for None."""
     if before_secs is None:
         return True
     try:
@@ -182,7 +182,7 @@ def is_untouched(folder: int, name: str, before_secs: float | None) -> bool:
 
 
 def has_locked(descriptor: int, timeout_secs: float) -> bool:
-    """Lock a file until its descriptor is closed; return False if others hold the lock for too long."""
+    """Lock a file until its descriptor is closed; return whether that was possible within the timeout."""
     deadline = time.monotonic() + timeout_secs
     while True:
         try:

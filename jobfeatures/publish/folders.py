@@ -93,8 +93,8 @@ class Folders:
     def kept_by_one_daemon(self) -> Iterator[None]:
         """Hold the lock of the daemon that publishes here. Raises ConfigurationError if another one does.
 
-        The kernel ends it with this process, but not with a program that it has started. Where it cannot be
-        taken, as without space or rights, nothing can be published either, until that changes.
+        The kernel ends it with this process, but not with a program that it has started. Without space or
+        rights to take it, we go on without: nothing can be published either, until that changes.
         """
         with contextlib.ExitStack() as stack:
             with contextlib.suppress(OSError, UnsafePathError):

@@ -40,7 +40,7 @@ class PublisherStatus:
 
 
 class Publisher:
-    """Applies the plan of `reconcile` to a tree. One thread calls `update`; any thread may replace `site`."""
+    """Writes and removes directories as `reconcile` plans. One thread calls `update`, any replaces `site`."""
 
     def __init__(self, tree: FeatureTree, site: Site, clock: Clock) -> None:
         self._tree = tree

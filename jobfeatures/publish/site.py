@@ -39,7 +39,7 @@ class Cores(NamedTuple):
 
 
 def parse_cpu_model(text: str) -> str | None:
-    """Return the first model in /proc/cpuinfo, e.g. of ``model name : AMD EPYC 7763 64-Core Processor``."""
+    """Return the first CPU model in /proc/cpuinfo: ``model name : AMD EPYC 7763 64-Core Processor``."""
     match = _MODEL.search(text)
     return match[1] if match and match[1] else None
 

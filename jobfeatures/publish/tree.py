@@ -137,7 +137,7 @@ class FeatureTree(Folders):
                     os.rename(temporary, name, src_dir_fd=staging, dst_dir_fd=folder)
 
     def make_token(self, key: JobKey) -> str:
-        """Return the secret in a job's URLs; the first call for a job creates it."""
+        """Return the secret token in a job's URLs; the first call for a job creates it."""
         name = key.directory_name
         with self.writing(TOKENS) as (folder, staging):
             for _ in range(2):
@@ -184,7 +184,7 @@ class FeatureTree(Folders):
             _put(folder, staging, name, value, None)
 
     def put_job_value(self, key: JobKey, name: str, value: str | None) -> None:
-        """Write one key of a job, or remove it (None). Raises FileNotFoundError without a directory."""
+        """Write one key of a job, or remove it (None). Raises FileNotFoundError if it has no directory."""
         with (
             self.writing(JOBS) as (folder, staging),
             opened(key.directory_name, DIRECTORY, folder) as directory,

@@ -21,7 +21,7 @@ MAX_SECRET_BYTES = 16384
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A server's URL, and what is needed to query it. `flag` is the flag that named it, if any."""
+    """A server's URL, and what is needed to query it; `flag` is the flag that gave the URL."""
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)

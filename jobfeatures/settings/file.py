@@ -24,7 +24,7 @@ MIN_INTEGER, MAX_INTEGER = -(2**63), 2**63 - 1  # https://toml.io/en/v1.0.0#inte
 
 
 class SettingsFile(NamedTuple):
-    """One file: its bytes and its parsed content."""
+    """One file of settings: its bytes and its parsed content."""
 
     path: str
     data: bytes
@@ -32,7 +32,7 @@ class SettingsFile(NamedTuple):
 
 
 class Document(NamedTuple):
-    """A file and its drop-ins in the order in which they were read, and their merged content."""
+    """The settings file and its drop-ins in the order read, and what they amount to together."""
 
     path: str
     files: tuple[SettingsFile, ...]
@@ -238,7 +238,7 @@ def dotted(key: Sequence[str]) -> str:
 
 
 def flatten(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    """Return the values of nested tables by dotted key."""
+    """Return the (dotted key, value) pairs in nested tables."""
     found: list[tuple[str, Any]] = []
     for name, value in table.items():
         found += flatten(value, f"{prefix}{name}.") if isinstance(value, dict) else [(prefix + name, value)]

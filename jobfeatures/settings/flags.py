@@ -83,7 +83,7 @@ def _metavar(kind: ValueKind) -> str:
 
 
 def display(value: Any) -> str:
-    """Return a default as one would write it on the command line."""
+    """Return a setting's default as a user would write it on the command line."""
     if isinstance(value, bool | float):
         return str(value).lower() if isinstance(value, bool) else f"{value:g}s"
     return ",".join(value) if isinstance(value, tuple) else str(value)

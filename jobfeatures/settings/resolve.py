@@ -66,7 +66,7 @@ def values_of(config: Any) -> dict[str, Any]:
 def compose(
     config: type[ConfigT], values: Mapping[str, Any], origins: Mapping[str, str] | None = None
 ) -> ConfigT:
-    """Return a configuration with values by key, and tables by name; the others are the defaults."""
+    """Return a configuration of this class with these values by key, tables by name, else the defaults."""
     paths = {each.path: values[each.key] for each in declared(config) if each.key in values}
     return _compose(config, paths, origins or {})
 

@@ -128,7 +128,7 @@ class StatusKeeper:
     ) -> None:
         """Read changed `targets` within MIN_INTERVAL_SECS, and all every `interval_secs`.
 
-        All only every WATCHED_SECS while the kernel reports every change.
+        While the kernel reports every change, all are read only every WATCHED_SECS.
         """
         self._board = board
         self._targets = targets

@@ -7,7 +7,7 @@ LOOK_AT = "is memory (LimitAS=, MemoryMax=, ulimit -v) or the number of threads 
 
 
 def is_lack(error: BaseException) -> bool:
-    """Return whether an error means lack of memory or of threads."""
+    """Return whether an error of Python means that memory or threads ran out."""
     return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and str(error) == _NO_THREAD)
 
 

@@ -60,7 +60,7 @@ class RepeatLimits(Generic[Item]):
         return False
 
     def take_due(self, now_secs: float) -> list[tuple[Item, int]]:
-        """Return the last message of each kind whose minute is over, and how many were held back."""
+        """Return, for each kind whose minute is over, its last message and how many were held back."""
         due = [name for name, kind in self._kinds.items() if kind.until_secs <= now_secs]
         if len(self._kinds) >= MAX_KINDS and not due:
             due = list(self._kinds)  # too many kinds: end their minutes early

@@ -56,7 +56,7 @@ class LimitedHandler(logging.StreamHandler):  # type: ignore[type-arg]  # the st
             self._start_timer()
 
     def write_due(self) -> None:
-        """Write the counts of messages whose minute is over."""
+        """Write how often the messages came that were held back, once their minute is over."""
         self._write(self._limits.take_due(self._clock.monotonic_secs()))
 
     def close(self) -> None:

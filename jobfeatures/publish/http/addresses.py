@@ -35,7 +35,7 @@ FEATURES = frozenset(key.name for key in KEYS)  # of either specification, and e
 
 
 class Target(NamedTuple):
-    """What a path names. Without a key it is the directory; the machine's has no token."""
+    """What a path names: a key in a directory, or the directory itself; the machine's has no token."""
 
     area: str
     token: str = ""

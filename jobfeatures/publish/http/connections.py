@@ -45,7 +45,7 @@ class Tls(Protocol):
 
     @property
     def context(self) -> ssl.SSLContext:
-        """Return the context for a new connection."""
+        """Return the TLS context for a new connection; a changed certificate may be loaded first."""
 
     def admits(self, spoken: ssl.SSLObject) -> bool:
         """Return whether to keep a connection after its handshake, by the client's certificate."""
@@ -159,13 +159,13 @@ class Connection(asyncio.Protocol):
             self.web.connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """Wait until the client has read more."""
+        """Note that the client does not read what it is sent; the web server waits."""
         self._is_full = True
         if self.web is not None:
             self.web.pause_writing()
 
     def resume_writing(self) -> None:
-        """Go on, with a further request or the rest of an answer."""
+        """Go on with the rest of an answer, or with further requests: the client has read enough."""
         self._is_full = False
         if self.web is not None:
             self.web.resume_writing()
@@ -173,7 +173,7 @@ class Connection(asyncio.Protocol):
             self.transport.resume_reading()
 
     def data_received(self, data: bytes) -> None:
-        """Answer a request, or let the web server do so."""
+        """Answer requests at once where possible, else hand the data to the web server."""
         self._is_silent = False
         if self.web is not None:
             self._tell_web(data)

@@ -43,7 +43,7 @@ ENDINGS = (CROWD, RATE, IDLE, SLOW_HEAD, SLOW_READER, HANDSHAKE, NOT_ADMITTED)
 class ConnectionLimits:
     """A listener's limits. `client_rate` is new connections per second from one address, 0: unlimited.
 
-    Of `connections` it has a share where this process may not have enough descriptors.
+    `connections` is lowered where the limit on open files is low: see `filelimit.share`.
     """
 
     connections: int
@@ -96,7 +96,7 @@ class ConnectionTable:
             self._end(min(self._open, key=attrgetter("answered_at")), CROWD)
 
     def carry_on(self, one: Open, transport: asyncio.Transport) -> None:
-        """Note that a connection speaks TLS from now on."""
+        """Note that a connection goes on over this transport, which speaks TLS."""
         if one in self._open:
             self._open[one] = transport
 

@@ -19,7 +19,7 @@ class Waits:
     """Shared locks on jobs' directories, each held for `HOLD_SECS` after a reading. For one event loop."""
 
     def __init__(self, path: str) -> None:
-        """`path` is the folder of the jobs' directories."""
+        """`path` is the folder that holds the directories of jobs."""
         self._path = path
         self._loop = asyncio.get_running_loop()
         self._held: dict[str, tuple[int, asyncio.TimerHandle]] = {}

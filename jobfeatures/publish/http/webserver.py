@@ -29,7 +29,7 @@ class Refused(Exception):  # noqa: N818  # an answer, not a failure
     """A request is refused: with this status, this reason and these headers in the answer."""
 
     def __init__(self, status: int, reason: str = "", **headers: str) -> None:
-        """Underscores in headers' names stand for dashes."""
+        """Headers are given as keyword arguments, with underscores for dashes."""
         super().__init__(reason)
         self.status = status
         self.reason = reason
