@@ -100,7 +100,7 @@ def gather_nodes(series: Iterable[Series], source: str) -> tuple[SeenNode, ...]:
     """Return the nodes that series of metrics describe, sorted by name, each with the jobs that occupy it.
 
     An instance with neither CPUs for jobs nor jobs is not a node. The jobs for which a page has no series
-    appear as one, `OTHERS`, of which only the CPUs are known. Raises ParseError for values that are not finite.
+    appear as one, `OTHERS`, of which only the CPUs are known. Raises ParseError for NaN and infinities.
     """
     nodes: dict[str, _Gathered] = {}
     for each in series:
