@@ -1,12 +1,5 @@
 """OAR: the files that it keeps about a job on its nodes, and ``oarstat -J -f`` for all jobs at once.
 
-source.py         /var/lib/oar → the jobs of this node, without any query
-answers.py        the JSON of oarstat and oarnodes → jobs, records of jobs, nodes
-clustersource.py  the source of the controller role, which answers for all nodes
-prolog.py         the environment of prologue and epilogue; ids and limits, shared by all of these
-groups.py         control groups
-site.py           whether OAR is here
-
 ``oarstat`` sends several database queries per job, so nodes never run it: a node
 reads its own files, or asks the controller role (``oar.ask``).
 Sources: https://oar.imag.fr/docs/2.5/, oarstat(1), oarnodes(1), and the scripts of OAR 2.5.9.
