@@ -216,7 +216,7 @@ def test_the_first_question_is_about_the_jobs_that_live_already(make_daemon, mon
         questions.append(stdin.decode())
         raise SourceError("scontrol: stands in for one that does not answer")
 
-    monkeypatch.setattr("jobfeatures.batch.slurm.answers.run_command", run)
+    monkeypatch.setattr("jobfeatures.batch.programs.run_command", run)
     monkeypatch.setattr(
         "jobfeatures_exporter.node.sources.FIRST_SAMPLE_SECS", PATIENCE_SECS
     )  # a busy machine's looks take long
