@@ -182,7 +182,7 @@ def write_log(
     first = next(rest, None)
     found = rest if first is None else chain([first], rest)
     has_text = isinstance(first, Passage) or (isinstance(first, JobRecord) and first.source_text is not None)
-    is_partial = isinstance(first, JobRecord) and first.told is not None
+    is_partial = isinstance(first, JobRecord) and first.report is not None
     if (KINDS[kind].jobs_only or is_partial) and not has_text:
         jobs = (each for each in found if not isinstance(each, Passage))
         keeps_steps = not KINDS[kind].jobs_only

@@ -34,7 +34,7 @@ class LastJobs:
     """The jobs of the last answers, and when each was reported (epoch)."""
 
     jobs: dict[JobKey, Job] = field(default_factory=dict)
-    told_secs: dict[JobKey, float] = field(default_factory=dict)
+    answered_secs: dict[JobKey, float] = field(default_factory=dict)
 
     def complete(
         self, table: JobTable, complaint: str, server_of: Callable[[JobKey], str] = lambda _: ""
@@ -54,18 +54,20 @@ class LastJobs:
                 for key, job in self.jobs.items()
                 if key not in table.jobs
                 and (not silent or server_of(key) in silent)
-                and now_secs - self.told_secs[key] < KEPT_SECS
+                and now_secs - self.answered_secs[key] < KEPT_SECS
             }
-        told_secs = {key: self.told_secs[key] for key in kept}
+        answered_secs = {key: self.answered_secs[key] for key in kept}
         self.jobs = {**kept, **table.jobs}
-        self.told_secs = told_secs | dict.fromkeys(table.jobs, now_secs)
+        self.answered_secs = answered_secs | dict.fromkeys(table.jobs, now_secs)
         if not kept:
             return table
-        said = Rejected(table.source, f"a server is silent, its last known jobs are kept: {complaint[:200]}")
+        complaint_kept = Rejected(
+            table.source, f"a server is silent, its last known jobs are kept: {complaint[:200]}"
+        )
         return replace(
             table,
             jobs=self.jobs,
             complete=False,
-            rejected=(*table.rejected, said),
-            reported_secs=told_secs,
+            rejected=(*table.rejected, complaint_kept),
+            reported_secs=answered_secs,
         )

@@ -12,7 +12,7 @@ from jobfeatures.records.model import Job, JobKey
 from jobfeatures.system.privatefile import read_bounded
 
 MAX_ASKED = 64  # processes per job and sample
-MAX_GAP_LOOKS = 32
+MAX_GAP_SAMPLES = 32
 MAX_STATUS_BYTES = 2**22
 
 _UIDS = re.compile(rb"^Uid:((?:[ \t]+[0-9]{1,10}){4})$", re.MULTILINE)
@@ -100,14 +100,14 @@ class FoundJobId:
     job_id: str | None = None
     proven: bool = False
     gap: int = 0
-    next_look: int = 0
+    next_sample: int = 0
 
-    def is_due(self, look: int) -> bool:
-        """Return whether to search for the id in sample number `look`; schedule the next search if so."""
-        if look < self.next_look:
+    def is_due(self, sample: int) -> bool:
+        """Return whether to search for the id in sample number `sample`; schedule the next search if so."""
+        if sample < self.next_sample:
             return False
-        self.gap = min(max(1, self.gap * 2), MAX_GAP_LOOKS)
-        self.next_look = look + self.gap
+        self.gap = min(max(1, self.gap * 2), MAX_GAP_SAMPLES)
+        self.next_sample = sample + self.gap
         return True
 
 

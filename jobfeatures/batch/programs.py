@@ -52,9 +52,9 @@ class Programs:
         Raises SourceError if the command fails.
         """
         output = checked(self.path(name), self.run(name, *arguments, **more))
-        said = (
+        complaints = (
             (Rejected(name, f"standard error says {first_line(output.stderr)}"),)
             if output.stderr.strip()
             else ()
         )
-        return output.stdout.decode("utf-8", "replace"), said
+        return output.stdout.decode("utf-8", "replace"), complaints

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from jobfeatures.check.listing import Case, DirectoryKind, Said
+from jobfeatures.check.listing import Case, DirectoryKind, Remarks
 from jobfeatures.errors import shown
 from jobfeatures.features import keys
 from jobfeatures.features.keys import MjfProfile
@@ -32,7 +32,7 @@ SHUTDOWNS = {
 }
 
 
-def allocated_exceeds_total(case: Case) -> Said:
+def allocated_exceeds_total(case: Case) -> Remarks:
     """The job has more processors than its machine offers to jobs."""
     total = case.number(keys.TOTAL_CPU)
     for key in (keys.ALLOCATED_CPU, keys.ALLOCATED_CPU_2014):
@@ -41,7 +41,7 @@ def allocated_exceeds_total(case: Case) -> Said:
             yield key.name, f"{allocated} is more than {keys.TOTAL_CPU.name} {total}"
 
 
-def hs06_share(case: Case) -> Said:
+def hs06_share(case: Case) -> Remarks:
     """The value of hs06_job is not hs06 × allocated_cpu ÷ total_cpu, within 0.1 % or one last digit."""
     share, allocated = case.own(keys.HS06_JOB), case.own(keys.ALLOCATED_CPU)
     whole, total = case.number(keys.HS06), case.number(keys.TOTAL_CPU)
@@ -54,14 +54,14 @@ def hs06_share(case: Case) -> Said:
         yield keys.HS06_JOB.name, f"{share} is not {whole} × {allocated} ÷ {total} = {expected:.4f}"
 
 
-def cpu_limit_unreachable(case: Case) -> Said:
+def cpu_limit_unreachable(case: Case) -> Remarks:
     """The CPU limit is above what all processors can use within the wall limit."""
     cpu, wall, processors = _limits(case)
     if cpu is not None and wall and processors and cpu > wall * processors:
         yield keys.CPU_LIMIT_SECS.name, f"{cpu} is more than {wall} s on {processors} processors can use"
 
 
-def cpu_limit_not_total(case: Case) -> Said:
+def cpu_limit_not_total(case: Case) -> Remarks:
     """The CPU limit of several processors is no more than one of them can use within the wall limit."""
     cpu, wall, processors = _limits(case)
     if cpu is not None and wall and processors and processors > 1 and cpu <= wall:
@@ -76,7 +76,7 @@ def _limits(case: Case) -> tuple[Decimal | None, Decimal | None, Decimal | None]
     return case.own(keys.CPU_LIMIT_SECS), case.own(keys.WALL_LIMIT_SECS), processors
 
 
-def rating_range(case: Case) -> Said:
+def rating_range(case: Case) -> Remarks:
     """The rating per processor is implausible: perhaps one core's for the machine's, or in another unit."""
     for key, processors in (
         (keys.HS06, (keys.TOTAL_CPU, keys.LOG_CORES)),
@@ -94,21 +94,21 @@ def rating_range(case: Case) -> Said:
             yield key.name, f"{rating} on {count} processors is {each:.3g} for each{also}"
 
 
-def more_physical_cores(case: Case) -> Said:
+def more_physical_cores(case: Case) -> Remarks:
     """The machine has more physical than logical cores (0 logical cores means that hyperthreading is off)."""
     physical, logical = case.own(keys.PHYS_CORES), case.own(keys.LOG_CORES)
     if physical is not None and logical and physical > logical:
         yield keys.PHYS_CORES.name, f"{physical} is more than {keys.LOG_CORES.name} {logical}"
 
 
-def normalized_without_factor(case: Case) -> Said:
+def normalized_without_factor(case: Case) -> Remarks:
     """There is a normalized limit, but no factor to divide it by."""
     for normalized, _ in NORMALIZED:
         if normalized.name in case.listing.entries and keys.CPUFACTOR_LRMS.name not in case.listing.entries:
             yield normalized.name, f"is useless without {keys.CPUFACTOR_LRMS.name}"
 
 
-def limit_passed(case: Case) -> Said:
+def limit_passed(case: Case) -> Remarks:
     """The job is past its wall limit: its directory was left over, or its start or limit is wrong."""
     start, wall = case.own(keys.JOBSTART_SECS), case.own(keys.WALL_LIMIT_SECS)
     if start is not None and wall is not None and start + wall + CLOCK_SKEW_SECS < case.now_secs:
@@ -116,14 +116,14 @@ def limit_passed(case: Case) -> Said:
         yield keys.WALL_LIMIT_SECS.name, f"was exceeded {over} s ago"
 
 
-def start_in_future(case: Case) -> Said:
+def start_in_future(case: Case) -> Remarks:
     """The start of the job is in the future."""
     start = case.own(keys.JOBSTART_SECS)
     if start is not None and start > case.now_secs + CLOCK_SKEW_SECS:
         yield keys.JOBSTART_SECS.name, f"{start} is in the future"
 
 
-def shutdown_without_grace(case: Case) -> Said:
+def shutdown_without_grace(case: Case) -> Remarks:
     """A shutdown is announced, but no notice period was promised."""
     shutdown, grace = SHUTDOWNS[case.listing.kind]
     entries = case.listing.entries
@@ -135,7 +135,7 @@ def shutdown_without_grace(case: Case) -> Said:
         yield grace.name, f"is required if {shutdown.name} may be set"
 
 
-def short_notice(case: Case) -> Said:
+def short_notice(case: Case) -> Remarks:
     """The shutdown was announced with less notice than promised; the site may have forced it."""
     shutdown, grace = SHUTDOWNS[case.listing.kind]
     when, notice = case.own(shutdown), case.own(grace)
@@ -145,7 +145,7 @@ def short_notice(case: Case) -> Said:
         yield shutdown.name, f"was announced {given} s ahead, but {grace.name} promises {notice}"
 
 
-def shutdown_passed(case: Case) -> Said:
+def shutdown_passed(case: Case) -> Remarks:
     """The shutdown time has passed: readers of the specifications disagree on whether it may stay."""
     shutdown, _ = SHUTDOWNS[case.listing.kind]
     when = case.own(shutdown)
@@ -153,7 +153,7 @@ def shutdown_passed(case: Case) -> Said:
         yield shutdown.name, f"{when} has passed"
 
 
-def twins_differ(case: Case) -> Said:
+def twins_differ(case: Case) -> Remarks:
     """The 2014 and 2016 names of one quantity have different values, of which 2014's is rounded down."""
     for old, new, scale in TWINS:
         mine, other = case.own(old), case.own(new)
@@ -161,7 +161,7 @@ def twins_differ(case: Case) -> Said:
             yield old.name, f"{mine} is not {new.name} {other}{f' ÷ {scale}' if scale > 1 else ''}"
 
 
-def normalized_differs(case: Case) -> Said:
+def normalized_differs(case: Case) -> Remarks:
     """The normalized limit is not the real limit times the factor."""
     factor = case.own(keys.CPUFACTOR_LRMS)
     for normalized, real in NORMALIZED:
@@ -173,7 +173,7 @@ def normalized_differs(case: Case) -> Said:
             yield real.name, f"{other} is not {normalized.name} {mine} ÷ {keys.CPUFACTOR_LRMS.name} {factor}"
 
 
-def status_rejected(case: Case) -> Said:
+def status_rejected(case: Case) -> Remarks:
     """The values in the job's $JOBSTATUS are malformed or contradict each other: readers reject them all."""
     values = {
         name: entry.content
@@ -193,7 +193,7 @@ def status_rejected(case: Case) -> Said:
         yield violation.field, f"{violation.reason}{reported}"
 
 
-def status_empty(case: Case) -> Said:
+def status_empty(case: Case) -> Remarks:
     """The job has not written anything into its $JOBSTATUS yet."""
     if not case.listing.entries:
         yield "", "the job has not reported anything"

@@ -138,7 +138,7 @@ class Case:
         return None
 
 
-Said = Iterator[tuple[str, str]]  # what a rule reports: key ("" for the directory) and text
+Remarks = Iterator[tuple[str, str]]  # what a rule reports: key ("" for the directory) and text
 
 
 @dataclass(frozen=True, slots=True)

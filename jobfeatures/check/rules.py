@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from jobfeatures.check import consistency, forms, transport
-from jobfeatures.check.listing import Case, DirectoryKind, Said, Severity, Violation
+from jobfeatures.check.listing import Case, DirectoryKind, Remarks, Severity, Violation
 
 _2016 = "HSF-TN-2016-02"
 _2014 = "draft 0.99"
@@ -21,7 +21,7 @@ class CheckRule(NamedTuple):
     kinds: frozenset[DirectoryKind]
     severity: Severity
     source: str
-    judge: Callable[[Case], Said]
+    judge: Callable[[Case], Remarks]
 
     @property
     def name(self) -> str:

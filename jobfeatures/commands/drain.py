@@ -154,8 +154,8 @@ def _publish(
         job = _job(tree, key)
         terms = site.terms(job)
         at_secs = job_shutdown(job, None if drain is None else drain.at_secs, terms)
-        is_told = at_secs is not None and keys.SHUTDOWNTIME_JOB.name not in terms.left_out
-        value = str(at_secs) if is_told else None
+        is_announced = at_secs is not None and keys.SHUTDOWNTIME_JOB.name not in terms.left_out
+        value = str(at_secs) if is_announced else None
         try:
             tree.put_job_value(key, keys.SHUTDOWNTIME_JOB.name, value)
         except FileNotFoundError:

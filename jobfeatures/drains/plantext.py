@@ -155,7 +155,7 @@ def format_victims(node: SeenNode, victims: Victims) -> str:
     """Return a table of a node's jobs, those to give up first and starred, and what these free."""
     rows = [
         (
-            "*" if said == GOES else "",
+            "*" if verdict == GOES else "",
             job.batch_system,
             job.job_id,
             job.user or "?",
@@ -163,9 +163,9 @@ def format_victims(node: SeenNode, victims: Victims) -> str:
             "?" if job.kill_core_secs is None else _hours(job.kill_core_secs),
             "?" if job.kill_core_secs is None else str(job.kill_basis),
             "" if job.priority_factor is None else str(job.priority_factor),
-            ", ".join(filter(None, (_ASIDE.get(said), *_remarks(job)))),
+            ", ".join(filter(None, (_ASIDE.get(verdict), *_remarks(job)))),
         )
-        for said, job in _verdicts(victims)
+        for verdict, job in _verdicts(victims)
     ]
     head = ("", "batch", "job", "user", "cores", "waste", "basis", "priority", "")
     text = f"{printable(node.name)}: waste in core hours\n"
@@ -197,10 +197,10 @@ def _victims_of(node: SeenNode, victims: Victims) -> dict[str, Any]:
             "priority_factor": job.priority_factor,
             "can_postpone": job.can_postpone,
             "is_capped": job.is_capped,
-            "needed": said == GOES,
-            "set_aside": _ASIDE.get(said),
+            "needed": verdict == GOES,
+            "set_aside": _ASIDE.get(verdict),
         }
-        for said, job in _verdicts(victims)
+        for verdict, job in _verdicts(victims)
     ]
     return {
         "node": node.name,

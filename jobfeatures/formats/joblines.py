@@ -117,11 +117,11 @@ def write_records(records: Iterable[JobRecord | Passage], lost: Lost) -> Iterato
 
 def format_line(record: JobRecord) -> str:
     """Return a record as one line of JSON, without a newline."""
-    said = {
+    document = {
         name: value.value if isinstance(value, Enum) else value
         for name, default, value in zip(_DEFAULTS, _DEFAULTS.values(), _VALUES(record), strict=True)
         if value is not default and value != default
     }
     if record.more:
-        said["more"] = dict(record.more)
-    return _ENCODER.encode(said)
+        document["more"] = dict(record.more)
+    return _ENCODER.encode(document)

@@ -122,8 +122,8 @@ def serve_request(
     asks = system.needs_server(job, given)
     known = read_record(f"{tree.root}/known/{job.key.directory_name}.json")
     if known is not None and find_objection(known.job, job) is None:
-        is_told = job.restarts is not None
-        before = known.job if is_told else before_prolog(known.job, request.reported_at_secs)
+        is_counted = job.restarts is not None
+        before = known.job if is_counted else before_prolog(known.job, request.reported_at_secs)
         job = fill_unknown(job, before)
     if not asks:
         job = system.ask_in_prolog(job, given, node_name=name, timeout_secs=0.0) or job

@@ -33,7 +33,7 @@ from jobfeatures.joblogs.loggedjob import (
 from jobfeatures.joblogs.tellings import (
     Relation,
     continued,
-    is_told_again,
+    is_reported_again,
     joined,
     order_of,
     overridden,
@@ -41,7 +41,7 @@ from jobfeatures.joblogs.tellings import (
 )
 
 EARLIER_RUN: Final = Relation.NEXT.value
-TOLD_AGAIN: Final = Relation.SAME.value
+REPORTED_AGAIN: Final = Relation.SAME.value
 PART: Final = Relation.PART.value
 STEP: Final = "step"
 ORPHAN: Final = "step without its job"
@@ -66,22 +66,22 @@ class _Run:
     def order(self) -> tuple[Number, bool, Number, int, int]:
         """Return a key that sorts by the time of the report, steps after their job."""
         if self.record.step is not None:
-            told = getattr(self.record, "told", None)
-            return (0 if told is None else told.at_secs, True, 0, 0, self.place)
+            report = getattr(self.record, "report", None)
+            return (0 if report is None else report.at_secs, True, 0, 0, self.place)
         self.at_secs, submit, stage = order_of(self.record)
         return (self.at_secs, False, submit, stage, self.place)
 
     def is_whole(self) -> bool:
         """Return whether the record is the job's as it is, with nothing to merge."""
-        return not self.steps and self.record.step is None and self.record.told is None
+        return not self.steps and self.record.step is None and self.record.report is None
 
     def has_step(self, step: JobRecord | StepUse) -> bool:
         """Return whether a step that follows it in the log belongs to this run."""
         mine = self.record
         if mine.step is not None or _ID(mine) != _ID(step):
             return False
-        told = getattr(step, "told", None)
-        return told is None or (mine.told is not None and mine.told.at_secs == told.at_secs)
+        report = getattr(step, "report", None)
+        return report is None or (mine.report is not None and mine.report.at_secs == report.at_secs)
 
     def add_step(self, step: Any) -> None:
         """Add a step; of a known one, the later report counts."""
@@ -115,12 +115,12 @@ class _Run:
             record = replace(record, used_memory_bytes=max(used))
         if earlier > (record.restarts or 0):
             record = replace(record, restarts=earlier)
-        return without_told(record)
+        return as_whole(record)
 
 
-def without_told(record: JobRecord) -> JobRecord:
-    """Return a record without `told`, the report that it was made of."""
-    return record if record.told is None else replace(record, told=None)
+def as_whole(record: JobRecord) -> JobRecord:
+    """Return a record without `report`, the report that it was made of."""
+    return record if record.report is None else replace(record, report=None)
 
 
 def fold_jobs(
@@ -201,7 +201,7 @@ def _runs(
             record.step is not None
             and not keeps_steps
             and isinstance(record, JobRecord)
-            and record.told is None
+            and record.report is None
         ):
             each = StepUse(*_USE(record))
         if last is not None and record.step is not None and last.has_step(each):
@@ -312,9 +312,9 @@ def _fold_each(
                 else:
                     folded(EARLIER_RUN)
                 for step in run.steps.values() if keeps_steps else ():
-                    yield first, without_told(step)
+                    yield first, as_whole(step)
         for step in orphans.values() if keeps_steps else ():
-            yield first, without_told(step)
+            yield first, as_whole(step)
 
 
 def _jobs_of(runs: list[_Run], folded: Lost, *, keeps_steps: bool) -> tuple[list[list[_Run]], dict[str, Any]]:
@@ -342,7 +342,7 @@ def _with_steps(runs: list[_Run]) -> Iterator[_Run]:
     for each in runs:
         if each.record.step is None:
             last = each
-        elif last is not None and getattr(each.record, "told", None) is None:
+        elif last is not None and getattr(each.record, "report", None) is None:
             last.add_step(each.record)
             continue
         yield each
@@ -351,11 +351,11 @@ def _with_steps(runs: list[_Run]) -> Iterator[_Run]:
 def _placed(each: _Run, jobs: list[list[_Run]], folded: Lost) -> _Run:
     """Add a run to the jobs of its id, and return the run that it belongs to."""
     for known in (run for mine in reversed(jobs) for run in reversed(mine)):
-        if is_told_again(known.record, each.record):
-            folded(TOLD_AGAIN)
+        if is_reported_again(known.record, each.record):
+            folded(REPORTED_AGAIN)
             return known.go_on(each, Relation.SAME)
-        if any(is_told_again(part, each.record) for part in known.parts):
-            folded(TOLD_AGAIN)
+        if any(is_reported_again(part, each.record) for part in known.parts):
+            folded(REPORTED_AGAIN)
             return known
     for mine in reversed(jobs):
         how = relation(mine[-1].record, each.record, mine[-1].at_secs)

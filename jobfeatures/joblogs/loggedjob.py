@@ -45,7 +45,7 @@ class SourceText(NamedTuple):
     record: JobRecord | None = None
 
 
-class Told(NamedTuple):
+class PartialReport(NamedTuple):
     """One report in a log of all changes of jobs: time, values, and the function that makes the record."""
 
     at_secs: Number
@@ -124,7 +124,9 @@ class JobRecord:
     think_secs: Number | None = None  # from the end of the preceding job to the submission of this one
     more: tuple[tuple[str, str | Number], ...] = ()  # what few kinds report, by name: see MORE
     source_text: SourceText | None = field(default=None, compare=False, repr=False)
-    told: Told | None = field(default=None, compare=False, repr=False)  # only of a part of what is known
+    report: PartialReport | None = field(
+        default=None, compare=False, repr=False
+    )  # only of a part of what is known
 
     @property
     def key(self) -> JobKey:
@@ -289,12 +291,12 @@ class Notes:
             ("lost", self.lost),
         )
         for what, counts in reported:
-            told = [f"{name} ({count})" for name, count in sorted(counts.items()) if count]
-            if in_full or len(told) <= MAX_NAMES:
-                yield from (f"{what}: {each}" for each in told)
+            report = [f"{name} ({count})" for name, count in sorted(counts.items()) if count]
+            if in_full or len(report) <= MAX_NAMES:
+                yield from (f"{what}: {each}" for each in report)
                 continue
             most = ", ".join(f"{name} ({count})" for name, count in counts.most_common(3))
-            yield f"{what}: {len(told)} fields, {counts.total()} values: {most} …; --list names all"
+            yield f"{what}: {len(report)} fields, {counts.total()} values: {most} …; --list names all"
 
 
 def is_too_much_cpu_time(cpu_secs: Number | None, cpus: Number | None, run_secs: Number | None) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import fields, replace
 from enum import Enum
 from typing import Any, Final
 
-from jobfeatures.joblogs.loggedjob import JobRecord, Number, Told
+from jobfeatures.joblogs.loggedjob import JobRecord, Number, PartialReport
 from jobfeatures.records.model import JobState
 
 # Accounting shows a requeue as a new submission at the end of the run before; a later one is another job.
@@ -28,8 +28,8 @@ _ADDED: Final = (
 )
 # Of a run, not of the job: what another run leaves out is unknown.
 _OF_A_RUN: Final = frozenset({*_ADDED, "end_secs", "exit_status", "exit_signal", "used_memory_bytes"})
-_TOLD_OF_A_RUN: Final = frozenset({"end_time", "suspend_time", "exit_code", "sacct"})
-_TOLD_OF_A_START: Final = _TOLD_OF_A_RUN | {"start_time", "nodes", "allocated_resources"}
+_REPORTED_OF_A_RUN: Final = frozenset({"end_time", "suspend_time", "exit_code", "sacct"})
+_REPORTED_OF_A_START: Final = _REPORTED_OF_A_RUN | {"start_time", "nodes", "allocated_resources"}
 
 
 class Relation(Enum):
@@ -40,10 +40,10 @@ class Relation(Enum):
     NEXT = "earlier run"
 
 
-def told_at(record: JobRecord) -> Number:
+def reported_at(record: JobRecord) -> Number:
     """Return when a record was reported (seconds): as its log says, else the latest time in the record."""
-    if record.told is not None:
-        return record.told.at_secs
+    if record.report is not None:
+        return record.report.at_secs
     if record.end_secs is not None:
         return record.end_secs
     if record.start_secs is not None:
@@ -54,7 +54,7 @@ def told_at(record: JobRecord) -> Number:
 def order_of(record: JobRecord) -> tuple[Number, Number, int]:
     """Return a key that sorts records by time of report, then by submission, then waiting before ended."""
     stage = 3 if record.state.is_finished else _STAGES.get(record.state, 1)
-    return told_at(record), record.submit_secs or 0, stage
+    return reported_at(record), record.submit_secs or 0, stage
 
 
 def relation(one: JobRecord, two: JobRecord, at_secs: Number) -> Relation | None:
@@ -70,7 +70,7 @@ def relation(one: JobRecord, two: JobRecord, at_secs: Number) -> Relation | None
     return Relation.NEXT if _begins_anew(one, two) else Relation.SAME
 
 
-def is_told_again(one: JobRecord, two: JobRecord) -> bool:
+def is_reported_again(one: JobRecord, two: JobRecord) -> bool:
     """Return whether two records have the same submission and start, and no different users: one run."""
     return (
         _both(two.submit_secs, two.start_secs)
@@ -93,7 +93,7 @@ def _by_submission(one: Any, two: Any, at_secs: Number) -> Relation | None:
         return Relation.PART
     waits = one.start_secs is None and not _has_ended(one)
     since = at_secs if one.end_secs is None else one.end_secs
-    if two.told is not None and one.submit_secs < two.submit_secs:  # it may be told later than other values
+    if two.report is not None and one.submit_secs < two.submit_secs:  # it may be told later than other values
         if one.start_secs is not None and two.start_secs in {None, one.start_secs}:
             if two.submit_secs <= one.start_secs:
                 return Relation.SAME
@@ -122,14 +122,14 @@ def _begins_anew(one: Any, two: Any) -> bool:
         return two.start_secs is not None and one.end_secs is not None and two.start_secs > one.end_secs
     if two.start_secs is not None:
         return bool(two.start_secs >= one.end_secs)
-    return two.told is None and one.start_secs is not None  # cancelled while it waited again
+    return two.report is None and one.start_secs is not None  # cancelled while it waited again
 
 
 def overridden(one: JobRecord, two: JobRecord) -> JobRecord:
     """Return two records of one run as one: the values of `two`, or of `one` where `two` has none."""
     restarted = _both(one.start_secs, two.start_secs) and one.start_secs != two.start_secs
-    if one.told is not None and two.told is not None:
-        return _retold(one.told, two.told, _TOLD_OF_A_RUN if restarted else frozenset())
+    if one.report is not None and two.report is not None:
+        return _reported_again(one.report, two.report, _REPORTED_OF_A_RUN if restarted else frozenset())
     return _filled(one, two, _OF_A_RUN if restarted else frozenset())
 
 
@@ -140,11 +140,13 @@ def _filled(one: JobRecord, two: JobRecord, forgotten: frozenset[str]) -> JobRec
         for name, absent in _ABSENT.items()
         if name not in forgotten and getattr(two, name) == absent and (value := getattr(one, name)) != absent
     }
-    for pair, is_told in (
+    for pair, is_reported in (
         (("state", "state_word"), two.end_secs is not None and not one.state.is_finished),
         (("exit_status", "exit_signal"), False),
     ):
-        if is_told or any(getattr(two, name) != _ABSENT[name] for name in pair):  # these are told together
+        if is_reported or any(
+            getattr(two, name) != _ABSENT[name] for name in pair
+        ):  # these are told together
             kept = {name: value for name, value in kept.items() if name not in pair}
     if one.more and two.more:
         kept["more"] = tuple((dict(one.more) | dict(two.more)).items())
@@ -153,9 +155,9 @@ def _filled(one: JobRecord, two: JobRecord, forgotten: frozenset[str]) -> JobRec
 
 def continued(one: JobRecord, two: JobRecord) -> JobRecord:
     """Return `two`, a job's next run, with values of its last run that are reported only when they change."""
-    if one.told is None or two.told is None:
+    if one.report is None or two.report is None:
         return two
-    return _retold(one.told, two.told, _TOLD_OF_A_START)
+    return _reported_again(one.report, two.report, _REPORTED_OF_A_START)
 
 
 def joined(one: JobRecord, two: JobRecord) -> JobRecord:
@@ -167,13 +169,13 @@ def joined(one: JobRecord, two: JobRecord) -> JobRecord:
     }
     memory = max(one.used_memory_bytes or 0, two.used_memory_bytes or 0) or None
     times = {name: getattr(one, name) for name in ("submit_secs", "eligible_secs", "start_secs")}
-    values = {**times, **dict.fromkeys(_ADDED), **added, "used_memory_bytes": memory, "told": None}
+    values = {**times, **dict.fromkeys(_ADDED), **added, "used_memory_bytes": memory, "report": None}
     return _filled(one, replace(two, **values), _OF_A_RUN)
 
 
-def _retold(one: Told, two: Told, forgotten: frozenset[str]) -> JobRecord:
+def _reported_again(one: PartialReport, two: PartialReport, forgotten: frozenset[str]) -> JobRecord:
     values = merged({name: value for name, value in one.values.items() if name not in forgotten}, two.values)
-    return replace(two.make(values), told=two._replace(values=values))
+    return replace(two.make(values), report=two._replace(values=values))
 
 
 def merged(one: Mapping[str, Any], two: Mapping[str, Any]) -> dict[str, Any]:

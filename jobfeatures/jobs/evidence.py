@@ -77,14 +77,14 @@ class Evidence:
     """All that is known of one job id: reports, proofs of an end, and its control group.
 
     `published_at_secs` is the time of a directory about which nothing else is known.
-    `doubted_since_secs` is `Finding.doubted_since_secs` from the previous judgement.
+    `end_reported_secs` is `Finding.doubted_since_secs` from the previous judgement.
     """
 
     reported: tuple[JobObservation, ...] = ()
     events: tuple[tuple[float, EndEvidence], ...] = ()
     group: Group | None = None
     published_at_secs: float | None = None
-    doubted_since_secs: float | None = None
+    end_reported_secs: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Finding:
 
     presence: Presence
     known: JobObservation | None = None
-    doubted_since_secs: float | None = None  # when its end, or another job in its place, was first reported
+    end_reported_secs: float | None = None  # when its end, or another job in its place, was first reported
     has_processes: bool = False  # True only for a job that has ended
 
     @property
@@ -176,13 +176,17 @@ def judge(evidence: Evidence, *, now_secs: float) -> Finding:
     published_secs = float("-inf") if evidence.published_at_secs is None else evidence.published_at_secs
     if state.ended_secs is not None and state.alive_secs is None and state.ended_secs <= published_secs:
         return Finding(Presence.UNCLEAR, state.known)  # its directories were created again since
-    doubted = state.ended_secs if state.ended_secs is not None else state.doubted_secs
-    if doubted is None:
+    reported_secs = state.ended_secs if state.ended_secs is not None else state.end_reported_secs
+    if reported_secs is None:
         if state.known is None or state.known.job.state is JobState.UNKNOWN:
             return Finding(Presence.UNCLEAR, state.known)
         completing = state.known.job.state is JobState.COMPLETING
         return Finding(Presence.COMPLETING if completing else Presence.HERE, state.known)
-    since = doubted if evidence.doubted_since_secs is None else min(doubted, evidence.doubted_since_secs)
+    since = (
+        reported_secs
+        if evidence.end_reported_secs is None
+        else min(reported_secs, evidence.end_reported_secs)
+    )
     is_held = now_secs - since < HOLD_SECS
     if state.ended_secs is None and is_held:
         return Finding(Presence.HERE, state.known, since)
@@ -198,7 +202,7 @@ class _State:
     alive_secs: float | None = None  # when it was last reported to be here
     ended_secs: float | None = None
     proof: EndEvidence | None = None
-    doubted_secs: float | None = None
+    end_reported_secs: float | None = None
 
 
 def _weigh(evidence: Evidence) -> _State:
@@ -225,10 +229,10 @@ def _as_of_prolog(reported: tuple[JobObservation, ...]) -> Iterator[JobObservati
 
     See `before_prolog`.
     """
-    untold = [each.at_secs for each in reported if each.source == HOOKS and each.job.restarts is None]
+    uncounted = [each.at_secs for each in reported if each.source == HOOKS and each.job.restarts is None]
     for each in reported:
-        if untold and each.at_secs < untold[0]:
-            yield replace(each, job=before_prolog(each.job, untold[0]))
+        if uncounted and each.at_secs < uncounted[0]:
+            yield replace(each, job=before_prolog(each.job, uncounted[0]))
         else:
             yield each
 
@@ -244,7 +248,7 @@ def _apply_observation(state: _State, piece: JobObservation, group: Group | None
         run is RunRelation.OTHER and not _takes_over(state, piece, group)
     )
     if is_stale and not is_record:
-        return _doubt(state, piece)
+        return _with_reported_end(state, piece)
     if state.ended_secs is not None and run is RunRelation.SAME and job.state is JobState.COMPLETING:
         # Another epilog may still run: what it says fills in, but takes no end back.
         return replace(state, known=piece if known is None else _merged(known, piece))
@@ -261,10 +265,15 @@ def _apply_end(state: _State, piece: JobObservation, run: RunRelation, group: Gr
     if _ended_before(piece.job, state):
         return state
     if run is RunRelation.EARLIER or (run is RunRelation.OTHER and not _takes_over(state, piece, group)):
-        return _doubt(state, piece)
+        return _with_reported_end(state, piece)
     waits = piece.job.state is JobState.PENDING
-    is_untold = state.alive_secs == state.recorded_secs  # nobody but the prolog has reported it yet
-    if waits and is_untold and run is RunRelation.SAME and _has_just_started(state, piece.at_secs, LATE_SECS):
+    is_prologs_alone = state.alive_secs == state.recorded_secs  # nobody but the prolog has reported it yet
+    if (
+        waits
+        and is_prologs_alone
+        and run is RunRelation.SAME
+        and _has_just_started(state, piece.at_secs, LATE_SECS)
+    ):
         return state
     known = state.known or piece  # what waits, or was another run, is not the run that ends here
     if not waits and run is RunRelation.SAME:
@@ -273,10 +282,12 @@ def _apply_end(state: _State, piece: JobObservation, run: RunRelation, group: Gr
     return replace(state, known=known, ended_secs=ended_secs, proof=None)
 
 
-def _doubt(state: _State, piece: JobObservation) -> _State:
+def _with_reported_end(state: _State, piece: JobObservation) -> _State:
     if state.ended_secs is not None:
         return state
-    return replace(state, doubted_secs=piece.at_secs if state.doubted_secs is None else state.doubted_secs)
+    return replace(
+        state, end_reported_secs=piece.at_secs if state.end_reported_secs is None else state.end_reported_secs
+    )
 
 
 def _takes_over(state: _State, piece: JobObservation, group: Group | None) -> bool:

@@ -29,7 +29,7 @@ SETTLED_SECS = 60.0  # after an end: by then the list of directories has been re
 _PRESENT = frozenset({Presence.HERE, Presence.COMPLETING})
 
 
-class Roll(NamedTuple):
+class KnownJobs(NamedTuple):
     """What is known about all jobs at one time; immutable."""
 
     findings: Mapping[JobKey, Finding]
@@ -49,11 +49,11 @@ class Roll(NamedTuple):
     def leftovers(self) -> dict[JobKey, float]:
         """Return the ended jobs whose processes still run, and when their end was reported (epoch)."""
         return {
-            key: each.doubted_since_secs or 0.0 for key, each in self.findings.items() if each.has_processes
+            key: each.end_reported_secs or 0.0 for key, each in self.findings.items() if each.has_processes
         }
 
 
-EMPTY = Roll({}, {})
+EMPTY = KnownJobs({}, {})
 
 
 class Roster:
@@ -70,7 +70,7 @@ class Roster:
         self._beside: dict[JobKey, Version | None] = {}  # the record that the last decision had weighed
         self._withdrawn: dict[JobKey, float] = {}
         self._left: dict[JobKey, tuple[float, EndEvidence]] = {}  # as of which evidence, and what that proves
-        self._doubted: dict[JobKey, float] = {}
+        self._end_reported: dict[JobKey, float] = {}
         self.suspects: frozenset[JobKey] = frozenset()
         self._leftovers: Mapping[JobKey, Finding] = {}
         self._grouped: Mapping[JobKey, float] = {}  # since when their control groups have had processes
@@ -96,7 +96,7 @@ class Roster:
         groups: Mapping[JobKey, Group] | None = None,
         published: Mapping[JobKey, float] | None = None,
         sources: Collection[str] = (),
-    ) -> Roll:
+    ) -> KnownJobs:
         """Return what is known about all jobs, from the sources' latest tables and all that is remembered.
 
         `groups` are the control groups with processes, `published` the directories with the time of their
@@ -122,7 +122,7 @@ class Roster:
                 events=tuple(self._events(key, tables)),
                 group=groups.get(key),
                 published_at_secs=published.get(key),
-                doubted_since_secs=self._doubted.get(key),
+                end_reported_secs=self._end_reported.get(key),
             )
             for key in {*reported, *published, *self._denied(groups, tables, now_secs)}
         }
@@ -136,12 +136,12 @@ class Roster:
         for key in groups.keys() & self._leftovers.keys():  # no source reports them now
             if key not in findings or findings[key].known is None:
                 found = self._leftovers[key]
-                is_over = now_secs - (found.doubted_since_secs or now_secs) >= HOLD_SECS
+                is_over = now_secs - (found.end_reported_secs or now_secs) >= HOLD_SECS
                 findings[key] = replace(found, presence=Presence.LEFT) if is_over else found
         self._leftovers = {key: each for key, each in findings.items() if each.has_processes}
         self._remember(findings, evidence, now_secs)
         self._beside = {key: versions.get(key) for key in findings}
-        return Roll(findings, versions)
+        return KnownJobs(findings, versions)
 
     def has_left(self, key: JobKey, known_at_secs: float) -> bool:
         """Return whether the job's epilog has run since `known_at_secs` (epoch), when the job was here."""
@@ -165,7 +165,7 @@ class Roster:
             if self._beside.get(key, version) == version:
                 continue
             self._left.pop(key, None)
-            self._doubted.pop(key, None)
+            self._end_reported.pop(key, None)
             record = JobObservation(HOOKS, table.answered_at_secs(key), job)
             before = self._remembered.get(key)
             if before is not None and compare_runs(before, record) is not RunRelation.SAME:
@@ -209,15 +209,15 @@ class Roster:
         That they have left is kept too: they must not come back when an answer no longer repeats it, and
         directories made after an epilog, for a late answer, are an ended job's.
         """
-        self._doubted = {
-            key: each.doubted_since_secs
+        self._end_reported = {
+            key: each.end_reported_secs
             for key, each in findings.items()
-            if each.doubted_since_secs is not None
+            if each.end_reported_secs is not None
         }
         published = {key for key, each in evidence.items() if each.published_at_secs is not None}
         for key, each in findings.items():
             if each.presence is Presence.LEFT:
-                is_settled = now_secs - (each.doubted_since_secs or 0.0) >= SETTLED_SECS
+                is_settled = now_secs - (each.end_reported_secs or 0.0) >= SETTLED_SECS
                 if is_settled and key not in published:
                     self._remembered.pop(key, None)
                     self._left.pop(key, None)
@@ -240,13 +240,13 @@ class Roster:
 
 
 def _newest(evidence: Evidence) -> float:
-    told = [each.at_secs for each in evidence.reported]
-    return max(told + [at_secs for at_secs, _ in evidence.events], default=0.0)
+    reported_at = [each.at_secs for each in evidence.reported]
+    return max(reported_at + [at_secs for at_secs, _ in evidence.events], default=0.0)
 
 
 def _proof(finding: Finding) -> EndEvidence:
-    is_told = finding.job is not None and finding.job.state.is_finished
-    return EndEvidence.EPILOG if is_told else EndEvidence.ABSENT
+    is_reported = finding.job is not None and finding.job.state.is_finished
+    return EndEvidence.EPILOG if is_reported else EndEvidence.ABSENT
 
 
 def _observations(tables: Collection[JobTable]) -> dict[JobKey, list[JobObservation]]:

@@ -81,12 +81,12 @@ class Freezes:
     def _with(self, known: JobObservation, freeze: _Freeze, ahead_secs: float) -> Job:
         job, thawed_secs = known.job, freeze.thawed_secs
         is_silent = job.key.batch_system in self._manners.silent
-        is_told = not is_silent and known.at_secs >= freeze.since_secs  # the freeze is older than the answer
+        is_known = not is_silent and known.at_secs >= freeze.since_secs  # the freeze is older than the answer
         if thawed_secs is None:
-            return job if is_told else replace(job, state=JobState.SUSPENDED, ran_secs=freeze.ran_secs)
-        if is_told and (job.state is JobState.RUNNING or known.at_secs >= thawed_secs):
+            return job if is_known else replace(job, state=JobState.SUSPENDED, ran_secs=freeze.ran_secs)
+        if is_known and (job.state is JobState.RUNNING or known.at_secs >= thawed_secs):
             return job
-        ran_secs, wall_secs = job.ran_secs if is_told else freeze.ran_secs, job.limits.wall_secs
+        ran_secs, wall_secs = job.ran_secs if is_known else freeze.ran_secs, job.limits.wall_secs
         if ran_secs is not None and isinstance(wall_secs, int):
             job = replace(job, limit_end_secs=round(thawed_secs + ahead_secs) + wall_secs - ran_secs)
         return replace(job, state=JobState.RUNNING)

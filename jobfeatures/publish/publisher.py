@@ -11,8 +11,8 @@ from jobfeatures.errors import JobfeaturesError, ParseError
 from jobfeatures.features.machine import Machine
 from jobfeatures.jobs.evidence import REMEMBERED, JobObservation, Presence
 from jobfeatures.jobs.jobrecords import format_record, parse_record
-from jobfeatures.jobs.roster import Roll
-from jobfeatures.publish.doubts import Doubts
+from jobfeatures.jobs.roster import KnownJobs
+from jobfeatures.publish.contradictions import Contradictions
 from jobfeatures.publish.drainbook import NO_VIEW, DrainView
 from jobfeatures.publish.drainstore import with_announced
 from jobfeatures.publish.reconcile import plan_publication
@@ -36,7 +36,7 @@ class PublisherStatus:
     failures: int = 0
     hook_failures: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by action and reason
     is_complete: bool = True  # nothing failed at the last update
-    doubts: int = 0  # see `Doubts`
+    contradictions: int = 0  # see `Contradictions`
 
 
 class Publisher:
@@ -48,11 +48,14 @@ class Publisher:
         self._clock = clock
         self._noted: set[JobKey] = set()  # jobs for which we have written a note
         self._withdrawn: dict[JobKey, float | None] = {}
-        self._doubts = Doubts()
+        self._contradictions = Contradictions()
         self.status = PublisherStatus()
 
     def update(
-        self, roll: Roll, drains: DrainView = NO_VIEW, swap_limits: Mapping[JobKey, int] = NO_LIMITS
+        self,
+        known_jobs: KnownJobs,
+        drains: DrainView = NO_VIEW,
+        swap_limits: Mapping[JobKey, int] = NO_LIMITS,
     ) -> None:
         """Write and remove directories as `reconcile` plans. Failures are logged and counted, job by job.
 
@@ -63,7 +66,7 @@ class Publisher:
         failures = int(
             self._attempt("machine", lambda: write_machine(self._tree, self.site, machine, now_secs=now))
         )
-        self._doubts.look(
+        self._contradictions.check(
             None,
             shutdown_secs=machine.shutdown_secs,
             promised_secs=machine.grace_secs,
@@ -77,20 +80,20 @@ class Publisher:
             log.error("cannot publish: %s", error, extra={"what": "jobs"})
             failures += 1
         else:
-            self._noted -= set(_known_to_have_left(roll, self._noted - present))
+            self._noted -= set(_known_to_have_left(known_jobs, self._noted - present))
         self._note_published(present)
-        plan = plan_publication(roll, present or ())
+        plan = plan_publication(known_jobs, present or ())
         for reported in plan.write:
             key = reported.job.key
             job = _with_swap_limit(reported.job, swap_limits.get(key))
             write = partial(self._write, job, reported, machine, drains)
-            if self._change(key, roll, write):
+            if self._change(key, known_jobs, write):
                 failures += 1
             elif present is not None:
                 present.add(key)
                 self._note_published(present)  # a round over thousands of jobs takes many seconds
         for key in () if present is None else plan.remove:
-            if self._change(key, roll, lambda key=key: self._remove(key)):  # type: ignore[misc]
+            if self._change(key, known_jobs, lambda key=key: self._remove(key)):  # type: ignore[misc]
                 failures += 1
             elif present is not None:
                 present.discard(key)
@@ -101,7 +104,7 @@ class Publisher:
             failures=self.status.failures + failures,
             hook_failures=self._hook_failures(),
             is_complete=not failures,
-            doubts=self._doubts.count,
+            contradictions=self._contradictions.count,
         )
 
     def _note_published(self, present: Collection[JobKey] | None) -> None:
@@ -135,15 +138,15 @@ class Publisher:
             )
         return found
 
-    def _change(self, key: JobKey, roll: Roll, action: Callable[[], None]) -> bool:
+    def _change(self, key: JobKey, known_jobs: KnownJobs, action: Callable[[], None]) -> bool:
         """Change a job's directories under its lock; return True if that failed.
 
-        Do nothing if its hook has changed the record meanwhile: `roll` is out of date, an update follows.
+        Do nothing if its hook has changed the record meanwhile: `known_jobs` is old, an update follows.
         """
 
         def change() -> None:
             with self._tree.locked(key):
-                if self._tree.record_version(key) != roll.versions.get(key):
+                if self._tree.record_version(key) != known_jobs.versions.get(key):
                     return
                 action()
 
@@ -164,7 +167,7 @@ class Publisher:
             self._withdrawn[job.key] = None if has_record else self._clock.now_secs()
             return
         shutdown_secs = drains.job_shutdown(job)
-        self._doubts.look(
+        self._contradictions.check(
             job.key,
             shutdown_secs=min(filter(None, (shutdown_secs, job.deadline_secs)), default=None),
             promised_secs=self.site.terms(job).grace_secs,
@@ -191,7 +194,7 @@ class Publisher:
     def _remove(self, key: JobKey) -> None:
         self._tree.remove_job(key)
         self._noted.discard(key)
-        self._doubts.forget(key)
+        self._contradictions.forget(key)
         log.info("job has ended: its directories are removed", extra={"job_id": key.job_id})
 
     @staticmethod
@@ -205,10 +208,10 @@ class Publisher:
         return False
 
 
-def _known_to_have_left(roll: Roll, keys: Collection[JobKey]) -> Iterator[JobKey]:
+def _known_to_have_left(known_jobs: KnownJobs, keys: Collection[JobKey]) -> Iterator[JobKey]:
     """Yield the jobs that are known to have left, so that the removal of their records proves nothing new."""
     for key in keys:
-        found = roll.findings.get(key)
+        found = known_jobs.findings.get(key)
         if found is None or found.presence is Presence.LEFT:
             yield key
 

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from jobfeatures.jobs.evidence import JobObservation, Presence
-from jobfeatures.jobs.roster import Roll
+from jobfeatures.jobs.roster import KnownJobs
 from jobfeatures.records.model import JobKey
 
 
@@ -21,7 +21,7 @@ class Plan(NamedTuple):
     remove: tuple[JobKey, ...]
 
 
-def plan_publication(roll: Roll, published: Collection[JobKey]) -> Plan:
+def plan_publication(known_jobs: KnownJobs, published: Collection[JobKey]) -> Plan:
     """Return the changes that bring the published directories in line with what is known.
 
     The epilog of a completing job may already have removed its directory: such a job gets no new one. A job
@@ -29,12 +29,12 @@ def plan_publication(roll: Roll, published: Collection[JobKey]) -> Plan:
     """
     write: list[JobObservation] = []
     remove: list[JobKey] = []
-    for key, finding in roll.findings.items():
+    for key, finding in known_jobs.findings.items():
         is_due = finding.presence is Presence.HERE or (
             finding.presence is Presence.COMPLETING and key in published
         )
         if is_due and finding.known is not None:
             write.append(finding.known)
-        elif finding.presence is Presence.LEFT and (key in published or key in roll.versions):
+        elif finding.presence is Presence.LEFT and (key in published or key in known_jobs.versions):
             remove.append(key)
     return Plan(tuple(write), tuple(remove))

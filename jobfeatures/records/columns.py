@@ -18,14 +18,14 @@ def pack(columns: Mapping[str, Sequence[Any]]) -> bytes:
 
     A column of equal values is kept as one, unless they are tuples, whose items may differ in type.
     """
-    told = {
+    shortened = {
         name: column[:1] if type(column[0]) is not tuple and are_same(column) else column
         for name, column in columns.items()
     }
-    return pickle.dumps(told, pickle.HIGHEST_PROTOCOL)
+    return pickle.dumps(shortened, pickle.HIGHEST_PROTOCOL)
 
 
 def unpack(packed: bytes, count: int) -> dict[str, Sequence[Any]]:
     """Return the columns, of `count` values each, from bytes that `pack` has made in this process."""
-    told = pickle.loads(packed)  # noqa: S301  # our own
-    return {name: column * count if len(column) == 1 else column for name, column in told.items()}
+    shortened = pickle.loads(packed)  # noqa: S301  # our own
+    return {name: column * count if len(column) == 1 else column for name, column in shortened.items()}

@@ -36,12 +36,12 @@ class Access:
             return fetch_text(url, query, headers=self.headers, context=self.context, timeout_secs=secs)
         except SourceError as error:
             if self.flag and (hint := self._hint(error)):
-                said = (
+                message = (
                     f"{error} {hint[:1].upper()}{hint[1:]}"
                     if str(error).endswith("?")
                     else f"{error}; {hint}"
                 )
-                raise SourceError(said) from error.__cause__
+                raise SourceError(message) from error.__cause__
             raise
 
     def _hint(self, error: SourceError) -> str:

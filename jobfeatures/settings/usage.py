@@ -22,8 +22,8 @@ def add_option(
     **more: Any,
 ) -> None:
     """Add an option that takes a value; its help ends with the default, if that is a text or a number."""
-    told = f"{meaning} (default: %(default)s)" if isinstance(default, str | float) else meaning
-    parser.add_argument(flag, metavar=metavar, help=told, default=default, **more)
+    described = f"{meaning} (default: %(default)s)" if isinstance(default, str | float) else meaning
+    parser.add_argument(flag, metavar=metavar, help=described, default=default, **more)
 
 
 def add_switch(parser: argparse._ActionsContainer, flag: str, meaning: str) -> None:

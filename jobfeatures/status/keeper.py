@@ -156,22 +156,24 @@ class StatusKeeper:
         with contextlib.closing(self._watch):
             while not self._stopping.is_set():
                 try:
-                    self.look()
+                    self.check()
                 except Exception:  # supervised: one bad round must not end the loop
                     log.exception("reading the jobs' statuses failed")
-                looked_at = self._clock.monotonic_secs()
-                changed = self._watch.wait(self._full_round_at + self._every_secs() - looked_at)
-                too_soon_secs = looked_at + MIN_INTERVAL_SECS - self._clock.monotonic_secs()
+                checked_secs = self._clock.monotonic_secs()
+                changed = self._watch.wait(self._full_round_at + self._every_secs() - checked_secs)
+                too_soon_secs = checked_secs + MIN_INTERVAL_SECS - self._clock.monotonic_secs()
                 if (pause_secs := max(too_soon_secs, SETTLE_SECS if changed else 0.0)) > 0:
                     self._stopping.wait(pause_secs)
 
     def _every_secs(self) -> float:
         if not self._known:
             return IDLE_SECS
-        are_told = all(target.path in self._watch.watched for target in self._known.values())
-        return max(self._interval_secs, WATCHED_SECS) if are_told and self._is_local else self._interval_secs
+        are_watched = all(target.path in self._watch.watched for target in self._known.values())
+        return (
+            max(self._interval_secs, WATCHED_SECS) if are_watched and self._is_local else self._interval_secs
+        )
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Read new and changed jobs, all if due. First their directories are watched: no change is missed."""
         now = self._clock.monotonic_secs()
         targets = self._targets()

@@ -178,23 +178,23 @@ class _Watcher:
         )
 
     def _run(self, own: Inotify) -> None:
-        looked_secs = time.monotonic()
+        checked_secs = time.monotonic()
         with contextlib.closing(own):
             while True:
                 is_whole = all(each.watch or each.polled for each in list(self._folders))
-                due_secs = looked_secs + (LOOK_SECS if is_whole else CHECK_SECS)
+                due_secs = checked_secs + (LOOK_SECS if is_whole else CHECK_SECS)
                 own.wait(due_secs - time.monotonic())
                 with self._lock:
                     if self._inotify is not own:
                         return
-                    told, lost = self._take(list(own.notices()))
+                    changed, lost = self._take(list(own.notices()))
                     if time.monotonic() >= due_secs:
-                        looked_secs = time.monotonic()
+                        checked_secs = time.monotonic()
                         lost = [each for each in self._folders if not self._is_observed(each)]
                     for each in lost:
                         self._unobserve(each)
                         self._observe(each, own)
-                for each in {*told, *lost}:  # what changed unwatched went undetected
+                for each in {*changed, *lost}:  # what changed unwatched went undetected
                     each.notify()
 
     def _take(self, events: Collection[InotifyEvent]) -> tuple[list[_Folder], list[_Folder]]:

@@ -89,10 +89,10 @@ def live(jobs: list[JobFacts], turns: int) -> tuple[int, int]:
         made.apply_queue(queue, turn * step)
         made.apply_ended(ended)
         made.settle(turn * step)
-        told_at = time.process_time()
+        reported_at = time.process_time()
         made.quality("x", turn * step, top_users=20)
-        telling += told_at - started
-        looking += time.process_time() - told_at
+        telling += reported_at - started
+        looking += time.process_time() - reported_at
         looked_at += len(made)
     print(f"{telling:.6f} {looking:.6f} {looked_at}")
     return 3 * len(jobs), made.quality("x", last).violated

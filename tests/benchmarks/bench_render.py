@@ -233,7 +233,7 @@ def main() -> None:
 
 
 def apply(budget: SeriesBudget, families: list[Family]) -> None:
-    budget.apply(families, look=NOW, now_secs=NOW, weigh=dict)
+    budget.apply(families, sampled_secs=NOW, now_secs=NOW, weigh=dict)
 
 
 if __name__ == "__main__":

@@ -56,7 +56,10 @@ def make_context() -> Context:
         ),
         reload=LastReload(successful=False, success_secs=NOW - 86400),
         publisher=PublisherStatus(
-            2, 1, {**dict.fromkeys(PAIRS, 0), ("publish", "enospc"): 3, ("publish", "limits"): 9}, doubts=1
+            2,
+            1,
+            {**dict.fromkeys(PAIRS, 0), ("publish", "enospc"): 3, ("publish", "limits"): 9},
+            contradictions=1,
         ),
         feature_answers={200: 41, 404: 2},
         machine=Machine(total_cpus=2, hs06="20"),

@@ -131,13 +131,13 @@ def site(tmp_path, caplog, monkeypatch):
         keeper, "WATCHED_SECS", 0.1
     )  # a lock that is held changes nothing of which the kernel tells
     made = Site(tmp_path)
-    look = keeper.StatusKeeper.look
+    check = keeper.StatusKeeper.check
 
     def counted(statuses):
         made.looks += 1
-        look(statuses)
+        check(statuses)
 
-    monkeypatch.setattr(keeper.StatusKeeper, "look", counted)
+    monkeypatch.setattr(keeper.StatusKeeper, "check", counted)
     yield made
     made.daemon.stop()
 

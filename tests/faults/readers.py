@@ -14,7 +14,7 @@ from tests.faults.site import Site, counters_in
 RECENT = 20  # names, beside those of the living
 KEYS = ("wall_limit_secs", "jobstart_secs", "job_id")
 ANY = http.client.HTTPException, OSError
-Told = dict[str, set[str]]  # what the files of a run may say, by key
+PartialReport = dict[str, set[str]]  # what the files of a run may say, by key
 
 
 @dataclass(eq=False)  # a run is itself and no other, whatever it is called
@@ -22,7 +22,7 @@ class Run:
     """One run of a job that is known to be published: what its files may say, and what pages have shown of it."""
 
     name: str
-    expected: Told
+    expected: PartialReport
     address: str | None = None  # over HTTP
     shown: dict[str, float] = field(default_factory=dict)  # CPU seconds by mode, the most so far
 
@@ -36,7 +36,7 @@ class Book:
         self.counts: Counter[str] = Counter()
         self.faults: list[str] = []
 
-    def allow(self, name: str, values: dict[str, str]) -> Told:
+    def allow(self, name: str, values: dict[str, str]) -> PartialReport:
         """Note what a job's files may say from now on, before anything can say so; return that."""
         earlier = {other: found for other, found in self.ever.items() if other != name}
         every = {key: set(found) for key, found in self.ever.get(name, {}).items()}
@@ -53,7 +53,9 @@ class Book:
         """From now on it may be gone."""
         self.live = {key: run for key, run in self.live.items() if key != name}
 
-    def judge(self, how: str, name: str, key: str, before: Run | None, then: Told, value: str | None) -> None:
+    def judge(
+        self, how: str, name: str, key: str, before: Run | None, then: PartialReport, value: str | None
+    ) -> None:
         """Judge what was read of a job that was `before` when the reading began; None is nothing there.
 
         `then` is what its files might say at that time.

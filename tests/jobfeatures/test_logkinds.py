@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.joblogs.folding import EARLIER_RUN, ORPHAN, STEP, TOLD_AGAIN
+from jobfeatures.joblogs.folding import EARLIER_RUN, ORPHAN, REPORTED_AGAIN, STEP
 from jobfeatures.joblogs.loggedjob import MORE, JobRecord, Notes
 from jobfeatures.logkinds import KINDS, WRITABLE, KindError, kind_of_name, read_log, recognise_kind, write_log
 from jobfeatures.records.model import UNLIMITED, JobState
@@ -128,7 +128,7 @@ def test_a_field_comes_back_or_is_lost_by_name(kind, data):
     if whole:
         return
     for name in JobRecord.__dataclass_fields__:
-        if name in {"batch_system", "source_text", "told", *MOVED.get(kind, ())}:
+        if name in {"batch_system", "source_text", "report", *MOVED.get(kind, ())}:
             continue
         before = Counter(value for each in records if (value := getattr(each, name)) not in (None, ()))
         after = Counter(getattr(each, name) for each in found)
@@ -173,7 +173,7 @@ def test_logs_of_every_kind_become_logs_of_every_other(name, to_kind):
     lines = [f"{line}\n" for line in write_log(records, to_kind, notes)]
     assert notes.read > 0
     if KINDS[to_kind].jobs_only:
-        gone = sum(notes.folded[each] for each in (STEP, EARLIER_RUN, ORPHAN, TOLD_AGAIN))
+        gone = sum(notes.folded[each] for each in (STEP, EARLIER_RUN, ORPHAN, REPORTED_AGAIN))
     else:
         gone = 0
     gone += sum(count for each, count in notes.lost.items() if each.startswith("job "))

@@ -26,9 +26,9 @@ from jobfeatures_exporter.sonar.node import NodeDocuments, make_origin
 
 log = logging.getLogger(__name__)
 
-BETWEEN_LOOKS_SECS = 0.1  # as in Sonar, to measure the processes' current usage
+BETWEEN_SAMPLES_SECS = 0.1  # as in Sonar, to measure the processes' current usage
 GPU_WAIT_SECS = 5.0  # for a first answer of the drivers
-GPU_LOOK_SECS = 0.05
+GPU_SAMPLE_SECS = 0.05
 
 UNUSED = {"sample": ("spool.directory",), "sysinfo": ("batch.sources", "spool.directory")}
 
@@ -102,7 +102,7 @@ def _node_documents(
     try:
         deadline_secs = clock.monotonic_secs() + GPU_WAIT_SECS
         while not all(reader.is_up for reader in gpus.readers) and clock.monotonic_secs() < deadline_secs:
-            time.sleep(GPU_LOOK_SECS)
+            time.sleep(GPU_SAMPLE_SECS)
         yield NodeDocuments(config.sonar, config.path, origin, clock, sampler.sample, Unreadable())
     finally:
         gpus.stop()
@@ -118,7 +118,7 @@ def _sample(config: ExporterConfig, origin: Origin) -> Document:
     with _node_documents(config, origin, find_places(config, clock), lambda: jobs) as documents:
         if claims := documents.prime():
             jobs.update(confirm_jobs(config, clock, claims))
-        time.sleep(BETWEEN_LOOKS_SECS)
+        time.sleep(BETWEEN_SAMPLES_SECS)
         return documents.sample()[0]
 
 

@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
         if writer.failure:
             raise SourceError(writer.failure)
         return 0
-    said = ""
+    logged = ""
     while True:
         try:
             written = writer.round()
@@ -87,13 +87,13 @@ def run(arguments: argparse.Namespace) -> int:
                 log.info("summaries written", extra={"count": written})
             if writer.failure:
                 raise SourceError(writer.failure)
-            said = ""
+            logged = ""
         except CommentsSpoiltError:
             raise
         except JobfeaturesError as error:
-            if str(error) != said:  # once, not in each round
+            if str(error) != logged:  # once, not in each round
                 log.error("%s", error)
-            said = str(error)
+            logged = str(error)
         if pause(interval_secs):
             return 0
 

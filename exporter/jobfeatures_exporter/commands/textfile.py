@@ -96,16 +96,16 @@ def _write(path: str, collector: NodeCollector) -> None:
 def _keep_writing(path: str, collector: NodeCollector, interval_secs: float) -> None:
     """Write until a signal; then remove the file, as its values would become stale."""
     pause = pause_until_signal()
-    said = ""
+    logged = ""
     try:
         while True:
             try:
                 _write(path, collector)
-                said = ""
+                logged = ""
             except JobfeaturesError as error:
-                if str(error) != said:  # once, not at each attempt
+                if str(error) != logged:  # once, not at each attempt
                     log.error("%s", error)
-                said = str(error)
+                logged = str(error)
             if pause(interval_secs):
                 return
     finally:

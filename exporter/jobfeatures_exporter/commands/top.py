@@ -80,9 +80,9 @@ def _print_once(pages: Pages, order: str) -> None:
     from jobfeatures_exporter.top.table import make_lines
     from jobfeatures_exporter.view.node import view_page
 
-    before = pages.look()
+    before = pages.read()
     time.sleep(ONCE_SECS)
-    now = pages.look()
+    now = pages.read()
     columns = os.get_terminal_size().columns if sys.stdout.isatty() else None
     lines = make_lines(view_page(now, before), order=order, columns=columns, source=pages.name)
     print("\n".join(line.text for line in lines))
@@ -115,7 +115,7 @@ def _open(arguments: argparse.Namespace) -> Pages:
         access = Access(url) if is_socket else access_of(arguments, "--url", url)
         daemon = DaemonPages(replace(access, url=metrics_address(access.url)), config)
         try:
-            daemon.look()
+            daemon.read()
         except SourceError as error:
             if arguments.url is not None or not is_nobody_there(error):
                 raise

@@ -48,7 +48,7 @@ _Unit = int | tuple[int, str]  # one process by pid, or rolled-up processes by p
 
 
 @dataclass(slots=True)
-class _Look:
+class _Sample:
     counts: dict[_Unit, Counts] = field(default_factory=dict)
     ppids: dict[_Unit, int] = field(default_factory=dict)
     commands: dict[_Unit, str] = field(default_factory=dict)
@@ -70,30 +70,30 @@ class ForeignJobCounters:
 
     total: Counts = NOTHING
     seen_at_secs: float = 0.0
-    _look: _Look = field(default_factory=_Look)
+    _last: _Sample = field(default_factory=_Sample)
     _owed: Counts = NOTHING  # used by ended processes, not yet seen in the counters of ancestors
 
     def update(self, processes: Iterable[ProcessRecord], now_secs: float) -> None:
         """Add what the processes used since they were last seen; new ones count in full."""
-        before, look = self._look, _Look()
+        before, sample = self._last, _Sample()
         for each in processes:
-            look.add(each)
+            sample.add(each)
         grown = ended = inherited = NOTHING
-        for unit, counts in look.counts.items():
-            old = before.counts[unit] if _goes_on(before, look, unit) else NOTHING
+        for unit, counts in sample.counts.items():
+            old = before.counts[unit] if _goes_on(before, sample, unit) else NOTHING
             grown = grown.plus(counts.less(old))
         for unit, counts in before.counts.items():
-            left = look.counts[unit] if _goes_on(before, look, unit) else NOTHING
+            left = sample.counts[unit] if _goes_on(before, sample, unit) else NOTHING
             gone = counts.less(left)
             ended = ended.plus(gone)
-            if gone != NOTHING and _has_living_ancestor(before, look, unit):
+            if gone != NOTHING and _has_living_ancestor(before, sample, unit):
                 inherited = inherited.plus(gone)
         # Among rolled-up processes, an ended one cannot be told from one that is now shown elsewhere.
-        due = self._owed.plus(ended if before.is_rolled or look.is_rolled else inherited)
+        due = self._owed.plus(ended if before.is_rolled or sample.is_rolled else inherited)
         self.total = self.total.plus(grown.less(due))
         self._owed = due.less(grown).at_most(self._owed.plus(inherited))
         self.seen_at_secs = now_secs
-        self._look = look
+        self._last = sample
 
 
 def _counts_of(process: ProcessRecord) -> Counts:
@@ -105,7 +105,7 @@ def _counts_of(process: ProcessRecord) -> Counts:
     )
 
 
-def _goes_on(before: _Look, now: _Look, unit: _Unit) -> bool:
+def _goes_on(before: _Sample, now: _Sample, unit: _Unit) -> bool:
     """Return whether a process is the same: pids are reused; a process may change parent or command."""
     if unit not in before.counts or unit not in now.counts:
         return False
@@ -116,7 +116,7 @@ def _goes_on(before: _Look, now: _Look, unit: _Unit) -> bool:
     return before.ppids[unit] == now.ppids[unit] or before.commands[unit] == now.commands[unit]
 
 
-def _has_living_ancestor(before: _Look, now: _Look, unit: _Unit) -> bool:
+def _has_living_ancestor(before: _Sample, now: _Sample, unit: _Unit) -> bool:
     """Return whether an ancestor of a process is still in the job, as a process or in a merged row."""
     for _ in range(MAX_ANCESTORS):
         parent = before.ppids[unit]

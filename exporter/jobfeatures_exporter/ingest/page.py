@@ -144,7 +144,7 @@ class SonarPage:
             context = self._privacy.context(_context_of(state, known, self._kinds))
             page = budget.apply(
                 _merged(_families_of_node(state, context)),
-                look=context.now_secs,
+                sampled_secs=context.now_secs,
                 now_secs=context.now_secs,
                 weigh=lambda: weigh_jobs(context),
             )

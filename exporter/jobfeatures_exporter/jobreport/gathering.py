@@ -101,7 +101,7 @@ def gather_report(found: SelectedJobs, job_id: str, run: ReportedRun, answers: S
         nodes=nodes,
         notes=tuple(dict.fromkeys(notes)),
     )
-    return without_missed_peaks(report.with_doubts())
+    return without_missed_peaks(report.with_warnings())
 
 
 def _info(places: Iterable[Numbers]) -> dict[str, str]:

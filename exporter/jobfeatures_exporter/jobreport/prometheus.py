@@ -34,21 +34,21 @@ class Prometheus:
 
 
 def _explain(error: HttpStatusError) -> str:
-    said = _said(error.body)
+    message = _message(error.body)
     if error.status == HTTPStatus.FORBIDDEN:
         return f"answers {error.status}: a user and password, or a token, may be missing or wrong"
-    if said is None:
+    if message is None:
         return f"answers {error.status}: is this the address of a Prometheus server?"
-    if "unknown function" in said:
-        return f"is too old, Prometheus 2.26 is needed: {shown(said)}"
-    return f"answers {error.status}: {shown(said)}"
+    if "unknown function" in message:
+        return f"is too old, Prometheus 2.26 is needed: {shown(message)}"
+    return f"answers {error.status}: {shown(message)}"
 
 
-def _said(body: str) -> str | None:
+def _message(body: str) -> str | None:
     """Return the server's error message, None if the response is not Prometheus's own."""
     try:
         document = json.loads(body)
     except (ValueError, RecursionError):
         return None
-    said = document.get("error") if isinstance(document, dict) else None
-    return said if isinstance(said, str) else None
+    message = document.get("error") if isinstance(document, dict) else None
+    return message if isinstance(message, str) else None

@@ -136,4 +136,4 @@ def make_report(job: CommentedJob) -> JobUse | None:
         seen_until_secs=job.end_secs,
         nodes=summary.nodes,
         notes=(NOTE,),
-    ).with_doubts()
+    ).with_warnings()

@@ -40,7 +40,7 @@ class Total:
     used_gpu_hours: float = 0.0
     jobs_without_cpu: int = 0
     jobs_without_memory: int = 0
-    jobs_of_doubtful_cpu: int = 0
+    jobs_with_implausible_cpu_time: int = 0
 
     @property
     def wasted_core_hours(self) -> float:
@@ -50,7 +50,7 @@ class Total:
     def add(self, job: JobUse) -> None:
         """Count a job."""
         self.jobs += 1
-        self.jobs_of_doubtful_cpu += job.has_impossible_cpu_time
+        self.jobs_with_implausible_cpu_time += job.has_impossible_cpu_time
         elapsed_secs, cpus = job.elapsed_secs, job.allocated_cpus
         if elapsed_secs is None or cpus is None or job.cpu_secs is None:
             self.jobs_without_cpu += 1
@@ -115,7 +115,7 @@ def ask_totals(ask: Ask, question: ReportQuestion, by: str) -> Totals:
     ):
         if count:
             notes[f"sums are without {count} jobs whose {what} or allocation is not known"] = None
-    if count := sum(each.jobs_of_doubtful_cpu for each in found):
+    if count := sum(each.jobs_with_implausible_cpu_time for each in found):
         notes[f"sums include {count} jobs with {DOUBTFUL_CPU_TIME}"] = None
     return Totals(by, tuple(found), tuple(notes))
 

@@ -74,15 +74,15 @@ class HookServer:
         poll.register(their_output, select.POLLIN)
         poll.register(self._wake_reader, select.POLLIN)
         self._changed.set()
-        looked: float | None = None
+        checked_secs: float | None = None
         while not self._stopping.is_set():
             if self._changed.is_set():
                 self._changed.clear()
                 pickle.dump(settings_of(self._board.config), their_input)
                 their_input.flush()
-            if looked is None or time.monotonic() - looked >= LOOK_SECS:
-                looked = time.monotonic()
-                self._look()
+            if checked_secs is None or time.monotonic() - checked_secs >= LOOK_SECS:
+                checked_secs = time.monotonic()
+                self._check()
             for descriptor, _ in poll.poll(LOOK_SECS * 1000):
                 data = os.read(descriptor, 4096)
                 if descriptor == their_output:
@@ -90,11 +90,11 @@ class HookServer:
                         return
                     self._sources.refresh_in_haste(frozenset(data.decode("ascii", "replace").split()))
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         if self._kept is None:
             return
         try:
-            self._kept.look()
+            self._kept.check()
         except (JobfeaturesError, OSError) as error:
             log.warning("cannot save a copy of the settings for hooks: %s", error)
         except Exception:  # supervised: hooks are still served

@@ -36,7 +36,7 @@ class WatchedSettings(NamedTuple):
 
 
 class KeptSettings:
-    """Checks the settings at each `look`, which one thread calls periodically."""
+    """Checks the settings at each `check`, which one thread calls periodically."""
 
     def __init__(self, file: WatchedSettings, board: NodeBoard) -> None:
         self._path, self._read = file
@@ -44,7 +44,7 @@ class KeptSettings:
         self._seen: tuple[object, ...] | None = None
         self._is_broken = False
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Check whether a file has changed. Raises JobfeaturesError or OSError if no copy can be kept."""
         try:
             seen = stamp_of(self._path)

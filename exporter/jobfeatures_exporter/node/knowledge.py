@@ -16,7 +16,7 @@ from jobfeatures_exporter.node.nodeboard import NodeBoard
 
 
 class Knowledge:
-    """Combines the sources and the control groups on the board, and replaces `jobs` and `roll` there."""
+    """Combines the sources and the control groups on the board, and sets `jobs` and `known_jobs` there."""
 
     def __init__(self, board: NodeBoard) -> None:
         self._board = board
@@ -46,15 +46,15 @@ class Knowledge:
         with self._lock:
             if published is not None:
                 self._published = published
-            before, old = board.jobs, board.roll
-            board.roll = roll = self._roster.judge(
+            before, old = board.jobs, board.known_jobs
+            board.known_jobs = known_jobs = self._roster.judge(
                 board.tables(),
                 now_secs=board.clock.now_secs(),
                 groups=populated_groups(board.samples.snapshot),
                 published=self._published,
                 sources=board.source_names,
             )
-            board.jobs = jobs = roll.jobs
+            board.jobs = jobs = known_jobs.jobs
             ended = {
                 key: job
                 for key, job in before.items()
@@ -63,7 +63,7 @@ class Knowledge:
             self._to_sample_last.update(ended)
         if ended:
             board.samples.wanted.set()
-        return roll.presences != old.presences
+        return known_jobs.presences != old.presences
 
     def end_rest(self) -> None:
         """Have a sample taken if a job is known to be here that no control group has shown. Any thread."""

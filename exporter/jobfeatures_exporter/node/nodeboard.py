@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from jobfeatures.batch.source import Keeper, SourceStatus
 from jobfeatures.hooks.actions import node_name
-from jobfeatures.jobs.roster import EMPTY, Roll
+from jobfeatures.jobs.roster import EMPTY, KnownJobs
 from jobfeatures.publish.drainbook import DrainBook
 from jobfeatures.publish.drainstore import DrainStore
 from jobfeatures.publish.publisher import Publisher
@@ -108,7 +108,7 @@ class NodeBoard:
         self.unreadable = Unreadable()  # failed reads for documents
         self.shown: Mapping[JobKey, EndedJob] = {}  # ended jobs in the latest scrape, by the scrape
         self.keepers: Sequence[Keeper[JobTable]] = ()  # by the sources
-        self.roll: Roll = EMPTY  # this and `jobs` by whoever judges
+        self.known_jobs: KnownJobs = EMPTY  # this and `jobs` by whoever judges
         self.jobs: Mapping[JobKey, Job] = {}
         self.statuses = StatusBoard(clock)
         self.drains = DrainBook(DrainStore(self.tree) if config.features_publish else None, clock)
@@ -155,7 +155,7 @@ class NodeBoard:
             snapshot=self.samples.snapshot,
             ended=self.ended,
             jobs=self.jobs,
-            leftovers=self.roll.leftovers,
+            leftovers=self.known_jobs.leftovers,
             statuses=self.statuses.view,
             status_violations=self.statuses.violations,
             sources=self.sources,
@@ -173,7 +173,7 @@ class NodeBoard:
             faulty=sender.faulty if sender is not None else {},
             sonar_unreadable=dict(self.unreadable.counts),
             web=web,
-            findings=self.roll.findings,
+            findings=self.known_jobs.findings,
             missing_groups=self.missing_groups,
         )
 

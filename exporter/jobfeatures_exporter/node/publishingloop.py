@@ -74,7 +74,7 @@ class PublishingLoop:
             self._judge(board.tree.published())
         with supervised("publishing"):
             limits = find_swap_limits(board.samples.snapshot)
-            self._publisher.update(board.roll, board.drains.view, limits)
+            self._publisher.update(board.known_jobs, board.drains.view, limits)
         if self._knowledge.note_epilogs(self._publisher.take_withdrawn()):
             self._judge()
             self._knowledge.end_rest()

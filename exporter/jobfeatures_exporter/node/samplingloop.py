@@ -27,7 +27,7 @@ from jobfeatures_exporter.sampling.groups.lastreadings import LastReadings
 from jobfeatures_exporter.sampling.host.sysinfo import read_sysinfo
 from jobfeatures_exporter.sampling.layout.hierarchies import Places
 from jobfeatures_exporter.sampling.performance.monitor import WorkMonitor
-from jobfeatures_exporter.sampling.places.finder import LOOK_SECS as LOOK_FOR_PLACES_SECS
+from jobfeatures_exporter.sampling.places.finder import LOOK_SECS as SEARCH_PLACES_SECS
 from jobfeatures_exporter.sampling.places.finder import PlaceFinder
 from jobfeatures_exporter.sampling.power.monitor import PowerMonitor
 from jobfeatures_exporter.sampling.sampler import Sampler
@@ -56,13 +56,13 @@ def find_places(config: ExporterConfig, clock: Clock) -> Callable[[], Places]:
     """Return the finder of jobs' groups on this node, which searches again at intervals."""
     finder = make_finder(config)
     finder.read_configuration()
-    looked_secs = float("-inf")
+    searched_secs = float("-inf")
 
     def places() -> Places:
-        nonlocal looked_secs
-        if clock.monotonic_secs() - looked_secs >= PLACES_SECS:
-            looked_secs = clock.monotonic_secs()
-            finder.look()
+        nonlocal searched_secs
+        if clock.monotonic_secs() - searched_secs >= PLACES_SECS:
+            searched_secs = clock.monotonic_secs()
+            finder.search()
         return finder.places()
 
     return places
@@ -102,7 +102,7 @@ class SamplingLoop:
         self._work = WorkMonitor(config.work, config.path, budget)
         self._last_readings = LastReadings()
         self.places = make_finder(config)
-        self._place_looks = Round(self._find_places, least_secs=PAUSE_SECS)
+        self._place_searches = Round(self._find_places, least_secs=PAUSE_SECS)
         self._places_due_secs = float("-inf")  # monotonic
         self._read_secs = float("-inf")
         self._reading: threading.Thread | None = None  # of batch systems' configuration
@@ -129,7 +129,7 @@ class SamplingLoop:
             wanted.set,
             interval_secs=config.sample_interval_secs,
             on_ending=self._last_readings.note,
-            on_candidates=self._place_looks.want,
+            on_candidates=self._place_searches.want,
             shapes_at=self.places.shapes_at,
             skips=self.places.skips,
         )
@@ -152,13 +152,13 @@ class SamplingLoop:
     def start(self) -> None:
         """Start all threads."""
         self._arrivals.rescan()  # so that the first sample has all jobs
-        self._look_for_places()
+        self._search_places()
         self._gpus.start()
         self._power.start()
         self._progress.made()
         for thread in self.threads:
             thread.start()
-        self._rounds.add(self._place_looks)
+        self._rounds.add(self._place_searches)
 
     def stop(self) -> None:
         """Have all threads end; who waits for a sample gets the latest."""
@@ -177,7 +177,7 @@ class SamplingLoop:
         config = self._board.config
         self._retention.retain_secs = config.jobs.retain_secs
         self.places.reconfigure(config.shared.batch, partial(chosen_systems, config))
-        self._place_looks.want()
+        self._place_searches.want()
 
     def _wishes(self) -> Wishes:
         """Return what the next sample has to read, for the settings or a waiting request."""
@@ -242,15 +242,15 @@ class SamplingLoop:
             self._reading.start()
         is_due = now_secs >= self._places_due_secs
         if is_due:
-            self._places_due_secs = now_secs + LOOK_FOR_PLACES_SECS * (1 - EARLY)
-        self._look_for_places(is_due=is_due)
-        return LOOK_FOR_PLACES_SECS
+            self._places_due_secs = now_secs + SEARCH_PLACES_SECS * (1 - EARLY)
+        self._search_places(is_due=is_due)
+        return SEARCH_PLACES_SECS
 
-    def _look_for_places(self, *, is_due: bool = False) -> None:
+    def _search_places(self, *, is_due: bool = False) -> None:
         with supervised("looking for control groups"):
-            changes = self.places.look(self._arrivals.tree.candidates(), is_due=is_due)
+            changes = self.places.search(self._arrivals.tree.candidates(), is_due=is_due)
             if changes.shapes:
-                self._arrivals.look_anew()
+                self._arrivals.list_again()
             if changes.places:
                 self._board.samples.wanted.set()
 
@@ -258,7 +258,7 @@ class SamplingLoop:
         """Read what batch systems' own configuration names: it may run their commands, which may hang."""
         with supervised("reading where control groups are"):
             self.places.read_configuration()
-        self._place_looks.want()
+        self._place_searches.want()
 
     def sample(self) -> None:
         """Take one sample. Only the sampling thread calls it, or a test without that thread."""

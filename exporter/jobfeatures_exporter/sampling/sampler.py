@@ -220,8 +220,8 @@ class Sampler:
         for directory, group in self._cgroups.known():
             if self._last.key_of.get(directory.cpu_source) is None:
                 continue
-            is_told = directory.cpu_source in awaited or tells_end(directory)
-            if group.freezing.has_changed() or (not is_told and group.has_run()):
+            is_followed = directory.cpu_source in awaited or tells_end(directory)
+            if group.freezing.has_changed() or (not is_followed and group.has_run()):
                 return True
         return self._cgroups.count_kills_apart and self._node.has_killed()
 

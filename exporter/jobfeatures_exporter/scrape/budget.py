@@ -120,7 +120,7 @@ class SeriesBudget:
         self._totals: dict[_SumKey, Number] = {}
         self._dropped = 0
         self.left_out = 0  # series, of the latest page
-        self._last_look: float | None = None
+        self._last_sampled_secs: float | None = None
 
     def limit(self, max_series: int) -> None:
         """Change the limit from the next page on; the sums continue."""
@@ -130,28 +130,28 @@ class SeriesBudget:
         self,
         families: Sequence[Family],
         *,
-        look: float | None,
+        sampled_secs: float | None,
         now_secs: float,
         weigh: Callable[[], Mapping[Values, Weight]],
         extra: Mapping[Values | None, int] | None = None,
     ) -> Page:
         """Return the families within the limit, and those that report how many series were dropped.
 
-        `look` identifies the snapshot behind the page. `weigh` is called only if there are too many series.
+        `sampled_secs` identifies the page's snapshot. `weigh` is called only if there are too many series.
         `extra` counts the series that the caller will add for each job (None: for no job); the caller omits
         those of hidden jobs.
         """
         extra = extra or {}
         series = sum([len(each.samples) for each in families]) + sum(extra.values()) + OWN_SERIES
         if not self._active and series + len(self._totals) <= self._max:
-            return Page([*self._with_totals(families), *self._families_of(0, look)])
-        return self._reduce(families, extra, weigh(), look, now_secs)
+            return Page([*self._with_totals(families), *self._families_of(0, sampled_secs)])
+        return self._reduce(families, extra, weigh(), sampled_secs, now_secs)
 
-    def _families_of(self, dropped: int, look: float | None) -> list[Family]:
+    def _families_of(self, dropped: int, sampled_secs: float | None) -> list[Family]:
         self.left_out = dropped
-        if dropped and look != self._last_look:
+        if dropped and sampled_secs != self._last_sampled_secs:
             self._dropped += dropped
-            self._last_look = look
+            self._last_sampled_secs = sampled_secs
         return [Family.single(DROPPED, dropped), Family.single(DROPPED_TOTAL, self._dropped)]
 
     def _with_totals(self, families: Sequence[Family]) -> Sequence[Family]:
@@ -165,7 +165,7 @@ class SeriesBudget:
         families: Sequence[Family],
         extra: Mapping[Values | None, int],
         weights: Mapping[Values, Weight],
-        look: float | None,
+        sampled_secs: float | None,
         now_secs: float,
     ) -> Page:
         of_jobs = [family for family in families if family.metric.is_of_jobs]
@@ -193,7 +193,7 @@ class SeriesBudget:
         if not self._active:
             self._jobs.clear()
             self._reported.clear()
-        return Page([*made, *self._families_of(dropped, look)], frozenset(sizes.keys() - shown))
+        return Page([*made, *self._families_of(dropped, sampled_secs)], frozenset(sizes.keys() - shown))
 
     def _sum_keys(self, families: Iterable[Family]) -> set[_SumKey]:
         found = set(self._totals)

@@ -59,7 +59,7 @@ class PageMaker:
         with self._budget_lock:
             return self._budget.apply(
                 families,
-                look=context.snapshot.taken_at_secs if context.snapshot is not None else None,
+                sampled_secs=context.snapshot.taken_at_secs if context.snapshot is not None else None,
                 now_secs=context.now_secs,
                 weigh=lambda: weigh_jobs(context),
                 extra=counts,

@@ -40,13 +40,13 @@ class Progress:
     def made(self) -> None:
         """Note that it was done."""
         self._missing_secs = 0.0
-        self._looked_at = self._clock.monotonic_secs()
+        self._checked_secs = self._clock.monotonic_secs()
 
     def missing_secs(self) -> float:
         """Return for how long it has not been done."""
         now = self._clock.monotonic_secs()
-        self._missing_secs += min(now - self._looked_at, MOST_SECS)
-        self._looked_at = now
+        self._missing_secs += min(now - self._checked_secs, MOST_SECS)
+        self._checked_secs = now
         return self._missing_secs
 
 

@@ -145,7 +145,7 @@ async def keep_telling(notifier: Notifier, served: Supervised, prefix: Callable[
     restarts the daemon. `prefix` begins the status line.
     """
     every_secs = min(TELL_SECS, (notifier.watchdog_secs or 2 * TELL_SECS) / 2)
-    said = ""
+    sent = ""
     complained: tuple[str, ...] = ()
     while True:
         stalled = tuple(sorted(served.stalled()))
@@ -156,7 +156,7 @@ async def keep_telling(notifier: Notifier, served: Supervised, prefix: Callable[
             log.error("threads have died or hang: %s", ", ".join(stalled))
         complained = stalled
         text = f"{prefix()}: {', '.join(stalled)} hangs" if stalled else f"{prefix()}: {served.summary()}"
-        if text != said:
+        if text != sent:
             notifier.status(text)
-            said = text
+            sent = text
         await asyncio.sleep(every_secs)

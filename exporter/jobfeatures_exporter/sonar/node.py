@@ -64,7 +64,7 @@ def _read_token(path: str | None) -> str:
 
 
 class NodeDocuments:
-    """Builds `sample` and `sysinfo` from the snapshots that `look` returns; None if it could take none."""
+    """Builds `sample` and `sysinfo` from the snapshots that `take` returns; None if it could take none."""
 
     def __init__(
         self,
@@ -72,14 +72,14 @@ class NodeDocuments:
         paths: PathsSettings,
         origin: Origin,
         clock: Clock,
-        look: Callable[[], Snapshot | None],
+        take: Callable[[], Snapshot | None],
         unreadable: Unreadable,
     ) -> None:
         self._config, self._paths = config, paths
         self._origin = origin
         self._sample_origin = replace(origin, attributes={**origin.attributes, **attributes_of(config)})
         self._clock = clock
-        self._look = look
+        self._take = take
         # The older form has no place for hwloc's text.
         self._topology = [each for each in config.topology if origin.profile != SEED or each != TEXT]
         self._users = user_names()
@@ -91,7 +91,7 @@ class NodeDocuments:
 
         Return the jobs that only count once their batch system confirms that they run here.
         """
-        snapshot = self._look()
+        snapshot = self._take()
         if snapshot is None:
             return ()
         self._previous = (snapshot, self._monotonic_of(snapshot))
@@ -99,13 +99,13 @@ class NodeDocuments:
 
     def sample(self) -> list[Document]:
         """Return the state of the node, and of its processes since the previous sample."""
-        snapshot = self._look()
+        snapshot = self._take()
         given = None if snapshot is None else self._read(snapshot)
         return [sample_envelope(self._sample_origin, given, self._config, now_secs=self._clock.now_secs())]
 
     def sysinfo(self) -> list[Document]:
         """Return the node's hardware and software, once the GPU drivers have answered or timed out."""
-        snapshot = self._look()
+        snapshot = self._take()
         deadline_secs = self._clock.monotonic_secs() + CARDS_WAIT_SECS
         while (
             snapshot is not None
@@ -113,7 +113,7 @@ class NodeDocuments:
             and self._clock.monotonic_secs() < deadline_secs
         ):
             time.sleep(_LOOK_SECS)
-            snapshot = self._look()
+            snapshot = self._take()
         sample = read_sysinfo(
             procfs=self._paths.procfs,
             sysfs=self._paths.sysfs,

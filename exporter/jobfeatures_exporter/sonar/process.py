@@ -173,14 +173,14 @@ def _sum_uses(one: GpuProcess, other: GpuProcess) -> GpuProcess:
 
 
 def _gpu_document(card: GpuCard, use: GpuProcess) -> Document:
-    said = without_defaults(
+    figures = without_defaults(
         {
             "gpu_util": use.ce_util_percent,
             "gpu_memory": (use.memory_bytes or 0) // 1024,
             "gpu_memory_util": card.memory_percent(use.memory_bytes),
         }
     )
-    return {"index": card.index or 0, "uuid": unicode_text(card.uuid), **said}
+    return {"index": card.index or 0, "uuid": unicode_text(card.uuid), **figures}
 
 
 def _family_ticks(process: ProcessSample) -> int:

@@ -36,12 +36,12 @@ _OF_NODE = ("load1", "load5", "load15", "runnable_entities", "existing_entities"
 
 def attributes_of(config: SonarSettings) -> dict[str, str]:
     """Return the settings in effect that decide which processes are reported, for readers of the document."""
-    said = {
+    flags = {
         "rollup": config.rollup,
         "exclude_system_jobs": config.exclude_system_jobs,
         "batch_only": config.batch_only,
     }
-    found = {name: "true" for name, value in said.items() if value}
+    found = {name: "true" for name, value in flags.items() if value}
     if config.min_cpu_time_secs:
         found["min_cpu_time"] = f"{config.min_cpu_time_secs:g}"
     return found

@@ -201,10 +201,10 @@ def add_node_documents(
     config: SonarSettings,
     paths: PathsSettings,
     clock: Clock,
-    look: Callable[[], Snapshot | None],
+    take: Callable[[], Snapshot | None],
     unreadable: Unreadable,
 ) -> None:
     """Add this node's documents to a sender."""
-    documents = NodeDocuments(config, paths, sender.origin, clock, look, unreadable)
+    documents = NodeDocuments(config, paths, sender.origin, clock, take, unreadable)
     sender.add(SAMPLE, config.sample_interval_secs, documents.sample)
     sender.add(SYSINFO, config.sysinfo_interval_secs, documents.sysinfo, at_start=True)

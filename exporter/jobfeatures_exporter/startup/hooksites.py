@@ -62,8 +62,8 @@ def asked(system: str, *argv: str, config: ExporterConfig, may_fail: str = "") -
         max_bytes=MAX_BYTES,
         environment={"SGE_SINGLE_LINE": "1"},
     )
-    said = (output.stdout + output.stderr).decode("utf-8", "replace")
-    if output.status != 0 and not (may_fail and may_fail in said):
+    printed = (output.stdout + output.stderr).decode("utf-8", "replace")
+    if output.status != 0 and not (may_fail and may_fail in printed):
         raise SourceError(f"{argv[0]}: no answer (status {output.status}): {first_line(output.stderr)}")
     return output.stdout.decode("utf-8", "replace")
 

@@ -68,10 +68,10 @@ def serve(
             f"{limit} open files are too few, {LEAST} are needed: LimitNOFILE=, ulimit -Hn"
         )
     if limit < FEW_FILES:
-        told = (
+        message = (
             "few files can be open at once, so few connections are accepted: raise LimitNOFILE=, ulimit -Hn"
         )
-        log.warning(told, extra={"limit": limit})
+        log.warning(message, extra={"limit": limit})
     try:
         asyncio.run(_serve(config, notifier, reread, settings_file, on_listening, choose_reader))
     except JobfeaturesError as error:

@@ -61,8 +61,8 @@ def jobs_without_group(
         if job.state is JobState.RUNNING and (job.start_secs or 0) < before_secs
     }
     missing = find_missing(running, snapshot, [table])
-    doubted = [key.job_id for key, why in missing.items() if why is None]
-    judged, daemon = judge_jobs(name, doubted, snapshot, groups)
+    unseen = [key.job_id for key, why in missing.items() if why is None]
+    judged, daemon = judge_jobs(name, unseen, snapshot, groups)
     missed = sorted(key.job_id for key, why in judged.items() if why is Reason.FOUND)
     others = sorted(key.job_id for key in missing if judged.get(key) is not Reason.FOUND)
     if missed:

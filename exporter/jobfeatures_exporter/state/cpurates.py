@@ -25,7 +25,7 @@ def idle_secs_of(cpu: CpuSecs) -> float:
     return cpu.idle + cpu.iowait
 
 
-class _Look(NamedTuple):
+class _Sample(NamedTuple):
     read_at_secs: float  # monotonic
     used_secs: Mapping[RunKey, float]
     node: CpuSecs | None
@@ -40,37 +40,37 @@ class CpuRates:
     """
 
     def __init__(self) -> None:
-        self._looks: deque[_Look] = deque(maxlen=KEPT)
+        self._samples: deque[_Sample] = deque(maxlen=KEPT)
         self.node_busy_cpus: float | None = None
 
     def update(self, snapshot: Snapshot) -> Mapping[JobKey, float]:
         """Add a sample and return the rates. A run that is not in the earlier sample has none yet."""
-        now = _look(snapshot)
-        while len(self._looks) > 1 and self._looks[1].read_at_secs <= now.read_at_secs - MIN_SECS:
-            self._looks.popleft()
+        now = _sample(snapshot)
+        while len(self._samples) > 1 and self._samples[1].read_at_secs <= now.read_at_secs - MIN_SECS:
+            self._samples.popleft()
         rates: dict[JobKey, float] = {}
         busy_cpus = None
         cpus = 0 if snapshot.node is None else len(snapshot.node.cores)
-        if self._looks and (elapsed := now.read_at_secs - self._looks[0].read_at_secs) >= MIN_SECS:
-            before = self._looks[0]
+        if self._samples and (elapsed := now.read_at_secs - self._samples[0].read_at_secs) >= MIN_SECS:
+            before = self._samples[0]
             if cpus and (share := compute_busy_share(before.node, now.node)) is not None:
                 busy_cpus = share * cpus
             both = ((key, before.used_secs.get(key), secs) for key, secs in now.used_secs.items())
             found = {key: compute_rate(earlier, secs, elapsed, cpus) for key, earlier, secs in both}
             rates = {key: rate for (key, _), rate in found.items() if rate is not None}
         self.node_busy_cpus = busy_cpus  # at once: pages read it meanwhile
-        if not self._looks or now.read_at_secs - self._looks[-1].read_at_secs >= APART_SECS:
-            self._looks.append(now)
+        if not self._samples or now.read_at_secs - self._samples[-1].read_at_secs >= APART_SECS:
+            self._samples.append(now)
         return rates
 
 
-def _look(snapshot: Snapshot) -> _Look:
+def _sample(snapshot: Snapshot) -> _Sample:
     used = {
         (key, sample.run): secs
         for key, sample in snapshot.jobs.items()
         if isinstance(key, JobKey) and (secs := cpu_secs_of(sample)) is not None
     }
-    return _Look(snapshot.read_at_secs, used, None if snapshot.node is None else snapshot.node.cpu)
+    return _Sample(snapshot.read_at_secs, used, None if snapshot.node is None else snapshot.node.cpu)
 
 
 def compute_rate(

@@ -46,9 +46,9 @@ def parent_of(path: str, job_id: str, above: str = "") -> str | None:
             break
         shared += 1
     named = (at for at, name in enumerate(names) if at >= shared and job_id and number.search(name))
-    told = [parent for parent in (find_parent(path),) if parent is not None]
-    told += ["/".join(names[:at]) for at in itertools.islice(named, 1)]
-    return (min(told, key=len) or "/") if told else None
+    candidates = [parent for parent in (find_parent(path),) if parent is not None]
+    candidates += ["/".join(names[:at]) for at in itertools.islice(named, 1)]
+    return (min(candidates, key=len) or "/") if candidates else None
 
 
 def pattern_of(parent: str) -> str:
@@ -110,8 +110,8 @@ class GroupReader:
         found: dict[str, None] = {}
         for path in dict.fromkeys(path for paths in groups for path in paths if path not in own):
             if match_path(path) is None:
-                told = {parent_of(path, job_id, group or "") for job_id in job_ids or ("",)}
-                found.update(dict.fromkeys(each for each in told if each and not is_no_place(each)))
+                candidates = {parent_of(path, job_id, group or "") for job_id in job_ids or ("",)}
+                found.update(dict.fromkeys(each for each in candidates if each and not is_no_place(each)))
         # On a further host of a job nothing may run yet; a supervisor does wherever there is one.
         theirs = [self.paths(pid) for pid in _descendants(believed, parents_of) if pid != daemon]
         is_seen = daemon in believed and bool(own) and bool(theirs or system.supervisor is None)

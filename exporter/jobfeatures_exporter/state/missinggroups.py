@@ -84,17 +84,17 @@ class MissingGroups:
         missing = find_missing(jobs, snapshot, tables)
         self._since = {key: self._since.get(key, now_secs) for key in missing}
         late = {key: why for key, why in missing.items() if now_secs - self._since[key] >= PATIENCE_SECS}
-        doubted = {key for key, why in late.items() if why is None}
+        unexplained = {key for key, why in late.items() if why is None}
         is_due = now_secs >= self._judge_again_secs
         if is_due:
             self._judge_again_secs = now_secs + AGAIN_SECS
         self._judged = {
             key: why
             for key, why in self._judged.items()
-            if key in doubted and not (is_due and why is Reason.EXPECTED)
+            if key in unexplained and not (is_due and why is Reason.EXPECTED)
         }
         daemons = dict(self.latest.daemons)
-        for system, ids in grouped(doubted - self._judged.keys()).items():
+        for system, ids in grouped(unexplained - self._judged.keys()).items():
             judged, daemon = judge_jobs(system, ids, snapshot, self._groups)
             self._judged.update(judged)
             if Reason.FOUND in judged.values() and system not in daemons:

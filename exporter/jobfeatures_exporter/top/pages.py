@@ -63,7 +63,7 @@ class DaemonPages:
             return found + "top --local queries the batch systems, too"
         return f"{found}its page lists them: {self.name.removesuffix('metrics')}"
 
-    def look(self) -> Numbers:
+    def read(self) -> Numbers:
         """Fetch a page. Raises SourceError and ParseError."""
         numbers = parse_page(self._text(), source=self._access.url)
         self._boot_time_secs = numbers.one(BOOT)
@@ -113,7 +113,7 @@ class OwnPages:
         self._daemon.start()
         self._daemon.wait_until_ready(READY_SECS)
 
-    def look(self) -> Numbers:
+    def read(self) -> Numbers:
         """Sample the node and return the figures directly, without rendering and parsing them."""
         from jobfeatures_exporter.scrape.collectors import collect
 

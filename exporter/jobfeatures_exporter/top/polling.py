@@ -65,7 +65,7 @@ class PagePoller:
         """Poll once. On failure, return the previous figures with the error."""
         before = self._numbers
         try:
-            self._numbers = self._pages.look()
+            self._numbers = self._pages.read()
             node = view_page(self._numbers, before)
             self._last = PagePoll(node, "", self._processes())
         except JobfeaturesError as error:  # the daemon may be restarting

@@ -299,7 +299,7 @@ def _summary(node: NodeView, source: str) -> str:
         total = node.allocatable_cpus if node.allocatable_cpus is not None else node.cores
         held = f"{node.allocation or UNKNOWN} of {format_figure(total)} allocated"
         if node.unknown_allocations:
-            held += f" ({node.allocation_doubt})"
+            held += f" ({node.allocation_note})"
         parts.append(f"CPUs {busy} of {format_figure(node.cores)} busy, {held}")
     if node.memory_bytes is not None and node.available_bytes is not None:
         used = node.memory_bytes - node.available_bytes

@@ -38,17 +38,19 @@ def find_hints(job: JobView) -> list[Hint]:
     found = [Hint("warn", BADGES[each.name], each.text) for each in judge_now(job) if each.name in BADGES]
     if job.is_near_its_memory:
         used, limit = format_bytes(job.memory or 0), format_bytes(job.memory_limit or 0)
-        said = f"it uses {used} of {limit}, {format_share(MEMORY_FULL)} or more"
-        found.append(Hint("bad", "memory near its limit", f"{said}: beyond the limit the kernel kills it"))
+        sentence = f"it uses {used} of {limit}, {format_share(MEMORY_FULL)} or more"
+        found.append(
+            Hint("bad", "memory near its limit", f"{sentence}: beyond the limit the kernel kills it")
+        )
     left = job.enforced_secs or 0.0
     if job.is_late:
-        said = f"a limit or shutdown should have ended it {format_when(left)}"
-        found.append(Hint("bad", "past its end", said))
+        sentence = f"a limit or shutdown should have ended it {format_when(left)}"
+        found.append(Hint("bad", "past its end", sentence))
     elif job.ends_soon:
         found.append(Hint("warn", "ends soon", f"a limit or shutdown ends it {format_when(left)}"))
     if job.is_overdue:
-        said = "a payload should have ended by what the job itself reported: the waste is a lower bound"
-        found.append(Hint("", "payload overdue", said))
+        sentence = "a payload should have ended by what the job itself reported: the waste is a lower bound"
+        found.append(Hint("", "payload overdue", sentence))
     return found
 
 

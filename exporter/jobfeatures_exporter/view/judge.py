@@ -66,12 +66,12 @@ def judge(use: JobUse, rules: Sequence[Rule] = RULES) -> list[Advice]:
     is_short = (use.active_secs or 0.0) < at.SETTLED_SECS
     judged = ((rule.name, rule.judge(use)) for rule in rules if not is_short or rule.name in OF_SHORT_JOBS)
     found = {name: text for name, text in judged if text is not None}
-    unsaid: set[str] = set()
+    left_out: set[str] = set()
     for name, others in INSTEAD_OF.items():
-        unsaid |= others if name in found.keys() - unsaid else set()
-    if (found.keys() - unsaid) & WAITS and _is_explained_by_waits(use):
-        unsaid |= LITTLE_USE
-    return [Advice(name, clean(text)) for name, text in found.items() if name not in unsaid]
+        left_out |= others if name in found.keys() - left_out else set()
+    if (found.keys() - left_out) & WAITS and _is_explained_by_waits(use):
+        left_out |= LITTLE_USE
+    return [Advice(name, clean(text)) for name, text in found.items() if name not in left_out]
 
 
 def _is_explained_by_waits(use: JobUse) -> bool:
@@ -181,8 +181,8 @@ _IF_ALONE = ", and nothing else explains it"
 @_rule("cpu_idle", f"less than {at.IDLE_CPU:.0%} of the CPU time used{_IF_ALONE}")
 def _idle_cpus(use: JobUse) -> str | None:
     worked = format_share(_cpu_share(use) or 0.0)
-    said = f"it did next to nothing: its CPUs worked {worked} of the time"
-    return said if _little_use(use) == "cpu_idle" else None
+    sentence = f"it did next to nothing: its CPUs worked {worked} of the time"
+    return sentence if _little_use(use) == "cpu_idle" else None
 
 
 @_rule(
@@ -192,15 +192,15 @@ def _idle_cpus(use: JobUse) -> str | None:
 )
 def _serial(use: JobUse) -> str | None:
     had = format_figure(use.allocated_cpus or 0)
-    said = f"it did the work of one CPU, and had {had}: ask for one, or start its parallel parts"
-    return said if _little_use(use) == "cpu_serial" else None
+    sentence = f"it did the work of one CPU, and had {had}: ask for one, or start its parallel parts"
+    return sentence if _little_use(use) == "cpu_serial" else None
 
 
 @_rule("cpu_low", f"less than {at.LOW_CPU:.0%} of the CPU time used{_IF_ALONE}")
 def _low_cpu(use: JobUse) -> str | None:
     worked = format_share(_cpu_share(use) or 0.0)
-    said = f"its CPUs worked {worked} of the time: ask for fewer, or find what it waits for"
-    return said if _little_use(use) == "cpu_low" else None
+    sentence = f"its CPUs worked {worked} of the time: ask for fewer, or find what it waits for"
+    return sentence if _little_use(use) == "cpu_low" else None
 
 
 def _withheld(use: JobUse) -> float | None:
@@ -314,8 +314,8 @@ def _low_gpu(use: JobUse) -> str | None:
 
 @_rule("time_limit", "it ended at its time limit")
 def _out_of_time(use: JobUse) -> str | None:
-    said = "it ended at its time limit: ask for more time, or write checkpoints"
-    return said if use.state == "TIMEOUT" else None
+    sentence = "it ended at its time limit: ask for more time, or write checkpoints"
+    return sentence if use.state == "TIMEOUT" else None
 
 
 @_rule(
@@ -335,5 +335,5 @@ def _much_time(use: JobUse) -> str | None:
 
 @_rule("time_unlimited", "it had no time limit")
 def _limit_is_unlimited(use: JobUse) -> str | None:
-    said = "it had no time limit: with one, the scheduler can start it in gaps between others"
-    return said if not use.is_running and use.wall_limit_secs == math.inf else None
+    sentence = "it had no time limit: with one, the scheduler can start it in gaps between others"
+    return sentence if not use.is_running and use.wall_limit_secs == math.inf else None

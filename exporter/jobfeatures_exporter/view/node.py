@@ -102,7 +102,7 @@ class NodeView:
         return format_figure(self.allocated_cpus)
 
     @property
-    def allocation_doubt(self) -> str:
+    def allocation_note(self) -> str:
         """Return why the allocated CPUs may be incomplete, empty if they are not."""
         if self.unknown_allocations:
             return f"allocation of {counted(self.unknown_allocations, 'job')} unknown"

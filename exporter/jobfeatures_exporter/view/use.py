@@ -139,10 +139,10 @@ class JobUse:
             is_too_much_cpu_time(node.cpu_secs, node.allocated_cpus, node.elapsed_secs) for node in self.nodes
         )
 
-    def with_doubts(self) -> JobUse:
+    def with_warnings(self) -> JobUse:
         """Return the report, with a note if its CPU time cannot be right."""
-        doubts = (DOUBTFUL_CPU_TIME,) if self.has_impossible_cpu_time else ()
-        return replace(self, notes=self.notes + doubts)
+        warnings = (DOUBTFUL_CPU_TIME,) if self.has_impossible_cpu_time else ()
+        return replace(self, notes=self.notes + warnings)
 
     @property
     def elapsed_secs(self) -> float | None:

@@ -25,14 +25,14 @@ class WasteNow:
     @property
     def words(self) -> tuple[str, ...]:
         """Return the waste in words, GPUs first: "3.8 CPUs idle", "15.9 GiB unused"."""
-        said = []
+        parts = []
         for number, noun in ((self.idle_gpus, "GPU"), (self.idle_cpus, "CPU")):
             if number is not None and number >= IDLE_FROM_CPUS:
                 text = format_cpus(number)
-                said.append(f"{text} {noun}{'' if text == '1' else 's'} idle")
+                parts.append(f"{text} {noun}{'' if text == '1' else 's'} idle")
         if self.unused_bytes:
-            said.append(f"{format_bytes(self.unused_bytes)} unused")
-        return tuple(said)
+            parts.append(f"{format_bytes(self.unused_bytes)} unused")
+        return tuple(parts)
 
 
 UNKNOWN_WASTE = WasteNow()

@@ -152,9 +152,9 @@ def warnings_of(whole: Whole) -> list[str]:
         unknown = whole.sums.unknown_requests[shares.resource]
         if unknown:
             found.append(f"{unknown} jobs do not say what {shares.resource} they asked for: taken as none")
-        strangers = sorted(set(whole.options.rules.users) - set(whole.log.user.names))
-        if strangers and shares is whole.shares[0]:
-            found.append(f"shares of users who are not in the log: {', '.join(strangers)}")
+        absent = sorted(set(whole.options.rules.users) - set(whole.log.user.names))
+        if absent and shares is whole.shares[0]:
+            found.append(f"shares of users who are not in the log: {', '.join(absent)}")
     return found
 
 

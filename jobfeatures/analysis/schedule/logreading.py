@@ -161,10 +161,10 @@ class Pieces:
             return 0 if zero == math.inf else math.floor(zero)
 
         def reads(jobs: Iterator[JobRecord]) -> Iterator[Read]:
-            told: Notes | None = notes
+            once: Notes | None = notes
             while some := list(islice(jobs, self.most)):
-                yield Read(from_records(some, name, zero=start(), notes=told), records=some)
-                told = None
+                yield Read(from_records(some, name, zero=start(), notes=once), records=some)
+                once = None
 
         with DiskSorter() as sort:
             jobs = fold_jobs(records(), notes.fold, sort=sort)

@@ -27,7 +27,7 @@ from jobfeatures.analysis.schedule.spooled import Spooled, spool
 from jobfeatures.analysis.schedule.whole import CombinedResults, Whole
 from jobfeatures.errors import ConfigurationError, shown
 from jobfeatures.joblogs.loggedjob import JobRecord
-from jobfeatures.joblogs.tellings import order_of, relation, told_at
+from jobfeatures.joblogs.tellings import order_of, relation, reported_at
 from jobfeatures.settings.usage import need
 
 HANDS: Final = 16
@@ -158,7 +158,7 @@ def fold(logs: Sequence[ScheduleLog]) -> list[ScheduleLog]:
         latest: list[tuple[JobRecord, int]] = []  # of each job with this id
         for run in sorted(runs, key=lambda run: order_of(run[0])):
             how, same = next(
-                ((how, each) for each in latest if (how := relation(each[0], run[0], told_at(each[0])))),
+                ((how, each) for each in latest if (how := relation(each[0], run[0], reported_at(each[0])))),
                 (None, None),
             )
             if how is None or same is None:

@@ -67,12 +67,12 @@ def read_records(lines: Iterable[str], *, source: str, notes: Notes) -> Iterator
     `restarts` counts the job's earlier runs that appear earlier in the lines.
     A task of a parallel job (``pe_taskid``) is a step.
     """
-    told = (
+    numbered = (
         (number, line)
         for number, line in enumerate(lines, 1)
         if not line.startswith("#") and len(line.strip()) > 1  # qacct(1) skips these as well
     )
-    return make_records(told, _parse, source=source, notes=notes)
+    return make_records(numbered, _parse, source=source, notes=notes)
 
 
 def _parse(line: str) -> Mapping[str, str]:
@@ -80,11 +80,11 @@ def _parse(line: str) -> Mapping[str, str]:
 
 
 def make_records(
-    told: Iterable[tuple[int, T]], parse: Callable[[T], Mapping[str, str]], *, source: str, notes: Notes
+    numbered: Iterable[tuple[int, T]], parse: Callable[[T], Mapping[str, str]], *, source: str, notes: Notes
 ) -> Iterator[JobRecord | Rejected]:
     """Yield the record of each line; `parse` returns its values by accounting(5)'s names."""
     reruns: dict[str, int] = {}
-    for number, each in told:
+    for number, each in numbered:
         try:
             values = Asked[str](parse(each))
             values.update(parse_requests(values.get("category", "")))

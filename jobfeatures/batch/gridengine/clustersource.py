@@ -123,8 +123,8 @@ class GridEngineCluster:
     def _ask(self, name: str, *arguments: str) -> bytes:
         output = self._programs.run(name, *arguments)
         if output.status != 0 or not output.stdout.strip():
-            said = f"no answer (status {output.status}): {first_line(output.stderr)}"
-            raise SourceError(f"{self._programs.path(name)}: {said}")
+            reason = f"no answer (status {output.status}): {first_line(output.stderr)}"
+            raise SourceError(f"{self._programs.path(name)}: {reason}")
         return output.stdout
 
 

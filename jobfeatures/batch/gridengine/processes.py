@@ -25,7 +25,7 @@ from jobfeatures.batch.processes import ActiveJob, Failures, Process, read_real_
 from jobfeatures.errors import ParseError
 from jobfeatures.records.model import JobKey
 
-FIND_GAP_LOOKS = 8  # samples between two searches for the daemon, until it is found
+FIND_GAP_SAMPLES = 8  # samples between two searches for the daemon, until it is found
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class GridEngineJobs:
         self._failures = failures
         self._known: dict[str, _Known] = {}
         self._jobs: Mapping[JobKey, ActiveJob] = {}
-        self._look = 0
+        self._sample = 0
 
     @property
     def is_here(self) -> bool:
@@ -60,9 +60,9 @@ class GridEngineJobs:
     def update(self, processes: Mapping[int, Process]) -> Mapping[JobKey, ActiveJob]:
         """Return the jobs that are active now; the previous ones if the spool cannot be listed."""
         if self._spool is None:
-            if self._look % FIND_GAP_LOOKS == 0:
+            if self._sample % FIND_GAP_SAMPLES == 0:
                 self._spool = self._find(processes)
-            self._look += 1
+            self._sample += 1
         if self._spool is None:
             return {}
         try:

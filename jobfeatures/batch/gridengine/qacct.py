@@ -110,8 +110,8 @@ def _parse_block(rows: list[str], zone: tzinfo | None, notes: Notes) -> dict[str
             values[name] = secs[1]
     if "maxrss" in values and (size := _SIZE.match(values["maxrss"])) is not None:
         values["maxrss"] = str(round(float(size[1]) * 1024 ** ("KMGTP".find(size[2]) + 1 if size[2] else 0)))
-    if not (said := values.get("ru_maxrss", "0")).isdecimal():
-        notes.not_taken["ru_maxrss"] += bool(said)
+    if not (peak := values.get("ru_maxrss", "0")).isdecimal():
+        notes.not_taken["ru_maxrss"] += bool(peak)
         del values["ru_maxrss"]
     return values | _parse_times(values, zone, notes)
 

@@ -62,12 +62,14 @@ class CondorPool:
     def poll_cluster(self) -> Cluster:
         """Return the machines. HTCondor has no partitions."""
         taken_at_secs = self._clock.now_secs()
-        text, said = self._programs.hear("condor_status", "-json", "-attributes", ",".join(STATUS_ATTRIBUTES))
+        text, complaints = self._programs.hear(
+            "condor_status", "-json", "-attributes", ",".join(STATUS_ATTRIBUTES)
+        )
         with failing_source(STATUS_SOURCE, ParseError):
             cluster = parse_status(text, taken_at_secs=taken_at_secs)
         if not cluster.nodes:
             raise SourceError(f"{self._programs.path('condor_status')}: no machines in the answer")
-        return replace(cluster, rejected=(*cluster.rejected, *said))
+        return replace(cluster, rejected=(*cluster.rejected, *complaints))
 
     def poll_accounting(self, since_secs: float) -> Accounting:
         """Return the jobs in the queue, and the local schedd's jobs completed since `since_secs` (epoch)."""
@@ -96,11 +98,11 @@ class CondorPool:
         newest = known.newest or self._ask_newest()
         since = max(0, math.floor(since_secs) - 1)
         some = ("-constraint", f"CompletionDate >= {since} || EnteredCurrentStatus >= {since}")
-        text, said = self._programs.hear(
+        text, complaints = self._programs.hear(
             *("condor_history", "-json", "-attributes", ",".join(attributes), "-limit", str(MAX_HISTORY)),
             *(("-since", known.newest) if known.newest else some),
         )
-        rejected += said
+        rejected += complaints
         ads = _parse_ads(text, HISTORY_SOURCE)
         if len(ads) >= MAX_HISTORY:
             rejected.append(Rejected(HISTORY_SOURCE, f"more than {MAX_HISTORY} jobs: others are not read"))

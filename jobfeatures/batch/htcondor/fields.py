@@ -85,7 +85,7 @@ class Fields:
         value = self._value(name, lambda value: _is_number(value) and value % 1 == 0, "not a whole number")
         return None if value is None else int(value)
 
-    def is_told(self, name: str) -> bool:
+    def has(self, name: str) -> bool:
         """Return whether the ad has this attribute, readable or not."""
         return self.ad.value(name) is not Special.UNDEFINED
 

@@ -47,7 +47,7 @@ class SlotResolver:
         self._execute: str = config.own.execute_directory
         self._failures = failures
         self._answers: dict[str, _Answer] = {}
-        self._look = 0
+        self._sample = 0
 
     def update(self, groups: UnnumberedGroups) -> Mapping[str, str]:
         """Return the job id by slot, for those found so far.
@@ -55,7 +55,7 @@ class SlotResolver:
         No process in a control group of a job is a starter. A slot is searched at growing gaps until its
         starter is known, and again after that has ended, since each job has its own.
         """
-        self._look += 1
+        self._sample += 1
         slots, processes = groups.members, groups.processes
         for gone in self._answers.keys() - slots.keys():
             del self._answers[gone]
@@ -92,7 +92,7 @@ class SlotResolver:
             if not members or (starter is not None and starter.start_ticks == start_ticks):
                 return False
             self._answers[slot] = answer = _Answer()
-        return bool(members) and answer.is_due(self._look)
+        return bool(members) and answer.is_due(self._sample)
 
     def _ask(self, slot: str, starter: Process, execute: str, owner: int) -> None:
         path = f"{execute}/dir_{starter.pid}"

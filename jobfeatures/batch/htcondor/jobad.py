@@ -204,8 +204,8 @@ def state_of(job: Fields) -> JobState:
     )
     if by_signal:
         return JobState.FAILED
-    told = {"ExitBySignal": by_signal, "ExitCode": code, "JobSuccessExitCode": success}
-    if any(value is None and job.is_told(name) for name, value in told.items()):
+    stated = {"ExitBySignal": by_signal, "ExitCode": code, "JobSuccessExitCode": success}
+    if any(value is None and job.has(name) for name, value in stated.items()):
         return JobState.UNKNOWN
     return state if code in {None, success or 0} else JobState.FAILED
 

@@ -54,13 +54,13 @@ class LastAnswers:
         that the collector has, by address. Raises SourceError if no schedd has answered.
         """
         pairs = ((job.schedd, (key, job)) for key, job in table.jobs.items() if job.schedd is not None)
-        told = {name: dict(jobs) for name, jobs in grouped(pairs).items()}
-        missing = self.jobs.keys() - told.keys()
+        answered = {name: dict(jobs) for name, jobs in grouped(pairs).items()}
+        missing = self.jobs.keys() - answered.keys()
         silent: dict[str, str] = {}
         if failed or missing:
             names = ask_schedds()
             silent = {names.get(address, address): why for address, why in failed.items()}
-            if failed and not told and silent.keys() >= {*names.values()}:
+            if failed and not answered and silent.keys() >= {*names.values()}:
                 raise SourceError(f"{QUEUE_SOURCE}: no schedd answers: {shown(next(iter(failed.values())))}")
             if failed.keys() <= names.keys():
                 missing -= {*names.values()}  # whose queue has become empty
@@ -72,16 +72,16 @@ class LastAnswers:
             if now_secs - self.taken_at_secs[name] < KEPT_SECS
         }
         self.taken_at_secs = {name: self.taken_at_secs[name] for name in last} | dict.fromkeys(
-            told.keys() - last.keys(), now_secs
+            answered.keys() - last.keys(), now_secs
         )
-        self.jobs = {**told, **{name: {**jobs, **told.get(name, {})} for name, jobs in last.items()}}
+        self.jobs = {**answered, **{name: {**jobs, **answered.get(name, {})} for name, jobs in last.items()}}
         kept = {key: job for jobs in last.values() for key, job in jobs.items() if key not in table.jobs}
-        said = [_silent(name, why, is_known=name in last) for name, why in silent.items()]
+        complaints = [_silent(name, why, is_known=name in last) for name, why in silent.items()]
         return replace(
             table,
             jobs={**kept, **table.jobs},
             complete=table.complete and not silent,
-            rejected=(*table.rejected, *said),
+            rejected=(*table.rejected, *complaints),
             reported_secs={key: self.taken_at_secs[job.schedd or ""] for key, job in kept.items()},
         )
 

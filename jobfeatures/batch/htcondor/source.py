@@ -86,7 +86,7 @@ class CondorSource:
         self._node_name = node_name
         self._execute = config.own.execute_directory
         self._folders = [self._execute]  # and others in which starters have been found
-        self._next_look_secs = -math.inf  # for such (monotonic)
+        self._next_check_secs = -math.inf  # for such (monotonic)
         self._hidden: list[Rejected] = []  # starters whose folder cannot be found
         self._watching = ExitStack()
         self._procfs = config.procfs
@@ -132,13 +132,13 @@ class CondorSource:
         stand_ins = {
             key: Job(key=key) for key in wanted if key.batch_system == NAME and not is_plain_id(key.job_id)
         }
-        said = self._news.among([self._node.problem] if self._node.problem else [])
+        complaints = self._news.among([self._node.problem] if self._node.problem else [])
         return JobTable(
             source=NAME,
             jobs=running | stand_ins,
             taken_at_secs=taken_at_secs,
             complete=complete,
-            rejected=(*problems, *said),
+            rejected=(*problems, *complaints),
             node=self._node.notice,
             gone=None if complete else dict(self._ended),
         )
@@ -179,9 +179,9 @@ class CondorSource:
 
     def _find_folders(self) -> None:
         """Find each EXECUTE in which a starter works: slots may have their own, and a second startd."""
-        if self._clock.monotonic_secs() < self._next_look_secs:
+        if self._clock.monotonic_secs() < self._next_check_secs:
             return
-        self._next_look_secs = self._clock.monotonic_secs() + LOOK_SECS
+        self._next_check_secs = self._clock.monotonic_secs() + LOOK_SECS
         self._hidden = []
         trusted = {0}
         with suppress(OSError):
@@ -222,11 +222,11 @@ class CondorSource:
                     known = replace(known, job=replace(known.job, uid=uid), is_staging=staging)
                     if staging:
                         complete = False
-                        self._look_again(now_secs - began_secs)
+                        self._check_again(now_secs - began_secs)
             except FileNotFoundError:
                 if os.path.lexists(path):  # the ads are not written yet, or were removed
                     complete = False
-                    self._look_again(now_secs - began_secs)
+                    self._check_again(now_secs - began_secs)
             except (OSError, ParseError) as error:
                 complete = False
                 problems.append(Rejected.from_error(error, path))
@@ -239,11 +239,11 @@ class CondorSource:
 
         def ask() -> None:
             query()
-            self._look_again(0.0)
+            self._check_again(0.0)
 
         threading.Thread(target=ask, daemon=True).start() if self._request_poll else query()
 
-    def _look_again(self, age_secs: float) -> None:
+    def _check_again(self, age_secs: float) -> None:
         if age_secs < YOUNG_SECS and self._request_poll is not None:
             self._request_poll()
 

@@ -90,8 +90,8 @@ def complaints(stderr: str) -> list[str]:
 
 def is_nothing_found(stdout: str, lines: Sequence[str]) -> bool:
     """Return whether bjobs prints nothing but ``No unfinished job found on host/group <n1>``."""
-    said = [*lines, *complaints(stdout)]
-    return bool(said) and all(_NOTHING_FOUND.match(line) for line in said)
+    words = [*lines, *complaints(stdout)]
+    return bool(words) and all(_NOTHING_FOUND.match(line) for line in words)
 
 
 def unknown_jobs(lines: Sequence[str]) -> frozenset[str] | None:

@@ -77,11 +77,11 @@ class LsfCommands:
         return output.stdout
 
     def records(
-        self, name: str, fields: Sequence[str], *arguments: str, said: list[Rejected] | None = None
+        self, name: str, fields: Sequence[str], *arguments: str, remarks: list[Rejected] | None = None
     ) -> list[Record]:
         """Return the records of ``NAME -o FIELDS -json``. Raises SourceError.
 
-        What the command says beside them is added to `said`: the answer may lack a part.
+        What the command says beside them is added to `remarks`: the answer may lack a part.
         """
         output = self.run(name, "-o", " ".join(fields), "-json", *arguments)
         try:
@@ -90,35 +90,35 @@ class LsfCommands:
             if not output.stdout.strip():
                 raise SourceError(_refusal(name, output)) from None
             raise SourceError(str(error)) from error
-        _add_said(said, name, output)
+        _add_complaint(remarks, name, output)
         return found
 
     def jobs(
-        self, *arguments: str, is_proof: bool = False, said: list[Rejected] | None = None
+        self, *arguments: str, is_proof: bool = False, remarks: list[Rejected] | None = None
     ) -> list[Record]:
         """Return the records that bjobs prints. Raises SourceError.
 
         `is_proof`: a job's absence from the answer counts as proof, so any other error message is a failure.
-        Else it is added to `said`.
+        Else it is added to `remarks`.
         """
         now_secs = self._clock.monotonic_secs()
         if now_secs >= self._plain_until_secs:
             try:
-                return self._jobs((*PLAIN_FIELDS, *FURTHER_FIELDS), arguments, said, is_proof=is_proof)
+                return self._jobs((*PLAIN_FIELDS, *FURTHER_FIELDS), arguments, remarks, is_proof=is_proof)
             except CommandError:
                 raise
             except SourceError:
                 # A field unknown to this version, or a user's text that breaks the JSON.
-                records = self._jobs(PLAIN_FIELDS, arguments, said, is_proof=is_proof)
+                records = self._jobs(PLAIN_FIELDS, arguments, remarks, is_proof=is_proof)
                 self._plain_until_secs = now_secs + self._refresh_secs
                 return records
-        return self._jobs(PLAIN_FIELDS, arguments, said, is_proof=is_proof)
+        return self._jobs(PLAIN_FIELDS, arguments, remarks, is_proof=is_proof)
 
     def _jobs(
         self,
         fields: Sequence[str],
         arguments: Sequence[str],
-        said: list[Rejected] | None,
+        remarks: list[Rejected] | None,
         *,
         is_proof: bool,
     ) -> list[Record]:
@@ -136,18 +136,18 @@ class LsfCommands:
         if is_proof and is_foreign:
             raise SourceError(f"{BJOBS}: {output.complaints[0][:200]}")
         if is_foreign:
-            _add_said(said, BJOBS, output)
+            _add_complaint(remarks, BJOBS, output)
         return records
 
 
-def _add_said(said: list[Rejected] | None, name: str, output: Output) -> None:
-    if said is not None and output.complaints:
-        said.append(Rejected(name, f"standard error says {shown(output.complaints[0])}"))
+def _add_complaint(remarks: list[Rejected] | None, name: str, output: Output) -> None:
+    if remarks is not None and output.complaints:
+        remarks.append(Rejected(name, f"standard error says {shown(output.complaints[0])}"))
 
 
 def _refusal(name: str, output: Output) -> str:
-    said = shown(output.complaints[0]) if output.complaints else first_line(output.stdout.encode())
-    return f"{name}: no answer (status {output.status}): {said}"
+    remarks = shown(output.complaints[0]) if output.complaints else first_line(output.stdout.encode())
+    return f"{name}: no answer (status {output.status}): {remarks}"
 
 
 def read_limit_unit() -> str:

@@ -43,19 +43,19 @@ class LsfCluster:
         """
         taken_at_secs = self._clock.now_secs()
         rules = Rules(unit=read_limit_unit())
-        said: list[Rejected] = []
-        records = self._commands.jobs("-u", "all", "-a", "-X", said=said)
+        remarks: list[Rejected] = []
+        records = self._commands.jobs("-u", "all", "-a", "-X", remarks=remarks)
         jobs, rejected = parse_jobs(records, Circumstances(now_secs=taken_at_secs, rules=rules))
-        table = JobTable.listed(NAME, jobs, taken_at_secs, [*rejected, *said])
-        silent = next((each.reason for each in said if is_silence(each.reason)), "")
+        table = JobTable.listed(NAME, jobs, taken_at_secs, [*rejected, *remarks])
+        silent = next((each.reason for each in remarks if is_silence(each.reason)), "")
         return self._last.complete(table, silent)
 
     def poll_cluster(self) -> Cluster:
         """Return hosts and queues. Hosts have no queues, as bqueues only reports host groups."""
         taken_at_secs = self._clock.now_secs()
-        said: list[Rejected] = []
-        hosts = self._commands.records(BHOSTS, BHOSTS_FIELDS, "-X", said=said)
-        queues = self._commands.records(BQUEUES, BQUEUES_FIELDS, said=said)
+        remarks: list[Rejected] = []
+        hosts = self._commands.records(BHOSTS, BHOSTS_FIELDS, "-X", remarks=remarks)
+        queues = self._commands.records(BQUEUES, BQUEUES_FIELDS, remarks=remarks)
         try:
             memory = parse_memory(self._commands.records(LSHOSTS, HOST_FIELDS))
         except SourceError:  # hosts without memory sizes are better than none
@@ -63,7 +63,7 @@ class LsfCluster:
         cluster = parse_cluster(hosts, queues, memory, taken_at_secs=taken_at_secs)
         if not cluster.nodes:
             raise SourceError(f"{BHOSTS}: no hosts in the answer")
-        return replace(cluster, rejected=(*cluster.rejected, *said))
+        return replace(cluster, rejected=(*cluster.rejected, *remarks))
 
     def poll_accounting(self, since_secs: float) -> Accounting:
         """Raise SourceError: LSF's accounting is a file, lsb.acct, which is read as a log."""

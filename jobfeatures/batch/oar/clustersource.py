@@ -78,8 +78,8 @@ class OarCluster:
         rejected: list[Rejected] = []
         found = self._ask("-J", "-f")
         arrays = arrays_in([found])
-        told = parse_each(lambda job: make_job(job[1], arrays), found.items(), rejected, "oarstat", _job_of)
-        made = list(told)
+        parsed = parse_each(lambda job: make_job(job[1], arrays), found.items(), rejected, "oarstat", _job_of)
+        made = list(parsed)
         self._resources = {job.key: given for job, given in made}
         jobs = {job.key: job for job, _ in made}
         return JobTable.listed(NAME, jobs, taken_at_secs, rejected)

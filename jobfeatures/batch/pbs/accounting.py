@@ -251,7 +251,7 @@ def _known(parse: Callable[[str], int]) -> Callable[[str], int | None]:
 class AccountedJob(PbsRecord):
     """The attributes of a job, from all its lines in the accounting files."""
 
-    told_exit_status = key(parse_whole, "Exit_status")
+    stated_exit_status = key(parse_whole, "Exit_status")
     runs = key(parse_count, "run_count")
     name = key(str, "jobname")
     user = key(str, "user")
@@ -259,7 +259,7 @@ class AccountedJob(PbsRecord):
     account = key(str, "account")
     queue = key(str, "queue")
     reservation = key(str, "resvname", "resvID")
-    told_submit_secs = key(parse_epoch, "ctime", "qtime")
+    stated_submit_secs = key(parse_epoch, "ctime", "qtime")
     eligible_secs = key(_known(parse_epoch), "etime")
     start_secs = key(_known(parse_epoch), "start")
     end = key(parse_epoch, "end")
@@ -274,7 +274,7 @@ def make_record(life: _Life, values: dict[str, str], note: Note) -> JobRecord:
     job_id = life.job_id
     system = "pbs" if _OF_TORQUE.isdisjoint(values) else "torque"
     found = AccountedJob(values, note, about=f"job {job_id[:40]}")
-    exit_status = found.told_exit_status
+    exit_status = found.stated_exit_status
     state = life.state or JobState.UNKNOWN
     if life.state is None and life.deleted_secs is not None:
         state = JobState.CANCELLED
@@ -290,7 +290,7 @@ def make_record(life: _Life, values: dict[str, str], note: Note) -> JobRecord:
         **found.fields(JobRecord),
         cluster=life.server,
         state=state,
-        submit_secs=found.told_submit_secs or life.submit_secs,
+        submit_secs=found.stated_submit_secs or life.submit_secs,
         end_secs=life.end_secs if end is None else end,
         suspended_secs=life.suspended_secs or None,
         restarts=life.reruns or None if runs is None else max(0, runs - 1),

@@ -52,8 +52,10 @@ def read_cards(cgroup: str, home: str, job_id: str) -> tuple[str, ...]:
     for place in PLACES:
         for text in _read(f"{glob.escape(cgroup)}/devices/{place}/{name}/devices.list"):
             return parse_devices(text)
-    told = {parse_assigned(text) for text in _read(f"{glob.escape(home)}/mom_priv/hooks/hook_data/{name}")}
-    return told.pop() if len(told) == 1 else ()  # else jobs of two servers have one number
+    assigned = {
+        parse_assigned(text) for text in _read(f"{glob.escape(home)}/mom_priv/hooks/hook_data/{name}")
+    }
+    return assigned.pop() if len(assigned) == 1 else ()  # else jobs of two servers have one number
 
 
 def _read(pattern: str) -> Iterator[str]:

@@ -160,12 +160,12 @@ def find_hosts(nodes: Iterable[Record]) -> dict[str, str]:
 
 def compute_states(words: Sequence[str], cpus: int | None, allocated: int | None) -> tuple[str, ...]:
     """Return a node's states in the words of `NODE_WORDS`, base state first: by its CPUs if none is given."""
-    said: dict[str, None] = {}
+    properties: dict[str, None] = {}
     for word in words:
         common = NODE_WORDS.get(word, (re.sub(r"[^A-Z_]", "_", word.upper())[:40],))
-        said.update(dict.fromkeys(common))
-    base = next((each for each in _BASES if each in said), busy_state(allocated, cpus))
-    return tuple(dict.fromkeys((base, *said)))
+        properties.update(dict.fromkeys(common))
+    base = next((each for each in _BASES if each in properties), busy_state(allocated, cpus))
+    return tuple(dict.fromkeys((base, *properties)))
 
 
 def count_slots(text: str, *, is_number: bool = False) -> int:

@@ -88,8 +88,8 @@ class PbsCluster:
         )
         if not cluster.nodes:
             raise SourceError(f"pbsnodes: no nodes in the answer: {nodes.complaint or cluster.rejected[:1]}")
-        said = (*nodes.complaints, *queues.complaints)
-        return replace(cluster, rejected=(*cluster.rejected, *said))
+        remarks = (*nodes.complaints, *queues.complaints)
+        return replace(cluster, rejected=(*cluster.rejected, *remarks))
 
     def poll_accounting(self, since_secs: float) -> Accounting:
         """Return the accounted jobs that ended at `since_secs` (epoch) or later, or have not ended."""

@@ -188,8 +188,8 @@ class QstatJob(PbsRecord):
         """Return the job's state; UNKNOWN if it has ended with a malformed exit status."""
         if self.state_of_letter is not None:
             return self.state_of_letter
-        is_told = self.text(*QstatJob.exit_status.names) is not None
-        if self.exit_status is None and self.substate not in SUBSTATES and is_told:
+        is_stated = self.text(*QstatJob.exit_status.names) is not None
+        if self.exit_status is None and self.substate not in SUBSTATES and is_stated:
             return JobState.UNKNOWN
         return state_of_exit(batch_system, self.exit_status, self.substate)
 

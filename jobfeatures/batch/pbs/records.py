@@ -240,9 +240,9 @@ def _flatten(name: str, value: Any, member: str) -> Record | ParseError:
     if not isinstance(value, dict) or (isinstance(value, _Twice) and member == "Jobs"):
         return ParseError("not an object with each name once", text=name)
     attributes: dict[str, str] = {}
-    doubtful = value.differing if isinstance(value, _Twice) else set()
+    differing = value.differing if isinstance(value, _Twice) else set()
     for key, each in value.items():
-        if key in doubtful:
+        if key in differing:
             if _READ_OF_MANAGERS.match(key):
                 return ParseError("field occurs twice", field=key)
             continue

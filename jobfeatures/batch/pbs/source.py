@@ -76,7 +76,7 @@ class QstatSource(PolledSource):
         """Return this node's jobs. Raises SourceError if queries were made and all failed."""
         taken_at_secs, now_secs = self._clock.now_secs(), self._clock.monotonic_secs()
         problems: list[Rejected] = []  # told as long as they last
-        said: tuple[Rejected, ...] = ()
+        remarks: tuple[Rejected, ...] = ()
         files = self._read_mom(problems)
         living = {key.job_id for key in seen if key.batch_system == self.name}
         self._left = {
@@ -92,11 +92,11 @@ class QstatSource(PolledSource):
             if filed and (running := find_living(self._procfs)) is not None:
                 self._left |= {job_id: files[job_id] for job_id in filed - running}
             self._keep(answer, asked, problems)
-            said = self._news.among(answer.complaints)
-        said += self._node.ask(self._read_notice, now_secs)
+            remarks = self._news.among(answer.complaints)
+        remarks += self._node.ask(self._read_notice, now_secs)
         table = self._jobs.table(
             complete=True,
-            rejected=(*problems, *said),
+            rejected=(*problems, *remarks),
             node=self._node.notice,
             node_problem=str(self._node.problem or ""),
         )

@@ -48,7 +48,7 @@ class SluidResolver:
         self._procfs = procfs
         self._failures = failures
         self._answers: dict[str, FoundJobId] = {}
-        self._look = 0
+        self._sample = 0
 
     def update(self, groups: UnnumberedGroups) -> Mapping[str, str]:
         """Return the job id by SLUID, for those found so far; the batch system's answers take precedence.
@@ -57,12 +57,12 @@ class SluidResolver:
         SLUIDs from getting its id.
         """
         jobs = groups.members
-        self._look += 1
+        self._sample += 1
         for sluid in self._answers.keys() - jobs.keys():
             del self._answers[sluid]
         for sluid, processes in jobs.items():
             answer = self._answers.setdefault(sluid, FoundJobId())
-            if not answer.proven and processes and answer.is_due(self._look):
+            if not answer.proven and processes and answer.is_due(self._sample):
                 self._ask(answer, processes[:MAX_ASKED])
         living = {*groups.living, *(sluid for sluid, processes in jobs.items() if processes)}
         answers = sorted(self._answers.items(), key=lambda each: each[0] not in living)

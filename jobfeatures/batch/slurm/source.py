@@ -38,7 +38,7 @@ class Unexplained:
 
     def __init__(self) -> None:
         self._explained = 0
-        self.is_doubted = False  # the next poll has to ask about the node again
+        self.has_to_ask = False  # the next poll has to ask about the node again
 
     def is_due(self, allocated_cpus: int, jobs: Iterable[Job]) -> bool:
         """Return whether to ask for the list now."""
@@ -46,10 +46,10 @@ class Unexplained:
         excess = allocated_cpus - known
         if excess <= 0:
             self._explained = 0
-        was_doubted, self.is_doubted = self.is_doubted, excess > self._explained
-        if not (was_doubted and self.is_doubted):
+        had_to_ask, self.has_to_ask = self.has_to_ask, excess > self._explained
+        if not (had_to_ask and self.has_to_ask):
             return False
-        self._explained, self.is_doubted = excess, False
+        self._explained, self.has_to_ask = excess, False
         return True
 
 
@@ -96,7 +96,7 @@ class SlurmSource(PolledSource):
         rejected: tuple[Rejected, ...] = ()
         complete = True
         since = self._node_asked_secs
-        is_due = since is None or now_secs - since >= self._jobs.refresh_secs or self._unexplained.is_doubted
+        is_due = since is None or now_secs - since >= self._jobs.refresh_secs or self._unexplained.has_to_ask
         about_node = is_due and bool(node_questions(self._node_name))
         allocated_cpus: int | None = None
         if asked or about_node:

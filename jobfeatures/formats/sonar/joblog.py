@@ -28,7 +28,7 @@ from jobfeatures.formats.sonar.writejobs import (
     resources_text,
 )
 from jobfeatures.joblogs.jobnumbers import JobNumbers, is_number
-from jobfeatures.joblogs.loggedjob import JobRecord, Lost, Notes, Number, Told, pairs, record_of
+from jobfeatures.joblogs.loggedjob import JobRecord, Lost, Notes, Number, PartialReport, pairs, record_of
 from jobfeatures.joblogs.nottaken import Asked, count_not_taken
 from jobfeatures.records.model import JobState
 
@@ -163,29 +163,29 @@ def _of_document(
             values["sacct"] = Asked[Any](job["sacct"])
         name = None if cluster == CLUSTER else cluster or None
         record = make_record(values, reader, name)
-        told = Told(taken, _told_values(job, reader), partial(_made_again, cluster=name))
-        yield replace(record, told=told)
+        report = PartialReport(taken, _reported_values(job, reader), partial(_made_again, cluster=name))
+        yield replace(record, report=report)
         count_not_taken(notes, values, *([values["sacct"]] if "sacct" in values else ()))
         _count_unreadable(values, notes)
     yield from reader.rejected
 
 
-def _told_values(raw: Json, reader: Reader) -> dict[str, Any]:
+def _reported_values(raw: Json, reader: Reader) -> dict[str, Any]:
     """Return the values of an element, limits in seconds, traffic in bytes; defaults count as no value."""
-    said = {
+    stated = {
         name: value
         for name, value in raw.items()
         if value not in (None, "", [], {}) and (value != 0 or name not in _UNSET_AT_ZERO)
     }
-    limit, sacct = said.get("time_limit", 0), said.get("sacct", {})
+    limit, sacct = stated.get("time_limit", 0), stated.get("sacct", {})
     if limit > 1:
-        said["time_limit"] = (limit - 2) * reader.limit_unit_secs + 2
-    said["sacct"] = {
+        stated["time_limit"] = (limit - 2) * reader.limit_unit_secs + 2
+    stated["sacct"] = {
         name: value * reader.traffic_unit_bytes if name in _TRAFFIC.values() else value
         for name, value in sacct.items()
         if value is not None
     }
-    return said
+    return stated
 
 
 def _made_again(values: Json, cluster: str | None) -> JobRecord:

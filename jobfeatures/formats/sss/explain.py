@@ -24,7 +24,7 @@ from jobfeatures.formats.sss.objects import (
 from jobfeatures.formats.sss.reader import Parsed, parse_object
 from jobfeatures.formats.sss.requests.dependencies import Dependency, order_jobs, read_dependencies
 from jobfeatures.formats.sss.requests.expressions import Parenthesis, parse_expression
-from jobfeatures.formats.sss.said import Said
+from jobfeatures.formats.sss.stated import StatedValues
 from jobfeatures.formats.sss.values import format_value
 from jobfeatures.formats.sss.vocabulary import CONSUMABLES
 from jobfeatures.formats.sss.xml import MAX_BYTES
@@ -68,10 +68,10 @@ def describe(group: Parenthesis) -> str:
 
 
 def _request(each: Property) -> str:
-    said = [_words(each.key), each.text("op"), format_value(each.value), each.text("units")]
+    stated = [_words(each.key), each.text("op"), format_value(each.value), each.text("units")]
     if weight := each.number("preference"):
-        said.append(f"[preferred, {weight}]" if weight > 0 else f"[wished, {-weight}]")
-    return " ".join(filter(None, said))
+        stated.append(f"[preferred, {weight}]" if weight > 0 else f"[wished, {-weight}]")
+    return " ".join(filter(None, stated))
 
 
 def _words(key: Sequence[str]) -> str:
@@ -89,9 +89,9 @@ def _number(amount: Fraction | None) -> str:
 
 
 def _standing(dependency: Dependency, other: SssJob) -> str:
-    said = Said(other)
-    code = said.number("ExitCode")
-    has_ended = said.state().is_finished
+    stated = StatedValues(other)
+    code = stated.number("ExitCode")
+    has_ended = stated.state().is_finished
     words: Mapping[bool | None, str] = {
         True: "may start",
         False: f"never, it ended with {code}" if has_ended else "has to wait",
@@ -101,10 +101,10 @@ def _standing(dependency: Dependency, other: SssJob) -> str:
 
 
 def _run_secs(job: SssJob) -> int | None:
-    said = Said(job)
-    start, end = said.number("StartTime"), said.number("EndTime")
-    reported = said.amount("Duration", DELIVERED)
-    if reported is None and said.state() is not JobState.UNKNOWN and start is not None and end is not None:
+    stated = StatedValues(job)
+    start, end = stated.number("StartTime"), stated.number("EndTime")
+    reported = stated.amount("Duration", DELIVERED)
+    if reported is None and stated.state() is not JobState.UNKNOWN and start is not None and end is not None:
         return end - start
     return reported
 

@@ -73,7 +73,7 @@ def state_word(state: JobState) -> str | None:
     return "Completed" if state.is_finished else _WORDS.get(state)
 
 
-def exact_state(word: str | None, said: str | None) -> JobState | None:
-    """Return the state that an extension (`said`) gives, None if unknown or at odds with State (`word`)."""
-    state = JobState.__members__.get(said or "")
+def exact_state(word: str | None, stated: str | None) -> JobState | None:
+    """Return the state that an extension (`stated`) gives, None if unknown or at odds with State (`word`)."""
+    state = JobState.__members__.get(stated or "")
     return state if state is not None and state_word(state) == word else None

@@ -7,9 +7,9 @@ JobGroup of Jobs whose properties default to those of its JobDefaults, such as
     <Processors>4</Processors><Duration>3600</Duration></Job>
 
 Times are seconds since the epoch, durations seconds; Memory, Swap and Disk are megabytes (2^20 bytes) unless
-units are given. Absent elements are unknown; only a ResourceLimit can be "unlimited". `said` documents which
-of a requested, a delivered and an uncategorized value applies. The Id of a task is a name within its task
-group, not a process id; the element Process occurs only in the specification's elaborate example.
+units are given. Absent elements are unknown; only a ResourceLimit can be "unlimited". `stated` documents
+which of a requested, a delivered and an uncategorized value applies. The Id of a task is a name within its
+task group, not a process id; the element Process occurs only in the specification's elaborate example.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from jobfeatures.formats.sss.extensions import STATES
 from jobfeatures.formats.sss.objects import DELIVERED, REQUESTED, Property, SssJob, SssTask, SssTaskGroup
 from jobfeatures.formats.sss.reader import read_container
 from jobfeatures.formats.sss.requests.names import expand_names
-from jobfeatures.formats.sss.said import Said
+from jobfeatures.formats.sss.stated import StatedValues
 from jobfeatures.formats.sss.stream import read_job
 from jobfeatures.formats.sss.vocabulary import CONTENT, ROOTS
 from jobfeatures.formats.sss.xml import MAX_BYTES, Element, parse_element
@@ -113,58 +113,58 @@ class _Reader:
                 self.rejected.append(Rejected.from_error(error.at(self._source)))
 
     def _make_job(self, job: SssJob) -> Job:
-        said = Said(job)
-        state = said.state()
-        word = said.text("State")
+        stated = StatedValues(job)
+        state = stated.state()
+        word = stated.text("State")
         if word is not None and word not in STATES:
             reported = next(job.all("State")).error("not a state of a job; read as unknown", word)
             self._warn(Rejected.from_error(reported))
         places = _Places(job, self._node)
-        processors = total_cpus = said.processors(lambda each: each.has("Processors"))
+        processors = total_cpus = stated.processors(lambda each: each.has("Processors"))
         if total_cpus is None and state is JobState.PENDING:  # the least that it requests
-            total_cpus = said.processors(_least_processors)
-        starts = said.number("StartCount")
-        nodes = said.has("NodeCount")
+            total_cpus = stated.processors(_least_processors)
+        starts = stated.number("StartCount")
+        nodes = stated.has("NodeCount")
         is_one_node = places.is_listed and len(places.nodes) <= 1 if nodes is None else nodes == 1
         return Job(
             key=JobKey(BATCH_SYSTEM, _checked(next(job.all("Id")), job.id or "")),
             state=state,
-            name=_text(said, "Name"),
-            user=_text(said, "User"),
-            account=_text(said, "Project", "Account"),
-            partition=_text(said, "Partition", "Queue"),
-            submit_secs=said.number("SubmitTime"),
-            start_secs=said.number("StartTime"),
-            end_secs=said.number("EndTime") if state.is_finished else None,
+            name=_text(stated, "Name"),
+            user=_text(stated, "User"),
+            account=_text(stated, "Project", "Account"),
+            partition=_text(stated, "Partition", "Queue"),
+            submit_secs=stated.number("SubmitTime"),
+            start_secs=stated.number("StartTime"),
+            end_secs=stated.number("EndTime") if state.is_finished else None,
             nodes=tuple(places.nodes),
             total_cpus=total_cpus,
-            allocated_cpus=said.extended("allocated_cpus")
-            if said.extension("allocated_cpus") is not None
+            allocated_cpus=stated.extended("allocated_cpus")
+            if stated.extension("allocated_cpus") is not None
             else (processors if is_one_node else None),
             limits=Limits(
-                wall_secs=said.limit("Duration", "Duration", is_used=state.is_finished),
-                cpu_secs=said.limit("", "CPUTime"),
-                memory_bytes=said.memory_limit(),
-                swap_bytes=said.limit("Swap", "Swap"),
-                scratch_bytes=said.limit("Disk", "MaxDisk"),
+                wall_secs=stated.limit("Duration", "Duration", is_used=state.is_finished),
+                cpu_secs=stated.limit("", "CPUTime"),
+                memory_bytes=stated.memory_limit(),
+                swap_bytes=stated.limit("Swap", "Swap"),
+                scratch_bytes=stated.limit("Disk", "MaxDisk"),
             ),
             processes=frozenset(places.processes),
             sessions=frozenset(places.sessions),
             restarts=starts - 1 if starts else None,
             total_nodes=nodes,
-            total_gpus=said.has("Resource GPU"),
-            reason=_text(said, "StatusMessage"),
-            deadline_secs=said.number("DeadlineTime"),
-            eligible_secs=said.number("EligibleTime"),
-            priority=said.number("Priority"),
-            reservation=_text(said, "Reservation"),
-            gpus=_gpus(said),
-            tasks=said.extended("tasks") or 1,
-            **{name: said.extended(name) for name in ("uid", "allocated_gpus", "het_offset")},
-            array_job_id=_extended(said, "array_job_id"),
-            array_task_id=_extended(said, "array_task_id"),
-            het_job_id=_extended(said, "het_job_id"),
-            sluid=_extended(said, "sluid"),
+            total_gpus=stated.has("Resource GPU"),
+            reason=_text(stated, "StatusMessage"),
+            deadline_secs=stated.number("DeadlineTime"),
+            eligible_secs=stated.number("EligibleTime"),
+            priority=stated.number("Priority"),
+            reservation=_text(stated, "Reservation"),
+            gpus=_gpus(stated),
+            tasks=stated.extended("tasks") or 1,
+            **{name: stated.extended(name) for name in ("uid", "allocated_gpus", "het_offset")},
+            array_job_id=_extended(stated, "array_job_id"),
+            array_task_id=_extended(stated, "array_task_id"),
+            het_job_id=_extended(stated, "het_job_id"),
+            sluid=_extended(stated, "sluid"),
         )
 
     def _warn(self, note: Rejected) -> None:
@@ -225,28 +225,28 @@ def _weight(element: Element) -> int:
     return 1 + len(element.text) + sum(map(_weight, element.children))
 
 
-def _text(said: Said, *names: str) -> str | None:
+def _text(stated: StatedValues, *names: str) -> str | None:
     """Return the first non-empty text; raises ParseError if it is unsafe in a label."""
-    found = said.first(*names)
+    found = stated.first(*names)
     return None if found is None else _checked(found, str(found.value))
 
 
-def _extended(said: Said, name: str) -> str | None:
+def _extended(stated: StatedValues, name: str) -> str | None:
     """Return the text of an Extension of our own type; raises as `_text` does."""
-    found = said.extension(name)
+    found = stated.extension(name)
     return _checked(found, str(found.value)) or None if found is not None else None
 
 
-def _gpus(said: Said) -> tuple[str, ...]:
-    found = said.extension("gpus")
+def _gpus(stated: StatedValues) -> tuple[str, ...]:
+    found = stated.extension("gpus")
     if found is None:
         return ()
     return tuple(_checked(found, word) for word in values.split_words(str(found.value)))
 
 
-def _least_processors(said: Said) -> int | None:
-    found = said.has("Processors")
-    return said.amount("Processors", REQUESTED) if found is None else found
+def _least_processors(stated: StatedValues) -> int | None:
+    found = stated.has("Processors")
+    return stated.amount("Processors", REQUESTED) if found is None else found
 
 
 def _checked(each: Property, text: str) -> str:

@@ -25,7 +25,7 @@ from jobfeatures.formats.sss.objects import (
     SssTaskGroup,
 )
 from jobfeatures.formats.sss.requests.names import expand_names
-from jobfeatures.formats.sss.said import Said, whole
+from jobfeatures.formats.sss.stated import StatedValues, whole
 from jobfeatures.formats.sss.stream import GROUP_ID_NAME, KIND, KeptJob, read_jobs
 from jobfeatures.formats.sss.vocabulary import AWARENESS_POLICY
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes, Passage, SourceText
@@ -78,58 +78,60 @@ def read_records(
 
 def make_record(job: SssJob, notes: Notes | None = None) -> JobRecord:
     """Return the record of a resolved job; `notes` count dropped values. Raises ParseError for a bad id."""
-    said = Said(job)
-    state = _state(said)
+    stated = StatedValues(job)
+    state = _state(stated)
     is_pending = state is JobState.PENDING  # values outside any category are requests
     allocated = (DELIVERED,) if is_pending else (DELIVERED, DIRECT)
     requested = (REQUESTED, DIRECT) if is_pending else (REQUESTED,)
-    found: dict[str, Any] = {field: said.text(element) for field, element in TEXT_ELEMENTS.items()}
+    found: dict[str, Any] = {field: stated.text(element) for field, element in TEXT_ELEMENTS.items()}
     found["batch_system"] = found["batch_system"] or BATCH_SYSTEM
-    found["account"] = found["account"] or said.text("Account")
-    found |= {field: said.number(element) for field, element in NUMBER_ELEMENTS.items()}
-    found |= {field: said.extended(field) for field in (*NUMBERS, *TEXTS)}
+    found["account"] = found["account"] or stated.text("Account")
+    found |= {field: stated.number(element) for field, element in NUMBER_ELEMENTS.items()}
+    found |= {field: stated.extended(field) for field in (*NUMBERS, *TEXTS)}
     found["workflow_id"] = found["workflow_id"] or job.group_id
     start = found["start_secs"]
     if found["end_secs"] is None and start is not None and state.is_finished:
-        used = said.amount("Duration", DELIVERED, DIRECT)
+        used = stated.amount("Duration", DELIVERED, DIRECT)
         found["end_secs"] = None if used is None else start + used
     if found["run_secs"] is None:
-        found["run_secs"] = _run_secs(said, start, found["end_secs"])
-    starts = said.number("StartCount")
+        found["run_secs"] = _run_secs(stated, start, found["end_secs"])
+    starts = stated.number("StartCount")
     record = JobRecord(
         **found,
-        job_id=values.checked_id("".join(str(said.use(each).value) for each in job.all("Id"))),
+        job_id=values.checked_id("".join(str(stated.use(each).value) for each in job.all("Id"))),
         state=state,
-        is_interactive=said.flag("Interactive"),
+        is_interactive=stated.flag("Interactive"),
         restarts=starts - 1 if starts else None,
-        nodes=_nodes(job, said),
-        total_nodes=said.amount("NodeCount", *allocated),
-        total_cpus=_processors(said, allocated),
-        total_gpus=said.amount("Resource GPU", *allocated),
-        requested_nodes=said.amount("NodeCount", *requested),
-        requested_cpus=_processors(said, requested),
-        requested_gpus=said.amount("Resource GPU", *requested),
-        requested_memory_bytes=said.memory_wanted() if (most := said.memory_limit()) is None else most,
-        wall_limit_secs=said.limit("Duration", "Duration", is_used=state.is_finished),
-        cpu_limit_secs=said.limit("", "CPUTime"),
-        used_memory_bytes=_used_memory(said),
-        preceding_job_id=_preceding(said),
+        nodes=_nodes(job, stated),
+        total_nodes=stated.amount("NodeCount", *allocated),
+        total_cpus=_processors(stated, allocated),
+        total_gpus=stated.amount("Resource GPU", *allocated),
+        requested_nodes=stated.amount("NodeCount", *requested),
+        requested_cpus=_processors(stated, requested),
+        requested_gpus=stated.amount("Resource GPU", *requested),
+        requested_memory_bytes=stated.memory_wanted() if (most := stated.memory_limit()) is None else most,
+        wall_limit_secs=stated.limit("Duration", "Duration", is_used=state.is_finished),
+        cpu_limit_secs=stated.limit("", "CPUTime"),
+        used_memory_bytes=_used_memory(stated),
+        preceding_job_id=_preceding(stated),
     )
     if notes is not None:
-        _count_not_taken(job, said.used, record, notes)
+        _count_not_taken(job, stated.used, record, notes)
     return record
 
 
-def _run_secs(said: Said, start: int | None, end: int | None) -> int | None:
+def _run_secs(stated: StatedValues, start: int | None, end: int | None) -> int | None:
     """Return the run time delivered, None if that is just the time from start to end less suspensions."""
-    delivered = said.amount("Duration", DELIVERED)
+    delivered = stated.amount("Duration", DELIVERED)
     if delivered is None or start is None or end is None:
         return delivered
-    return None if delivered == end - start - (said.number("SuspendDuration") or 0) else delivered
+    return None if delivered == end - start - (stated.number("SuspendDuration") or 0) else delivered
 
 
-def _processors(said: Said, categories: tuple[str, ...]) -> int | None:
-    return said.processors(lambda each: each.amount("Processors", *categories), by_tasks=DIRECT in categories)
+def _processors(stated: StatedValues, categories: tuple[str, ...]) -> int | None:
+    return stated.processors(
+        lambda each: each.amount("Processors", *categories), by_tasks=DIRECT in categories
+    )
 
 
 # Attributes whose meaning is part of the value taken.
@@ -166,35 +168,35 @@ def _count_not_taken(job: SssJob, used: set[int], record: JobRecord, notes: Note
                     reported[f"{name}@{attribute}"] += 1
 
 
-def _state(said: Said) -> JobState:
-    state = said.state()
-    is_exact = said.extended("state") == state.name
-    has_failed = state is JobState.COMPLETED and said.number("ExitCode") and not is_exact
+def _state(stated: StatedValues) -> JobState:
+    state = stated.state()
+    is_exact = stated.extended("state") == state.name
+    has_failed = state is JobState.COMPLETED and stated.number("ExitCode") and not is_exact
     return JobState.FAILED if has_failed else state
 
 
-def _used_memory(said: Said) -> int | None:
-    found = said.all("Memory", DELIVERED)
-    found += [each for each in said.all("Memory") if each.text("context") == "Used"]
+def _used_memory(stated: StatedValues) -> int | None:
+    found = stated.all("Memory", DELIVERED)
+    found += [each for each in stated.all("Memory") if each.text("context") == "Used"]
     peaks = [each for each in found if each.text("metric", "Max") in {"Max", "Total"}]
-    return max((whole(said.use(each)) for each in peaks), default=None)
+    return max((whole(stated.use(each)) for each in peaks), default=None)
 
 
-def _nodes(job: SssJob, said: Said) -> tuple[str, ...]:
+def _nodes(job: SssJob, stated: StatedValues) -> tuple[str, ...]:
     """Return the nodes on which the job ran, as named by the job, its task groups and its tasks."""
     names: dict[str, None] = {}
     for scope in job.scopes():
         for each in [*scope.all("Node", DELIVERED), *scope.all("Node")]:
             if each.text("aggregation") != "Pattern":
-                names.update(dict.fromkeys(expand_names(said.use(each))))
+                names.update(dict.fromkeys(expand_names(stated.use(each))))
     return tuple(names)
 
 
-def _preceding(said: Said) -> str | None:
+def _preceding(stated: StatedValues) -> str | None:
     """Return the id of the only job that this one depends on; records do not hold the condition."""
-    found = said.all("Dependency")
+    found = stated.all("Dependency")
     if len(found) != 1 or found[0].text("designator", "JobId") != "JobId":
         return None
     if found[0].text("condition") == "OnExit" and "code" not in found[0].attributes:
-        said.use(found[0])
+        stated.use(found[0])
     return str(found[0].value) or None

@@ -89,15 +89,15 @@ class _Writer:
             return
         values = zip(*(_VALUES(record) for record, _ in placed), strict=True)
         columns = dict(zip(_FIELDS, values, strict=True))
-        parts = self._said(_OWN, columns)
+        parts = self._stated(_OWN, columns)
         parts.append(list(map(_exact_state, columns["state"], columns["exit_status"])))
         for name, rows in (("Requested", _REQUESTED), ("Delivered", _DELIVERED)):
-            if inner := self._said(rows, columns):
+            if inner := self._stated(rows, columns):
                 before, behind = f"\n    <{name}>", f"\n    </{name}>"
                 texts = map("".join, zip(*inner, strict=True))
                 parts.append([f"{before}{text}{behind}" if text else "" for text in texts])
-        for (_, job_id), said in zip(placed, map("".join, zip(*parts, strict=True)), strict=True):
-            yield f"  <Job>\n    <Id>{job_id}</Id>{said}\n  </Job>"
+        for (_, job_id), stated in zip(placed, map("".join, zip(*parts, strict=True)), strict=True):
+            yield f"  <Job>\n    <Id>{job_id}</Id>{stated}\n  </Job>"
 
     def _id(self, record: JobRecord) -> str | None:
         """Return a job's id as written, None for a step or an unusable id."""
@@ -115,7 +115,7 @@ class _Writer:
             self._lost(name)
         return job_id
 
-    def _said(self, rows: Iterable[_Row], columns: Mapping[str, Sequence[Any]]) -> list[list[str]]:
+    def _stated(self, rows: Iterable[_Row], columns: Mapping[str, Sequence[Any]]) -> list[list[str]]:
         """Return, for each field that any job has, the text of each job ("" if it lacks the field)."""
         found = []
         for row in rows:

@@ -24,7 +24,7 @@ _STATUSES: Final = {
     JobState.CANCELLED: CANCELLED,
 }
 _ENDED: Final = frozenset(state for state in JobState if state.is_finished)
-_SAID: Final = frozenset({*STATES.values(), JobState.UNKNOWN})
+_STATED: Final = frozenset({*STATES.values(), JobState.UNKNOWN})
 
 
 def make_jobs(
@@ -43,8 +43,8 @@ def make_jobs(
     if not _are_whole(memory):
         memory = [_limit(each, "requested_memory_bytes", lost) for each in memory]
     waited, ran = _spans(jobs, lost)
-    if unsaid := sum(state not in _SAID for state in jobs.state):
-        lost("state", unsaid)
+    if unstated := sum(state not in _STATED for state in jobs.state):
+        lost("state", unstated)
     has_queues = {*jobs.queue, *jobs.is_interactive} != {None}
     unknown = [UNKNOWN] * len(cpus)
     preceding: Sequence[int] = unknown
@@ -147,10 +147,10 @@ def _link(
 def _requested_secs(record: Any, requested: int | None, lost: Lost, is_cpu: bool) -> Number:
     """Return the wall limit, or the CPU time that falls to one processor."""
     wall, cpu = ("wall_limit_secs", record.wall_limit_secs), ("cpu_limit_secs", record.cpu_limit_secs)
-    (name, said), (other, unsaid) = (cpu, wall) if is_cpu else (wall, cpu)
-    if unsaid is not None:
+    (name, stated), (other, unstated) = (cpu, wall) if is_cpu else (wall, cpu)
+    if unstated is not None:
         lost(other)
-    limit = _limit(said, name, lost)
+    limit = _limit(stated, name, lost)
     return _share(limit, requested, 1, name, lost) if is_cpu else limit
 
 

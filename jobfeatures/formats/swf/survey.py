@@ -177,8 +177,8 @@ class Survey:
             ends = [each for each in ends if each <= LATEST_SECS]
         self.end_secs = max(ends if self.end_secs is None else [self.end_secs, *ends], default=None)
         if not self.is_measured:
-            told = set(zip(jobs.start_secs, jobs.end_secs, jobs.state, strict=True))
-            self.is_measured = {(None, None, JobState.UNKNOWN)} != told
+            stated = set(zip(jobs.start_secs, jobs.end_secs, jobs.state, strict=True))
+            self.is_measured = {(None, None, JobState.UNKNOWN)} != stated
         if self.keeps_ids:
             together = "".join(jobs.job_id)
             are_numbers = together.isdecimal() and together.isascii() and all(jobs.job_id)
@@ -219,8 +219,8 @@ def make_header(
     """
     is_model = start_secs == 0 and survey.jobs > 0 and not survey.is_measured  # times are of no clock
     tells_time = not is_model if old is None else old.readable(Header.start_secs) is not None
-    told = None if old is None else old.readable(Header.zone)
-    zone = next((each for each in (zone, told) if isinstance(each, ZoneInfo)), ZoneInfo("UTC"))
+    stated = None if old is None else old.readable(Header.zone)
+    zone = next((each for each in (zone, stated) if isinstance(each, ZoneInfo)), ZoneInfo("UTC"))
     end_secs = start_secs if survey.end_secs is None else survey.end_secs
     texts: list[tuple[str, str]] = [
         ("Version", "2.2"),

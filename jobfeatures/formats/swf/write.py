@@ -173,8 +173,8 @@ def _without_time(parts: Iterable[SwfRow], followed: set[str], lost: Lost) -> se
     last = 0
     for jobs in parts:
         there.update(filter(followed.__contains__, jobs.job_id))
-        told = zip(jobs.job_id, jobs.submit_secs, jobs.preceding_job_id, strict=True)
-        for place, (job_id, submit, before) in enumerate(told, last + 1):
+        stated = zip(jobs.job_id, jobs.submit_secs, jobs.preceding_job_id, strict=True)
+        for place, (job_id, submit, before) in enumerate(stated, last + 1):
             if submit is None:
                 timeless.append((place, job_id, before))
         last += len(jobs.job_id)
@@ -210,8 +210,8 @@ def _write_as_it_was(records: Iterable[JobRecord | Passage], lost: Lost) -> Iter
             reader = SwfReader(_LINE.findall(text.text))
             again = list(join_bursts(reader, preemption))
             meant = (Meaning(requests_cpu_time=either) for either in (is_cpu, not is_cpu))
-            said = (make_record(again[0], start_secs, names, meaning) for meaning in meant)
-            if len(again) == 1 and each in said:
+            stated = (make_record(again[0], start_secs, names, meaning) for meaning in meant)
+            if len(again) == 1 and each in stated:
                 yield from lines_of(text.text)
                 continue
         if not _is_kept(each, lost):

@@ -58,10 +58,10 @@ Quick = Callable[[bytes, asyncio.Transport], Coroutine[Any, Any, WholeAnswer] | 
 def format_answer(status: int, fields: Mapping[str, object], body: bytes, *, is_last: bool) -> bytes:
     """Return an HTTP answer as bytes, dated now; `is_last`: the connection ends with it."""
     date = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime())  # in locale C: none is set
-    told = {**fields, "Content-Length": len(body), "Date": date}
+    headers = {**fields, "Content-Length": len(body), "Date": date}
     if is_last:
-        told["Connection"] = "close"
-    head = "".join(f"{name}: {value}\r\n" for name, value in told.items())
+        headers["Connection"] = "close"
+    head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     return f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n{head}\r\n".encode() + body
 
 
@@ -266,15 +266,15 @@ class Connection(asyncio.Protocol):
             self.head_since = self._loop.time()
         self.web.data_received(data)
 
-    def _end_once_answered(self, idle_looks: int) -> None:
+    def _end_once_answered(self, idle_checks: int) -> None:
         """Close once nothing has been answered or sent for a while: which request is last is unknown."""
         if self.transport.is_closing():
             return
         is_busy = self._has_body is not None or self.transport.get_write_buffer_size()
         is_cut = self._has_body is not None and not self._has_body()
-        if not is_cut and (is_busy or idle_looks < IDLE_LOOKS):
-            looks = 0 if is_busy else idle_looks + 1
-            self._loop.call_later(END_LOOK_SECS, self._end_once_answered, looks)
+        if not is_cut and (is_busy or idle_checks < IDLE_LOOKS):
+            checks = 0 if is_busy else idle_checks + 1
+            self._loop.call_later(END_LOOK_SECS, self._end_once_answered, checks)
         else:
             self.close()
 

@@ -68,7 +68,9 @@ def test_what_is_not_known_is_told_and_counts_on_neither_side():
 
 def test_cpu_time_of_more_than_cpus_times_run_time_is_summed_and_told():
     found = totals([*job("1", cpu_secs=8 * 3600.0 * 46), *job("2")])
-    assert [(each.used_core_hours, each.jobs_of_doubtful_cpu) for each in found.totals] == [(8 * 46 + 4, 1)]
+    assert [(each.used_core_hours, each.jobs_with_implausible_cpu_time) for each in found.totals] == [
+        (8 * 46 + 4, 1)
+    ]
     assert any(note.startswith("sums include 1 jobs with CPU time of more than CPUs") for note in found.notes)
 
 

@@ -48,7 +48,7 @@ class Serving:
         self.thread.start()
         until(lambda: self.alive.exists() and self.alive.read_text())  # it is made first, and then written
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Be the settings that are looked at."""
         self.beats += 1
 

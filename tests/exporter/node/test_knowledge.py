@@ -63,7 +63,7 @@ def test_processes_in_a_group_that_counts_nothing_remain_of_an_ended_job(
     board.keepers = [answering(table)]
     board.samples.put(look_at(sample))
     knowledge.judge()
-    assert set(board.roll.leftovers) == ({job.key} if in_group else set())
+    assert set(board.known_jobs.leftovers) == ({job.key} if in_group else set())
 
 
 def test_whose_answers_never_tell_a_suspension_depends_on_who_is_asked():

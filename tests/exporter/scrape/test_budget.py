@@ -62,11 +62,11 @@ class Pages:
         self.max_series = max_series
         self.now = 1000.0
 
-    def __call__(self, made, weights=None, *, look=None, extra=None, now=None):
+    def __call__(self, made, weights=None, *, sampled_secs=None, extra=None, now=None):
         self.now = self.now + 15 if now is None else now
         page = self.budget.apply(
             made,
-            look=self.now if look is None else look,
+            sampled_secs=self.now if sampled_secs is None else sampled_secs,
             now_secs=self.now,
             weigh=lambda: {of(job): Weight(True, cpus) for job, cpus in (weights or {}).items()},
             extra=extra,
@@ -96,7 +96,7 @@ def test_below_the_budget_nothing_is_changed_and_nobody_is_weighed():
     def weigh():
         raise AssertionError
 
-    page = budget.apply(made, look=1, now_secs=1, weigh=weigh)
+    page = budget.apply(made, sampled_secs=1, now_secs=1, weigh=weigh)
     assert page.families[: len(made)] == made
     assert all(kept is given for kept, given in zip(page.families, made, strict=False))
     assert page.hidden == frozenset()
@@ -349,9 +349,9 @@ def test_dropped_series_are_counted_once_a_look():
     pages = Pages(8)
     everyone = families(dict.fromkeys(range(8), 1.0))
     total = ("batch_exporter_series_dropped_total", ())
-    assert pages(everyone, look=1.0)[total] == 4
-    assert pages(everyone, look=1.0)[total] == 4
-    assert pages(everyone, look=2.0)[total] == 8
+    assert pages(everyone, sampled_secs=1.0)[total] == 4
+    assert pages(everyone, sampled_secs=1.0)[total] == 4
+    assert pages(everyone, sampled_secs=2.0)[total] == 8
 
 
 def test_series_that_the_caller_adds_count_with_the_job_that_they_are_of():
@@ -381,7 +381,7 @@ def test_numbers_that_are_none_do_not_spoil_a_sum():
 def test_any_name_of_a_job_is_taken_for_what_it_is(system, job):
     key = JobKey(system, job)
     made = [Family(MEMORY, [(job_labels(key), 3), *((of(each), 1) for each in range(9))])]
-    page = SeriesBudget(3).apply(made, look=1, now_secs=1, weigh=dict)
+    page = SeriesBudget(3).apply(made, sampled_secs=1, now_secs=1, weigh=dict)
     assert job_labels(key) in page.hidden
     assert page.hidden >= {of(each) for each in range(9)}
 
@@ -394,8 +394,8 @@ def test_asking_twice_for_the_same_changes_nothing(first, second, max_series):
     """Several may scrape, in both formats, between two looks at the node."""
     pages = Pages(max_series)
     pages(families(first), first)
-    once = pages(families(second, memory=second), second, look=7.0)
-    assert pages(families(second, memory=second), second, look=7.0) == once
+    once = pages(families(second, memory=second), second, sampled_secs=7.0)
+    assert pages(families(second, memory=second), second, sampled_secs=7.0) == once
 
 
 @settings(stateful_step_count=25)
@@ -428,7 +428,7 @@ class NothingEverFalls(RuleBasedStateMachine):
                 del self.told[key]
 
     @rule(times=st.integers(1, 3))
-    def look(self, times):
+    def sampled_secs(self, times):
         memory = dict.fromkeys(self.used, 5)
         for _ in range(times):
             found = self.pages(families(self.used, memory=memory), self.weights)
@@ -490,10 +490,12 @@ def test_batch_jobs_come_before_processes_without_a_job(context):
     assert weights[job_labels(JobKey("slurm", "12"))].is_batch
     assert not weights[job_labels(GroupKey(321, 216_000_000))].is_batch
     made = [Family(MEMORY, [(job_labels(GroupKey(321, 216_000_000)), 1), (of(12), 1)])]
-    page = SeriesBudget(4).apply(made * 1, look=1, now_secs=1, weigh=lambda: weights)
+    page = SeriesBudget(4).apply(made * 1, sampled_secs=1, now_secs=1, weigh=lambda: weights)
     assert page.hidden == frozenset()  # two and its own two
     more = [*made, Family(CPU, [((*of(12), "user"), 1)])]
-    page = SeriesBudget(7).apply([*more, *families({}, loads=3)], look=1, now_secs=1, weigh=lambda: weights)
+    page = SeriesBudget(7).apply(
+        [*more, *families({}, loads=3)], sampled_secs=1, now_secs=1, weigh=lambda: weights
+    )
     assert job_labels(GroupKey(321, 216_000_000)) in page.hidden
 
 
@@ -507,5 +509,5 @@ def test_every_counter_of_jobs_is_summed_unless_users_name_its_labels():
 
 
 def test_its_own_metrics_are_what_it_gives():
-    page = SeriesBudget(100).apply([], look=None, now_secs=1, weigh=dict)
+    page = SeriesBudget(100).apply([], sampled_secs=None, now_secs=1, weigh=dict)
     assert tuple(family.metric for family in page.families) == METRICS == (DROPPED, DROPPED_TOTAL)

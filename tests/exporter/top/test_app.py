@@ -216,7 +216,7 @@ class Node:
     def __init__(self):
         self.looks = 0
 
-    def look(self):
+    def read(self):
         self.looks += 1
         lines = [f"batch_node_cores 64\nbatch_node_sample_timestamp_seconds {1000 + self.looks}"]
         for number in range(60):

@@ -23,7 +23,7 @@ class Pages:
             taken_at_secs=0, duration_secs=0, node=None, jobs={}, processes={7: PROCESS}, keys={7: KEY}
         )
 
-    def look(self):
+    def read(self):
         if self.error:
             raise self.error
         return parse_page(

@@ -463,7 +463,7 @@ def test_a_directory_that_never_answers_keeps_no_signal_from_the_program(
 EVERY_SECS = 20.0
 
 
-def told_at(ends: Callable[[float], float], hangs_at: float = 1e9) -> float:
+def reported_at(ends: Callable[[float], float], hangs_at: float = 1e9) -> float:
     """Return when a notice 100 s before the end is given, by a clock of our own.
 
     The job's end is `ends(now)`. Readings take no time; those that begin from `hangs_at` on never end.
@@ -485,7 +485,7 @@ def told_at(ends: Callable[[float], float], hangs_at: float = 1e9) -> float:
 
 @pytest.mark.parametrize("hangs_at", [*(each / 4 for each in range(3580, 3610)), 1e9])
 def test_a_notice_waits_for_no_server_that_hangs(hangs_at: float) -> None:
-    at = told_at(lambda _: 1000.0, hangs_at)
+    at = reported_at(lambda _: 1000.0, hangs_at)
     assert 900 <= at < 900.6
 
 
@@ -493,9 +493,9 @@ def test_a_notice_waits_for_no_server_that_hangs(hangs_at: float) -> None:
 def test_a_change_up_to_shortly_before_the_notice_counts(
     changed_at: float,
 ) -> None:
-    extended = told_at(lambda now: 1000.0 if now < changed_at else 2000.0)
+    extended = reported_at(lambda now: 1000.0 if now < changed_at else 2000.0)
     assert 1900 <= extended < 1900.1
-    shortened = told_at(lambda now: 1000.0 if now < changed_at else 50.0)
+    shortened = reported_at(lambda now: 1000.0 if now < changed_at else 50.0)
     assert changed_at <= shortened < changed_at + EVERY_SECS + 0.1
 
 

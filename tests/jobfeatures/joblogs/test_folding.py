@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.joblogs import folding as jobfold
-from jobfeatures.joblogs.folding import SAME_ID, TOLD_AGAIN, fold_jobs
+from jobfeatures.joblogs.folding import REPORTED_AGAIN, SAME_ID, fold_jobs
 from jobfeatures.joblogs.loggedjob import JobRecord, StepUse
 from jobfeatures.records.model import JobState
 from tests.jobfeatures.jobrecords import any_records
@@ -109,7 +109,7 @@ def test_runs_at_the_same_time_are_not_of_one_job():
 def test_a_run_that_is_told_twice_is_one_and_its_end_counts():
     running = replace(JOB, end_secs=None, state=JobState.RUNNING)
     for order in ((running, JOB), (JOB, running), (JOB, JOB)):
-        assert folded(*order) == ([JOB], {TOLD_AGAIN: 1})
+        assert folded(*order) == ([JOB], {REPORTED_AGAIN: 1})
 
 
 def test_steps_go_to_the_job_on_their_own_cluster():
@@ -130,7 +130,7 @@ def test_all_runs_of_all_jobs_under_one_id_can_be_kept():
 @given(st.lists(any_records(job_id=st.sampled_from(["1", "2"])), max_size=6))
 def test_no_record_is_forgotten_and_none_is_there_twice(records):
     found, lost = folded(*records)
-    assert len(found) + lost["earlier run"] + lost[TOLD_AGAIN] == len(records)
+    assert len(found) + lost["earlier run"] + lost[REPORTED_AGAIN] == len(records)
     assert {each.job_id for each in found} == {each.job_id for each in records}
 
 

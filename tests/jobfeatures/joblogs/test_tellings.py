@@ -7,12 +7,12 @@ import pytest
 from jobfeatures.joblogs.loggedjob import JobRecord
 from jobfeatures.joblogs.tellings import (
     Relation,
-    is_told_again,
+    is_reported_again,
     joined,
     merged,
     overridden,
     relation,
-    told_at,
+    reported_at,
 )
 from jobfeatures.records.model import JobState
 
@@ -22,7 +22,7 @@ DAY = 86400
 
 
 def related(one, two):
-    return relation(one, two, told_at(one))
+    return relation(one, two, reported_at(one))
 
 
 def times(submit, start, end, **more):
@@ -34,7 +34,7 @@ def times(submit, start, end, **more):
 )
 def test_what_is_told_of_one_job_is_of_one_user(one, other, how):
     assert related(replace(JOB, user=one), replace(JOB, user=other)) is how
-    assert is_told_again(replace(JOB, user=one), replace(JOB, user=other)) is (how is SAME)
+    assert is_reported_again(replace(JOB, user=one), replace(JOB, user=other)) is (how is SAME)
 
 
 @pytest.mark.parametrize(

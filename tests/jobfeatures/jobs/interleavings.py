@@ -51,7 +51,7 @@ class Run:
     recorded_secs: float = 0.0  # when that was told
     hook: list = field(default_factory=list)  # what its prolog still has to do
     keys: set = field(default_factory=set)  # that were seen in its directory
-    doubted_secs: float | None = None  # since when answers have been telling something else
+    end_reported_secs: float | None = None  # since when answers have been telling something else
     was_replaced: bool = False  # by a directory that another run was given, after the hold
     was_contradicted: bool = False  # by a wrong answer, when no prolog vouched for it
     before: Run | None = None  # under this id
@@ -153,8 +153,8 @@ class World:
             return
         if mood in ("invalid", "elsewhere"):
             for run in self.runs.values():
-                if run.doubted_secs is None:
-                    run.doubted_secs = asked_secs
+                if run.end_reported_secs is None:
+                    run.end_reported_secs = asked_secs
                 if run.prolog_secs is None:
                     run.was_contradicted = True
         if late:
@@ -373,8 +373,8 @@ class World:
         if run.prolog_secs is None:
             return
         is_vouched_for = run.processes and run.key in self.groups
-        may_be_gone = run.doubted_secs is not None and (
-            self.now - run.doubted_secs >= HOLD_SECS
+        may_be_gone = run.end_reported_secs is not None and (
+            self.now - run.end_reported_secs >= HOLD_SECS
             or not (is_vouched_for or self.now - run.recorded_secs < START_SECS)
         )
         if may_be_gone:

@@ -208,9 +208,9 @@ def test_what_waits_without_ever_having_been_here_is_said_to_wait():
 def test_the_hold_counts_from_when_the_end_was_first_told():
     gone = [(200.0, EndEvidence.ABSENT)]
     held = judged(told(100), events=gone, group=Group(), now_secs=300)
-    assert (held.presence, held.doubted_since_secs, held.has_processes) == (Presence.REMAINS, 200, True)
+    assert (held.presence, held.end_reported_secs, held.has_processes) == (Presence.REMAINS, 200, True)
     again = [(3900.0, EndEvidence.ABSENT)]  # told anew at every poll
-    since = {"doubted_since_secs": held.doubted_since_secs}
+    since = {"end_reported_secs": held.end_reported_secs}
     assert judged(told(100), events=again, group=Group(), now_secs=3799, **since).presence is Presence.REMAINS
     late = judged(told(100), events=again, group=Group(), now_secs=3800, **since)
     assert (late.presence, late.has_processes) == (Presence.LEFT, True)

@@ -205,7 +205,7 @@ def test_what_was_known_of_a_run_before_its_prolog_s_record_was_read_stays_known
         assert roster.judge([record], now_secs=now_secs).jobs == {job.key: job}
 
 
-def test_doubts_about_a_run_do_not_shorten_the_hold_of_the_next(make_job, make_table):
+def test_contradictions_about_a_run_do_not_shorten_the_hold_of_the_next(make_job, make_table):
     job, eves, roster = make_job(restarts=0), make_job(uid=6666, user="eve"), Roster()
 
     def judge(now_secs, run, recorded_secs, asked_secs):

@@ -101,7 +101,7 @@ def complaint(log: Log, base: JobRecord, name: str, how: str, values: Fields) ->
     counted = (notes.unread, notes.doubtful, notes.repaired, notes.not_taken)
     is_listed = any(_names(alias, each) for counts in counted for each in counts)
     for each in fields(JobRecord):
-        if each.name in {"source_text", "more", "state_word", "told"}:
+        if each.name in {"source_text", "more", "state_word", "report"}:
             continue
         got, before = getattr(jobs[0], each.name), getattr(base, each.name)
         wanted = _expected(log, each.name, values) if each.name in log.told else before

@@ -12,7 +12,15 @@ from typing import Any
 
 from jobfeatures.records.model import JobState
 from tests.jobfeatures.mutated.lines import BadError, Fields, Log
-from tests.jobfeatures.mutated.secondreaders import GRID_ENGINE, OAR, SLURM_JSON, Told, number, of, whole
+from tests.jobfeatures.mutated.secondreaders import (
+    GRID_ENGINE,
+    OAR,
+    SLURM_JSON,
+    PartialReport,
+    number,
+    of,
+    whole,
+)
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 
@@ -64,7 +72,7 @@ def _by_way_of(convert: Callable[[Fields], Fields], read: Callable[[Fields], Any
     return lambda values: read(convert(values))
 
 
-QACCT: Told = {
+QACCT: PartialReport = {
     **{
         name: _by_way_of(_as_file, read)
         for name, read in GRID_ENGINE.items()
@@ -130,7 +138,7 @@ _OAR3_TOLD = (
     *("job_id", "array_job_id", "array_task_id", "is_interactive", "user", "name", "queue", "account"),
     *("executable", "submit_secs", "end_secs", "exit_status", "exit_signal"),
 )
-OAR3: Told = {
+OAR3: PartialReport = {
     **{name: _by_way_of(_as_oar2, OAR[name]) for name in _OAR3_TOLD},
     "state": _oar3_state,
     "start_secs": lambda values: (
@@ -207,7 +215,7 @@ def _by(processors: Any, name: str, unit: int = 1) -> Any:
     return read
 
 
-SWF: Told = {
+SWF: PartialReport = {
     "job_id": _swf_whole("job", str),
     "submit_secs": _times("submit"),
     "start_secs": _times("submit", "wait"),
@@ -274,7 +282,7 @@ def _state_22(values: Fields) -> JobState:
     return JobState.__members__.get(word, JobState.UNKNOWN)
 
 
-SLURM_22: Told = {
+SLURM_22: PartialReport = {
     **SLURM_JSON,
     "priority": of("priority", whole),
     "state": _state_22,
@@ -321,7 +329,7 @@ def _resource(kind: str) -> Callable[[Fields], int | None]:
     return read
 
 
-SONAR: Told = {
+SONAR: PartialReport = {
     "job_id": lambda values: str(whole(values["job_id"]) or None),
     "state": lambda values: JobState.__members__.get(values.get("job_state") or "", JobState.UNKNOWN),
     "step": of("job_step", _text),

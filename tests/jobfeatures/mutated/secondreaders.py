@@ -10,7 +10,7 @@ from typing import Any
 from jobfeatures.records.model import UNLIMITED, JobState
 from tests.jobfeatures.mutated.lines import BadError, Fields
 
-Told = Mapping[str, Callable[[Fields], Any]]
+PartialReport = Mapping[str, Callable[[Fields], Any]]
 LATEST = 2**40  # epoch seconds from here on are milliseconds
 
 
@@ -121,7 +121,7 @@ def _grid_engine_id(values: Fields) -> str:
     return _job_id(values["job_number"]) + (f".{task}" if task else "")
 
 
-GRID_ENGINE: Told = {
+GRID_ENGINE: PartialReport = {
     "job_id": _grid_engine_id,
     "queue": of("qname", unknown=_NONE),
     "nodes": lambda values: (values["hostname"],) if values["hostname"] not in _NONE else (),
@@ -259,7 +259,7 @@ def _or(one: Callable[[Fields], Any], other: Callable[[Fields], Any]) -> Callabl
     return lambda values: other(values) if (found := one(values)) is None else found
 
 
-SACCT: Told = {
+SACCT: PartialReport = {
     "job_id": lambda values: _job_id(values["JobIDRaw"].partition(".")[0]),
     "step": lambda values: values["JobIDRaw"].partition(".")[2] or None,
     "array_job_id": lambda values: _job_id(values["JobID"].partition(".")[0]) and None,
@@ -381,7 +381,7 @@ def _slots(text: str) -> int:
     return total
 
 
-PBS: Told = {
+PBS: PartialReport = {
     "user": of("user"),
     "group": of("group"),
     "account": of("account"),
@@ -452,7 +452,7 @@ def _lsf_suspended(values: Fields) -> int | None:
     return max(0, end - start - ran) or None if ran and start else None
 
 
-LSF: Told = {
+LSF: PartialReport = {
     "job_id": of("jobId", _job_id),
     "user": of("userName"),
     "uid": of("userId", whole, ("", "-1")),
@@ -574,7 +574,7 @@ def _host(text: str) -> tuple[str, ...]:
     return (host,) if host else ()
 
 
-HTCONDOR: Told = {
+HTCONDOR: PartialReport = {
     "job_id": _htcondor_id,
     "name": of("JobBatchName", _ad_text, _UNDEFINED),
     "state": _htcondor_state,
@@ -646,7 +646,7 @@ def _oar_array(values: Fields) -> Any:
     return None if array in {None, 0, number} else array
 
 
-OAR: Told = {
+OAR: PartialReport = {
     "job_id": lambda values: str(_oar_numeral(values["Job_Id"]) or None),
     "state": _oar_state,
     "array_job_id": lambda values: None if (array := _oar_array(values)) is None else str(array),
@@ -714,7 +714,7 @@ def _resource(name: str, kind: str, unit: int = 1) -> Callable[[Fields], int | N
     return read
 
 
-SLURM_JSON: Told = {
+SLURM_JSON: PartialReport = {
     "job_id": lambda values: _job_id(str(values["job_id"])),
     "user": _or(of("association.user", _oar_text), of("user", _oar_text)),
     "account": of("account", _oar_text),

@@ -19,7 +19,7 @@ from tests.jobfeatures.mutated.secondreaders import (
     PBS,
     SACCT,
     SLURM_JSON,
-    Told,
+    PartialReport,
 )
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -193,7 +193,7 @@ def _oar() -> Log:
     )
 
 
-def _slurm_json(name: str, told: Told = SLURM_JSON) -> Log:
+def _slurm_json(name: str, told: PartialReport = SLURM_JSON) -> Log:
     answer = json.loads((FIXTURES / f"slurm/json/{name}.json").read_text())
     job = next(each for each in answer["jobs"] if "COMPLETED" in each["state"]["current"])
     return Log(

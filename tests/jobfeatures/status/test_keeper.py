@@ -137,7 +137,7 @@ def test_a_word_without_news_wakes_nobody(board, jobs, monkeypatch):
     keeper = StatusKeeper(board, lambda: dict(jobs), SystemClock(), interval_secs=HOUR)
     keeper.refresh()
     assert woken == [1]  # no round has been
-    keeper.look()
+    keeper.check()
     keeper.refresh()
     assert woken == [1]
     del jobs[ONE]
@@ -158,7 +158,7 @@ def test_all_is_read_at_each_interval_only_where_the_kernel_may_not_tell_all_cha
     keeper = StatusKeeper(board, lambda: jobs, clock, interval_secs=10)
     for pause_secs in (0, 11, 60):
         clock.advance(pause_secs)
-        keeper.look()
+        keeper.check()
     assert refreshed == [{ONE, TWO}, {ONE, TWO} if is_read else set(), {ONE, TWO}]
 
 

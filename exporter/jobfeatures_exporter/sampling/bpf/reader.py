@@ -26,7 +26,7 @@ from jobfeatures_exporter.sampling.layout.jobdirectory import UNIFIED, JobDirect
 
 OBJECT = f"{os.path.dirname(__file__)}/sums.bpf.o"
 MAX_GROUPS = 16384
-MAX_GAP_LOOKS = 64
+MAX_GAP_SAMPLES = 64
 _HOOKS = ("ends", "freed", "moved", "removed")
 _ITERATOR = "look"
 _PACKETS = ("received", "sent")
@@ -178,7 +178,7 @@ class KernelSums:
     def _is_to_seek(self, source: str) -> bool:
         """Return whether to look for the freezer group now, which is created after the others or never."""
         count = self._sought[source] = self._sought.get(source, 0) + 1
-        return count & (count - 1) == 0 or count % MAX_GAP_LOOKS == 0
+        return count & (count - 1) == 0 or count % MAX_GAP_SAMPLES == 0
 
     def _find_ids(self, directory: JobDirectory) -> tuple[int, ...]:
         if not self.counts(directory):

@@ -43,7 +43,7 @@ class IntelDriver:
         self._clients = DrmClients(paths.procfs, unreadable)
         self._places: set[str] = set()  # of cards that are or were there
         self._counters: dict[str, str] = {}  # the file of each card's energy
-        self._has_looked = False
+        self._has_read = False
 
     def close(self) -> None:
         """Do nothing, as nothing is held."""
@@ -62,7 +62,7 @@ class IntelDriver:
         for drm in sorted(cards, key=lambda each: each.address):
             index = place_of(drm.address, self._places)
             yield self._sample(index, drm, clients.get(drm.address, []))
-        self._has_looked = True
+        self._has_read = True
         for address, module in silent.items():
             lost = GpuCard(uuid=f"PCI-{address}", address=address, manufacturer=MANUFACTURER, driver=module)
             yield GpuSample(card=lost, taken_at_secs=self._clock.now_secs(), failing=1)
@@ -126,6 +126,6 @@ class IntelDriver:
 
     def _utilisation(self, clients: list[GpuProcess]) -> float | None:
         """Return the sum over the clients, 0 without any; None before the second reading."""
-        if not (self._clients.is_whole and self._has_looked):
+        if not (self._clients.is_whole and self._has_read):
             return None
         return min(100.0, sum(each.ce_util_percent or 0.0 for each in clients))

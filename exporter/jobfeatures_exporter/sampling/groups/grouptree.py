@@ -103,7 +103,7 @@ class GroupTree:
         """Return whether the kernel reports what happens there. Any thread."""
         return path in self._watches
 
-    def look(self, tops: Iterable[str], *, is_anew: bool = False) -> None:
+    def walk(self, tops: Iterable[str], *, is_anew: bool = False) -> None:
         """List what is not watched below the roots `tops` of hierarchies, the most important first.
 
         All is listed the first time, if a root is another one, and with `is_anew`: other shapes count now.
@@ -301,7 +301,7 @@ def find_candidates(
 ) -> frozenset[str]:
     """Return the candidates that there are now in these hierarchies."""
     tree = GroupTree(shapes_at, skips)
-    tree.look(tops)
+    tree.walk(tops)
     return tree.candidates()
 
 

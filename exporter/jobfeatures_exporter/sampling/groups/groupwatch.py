@@ -99,7 +99,7 @@ class JobArrivals:
         self._stopping.set()
         self._inotify.wake()
 
-    def look_anew(self) -> None:
+    def list_again(self) -> None:
         """Have all listed again, as `shapes_at` has changed. Any thread."""
         self._is_anew = True
         self._inotify.wake()
@@ -119,7 +119,7 @@ class JobArrivals:
             return  # sampling itself counts it
         tops = [hierarchies[kind] for kind in FOLLOWED if kind in hierarchies]
         is_anew, self._is_anew = self._is_anew, False
-        self.tree.look(tops or hierarchies.values(), is_anew=is_anew)
+        self.tree.walk(tops or hierarchies.values(), is_anew=is_anew)
         self._warn_once()
 
     def follow(self, *, are_pods_due: bool = True) -> None:

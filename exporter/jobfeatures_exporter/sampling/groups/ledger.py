@@ -202,12 +202,12 @@ class JobLedger:
         if self._cores is not None:
             yield self._cores
 
-    def peak(self, told: Mapping[str, int | None]) -> int | None:
+    def peak(self, peaks: Mapping[str, int | None]) -> int | None:
         """Return the highest sum of its control groups' peaks so far; None: not known of this run."""
-        known = {source: each for source, each in told.items() if each is not None}
+        known = {source: each for source, each in peaks.items() if each is not None}
         self._peaks.update(known)
         own = [each for source, each in known.items() if each > self._earlier.get(source, -1)]
-        if own and len(known) == len(told):
+        if own and len(known) == len(peaks):
             self._peak = max(self._peak or 0, sum(own))
         return self._peak
 

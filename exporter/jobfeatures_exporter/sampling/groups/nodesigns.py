@@ -18,17 +18,17 @@ class NodeSigns(NamedTuple):
     # How often swap, disks and each pressure have changed; None: not reported, so every file has to be read.
     changes: tuple[int | None, ...] = (None,) * _SIGNS
     counts: tuple[int, ...] = (0,) * _SIGNS
-    told: tuple[object, ...] = (None,) * _SIGNS
+    figures: tuple[object, ...] = (None,) * _SIGNS
 
     def then(self, node: NodeSample) -> NodeSigns:
         """Return the signs at the next sample of the node, which is read before its groups."""
         sizes = [node.memory_bytes.get(name) for name in _SWAP]
-        told: list[object] = [None if None in sizes else sizes, node.disks or None]
+        figures: list[object] = [None if None in sizes else sizes, node.disks or None]
         for resource in RESOURCES:
             some, full = (node.pressure_secs.get((resource, share)) for share in ("some", "full"))
-            told.append(None if some is None else (some, full))
+            figures.append(None if some is None else (some, full))
         counts = [
-            count + (now != last) for count, now, last in zip(self.counts, told, self.told, strict=True)
+            count + (now != last) for count, now, last in zip(self.counts, figures, self.figures, strict=True)
         ]
-        changes = [None if now is None else count for now, count in zip(told, counts, strict=True)]
-        return NodeSigns(node.oom_kills, tuple(changes), tuple(counts), tuple(told))
+        changes = [None if now is None else count for now, count in zip(figures, counts, strict=True)]
+        return NodeSigns(node.oom_kills, tuple(changes), tuple(counts), tuple(figures))

@@ -68,7 +68,7 @@ class GroupV1:
         self._last_cpu = NO_CPU_TIME
         self._throttled_usecs: int | None = None
         self._transfers = True  # whether blkio has reported any
-        self._told: tuple[int | None, ...] = ()
+        self._last_read: tuple[int | None, ...] = ()
         self._limits: tuple[int | None, ...] = (None,) * 4  # as of what was told
 
     def read_cpu(self) -> CpuTimes | None:
@@ -88,12 +88,12 @@ class GroupV1:
         parts = self._stat.known() or _NO_MEMORY
         kernel, charged, peak = self._kernel.known(), self.charged.known(), self._peak.known()
         own, with_swap = [each.known(every=RARELY_SAMPLES) for each in self.limits]
-        told = own, with_swap, parts.limit, parts.swap_limit
-        if told != self._told:  # they hardly ever change
+        now = own, with_swap, parts.limit, parts.swap_limit
+        if now != self._last_read:  # they hardly ever change
             lowest = MemoryLimits(own, with_swap).lowest(MemoryLimits(parts.limit, parts.swap_limit))
             limit, swap = lowest.memory, lowest.swap
             swap = None if limit is None or swap is None else max(0, swap - limit)
-            self._told, self._limits = told, (own, None if limit == own else limit, swap, None)
+            self._last_read, self._limits = now, (own, None if limit == own else limit, swap, None)
         return MemoryBytes(
             *(parts.anon, parts.file, parts.shmem, kernel, parts.sock, parts.hugetlb, parts.swap),
             *(charged, parts.reclaimable, *self._limits, peak),

@@ -72,7 +72,7 @@ class GroupV2:
         self._pressures = [(each, file(f"{each}.pressure", parse_pressure)) for each in RESOURCES]
         self._above, self._place = above, (os.path.dirname(top), depth)
         self._throttled_usecs: int | None = None
-        self._told: tuple[list[int | None], MemoryLimits] = [], MemoryLimits()
+        self._last_read: tuple[list[int | None], MemoryLimits] = [], MemoryLimits()
         self._limits: tuple[int | None, ...] = (None,) * 4  # as of what was told
         taking: list[GroupFile[Any]] = [self._events, self._peak, self._swap, self.transfers]
         self._turns = Turns([*taking, *(each for _, each in self._pressures)])
@@ -88,9 +88,9 @@ class GroupV2:
             self._node_kills = kills
             if is_whole:
                 self._turns.mark_stale()
-            told = () if self._is_at_rest else (found, found, *signs.changes)
+            now = () if self._is_at_rest else (found, found, *signs.changes)
             self._is_at_rest = False
-            self._turns.choose(told, at_once=kills is None or kills != before)
+            self._turns.choose(now, at_once=kills is None or kills != before)
         return cpu
 
     def has_waiting(self) -> bool:
@@ -103,11 +103,11 @@ class GroupV2:
         parts = self._stat.known() or _NO_MEMORY
         swap, charged, peak = self._swap.known(), self.charged.known(), self._peak.known()
         limits = [each.known(every=RARELY_SAMPLES) for each in self.limits]
-        told = limits, self._find_above()
-        if told != self._told:  # they hardly ever change
-            own, lowest = limits[0], MemoryLimits(*limits).lowest(told[1])
+        now = limits, self._find_above()
+        if now != self._last_read:  # they hardly ever change
+            own, lowest = limits[0], MemoryLimits(*limits).lowest(now[1])
             limit_above = None if lowest.memory == own else lowest.memory
-            self._told, self._limits = told, (own, limit_above, lowest.swap, lowest.high)
+            self._last_read, self._limits = now, (own, limit_above, lowest.swap, lowest.high)
         if peak is not None and charged is not None:
             peak = max(peak, charged)  # which may have risen since the peak was read
         return MemoryBytes(
@@ -117,7 +117,7 @@ class GroupV2:
 
     def has_new_limits_above(self) -> bool:
         """Return whether a limit above has changed since the last reading."""
-        return self._find_above() != self._told[1]
+        return self._find_above() != self._last_read[1]
 
     def read_counters(self) -> dict[Counter, Rows]:
         """Return the counters, without a key for what is missing."""

@@ -32,7 +32,7 @@ from jobfeatures_exporter.sampling.places.trust import (
     find_daemons,
     find_flaw,
     find_named_flaw,
-    find_stranger,
+    find_other_writer,
 )
 from jobfeatures_exporter.sampling.processes.namespace import GroupNamespace
 
@@ -40,9 +40,9 @@ log = logging.getLogger(__name__)
 Answered = TypeVar("Answered")
 
 LOOK_SECS = 60.0  # after which what was refused, and the configuration of batch systems, is looked at again
-MAX_TOLD = 100  # paths in the log: what may make one may make thousands
+MAX_NAMED = 100  # paths in the log: what may make one may make thousands
 # Of looks that are due: after so many, containers without a name are listed, to tell what is there.
-LIST_LOOKS = 10
+LIST_SAMPLES = 10
 
 
 class _Known(NamedTuple):
@@ -75,7 +75,7 @@ class PlaceFinder:
         procfs: str,
         systems: Callable[[], Collection[str]],
     ) -> None:
-        """Know of none yet; `look` finds them."""
+        """Know of none yet; `search` finds them."""
         self._config, self._root, self._procfs = config, root, procfs
         self._systems = systems
         self._absolute = GroupNamespace(root, Unreadable()).absolute
@@ -83,9 +83,9 @@ class PlaceFinder:
         self._daemons: dict[str, list[DaemonProcess]] = {}  # of this look, by batch system
         self._known: dict[str, _Known] = {}
         self._refusals = 0
-        self._told: set[str] = set()
+        self._named: set[str] = set()
         self._places = ORDINARY
-        self._unlisted = LIST_LOOKS  # looks that were due since all was listed
+        self._unlisted = LIST_SAMPLES  # looks that were due since all was listed
         self._nameless: Collection[str] = ()  # candidates in containers, of which nothing counts
         self._configured: Sequence[str] = ()
         self._read_entries()
@@ -112,7 +112,7 @@ class PlaceFinder:
         is_named = any(all(map(fnmatchcase, names, entry)) for entry in self._entries)  # or may be, below
         return not is_named and is_in_container(path)
 
-    def look(self, candidates: Collection[str] | None = None, *, is_due: bool = False) -> PlaceChanges:
+    def search(self, candidates: Collection[str] | None = None, *, is_due: bool = False) -> PlaceChanges:
         """Decide anew which places count; `is_due`: after LOOK_SECS, not for candidates. Never raises.
 
         `candidates` are paths of groups with something like a job's below them; None: the tree is listed.
@@ -127,7 +127,7 @@ class PlaceFinder:
         self._daemons = {}
         known, self._known = self._known, {}
         refused: dict[str, str] = {}
-        if candidates is None or self._unlisted >= LIST_LOOKS:
+        if candidates is None or self._unlisted >= LIST_SAMPLES:
             self._unlisted, self._nameless = 0, self._list()
         for path in sorted({*(candidates or ()), *self._nameless, *known}):
             try:
@@ -231,8 +231,8 @@ class PlaceFinder:
     def _tell(self, refused: Mapping[str, str]) -> None:
         self._refusals += len(refused.keys() - self._places.refused.keys())
         for path, flaw in refused.items():
-            if path not in self._told and len(self._told) < MAX_TOLD:
-                self._told.add(path)
+            if path not in self._named and len(self._named) < MAX_NAMED:
+                self._named.add(path)
                 log.warning(
                     "groups like those of jobs below %s do not count: %s; see batch.cgroup_parents",
                     path,
@@ -268,7 +268,7 @@ def _find_any_flaw(
         if layout.mark and layout.mark.fullmatch(name) and all(len(each) > 1 for each in layout.directories)
     ]
     made = next((each for each in between if each.endswith(".scope")), path)
-    if flaw := find_stranger(made, daemons):
+    if flaw := find_other_writer(made, daemons):
         return flaw
     flaws = (
         find_flaw(top, each, daemons)

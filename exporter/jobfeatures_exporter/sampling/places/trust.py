@@ -132,7 +132,7 @@ def find_flaw(top: str, path: str, daemons: Collection[DaemonProcess]) -> str:
     return ""
 
 
-def find_stranger(made: str, daemons: Collection[DaemonProcess]) -> str:
+def find_other_writer(made: str, daemons: Collection[DaemonProcess]) -> str:
     """Return why a group that a batch system has made may be in a container of any kind, else "". Pure.
 
     Containers stand in scopes, services and plain groups; slices only group units of systemd's. The first

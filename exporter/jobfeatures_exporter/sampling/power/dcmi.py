@@ -55,8 +55,8 @@ def _is_measured(watts: float, pairs: Iterable[tuple[str, str]]) -> bool:
         if (match := _OTHERS.match(name)) and (value := _VALUE.fullmatch(text))
     }
     least, most = others.get("minimum", 0.0), others.get("maximum", math.inf)
-    told = [others[name] for name in ("minimum", "average") if name in others]
-    return least <= watts <= most and (any(told) or not told)
+    readings = [others[name] for name in ("minimum", "average") if name in others]
+    return least <= watts <= most and (any(readings) or not readings)
 
 
 def make(config: PowerSettings, _sysfs: str) -> Callable[[], float]:

@@ -38,7 +38,7 @@ class Owners(NamedTuple):
 class Attribution(NamedTuple):
     """The keys of processes in one sample, and the jobs of control groups that do not name a job id.
 
-    `strangers` are owners of groups to ignore: these have the id of a job on this node but belong to an
+    `ignored` are owners of groups to ignore: these have the id of a job on this node but belong to an
     earlier or another one, or have no job's id yet (for a short time, or without processes). `claims` are
     jobs whose groups do not count until the batch system says that the job runs here. `apart` has the jobs by
     what their groups name and by place, as each cluster numbers its jobs by itself.
@@ -46,13 +46,13 @@ class Attribution(NamedTuple):
 
     keys: dict[int, Key]
     aliases: Mapping[JobKey, JobKey]
-    strangers: Collection[Owner] = ()
+    ignored: Collection[Owner] = ()
     claims: Collection[JobKey] = ()
     apart: Mapping[Place, JobKey] = MappingProxyType({})
 
     def job_key(self, membership: Membership) -> JobKey | None:
         """Return a job's key; the name of its group stands in for the job id until that is known."""
-        if self.strangers and owner_of(membership) in self.strangers:
+        if self.ignored and owner_of(membership) in self.ignored:
             return None
         return self.claimed(membership)
 

@@ -53,7 +53,7 @@ class Attributor:
         self._grouping: set[str] = set()  # batch systems of which there was a job's control group
         self._bare: set[JobKey] = set()  # jobs with a supervisor that had other processes and no group
         self._apart: Mapping[Place, JobKey] = {}
-        self._told: set[Owner] = set()  # whose groups do not count for their job's number
+        self._named: set[Owner] = set()  # whose groups do not count for their job's number
         self._unreadable = unreadable
         self._nameless: Mapping[Owner, float] = {}  # owners of groups without a job's id, and since when
 
@@ -98,11 +98,11 @@ class Attributor:
             if each.needs_word and found.claimed(each) not in jobs
         }
         unconfirmed = {found.named(each) for each in claims.values()} - jobs.keys()
-        found = found._replace(strangers={*unborn, *claims}, claims=unconfirmed)
-        rivals = _find_strangers(found, groups, living, jobs)
+        found = found._replace(ignored={*unborn, *claims}, claims=unconfirmed)
+        rivals = _find_ignored(found, groups, living, jobs)
         self._tell_taken(found, claims)
         self._tell_shared(each for each in memberships if each.is_shared and owner_of(each) in rivals)
-        found = found._replace(strangers={*found.strangers, *rivals})
+        found = found._replace(ignored={*found.ignored, *rivals})
         keys = found.keys
         if by_group and are_all:
             keys.update((pid, process.pgid) for pid, process in processes.items())
@@ -129,8 +129,8 @@ class Attributor:
     def _tell_taken(self, found: Attribution, claims: Mapping[Owner, Membership]) -> None:
         """Log the groups that have another job's number and that no batch system confirms."""
         for owner, each in claims.items():
-            if found.claimed(each) != found.named(each) and owner not in self._told:
-                self._told.add(owner)
+            if found.claimed(each) != found.named(each) and owner not in self._named:
+                self._named.add(owner)
                 self._unreadable.count("job_number_taken")
                 log.warning(
                     "a group below %s has the number of another job, %s, and does not count; if it is of "
@@ -141,8 +141,8 @@ class Attributor:
     def _tell_shared(self, refused: Iterable[Membership]) -> None:
         """Log the groups that do not count because another place has one of that name, for another job."""
         for each in refused:
-            if each.alias is not None and owner_of(each) not in self._told:
-                self._told.add(owner_of(each))
+            if each.alias is not None and owner_of(each) not in self._named:
+                self._named.add(owner_of(each))
                 self._unreadable.count("job_number_taken")
                 log.warning(
                     "a group below %s has the %s of another job, %s, and does not count: %s",
@@ -270,7 +270,7 @@ def _find_nameless(found: Attribution, groups: Collection[JobDirectory]) -> Coll
     }
 
 
-def _find_strangers(
+def _find_ignored(
     found: Attribution,
     groups: Collection[JobDirectory],
     living: Collection[Owner],

@@ -30,7 +30,7 @@ class GroupNamespace:
         self._unreadable = unreadable
         self._pid = os.getpid() if pid is None else pid
         self._own: dict[str, list[str] | None] = {}  # names of our own group, from the root, by controllers
-        self._looked: dict[str, int] = {}  # how many lines have asked
+        self._asked: dict[str, int] = {}  # how many lines have asked
 
     def absolute(self, text: str) -> str:
         """Return the text with paths from the root; lines whose path cannot be known are left out."""
@@ -44,11 +44,11 @@ class GroupNamespace:
         ups = next((at for at, name in enumerate(names) if name != ".."), len(names))
         if not ups:
             return line
-        looked = self._looked.get(controllers, 0)
+        asked = self._asked.get(controllers, 0)
         # Again after a while: something may have been unreadable.
-        if self._own.get(controllers) is None and not looked % FIND_AGAIN:
+        if self._own.get(controllers) is None and not asked % FIND_AGAIN:
             self._own[controllers] = self._find(controllers)
-        self._looked[controllers] = looked + 1
+        self._asked[controllers] = asked + 1
         own = self._own[controllers]
         if own is None or ups > len(own):
             return None

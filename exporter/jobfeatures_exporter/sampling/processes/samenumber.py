@@ -19,7 +19,7 @@ class _Rank(NamedTuple):
     was_apart: bool
     is_further: bool
     needs_no_word: bool  # of its batch system
-    is_untold: bool  # on no node that its batch system names
+    is_elsewhere: bool  # on no node that its batch system names
     is_new: bool
     made: list[tuple[str, int]]  # inodes of its group by hierarchy: the kernel counts up
     place: str
@@ -55,14 +55,14 @@ def tell_apart(
     for each in memberships:
         key = named(each)
         if not each.is_shared and not (each.needs_word and key not in jobs):
-            is_told = key in jobs and each.node in jobs[key].nodes
-            place, was = _name(each, is_told=is_told), before.get(place_of(key, each))
+            is_named = key in jobs and each.node in jobs[key].nodes
+            place, was = _name(each, is_named=is_named), before.get(place_of(key, each))
             names[place_of(key, each)] = key, place
             rank = _Rank(
                 was == key._replace(job_id=f"{key.job_id}@{place}"),
                 bool(each.parent),
                 not each.needs_word,
-                not is_told,
+                not is_named,
                 was is None,
                 oldest.get(each, [_NEVER]),
                 place,
@@ -82,10 +82,10 @@ def place_of(key: JobKey, membership: Membership) -> Place:
     return key, name_place(membership.parent), membership.node
 
 
-def _name(membership: Membership, *, is_told: bool) -> str:
+def _name(membership: Membership, *, is_named: bool) -> str:
     """Return what tells a job from others of its number: its place, and there its node, if several share it.
 
     The nodes that its batch system names run one job together.
     """
     place, node = name_place(membership.parent), membership.node
-    return place if node is None or is_told else "/".join(filter(None, (place, node)))
+    return place if node is None or is_named else "/".join(filter(None, (place, node)))

@@ -178,7 +178,7 @@ class ProcessScanner:
         try:
             data = os.pread(entry.descriptor, READ_BYTES, 0)
         except OSError as error:
-            self._look_again(name, entry, error)
+            self._open_again(name, entry, error)
             return
         if data != entry.data:
             self._changed(name, entry, data)
@@ -264,7 +264,7 @@ class ProcessScanner:
             if not keep:
                 os.close(descriptor)
 
-    def _look_again(self, name: str, entry: _Entry, error: OSError) -> None:
+    def _open_again(self, name: str, entry: _Entry, error: OSError) -> None:
         """Look up a pid again whose descriptor is not kept open, or failed."""
         if entry.descriptor >= 0 and error.errno not in VANISHED:
             self._unreadable.add("process_stat", error)

@@ -69,10 +69,10 @@ class ProcessCounting:
             return ByCommand()
         members = {(key, jobs[key].run): those for key, those in found.of_jobs().items()}
         find = self._find_program if with_programs else None
-        told = self._by_command.update(read.processes, members, find)
+        counted = self._by_command.update(read.processes, members, find)
         programs = self._by_command.programs if with_programs else {}
         return ByCommand(
-            {key: each for (key, _), each in told.items()},
+            {key: each for (key, _), each in counted.items()},
             {key: each for (key, _), each in programs.items() if each},
         )
 

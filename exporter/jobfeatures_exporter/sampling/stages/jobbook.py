@@ -180,7 +180,7 @@ class JobRecorder:
             sample = sample if has_groups else emptied(sample)
             if not run.has_come:
                 ledger.mark()
-            run.is_over = run.told is not None and job is None
+            run.is_over = run.known is not None and job is None
         if groups or not sample.processes:
             run.last = sample
         return sample
@@ -221,8 +221,8 @@ def _find_memory(ledger: JobLedger, reading: JobReading, job: Job | None) -> Mem
     for each in reading.groups:
         if each.directory.counts_memory:
             peaks[each.has_gone][each.directory.source("memory", UNIFIED)] = each.figures.memory.peak
-    for source, told in peaks[True].items():
-        ledger.peak({source: told})
+    for source, highest in peaks[True].items():
+        ledger.peak({source: highest})
     memory, limit, peak = reading.memory, _find_limit(reading.memory, job), ledger.peak(peaks[False])
     if (limit, peak) == (memory.limit, memory.peak):
         return memory

@@ -110,18 +110,18 @@ class JobReader:
         """
         counted = [each.figures.memory for each in readings if each.directory.counts_memory]
         memory = compute_memory_sum(counted) if counted else self._members.memory(processes)
-        told = memory.hugetlb or None
+        huge_bytes = memory.hugetlb or None
         if node.huge_pages is not None:
-            told, in_use = memory.hugetlb, sum(node.huge_pages.values())
-            if told is None and in_use:
-                told = sum_all([each.read_huge_pages(node.huge_pages) for each in groups])
-                if told is None:
+            huge_bytes, in_use = memory.hugetlb, sum(node.huge_pages.values())
+            if huge_bytes is None and in_use:
+                huge_bytes = sum_all([each.read_huge_pages(node.huge_pages) for each in groups])
+                if huge_bytes is None:
                     self.counts_huge_pages = True
-                    told = self._members.memory(processes).hugetlb or 0 if are_all else None
+                    huge_bytes = self._members.memory(processes).hugetlb or 0 if are_all else None
             else:
-                told = told or 0
-            told = None if told is None else min(told, in_use)
-        return memory if told == memory.hugetlb else memory._replace(hugetlb=told)
+                huge_bytes = huge_bytes or 0
+            huge_bytes = None if huge_bytes is None else min(huge_bytes, in_use)
+        return memory if huge_bytes == memory.hugetlb else memory._replace(hugetlb=huge_bytes)
 
     def _read_others(self, found: Attributed, epoch: int | None) -> Mapping[UnitKey | GroupKey, MemoryBytes]:
         """Return the memory of units and process groups; the same object for the same processes."""

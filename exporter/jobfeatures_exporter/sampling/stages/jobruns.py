@@ -21,14 +21,14 @@ class JobRun:
 
     __slots__ = (
         *("alive", "by_cgroup", "has_come", "io", "is_over", "last", "latest", "ledger", "nodes"),
-        *("number", "own_place", "owner", "place", "reported", "told", "uid"),
+        *("number", "own_place", "owner", "place", "reported", "known", "uid"),
     )
 
     def __init__(self, ledger: JobLedger, number: int) -> None:
         self.number = number  # no other run of any job has it; later runs have greater ones
         self.ledger = ledger
         self.latest: Job | None = None  # what its batch system or its prolog told last
-        self.told: Job | None = None  # all that they have said of this run
+        self.known: Job | None = None  # all that they have said of this run
         self.is_over = False  # it was said to be here, then no longer, while it had no process
         self.has_come = False  # since then it has had some
         self.alive: Set[object] = frozenset()  # its control groups, else its processes, at the last sample
@@ -83,8 +83,8 @@ class JobRuns:
         if run.uid and run.last is not None and not run.last.processes:
             # Its group was empty before, so it may have been reused for another user's job.
             is_other = is_other or (find_uid(groups, processes, owners) or run.uid) != run.uid
-        if job is not None and run.told is not None and (run.is_over or job is not run.latest):
-            is_other = is_other or is_another_run(run.told, job, was_over=run.is_over)
+        if job is not None and run.known is not None and (run.is_over or job is not run.latest):
+            is_other = is_other or is_another_run(run.known, job, was_over=run.is_over)
         if is_other:
             run.ledger.begin_run()
             run = self._runs[key] = JobRun(run.ledger, next(self._numbers))
@@ -93,7 +93,7 @@ class JobRuns:
         run.owner = owner if run.owner is None else run.owner
         if job is not None:
             if job is not run.latest:
-                run.told = job if run.told is None else fill_unknown(job, run.told)
+                run.known = job if run.known is None else fill_unknown(job, run.known)
             run.latest, run.is_over, run.has_come = job, False, False
         return run
 

@@ -100,7 +100,7 @@ def _is_settled(directory: JobDirectory, last: LastSample) -> bool:
     key, membership = last.key_of.get(directory.cpu_source), directory.membership
     sample = None if key is None else last.jobs.get(key)
     if key is None or sample is None:
-        is_stranger = directory.cpu_source in last.key_of and key is None
-        return is_stranger and membership.job_id is not None  # else it gets a job's id with its processes
+        is_ignored = directory.cpu_source in last.key_of and key is None
+        return is_ignored and membership.job_id is not None  # else it gets a job's id with its processes
     has_number = membership.job_id is not None or key.job_id != membership.name
     return has_number and (sample.uid is not None or not sample.processes)

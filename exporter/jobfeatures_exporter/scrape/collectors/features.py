@@ -60,7 +60,7 @@ def families(context: Context) -> Iterator[Family]:
         counts = context.publisher.hook_failures
         yield Family.known(HOOK_FAILURES, [((hook,), _sum_of(hook, counts)) for hook in ACTIONS])
         yield Family.counted(HOOK_FAILURES_BY_REASON, counts.items())
-        yield Family.single(DOUBTS, context.publisher.doubts or None)
+        yield Family.single(DOUBTS, context.publisher.contradictions or None)
     if context.snapshot is not None:
         yield Family.single(LEFTOVERS, len(context.leftovers_here))
         yield Family.single(EMPTY_GROUPS, len(context.empty_groups))

@@ -30,10 +30,10 @@ def families(context: Context) -> Iterator[Family]:
     """Yield the families; a job that has not written its JOBSTATUS has no series."""
     views = context.statuses.items()
     yield Family.known(AGE, [(key, view.age_secs(context.now_secs)) for key, view in views])
-    said = [(key, view.status) for key, view in views if view.status is not None]
-    yield Family(JOB_SAYS_CPUS, [(key, each.used_cpu) for key, each in said])
-    yield Family.known(JOB_SAYS_PRIORITY, [(key, each.priority_factor) for key, each in said])
-    postponable = [(key, each.can_postpone_last_job) for key, each in said]
+    reported = [(key, view.status) for key, view in views if view.status is not None]
+    yield Family(JOB_SAYS_CPUS, [(key, each.used_cpu) for key, each in reported])
+    yield Family.known(JOB_SAYS_PRIORITY, [(key, each.priority_factor) for key, each in reported])
+    postponable = [(key, each.can_postpone_last_job) for key, each in reported]
     yield Family(JOB_SAYS_POSTPONABLE, [(key, int(each)) for key, each in postponable if each is not None])
     counts = context.status_violations
     yield Family.single(VIOLATIONS, sum(counts.values()) if counts else None)

@@ -81,10 +81,10 @@ def _axes(
         made.append(tag("text", format_figure(value), x=LEFT - 8, y=f"{at + 4:.1f}", text_anchor="end"))
     step = next((each for each in _STEPS if span / each <= 8), _STEPS[-1] * math.ceil(span / _STEPS[-1] / 8))
     for number in range(int(span // step) + 1):
-        said = "now" if number == 0 else format_span(number * step)
+        when = "now" if number == 0 else format_span(number * step)
         kind = "minor" if number % 2 else None  # hidden on phones, for lack of space
         place = f"{x(number * step):.1f}"
-        made.append(tag("text", said, class_=kind, x=place, y=HEIGHT - BOTTOM + 18, text_anchor="middle"))
+        made.append(tag("text", when, class_=kind, x=place, y=HEIGHT - BOTTOM + 18, text_anchor="middle"))
     made.append(tag("text", f"core {'seconds' if unit_secs == 1 else 'hours'} wasted", x=4, y=18))
     made.append(tag("text", "shutdown in …", x=WIDTH - RIGHT, y=HEIGHT - 4, text_anchor="end"))
     return made

@@ -89,26 +89,26 @@ def _as_of(data: PageData) -> Html:
 
 
 def _tiles(view: ClusterView, *, several: bool) -> list[Html]:
-    said = f", {view.source}" if several else ""
+    aside = f", {view.source}" if several else ""
     made: list[Html] = []
     if view.nodes is not None:
         states = {state: count for (_, state), count in view.nodes.states.items()}
         draining = view.nodes.flags.get(("", "DRAIN"), 0)
         below = f"{states.get('DOWN', 0):,} down, {draining:,} draining"
-        made.append(tile(f"Nodes{said}", f"{sum(states.values()):,}", below))
+        made.append(tile(f"Nodes{aside}", f"{sum(states.values()):,}", below))
         for title, sums in (("CPUs", view.nodes.cpus), ("GPUs", view.nodes.gpus)):
             whole = sum(sums.values())
             if whole:
                 used = sums.get(("", "allocated"), 0)
                 words = f"{used:,} of {whole:,} allocated"
                 drawn = bar(f"{words} {title}", Part(used / whole))
-                made.append(tile(f"{title}{said}", format_share(used / whole), words, drawn=drawn))
-    made.append(tile(f"Running jobs{said}", known(view.running_jobs, format_count)))
-    made.append(tile(f"Pending jobs{said}", known(view.pending_jobs, format_count)))
+                made.append(tile(f"{title}{aside}", format_share(used / whole), words, drawn=drawn))
+    made.append(tile(f"Running jobs{aside}", known(view.running_jobs, format_count)))
+    made.append(tile(f"Pending jobs{aside}", known(view.pending_jobs, format_count)))
     if view.curves:
         largest = view.curves[0].best
         cost = f"largest pool: {format_core_time(largest.core_secs)}"
-        made.append(tile(f"Cheapest shutdown{said}", format_when(largest.after_secs), cost))
+        made.append(tile(f"Cheapest shutdown{aside}", format_when(largest.after_secs), cost))
     return made
 
 
@@ -129,7 +129,7 @@ def _find_section(text: str, found: FoundJobs, node_url: str | None, data: PageD
         return section(
             "Find", "find", form, note("The queue has no job with this number and no user with this name.")
         )
-    said = note(f"{counted(found.count, 'job')} found")
+    aside = note(f"{counted(found.count, 'job')} found")
     rows = [_found_row(job, node_url, data) for job in found.jobs]
     made = table(
         "Jobs found, running ones first",
@@ -139,7 +139,7 @@ def _find_section(text: str, found: FoundJobs, node_url: str | None, data: PageD
         kind="cards",
         more=found.count - len(rows),
     )
-    return section("Find", "find", form, said, made)
+    return section("Find", "find", form, aside, made)
 
 
 def _found_row(job: Job, node_url: str | None, data: PageData) -> Row:
@@ -204,7 +204,7 @@ def _quality_tiles(quality: ScheduleQuality, data: PageData) -> list[Html]:
     tardiness = join(data.figure(schedule.TARDINESS, format_span, source), " over all jobs")
     counts = {each: data.numbers.one(schedule.UNFINISHED, source, each.value) or 0 for each in Verdict}
     whole = sum(counts.values())
-    words = ", ".join(f"{format_count(counts[each])} {said}" for each, (said, _) in VERDICTS.items())
+    words = ", ".join(f"{format_count(counts[each])} {aside}" for each, (aside, _) in VERDICTS.items())
     parts = [Part(counts[each] / (whole or 1), kind) for each, (_, kind) in VERDICTS.items()]
     unsettled = data.figure(schedule.UNSETTLED, format_count, source)
     users = data.figure(schedule.USERS, format_count, source)
@@ -328,9 +328,9 @@ def _amount(
     share = used / whole
     words = f"{form(used)} of {form(whole)} allocated"
     drawn = bar(words, Part(share), Part(1 - share - other / whole, "free"), Part(other / whole, "time"))
-    said = f"{format_share(share)} · {form(max(0, whole - used - other))} idle"
+    aside = f"{format_share(share)} · {form(max(0, whole - used - other))} idle"
     given = data.figure(metric, form, *place, "allocated")
-    return Cell(join(drawn, lines(join(given, f" of {form(whole)}"), said)), share, "bars")
+    return Cell(join(drawn, lines(join(given, f" of {form(whole)}"), aside)), share, "bars")
 
 
 def queue_table(data: PageData) -> Html:

@@ -79,11 +79,11 @@ def _collectors(data: PageData) -> Html:
         rows.append(Row(Cell(collector, kind="job"), state, data.cell(DURATION, _millis, collector)))
     words = f"Collectors that failed: {failed:g}" if failed else "All collectors work"
     mark = badge("failed", "bad") if failed else badge("good", "good")
-    said = join(words, " in ", data.figure(SPENT, _millis), " ", mark)
+    summary = join(words, " in ", data.figure(SPENT, _millis), " ", mark)
     if not rows:
-        return note(said)
+        return note(summary)
     made = table("Collectors", ["Collector", "State", "Took"], rows, identity="collectors-table")
-    return tag("details", tag("summary", said), made, open=bool(failed))
+    return tag("details", tag("summary", summary), made, open=bool(failed))
 
 
 def _own(data: PageData) -> Html:
@@ -112,7 +112,7 @@ def _sinks(data: PageData) -> Html:
             for reason in ("full", "refused", "corrupt")
         }
         total = sum(count or 0 for count in lost.values())
-        said = ", ".join(f"{format_count(count)} {reason}" for reason, count in lost.items() if count)
+        summary = ", ".join(f"{format_count(count)} {reason}" for reason, count in lost.items() if count)
         rows.append(
             Row(
                 name(each.name, 24),
@@ -120,7 +120,7 @@ def _sinks(data: PageData) -> Html:
                 numeric(format_count(sum(each.sent.values()))),
                 data.cell(sinks.WAITING, format_count, each.name),
                 numeric(format_count(sum(each.failed.values()))),
-                numeric(lines(format_count(total), said or None)),
+                numeric(lines(format_count(total), summary or None)),
             )
         )
     head = ["Sink", "Last accepted", "Sent", "Waiting", "Failed attempts", "Lost"]
@@ -149,9 +149,9 @@ def _trouble(each: SourceView, data: PageData) -> Html:
     since: Child = None
     if each.failing_secs is not None:
         since = join(" (since ", data.moment(data.now_secs - each.failing_secs), ")")
-    said = join(": ", name(each.words, 300)) if each.words else None
+    summary = join(": ", name(each.words, 300)) if each.words else None
     advice = tag("p", each.advice[:1].upper() + each.advice[1:], class_="sub") if each.advice else None
-    return join(tag("p", tag("strong", each.sentence), since, said), advice)
+    return join(tag("p", tag("strong", each.sentence), since, summary), advice)
 
 
 def _left_out(data: PageData) -> Iterator[Html]:
@@ -163,16 +163,16 @@ def _left_out(data: PageData) -> Iterator[Html]:
             shown = str(replace(latest, text="", source=shorten(latest.source, 120)))
             words = join(name(shown, 300), f", and {more:,} more" if more else None)
             advice = "Jobs may be missing here, or lack what cannot be read; see the log."
-            yield _said(f"Not all that {each.name} says can be used", words, advice)
+            yield _problem(f"Not all that {each.name} says can be used", words, advice)
     if count := data.numbers.one(DROPPED):
-        said = f"{format_count(count)} series are left out of /metrics"
+        summary = f"{format_count(count)} series are left out of /metrics"
         advice = "Raise metrics.max_series, and Prometheus' sample_limit with it."
-        yield _said(said, "the lightest jobs are summed there", advice)
+        yield _problem(summary, "the lightest jobs are summed there", advice)
     snapshot = data.context.snapshot
     if snapshot is not None and snapshot.reader is not None and snapshot.reader.failure:
         reason = snapshot.reader.failure
-        yield _said(READ_ONE_BY_ONE, name(reason, 160), f"{advise_ebpf(reason)}.")
+        yield _problem(READ_ONE_BY_ONE, name(reason, 160), f"{advise_ebpf(reason)}.")
 
 
-def _said(sentence: str, words: Child, advice: str) -> Html:
+def _problem(sentence: str, words: Child, advice: str) -> Html:
     return join(tag("p", tag("strong", sentence), ": ", words), tag("p", advice, class_="sub"))

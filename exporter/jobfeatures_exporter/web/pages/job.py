@@ -157,13 +157,13 @@ def _processes(details: JobDetails, numbers: Numbers, key: JobKey) -> Html:
     return join(made, total)
 
 
-def _process(each: ProcessSample, level: int, said: str) -> Row:
+def _process(each: ProcessSample, level: int, text: str) -> Row:
     depth = min(level, DEEPEST)
     indent = (
         tag("span", "\u00a0\u00a0" * (depth - 1) + "└ ", class_="none", aria_hidden="true") if depth else None
     )
     unseen = tag("span", f" level {level}", class_="unseen") if depth else None
-    arguments = tag("div", name(said, MAX_VALUE_LETTERS), class_="sub") if said else None
+    arguments = tag("div", name(text, MAX_VALUE_LETTERS), class_="sub") if text else None
     command = name(each.command, 32) if each.command else tag("span", "withheld", class_="none")
     return Row(
         Cell(join(indent, command, unseen, arguments), kind="tree"),
@@ -261,22 +261,22 @@ def _meaning(unit: str, value: int, now_secs: float) -> str:
 def _evidence(data: PageData, details: JobDetails, sample: JobSample | None, key: JobKey) -> Html:
     rows: list[Row] = []
 
-    def add(what: str, said: Child, at_secs: float | None = None) -> None:
+    def add(what: str, text: Child, at_secs: float | None = None) -> None:
         age = None
         if at_secs is not None:
             age = join(f"{data.ago(at_secs)}, ", data.moment(at_secs))
-        rows.append(Row(what, said, age))
+        rows.append(Row(what, text, age))
 
     if details.finding is not None:
         add("Verdict", _PRESENCES[details.finding.presence])
-        if details.finding.doubted_since_secs is not None:
-            add("Its end was reported", None, details.finding.doubted_since_secs)
+        if details.finding.end_reported_secs is not None:
+            add("Its end was reported", None, details.finding.end_reported_secs)
         if details.finding.known is not None:
             add("Batch data", name(details.finding.known.source, 32), details.finding.known.at_secs)
     for source in data.context.sources:
         if source.name == key.batch_system:
-            said = source.last_error or ("answers" if source.table is not None else "has not answered yet")
-            add("Batch system", name(said, 160), None if source.table is None else source.table.taken_at_secs)
+            text = source.last_error or ("answers" if source.table is not None else "has not answered yet")
+            add("Batch system", name(text, 160), None if source.table is None else source.table.taken_at_secs)
     if sample is not None and data.context.snapshot is not None:
         how = "control group" if sample.accounting is FigureSource.CGROUP else "sum over its processes"
         group = tag("div", name(details.group, MAX_VALUE_LETTERS), class_="sub") if details.group else None

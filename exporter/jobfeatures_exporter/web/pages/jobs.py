@@ -145,14 +145,14 @@ def _cpus(each: JobView) -> Cell:
     if share is not None:
         label = f"{format_cpus(used)} of {format_cpus(each.allocated_cpus or 0)} CPUs in use"
         drawn = bar(label, Part(share, "over" if share > CROWDED else "used"))
-    said = None
+    below = None
     if each.claimed_cpus is not None:
-        said = f"reports {format_cpus(each.claimed_cpus)}"
+        below = f"reports {format_cpus(each.claimed_cpus)}"
     elif each.cpus_now is not None and each.cpus_mean is not None:
-        said = f"on average {format_cpus(each.cpus_mean)}"
+        below = f"on average {format_cpus(each.cpus_mean)}"
     elif each.cpus_now is None:
-        said = "on average"
-    return Cell(join(drawn, lines(join(format_cpus(used), " of ", given), said)), used, "bars")
+        below = "on average"
+    return Cell(join(drawn, lines(join(format_cpus(used), " of ", given), below)), used, "bars")
 
 
 def _memory(each: JobView) -> Cell:
@@ -201,8 +201,8 @@ def _gpus(each: JobView) -> Cell:
     memory: Child = None
     if held:
         memory = figure(gpus.JOB_MEMORY, held[0], format_bytes) if len(held) == 1 else format_bytes(sum(held))
-    said = first if memory is None else join(first, " · ", memory)
-    return Cell(join(drawn, lines(_busy(each, share), said)), share, "bars")
+    below = first if memory is None else join(first, " · ", memory)
+    return Cell(join(drawn, lines(_busy(each, share), below)), share, "bars")
 
 
 def _wasted(each: JobView) -> Cell:
@@ -237,8 +237,8 @@ def _time(each: JobView, data: PageData) -> Cell:
     left = figure(JOB_REMAINING, each.left_secs, lambda secs: format_span(abs(secs)))
     share, drawn = each.time_share, None
     if share is not None:
-        said = f"{format_span(abs(each.left_secs))} {'past its end' if late else 'left'}"
-        label = f"{elapsed} elapsed, {said}" + (f", {basis}" if basis else "")
+        below = f"{format_span(abs(each.left_secs))} {'past its end' if late else 'left'}"
+        label = f"{elapsed} elapsed, {below}" + (f", {basis}" if basis else "")
         drawn = bar(
             label, Part(share, "bad-bar" if each.is_late else "warn-bar" if each.ends_soon else "time")
         )
@@ -248,8 +248,8 @@ def _time(each: JobView, data: PageData) -> Cell:
 
 
 def _ended(at_secs: Number, data: PageData) -> Html:
-    said = f"ended {data.ago(at_secs)}"
-    return tag("time", said, datetime=machine_time(at_secs), title=format_time(at_secs))
+    below = f"ended {data.ago(at_secs)}"
+    return tag("time", below, datetime=machine_time(at_secs), title=format_time(at_secs))
 
 
 def _processes(each: JobView) -> Cell:
@@ -302,8 +302,8 @@ def _dense_row(each: JobView, course: Course, data: PageData, *, has_gpus: bool)
         Cell(join(memory, _dense_memory(each)), order_of(each.memory)),
     ]
     busy = each.gpus_used
-    said = "" if not (given or busy) else _of(known(busy, format_cpus), known(given, format_cpus))
-    cells.append(Cell(join(gpus_line, said), order_of(busy)) if has_gpus else Cell(None))
+    below = "" if not (given or busy) else _of(known(busy, format_cpus), known(given, format_cpus))
+    cells.append(Cell(join(gpus_line, below), order_of(busy)) if has_gpus else Cell(None))
     cells += [_dense_wasted(each), _left(each), hints_cell(each)]
     return Row(*cells, kind="" if each.is_running or each.processes_remain else "ended")
 

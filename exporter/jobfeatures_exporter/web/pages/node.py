@@ -146,9 +146,9 @@ def view_context(
 def _troubles(shown: NodeView, data: PageData) -> Html | None:
     more = []
     if shown.unknown_allocations:
-        said = f"The allocation of {counted(shown.unknown_allocations, 'job')} is unknown"
+        text = f"The allocation of {counted(shown.unknown_allocations, 'job')} is unknown"
         seen = ": no batch system has reported it."
-        more.append(tag("p", tag("strong", said), seen))
+        more.append(tag("p", tag("strong", text), seen))
     if shown.leftovers:
         ids = listed([name(key.job_id, 24) for key in shown.leftovers], most=MAX_LEFTOVERS)
         more.append(tag("p", tag("strong", shown.leftovers_sentence), ": ", ids))
@@ -217,8 +217,8 @@ def _asker(data: PageData, source: str) -> list[Child]:
     if source == OPERATOR and own is not None:
         return ["requested by ", name(own.set_by, 24), " on ", data.moment(own.set_at_secs)]
     if source in view.announced.draining:
-        said = "starts no more jobs here" if view.announced.draining[source] else "has announced it"
-        return [name(source, 24), f" {said}"]
+        text = "starts no more jobs here" if view.announced.draining[source] else "has announced it"
+        return [name(source, 24), f" {text}"]
     return [name(source, 24), " has announced it"] if source in view.announced.shutdowns else []
 
 
@@ -286,7 +286,7 @@ def _jobs_tile(shown: NodeView) -> Html:
         given = join(f"{held} of ", figure(NODE_CPUS, total, format_figure), " CPUs allocated")
         label = f"{held} of {format_figure(total)} CPUs allocated"
         drawn = bar(label, Part(share, "over" if share > 1 else "used"))
-    return tile("Jobs", running, given, shown.allocation_doubt, *_hints(shown), drawn=drawn)
+    return tile("Jobs", running, given, shown.allocation_note, *_hints(shown), drawn=drawn)
 
 
 def _hints(shown: NodeView) -> list[Html]:
@@ -304,11 +304,11 @@ def _worst_tile(shown: NodeView) -> Html | None:
     return tile("Wastes most now", job_link(worst.key), *worst.waste_now.words)
 
 
-def _waste_tile(title: str, metric: Metric, waste: WasteSum, said: str, more: str | None = None) -> Html:
+def _waste_tile(title: str, metric: Metric, waste: WasteSum, text: str, more: str | None = None) -> Html:
     if waste.core_secs is None:
         return tile(title, UNKNOWN, "unknown for all jobs" if waste.jobs else "jobs unknown")
     drawn = figure(metric, waste.core_secs, format_core_time)
-    return tile(title, drawn, f"{said} ({waste.basis})", waste.coverage, more)
+    return tile(title, drawn, f"{text} ({waste.basis})", waste.coverage, more)
 
 
 def _why_not_the_rows(shown: NodeView) -> str | None:

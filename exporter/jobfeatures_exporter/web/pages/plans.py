@@ -24,7 +24,7 @@ MAX_NAMED = 6  # partitions of a pool listed by name
 
 def plans_section(curves: Sequence[DrainCurve], data: PageData) -> Html:
     """Return the section, a plan for each pool of partitions that share nodes."""
-    said = note(
+    text = note(
         "What a shutdown would waste if no job started from now on: CPUs idle until then, and the work of "
         "killed jobs. An estimate: jobs are assumed to run to their wall limits, and to lose all their "
         "work when killed. What jobs report themselves is known only on their nodes."
@@ -36,7 +36,7 @@ def plans_section(curves: Sequence[DrainCurve], data: PageData) -> Html:
         )
     left_out = len(curves) - MAX_PLANS
     more = note(f"{left_out} smaller pools are not shown.") if left_out > 0 else None
-    return section("Draining", "draining", said, tag("div", *drawn, class_="plans"), more)
+    return section("Draining", "draining", text, tag("div", *drawn, class_="plans"), more)
 
 
 def _plan(curve: DrainCurve, number: int, data: PageData) -> Html:
@@ -66,10 +66,10 @@ def _plan(curve: DrainCurve, number: int, data: PageData) -> Html:
 
 def label_of(now_core_secs: float, best: CurvePoint | ShutdownChoice | None) -> str:
     """Return a curve's content in words."""
-    said = f"Core hours wasted, by time of shutdown: now {format_core_time(now_core_secs)}"
+    text = f"Core hours wasted, by time of shutdown: now {format_core_time(now_core_secs)}"
     if best is None:
-        return said
-    return f"{said}, least {format_core_time(best.core_secs)} {format_when(best.after_secs)}"
+        return text
+    return f"{text}, least {format_core_time(best.core_secs)} {format_when(best.after_secs)}"
 
 
 def choices_table(points: Sequence[CurvePoint], *, identity: str) -> Html:
@@ -99,24 +99,24 @@ MAX_JOBS = 200  # beyond, a plan takes too long for a page
 def node_plan_section(data: PageData, running: int) -> Html | None:
     """Return the section; None if too little is known of all `running` jobs."""
     if running > MAX_JOBS:
-        said = note(
+        text = note(
             f"More than {MAX_JOBS} jobs run here; for a plan, use ",
             tag("code", "jobfeatures drain plan"),
             ".",
         )
-        return section("Draining", "draining", said)
+        return section("Draining", "draining", text)
     node = _seen_node(data.families)
     plan = plan_drain(node, data.now_secs) if node is not None and node.jobs else None
     if node is None or plan is None or len(plan.unknown_jobs) == len(node.jobs):
         return None
     planned_secs = None if plan.announced is None else plan.announced.after_secs
     points = [_point(node, choice) for choice in plan.choices]
-    said = note("What a shutdown would waste, by its time, if no job started here from now on.")
+    text = note("What a shutdown would waste, by its time, if no job started here from now on.")
     facts = tag("figcaption", *_facts(node, plan, data))
     drawn = draw_curve(points, label_of(plan.choices[0].core_secs, plan.best), planned_secs=planned_secs)
     figures = tag("div", choices_table(points, identity="plan-table"), class_="shown")
     both = tag("div", tag("figure", facts, drawn), figures, class_="plans")
-    return section("Draining", "draining", said, both)
+    return section("Draining", "draining", text, both)
 
 
 def _seen_node(families: Sequence[Family]) -> SeenNode | None:

@@ -43,7 +43,7 @@ def reports_section(data: PageData) -> Html | None:
     reported = [(key, view) for key, view in statuses.items() if view.status is not None or view.problem]
     rows = [_row(key, view, data) for key, view in reported[:MAX_ROWS]]
     good = sum(view.status is not None for view in statuses.values())
-    said = f"{good} of {counted(len(statuses), 'job')} report; the waste of the others is estimated."
+    text = f"{good} of {counted(len(statuses), 'job')} report; the waste of the others is estimated."
     head = ["Job", "Last written", "CPUs in use", "First payload ends", "Last payload ends", "Not yet saved"]
     made = table(
         "Jobs that report through JOBSTATUS",
@@ -59,7 +59,7 @@ def reports_section(data: PageData) -> Html | None:
         if data.numbers.one(status.BY_REASON, reason)
     ]
     bad = note(badge("refused or flagged", "warn"), " since the start: ", listed(counts)) if counts else None
-    return section("What jobs report", "reports", note(said), made if rows else None, bad)
+    return section("What jobs report", "reports", note(text), made if rows else None, bad)
 
 
 def _row(key: JobKey, view: StatusView, data: PageData) -> Row:

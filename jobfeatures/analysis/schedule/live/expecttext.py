@@ -84,8 +84,8 @@ def _headline(found: Expectation, words: Words) -> str:
     if found.state == ENDED:
         return f"{name} ended {words.time(facts.end_secs or 0)} after running for {span(found.elapsed_secs)}."
     if found.state == WAITS:
-        said = f"; the batch system says: {reported.reason}" if reported.reason else ""
-        return f"{name} waits since {words.time(facts.submit_secs or 0)}{said}."
+        scheduler_text = f"; the batch system says: {reported.reason}" if reported.reason else ""
+        return f"{name} waits since {words.time(facts.submit_secs or 0)}{scheduler_text}."
     state = "is suspended, started" if found.state == SUSPENDED else "runs since"
     return f"{name} {state} {words.time(facts.start_secs or 0)}."
 

@@ -112,12 +112,12 @@ def _say_heat(view: DrawnSchedule, heat: Heat, name: str) -> str:
 
 
 def _say_boxes(views: Sequence[DrawnSchedule], names: Sequence[str]) -> str:
-    said = []
+    sentences = []
     for view, name in zip(views, names, strict=True):
         veet, weighted = (view.document["over_users"][key] for key in ("veet", "weighted_tardiness"))
-        said.append(
+        sentences.append(
             f"{name}: half of the users have at most {brief(veet['p50'])} % violated jobs, three quarters "
             f"at most {brief(veet['p75'])} %; weighted tardiness of half of them is at most "
             f"{brief(weighted['p50'])}, of all at most {brief(weighted['max'])} CPU seconds."
         )
-    return "Box-plots over users of violated jobs and of weighted tardiness. " + " ".join(said)
+    return "Box-plots over users of violated jobs and of weighted tardiness. " + " ".join(sentences)

@@ -51,8 +51,8 @@ def parse_json_jobs(
     cut = (
         job for job in jobs.values() if job.state is JobState.PENDING and "..." in (job.array_task_id or "")
     )
-    said = [_cut(job, source) for job in cut]
-    return replace(JobTable.listed(NAME, jobs, taken_at_secs, rejected), rejected=(*rejected, *said))
+    remarks = [_cut(job, source) for job in cut]
+    return replace(JobTable.listed(NAME, jobs, taken_at_secs, rejected), rejected=(*rejected, *remarks))
 
 
 def _cut(job: Job, source: str) -> Rejected:

@@ -146,8 +146,8 @@ class JsonCluster:
 
     def poll_queue(self) -> JobTable:
         """Return the queue; jobs stay in it for Slurm's MinJobAge. Errors make it incomplete."""
-        table, said = self._told("jobs", "jobs", parse_json_jobs)
-        return replace(table, complete=table.complete and not said)
+        table, problems = self._ask_with_errors("jobs", "jobs", parse_json_jobs)
+        return replace(table, complete=table.complete and not problems)
 
     def poll_cluster(self) -> Cluster:
         """Return nodes and partitions."""
@@ -179,9 +179,9 @@ class JsonCluster:
         raise SourceError(f"{self._rest.name}: shares are read by commands only (slurm.ask = scontrol)")
 
     def _reported(self, question: str, field: str, parse: Callable[..., T], *, service: str = "slurm") -> T:
-        return self._told(question, field, parse, service=service)[0]
+        return self._ask_with_errors(question, field, parse, service=service)[0]
 
-    def _told(
+    def _ask_with_errors(
         self, question: str, field: str, parse: Callable[..., T], *, service: str = "slurm"
     ) -> tuple[T, tuple[Rejected, ...]]:
         """Return an answer parsed, with its errors among what was rejected."""
@@ -191,8 +191,8 @@ class JsonCluster:
             found: Any = parse(document, source=self._rest.name, taken_at_secs=taken_at_secs)
         except ParseError as error:
             raise SourceError(str(error)) from error
-        said = self._errors_of(document)
-        return replace(found, rejected=(*found.rejected, *said)) if said else found, said
+        problems = self._errors_of(document)
+        return replace(found, rejected=(*found.rejected, *problems)) if problems else found, problems
 
     def _errors_of(self, document: JsonRecord) -> tuple[Rejected, ...]:
         """Return the errors beside an answer, which may lack a part then."""

@@ -39,35 +39,35 @@ def derive_columns(values: Mapping[str, Any], count: int) -> dict[str, list[Any]
 
     Values of rows that ran and have ended are taken as they are; `derive` makes those of the others.
     """
-    told = {name: values.get(name) or [_ABSENT.get(name)] * count for name in TOLD}
+    given = {name: values.get(name) or [_ABSENT.get(name)] * count for name in TOLD}
     # sacct before 26.05 takes 128 from exit statuses; what was taken from its nodes had none.
-    if not _WITHOUT_0.isdisjoint(told["state"]):
-        told["exit"] = [
+    if not _WITHOUT_0.isdisjoint(given["state"]):
+        given["exit"] = [
             (None, None) if each == (0, None) and state in _WITHOUT_0 else each
-            for each, state in zip(told["exit"], told["state"], strict=True)
+            for each, state in zip(given["exit"], given["state"], strict=True)
         ]
-    statuses, signals = zip(*told["exit"], strict=True)
-    found: dict[str, list[Any]] = {name: [*told[name]] for name in DERIVED if name in told}
+    statuses, signals = zip(*given["exit"], strict=True)
+    found: dict[str, list[Any]] = {name: [*given[name]] for name in DERIVED if name in given}
     found |= {"exit_status": [*statuses], "exit_signal": [*signals]}
-    memory = told["requested_memory_bytes"]
+    memory = given["requested_memory_bytes"]
     found["requested_memory_bytes"] = [None if each is None else each.size_bytes or None for each in memory]
     for field, name in _REQUESTED.items() if "requested" in values else ():
         found[field] = [
             of.get(name) or None if known is None else known
-            for known, of in zip(found[field], told["requested"], strict=True)
+            for known, of in zip(found[field], given["requested"], strict=True)
         ]
     if "nodes" not in values:
         found["nodes"] = [()] * count
     sizes = (name for name in _SIZES if name in values or "allocated" in values)
-    needed = (told[name] for name in ("run_secs", "end_secs", *sizes))
-    plain = [*map(all, zip(map(_FINISHED.__contains__, told["state"]), *needed, strict=True))]
+    needed = (given[name] for name in ("run_secs", "end_secs", *sizes))
+    plain = [*map(all, zip(map(_FINISHED.__contains__, given["state"]), *needed, strict=True))]
     if any(each.per for each in {*memory} if each is not None):
         plain = [is_plain and not (each and each.per) for is_plain, each in zip(plain, memory, strict=True)]
-    if None in told["used_cpu_secs"] and "user_cpu_secs" in values:
+    if None in given["used_cpu_secs"] and "user_cpu_secs" in values:
         plain = [False] * count
     if False in plain:
         places = [place for place, is_plain in enumerate(plain) if not is_plain]
-        rows = zip(*(told[name] for name in TOLD), strict=True)
+        rows = zip(*(given[name] for name in TOLD), strict=True)
         for place, row in zip(places, compress(rows, map(not_, plain)), strict=True):
             for name, value in zip(DERIVED, derive(*row), strict=True):
                 found[name][place] = value

@@ -358,10 +358,10 @@ class RecordConverter:
 
     def _settle(self, values: dict[str, Sequence[Any]], count: int) -> None:
         """Choose the meanings of local times in the hour that clocks repeat."""
-        told = (
+        wanted = (
             values.get(name) or repeat(None, count) for name in (*_IN_ORDER, "run_secs", "suspended_secs")
         )
-        rows: Iterable[Sequence[Any]] = zip(*told, strict=False)
+        rows: Iterable[Sequence[Any]] = zip(*wanted, strict=False)
         settled = [settle(row[:4], row[4], row[5], self._notes.doubtful) for row in rows]
         values.update(zip(_IN_ORDER, zip(*settled, strict=True), strict=True))
 

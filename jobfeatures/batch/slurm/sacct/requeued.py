@@ -49,10 +49,10 @@ def with_ends(batches: Iterable[Batch], names: Sequence[str]) -> Iterator[Batch]
         rows = _joined(kept, batch) if kept[0] else batch
         kept = ((), ())
         if rows[1] and REQUEUED in rows[1][state]:
-            rows, kept = _told(rows, head, state, code, is_end=False)
+            rows, kept = _restated(rows, head, state, code, is_end=False)
         yield rows
     if kept[0]:
-        yield _told(kept, head, state, code, is_end=True)[0]
+        yield _restated(kept, head, state, code, is_end=True)[0]
 
 
 def _joined(one: Batch, two: Batch) -> Batch:
@@ -60,7 +60,7 @@ def _joined(one: Batch, two: Batch) -> Batch:
     return [*one[0], *two[0]], [[*first, *second] for first, second in columns]
 
 
-def _told(rows: Batch, head: int, state: int, code: int | None, *, is_end: bool) -> tuple[Batch, Batch]:
+def _restated(rows: Batch, head: int, state: int, code: int | None, *, is_end: bool) -> tuple[Batch, Batch]:
     """Return rows with what their states mean, and those that want the next ones: a job at the end."""
     numbers, columns = rows
     heads, states = columns[head], [*columns[state]]
@@ -79,8 +79,8 @@ def _told(rows: Batch, head: int, state: int, code: int | None, *, is_end: bool)
         has_code = _EXIT.fullmatch(exit_code) is not None and exit_code != "0:0"
         means = state_of_requeued(has_code=has_code, batch_step=ends[0] if ends else None)
         states[place] = f"{REQUEUED} {means.value}"
-    told = [*columns[:state], states, *columns[state + 1 :]]
+    restated = [*columns[:state], states, *columns[state + 1 :]]
     if sure == len(heads):
-        return (numbers, told), ((), ())
-    now = (numbers[:sure], [each[:sure] for each in told] if sure else [])
-    return now, (numbers[sure:], [each[sure:] for each in told])
+        return (numbers, restated), ((), ())
+    now = (numbers[:sure], [each[:sure] for each in restated] if sure else [])
+    return now, (numbers[sure:], [each[sure:] for each in restated])

@@ -30,7 +30,7 @@ from jobfeatures.formats.sss.requests.expressions import (
     parse_expression,
     rank,
 )
-from jobfeatures.formats.sss.said import Said
+from jobfeatures.formats.sss.stated import StatedValues
 from jobfeatures.formats.sss.vocabulary import CONSUMABLES
 
 OF_NODES: Final = CONSUMABLES | {
@@ -99,7 +99,7 @@ def match(job: SssJob, nodes: Sequence[Candidate]) -> Iterator[Match]:
 
 
 def _match(of: str, scope: Scope, nodes: Sequence[Candidate]) -> Match:
-    wanted = Said(scope).has("NodeCount") or 1
+    wanted = StatedValues(scope).has("NodeCount") or 1
     about = OF_NODES - ({"Processors"} if wanted > 1 else set())
     expression = parse_expression(_requests(scope))
     found = rank(expression, nodes, about)

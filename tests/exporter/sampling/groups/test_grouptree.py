@@ -112,7 +112,7 @@ def followed(tmp_path):
         top = tmp_path / f"top{len(made)}"
         top.mkdir()
         tree = GroupTree(shapes_at, skips, made[-1], **more)
-        tree.look([str(top)])
+        tree.walk([str(top)])
         return tree, made[-1], str(top)
 
     yield follow
@@ -204,12 +204,12 @@ def test_where_watches_are_refused_the_rest_is_listed_again(followed, history, g
             kernel.loses = then == "lost"
             list(tree.follow())
     list(tree.follow())
-    tree.look([top])
+    tree.walk([top])
     assert tree.candidates() == walked(top)[0]
     if tree.unwatched:
         assert tree.problem == "No space left on device"
     kernel.granted = 1 << 30
-    tree.look([top])
+    tree.walk([top])
     list(tree.follow())
     assert (
         watched(kernel, top, inotify.CREATE) == walked(top)[2]
@@ -228,7 +228,7 @@ def test_beyond_our_own_bound_too(followed, history, most):
             if then:
                 list(tree.follow())
         list(tree.follow())
-        tree.look([top])
+        tree.walk([top])
         assert tree.candidates() == walked(top)[0]
         assert len(kernel.watched) <= most
     finally:
@@ -245,7 +245,7 @@ def test_without_inotify_a_listing_tells_all(tmp_path_factory, history):
         tree = GroupTree(shapes_at, skips, notifier)
         for step, _ in history:
             change(top, step)
-        tree.look([top])
+        tree.walk([top])
         assert tree.candidates() == walked(top)[0]
         assert tree.problem == "Too many open files"
     finally:
@@ -332,7 +332,7 @@ def test_what_goes_or_comes_where_nothing_is_watched_is_seen_with_the_next_listi
     os.makedirs(f"{top}/x/y/z/htcondor")
     assert list(tree.follow()) == []
     kernel.granted = 1  # the hierarchy's top is asked for
-    tree.look([top])
+    tree.walk([top])
     assert tree.candidates() == {"/x/y/z"}
     shutil.rmtree(f"{top}/x/y")
     list(tree.follow())
@@ -368,11 +368,11 @@ def test_a_hierarchy_that_comes_later_or_is_another_is_listed(followed, tmp_path
     tree, _, top = followed()
     other = tmp_path / "other"
     (other / "x/slurm/uid_1/job_1").mkdir(parents=True)
-    tree.look([top, str(other)])
+    tree.walk([top, str(other)])
     assert tree.candidates() == {"/x"}
     shutil.rmtree(other)
     (other / "y/slurm").mkdir(parents=True)
-    tree.look([top, str(other)])
+    tree.walk([top, str(other)])
     assert tree.candidates() == {"/y"}
 
 
@@ -388,7 +388,7 @@ def test_more_directories_than_one_listing_takes_are_counted_and_listed_again(fo
     os.makedirs(f"{top}/x/new/slurm")
     list(tree.follow())
     assert tree.candidates() == {"/x/new"}
-    tree.look([top])
+    tree.walk([top])
     assert tree.candidates() == {"/x/new"}
     assert watched(kernel, top, inotify.CREATE) == walked(top)[2]
     assert (tree.unwatched, tree.problem) == ({}, "")

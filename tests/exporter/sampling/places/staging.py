@@ -65,7 +65,7 @@ class Host:
         root, procfs = str(self.node.cgroup), str(self.node.proc)
         found = PlaceFinder(settings, root=root, procfs=procfs, systems=lambda: self.systems)
         found.read_configuration()
-        found.look(candidates)
+        found.search(candidates)
         return found
 
 

@@ -33,17 +33,17 @@ def test_a_job_of_slurm_below_unknown_slices_is_read_without_a_setting(slurm, ma
 
 def test_a_look_says_whether_other_places_or_other_shapes_count_now(slurm):
     finder = slurm.finder()
-    assert finder.look() == (False, False)
+    assert finder.search() == (False, False)
     (slurm.node.cgroup / SCOPE[1:].split("/", maxsplit=1)[0]).rename(slurm.node.cgroup / "gone")
-    assert finder.look() == (True, False)
+    assert finder.search() == (True, False)
     finder.reconfigure(changed(slurm.settings, batch_cgroup_parents=(PODS,)), lambda: slurm.systems)
-    assert finder.look() == (False, True)
+    assert finder.search() == (False, True)
 
 
 def test_the_same_groups_made_by_hand_without_a_daemon_are_no_job_counted_and_named_once(host, make, caplog):
     host.job(f"{SCOPE}/job_7", 700, user_usec=3_000_000)
     finder = host.finder()
-    finder.look()
+    finder.search()
     snapshot = make(jobs=lambda: running("slurm", "7"), places=finder.places).sample()
     assert jobs_of(snapshot) == {}
     assert snapshot.unreadable == {"job_places_refused": 1}
@@ -52,12 +52,12 @@ def test_the_same_groups_made_by_hand_without_a_daemon_are_no_job_counted_and_na
 
 
 def test_of_thousands_that_are_refused_some_are_named_and_all_counted(host, caplog, monkeypatch):
-    monkeypatch.setattr(finder_module, "MAX_TOLD", 2)
+    monkeypatch.setattr(finder_module, "MAX_NAMED", 2)
     finder = host.finder()
     for number in range(5):
         host.job(f"/site.slice/site-a{number}.slice/slurmstepd.scope/job_7", 700)
-    finder.look()
-    finder.look()
+    finder.search()
+    finder.search()
     assert finder.places().refusals == 5
     assert len(caplog.records) == 2
 
@@ -104,10 +104,10 @@ def test_a_place_stays_while_its_jobs_do_though_its_daemon_has_ended_and_goes_wi
     for pid in (500, 501):
         slurm.node.process(pid, cgroup="0::/\n")
         (slurm.node.proc / f"{pid}/comm").write_text("sleep\n")
-    finder.look()
+    finder.search()
     assert jobs_of(make(jobs=lambda: running("slurm", "7"), places=finder.places).sample()).keys() == {"7"}
     (slurm.node.cgroup / SCOPE[1:].split("/", maxsplit=1)[0]).rename(slurm.node.cgroup / "gone")
-    finder.look()
+    finder.search()
     assert finder.places().parents == {}
 
 

@@ -126,7 +126,7 @@ def test_the_processes_that_top_lists_are_of_the_jobs_that_the_daemon_has_by_the
         ),
     )
     monkeypatch.setattr(made, "_text", lambda: PAGE.format(accounting=accounting))
-    made.look()
+    made.read()
     found = made.processes()
     assert [pid for pid, key in found.keys.items() if key == JobKey("slurm", "7")] == seen
     made.close()

@@ -32,7 +32,7 @@ def listed(*groups):
 
 def test_each_group_and_process_is_with_its_job_and_a_strangers_group_with_none():
     groups = group("/a", "1"), group("/b", "1"), group("/c", "2", uid=7)
-    found = Attribution({10: ONE, 11: TWO, 12: 12}, {}, strangers={("slurm", "2", 7, "")})
+    found = Attribution({10: ONE, 11: TWO, 12: 12}, {}, ignored={("slurm", "2", 7, "")})
     gathered = gather(found, listed(*groups), ProcessesRead({10: "a", 11: "b", 12: "c"}, are_all=True))
     assert gathered.key_of == {"/a": ONE, "/b": ONE, "/c": None}
     assert gathered.groups == {ONE: [*groups[:2]]}

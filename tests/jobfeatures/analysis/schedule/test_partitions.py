@@ -15,7 +15,7 @@ from jobfeatures.analysis.schedule.partitions import deal, evaluate_partitions, 
 from jobfeatures.analysis.schedule.result import Options
 from jobfeatures.analysis.schedule.shares import ShareRules
 from jobfeatures.formats.swf.columns import read_pieces
-from jobfeatures.joblogs.folding import EARLIER_RUN, TOLD_AGAIN
+from jobfeatures.joblogs.folding import EARLIER_RUN, REPORTED_AGAIN
 from jobfeatures.joblogs.loggedjob import JobRecord
 from tests.jobfeatures.evaluated import summarise
 
@@ -177,7 +177,7 @@ def test_a_job_of_several_files_is_there_once():
     one, other = log(("1", 5, 9), ("2", 5, 8)), log(("1", 5, 9), ("2", 20, 30), ("3", 5, 9))
     found = fold([deal(each, 0, 1)[0] for each in (one, other)])
     assert [each.start.tolist() for each in found] == [[], [5, 20, 5]]
-    assert found[0].folded == {TOLD_AGAIN: 1, EARLIER_RUN: 1}
+    assert found[0].folded == {REPORTED_AGAIN: 1, EARLIER_RUN: 1}
 
 
 def test_nobody_left_is_told(write):

@@ -402,10 +402,10 @@ def test_a_forgotten_job_is_gone_since_it_was_told_so(
     source: SlurmSource, controller: Controller, clock: HandClock
 ) -> None:
     table = source.poll_jobs(keys("7"))
-    told_at = clock.now_secs()
-    assert table.gone == {JobKey("slurm", "7"): told_at}
+    reported_at = clock.now_secs()
+    assert table.gone == {JobKey("slurm", "7"): reported_at}
     clock.secs += 60
-    assert source.poll_jobs(keys("7")).gone == {JobKey("slurm", "7"): told_at}, "it was not asked again"
+    assert source.poll_jobs(keys("7")).gone == {JobKey("slurm", "7"): reported_at}, "it was not asked again"
 
 
 def test_a_number_of_a_forgotten_job_that_is_seen_again_is_asked_about_at_once(

@@ -238,10 +238,10 @@ def job(number: int, cpus: int | None, state: JobState = JobState.RUNNING) -> Jo
 def test_a_list_is_due_where_more_cpus_are_allocated_than_jobs_have_twice() -> None:
     unexplained = Unexplained()
     one = [job(1, 2), job(2, 8, JobState.PENDING)]
-    assert [unexplained.is_due(2, one), unexplained.is_doubted] == [False, False]
-    assert [unexplained.is_due(4, one), unexplained.is_doubted] == [False, True]  # it may just have started
-    assert [unexplained.is_due(4, one), unexplained.is_doubted] == [True, False]
-    assert [unexplained.is_due(4, one), unexplained.is_doubted] == [False, False]  # the list had nothing new
+    assert [unexplained.is_due(2, one), unexplained.has_to_ask] == [False, False]
+    assert [unexplained.is_due(4, one), unexplained.has_to_ask] == [False, True]  # it may just have started
+    assert [unexplained.is_due(4, one), unexplained.has_to_ask] == [True, False]
+    assert [unexplained.is_due(4, one), unexplained.has_to_ask] == [False, False]  # the list had nothing new
     assert [unexplained.is_due(6, one), unexplained.is_due(6, one)] == [False, True]
     assert [unexplained.is_due(2, one), unexplained.is_due(4, one), unexplained.is_due(4, one)] == [
         False,

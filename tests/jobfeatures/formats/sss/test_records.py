@@ -369,7 +369,7 @@ def test_the_strategy_has_every_field_but_the_step():
         "exit_status",
         "exit_signal",
     }
-    said |= {"restarts", "requested_memory_bytes", "wall_limit_secs", "cpu_limit_secs", "step", "told"}
+    said |= {"restarts", "requested_memory_bytes", "wall_limit_secs", "cpu_limit_secs", "step", "report"}
     said |= {"is_interactive", "more", "source_text"}
     assert said == {each.name for each in fields(JobRecord)}
 

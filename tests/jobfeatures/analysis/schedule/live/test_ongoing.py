@@ -67,7 +67,7 @@ class Poll:
     known_until: int
 
 
-def told_at(facts, poll):
+def reported_at(facts, poll):
     """Return the jobs of the queue at a time, and the jobs that accounting has an end of."""
     queue = []
     for each in facts:
@@ -151,7 +151,7 @@ def watch(facts, polls, mode, *, shuffle=lambda found: found):
     """Return a schedule after all polls, and everything at last."""
     made = live(mode=mode)
     for poll in polls:
-        queue, ended = told_at(facts, poll)
+        queue, ended = reported_at(facts, poll)
         made.apply_queue(shuffle(queue), poll.at)
         made.apply_ended(shuffle(ended))
         made.settle(made.horizon_secs(poll.known_until))
@@ -210,12 +210,12 @@ def test_a_fresh_start_from_the_same_history_gives_the_same_figures(facts, polls
     polls = [*(each for each in polls if each.at < at), Poll(at, at)]  # accounting is asked after the queue
     watched = live(mode=mode)
     for poll in polls:
-        queue, ended = told_at(facts, poll)
+        queue, ended = reported_at(facts, poll)
         watched.apply_queue(queue, poll.at)
         watched.apply_ended(ended)
         watched.settle(watched.horizon_secs(poll.known_until))
     fresh = live(mode=mode)
-    queue, ended = told_at(facts, polls[-1])
+    queue, ended = reported_at(facts, polls[-1])
     fresh.apply_queue(queue, at)
     fresh.apply_ended(ended)
     fresh.settle(fresh.horizon_secs(at))
@@ -245,7 +245,7 @@ def test_bounds_bound_and_no_verdict_is_ever_wrong(facts, times, mode):
         return  # how long a job was suspended is known at its end only
     for now in times:
         made = live(mode=mode)
-        queue, ended = told_at(facts, Poll(now, now))
+        queue, ended = reported_at(facts, Poll(now, now))
         made.apply_queue(queue, now)
         made.apply_ended(ended)
         made.settle(now)
@@ -270,7 +270,7 @@ def test_a_waiting_job_that_is_not_late_would_be_in_time_if_it_started_now(facts
         each._replace(suspended_secs=0, start_secs=max(each.submit_secs, each.start_secs)) for each in facts
     ]
     made = live(mode=mode)
-    queue, ended = told_at(facts, Poll(now, now))
+    queue, ended = reported_at(facts, Poll(now, now))
     made.apply_queue(queue, now)
     made.apply_ended(ended)
     made.settle(now)

@@ -10,7 +10,7 @@ from jobfeatures.records.model import JobKey
 log = logging.getLogger(__name__)
 
 
-class Doubts:
+class Contradictions:
     """Finds contradictions in what is published of machine (None) and jobs, each once. It stays published.
 
     Source: HSF-TN-2016-02: a shutdown "will not be less than grace_secs seconds after the moment the shutdown
@@ -21,7 +21,7 @@ class Doubts:
         self.count = 0
         self._seen: dict[JobKey | None, tuple[int | None, int | None]] = {}
 
-    def look(
+    def check(
         self,
         key: JobKey | None,
         *,

@@ -43,7 +43,7 @@ _LIMITING: Final = frozenset({"EQ", "LE", "LT"})
 _MEGABYTES: Final = frozenset({"MaxMemory", "MaxMemorySize", "MaxDisk", "Swap"})
 
 
-class Said:
+class StatedValues:
     """The properties of a job, by category and name; a resource is listed by its own name: "Resource GPU".
 
     `used` holds the `id()` of each property that was looked up and gave a value.
@@ -74,9 +74,9 @@ class Said:
         for category in (DELIVERED, DIRECT, REQUESTED):
             found = self.all(name, category)
             if found:
-                is_said = len(found) == 1 and found[0].text("op", "EQ") == "EQ"
+                is_stated = len(found) == 1 and found[0].text("op", "EQ") == "EQ"
                 is_choice = category == REQUESTED and self._is_alternative(name)
-                return self.use(found[0]) if is_said and not is_choice else None
+                return self.use(found[0]) if is_stated and not is_choice else None
         return None
 
     def use(self, each: Property) -> Property:
@@ -157,19 +157,19 @@ class Said:
     def memory_wanted(self) -> int | None:
         """Return the bytes of memory requested with GE, of the job or summed over its task groups."""
 
-        def least(each: Said) -> int | None:
+        def least(each: StatedValues) -> int | None:
             is_least = all(request.text("op") == "GE" for request in each.all("Memory", REQUESTED))
             return each.amount("Memory", REQUESTED) if is_least else None
 
         found = self._total("Memory", least, by_tasks=False)
         return found if isinstance(found, int) else None
 
-    def processors(self, amount: Callable[[Said], Limit], *, by_tasks: bool = True) -> int | None:
+    def processors(self, amount: Callable[[StatedValues], Limit], *, by_tasks: bool = True) -> int | None:
         """Return `amount` of the job or summed over task groups. `by_tasks`: 1 per task if none is stated."""
         found = self._total("Processors", amount, by_tasks=by_tasks)
         return found if isinstance(found, int) else None
 
-    def _total(self, name: str, amount: Callable[[Said], Limit], *, by_tasks: bool) -> Limit:
+    def _total(self, name: str, amount: Callable[[StatedValues], Limit], *, by_tasks: bool) -> Limit:
         own = amount(self)
         scope = self._scope
         if own is not None or self.says(name) or not isinstance(scope, SssJob) or _is_implicit(scope):
@@ -221,13 +221,13 @@ def _is_implicit(job: SssJob) -> bool:
 
 
 def _of_group(
-    group: SssTaskGroup, name: str, amount: Callable[[Said], Limit], used: set[int], *, by_tasks: bool
+    group: SssTaskGroup, name: str, amount: Callable[[StatedValues], Limit], used: set[int], *, by_tasks: bool
 ) -> Limit:
-    said = Said(group, used)
-    count = said.number("TaskCount")
-    if said.says(name):
-        return _times(amount(said), count)
-    tasks = [Said(each, used) for each in group.tasks if isinstance(each, SssTask)]
+    stated = StatedValues(group, used)
+    count = stated.number("TaskCount")
+    if stated.says(name):
+        return _times(amount(stated), count)
+    tasks = [StatedValues(each, used) for each in group.tasks if isinstance(each, SssTask)]
     if any(each.says(name) for each in tasks):
         return _times(_sum(map(amount, tasks)), count if len(tasks) == 1 else None)
     if not by_tasks or count is None:
@@ -236,7 +236,7 @@ def _of_group(
     per_task = distribution.value if distribution is not None else None
     if distribution is None or distribution.text("type") != "ProcessorsPerTask":
         return count
-    said.use(distribution)
+    stated.use(distribution)
     return _times(per_task if isinstance(per_task, int) else None, count)
 
 

@@ -2,16 +2,16 @@
 
 import pytest
 
-from jobfeatures.publish.doubts import Doubts
+from jobfeatures.publish.contradictions import Contradictions
 from jobfeatures.records.model import JobKey
 
 KEY = JobKey("spool", "7")
 
 
-def look(doubts, shutdown_secs=None, start_secs=None, *, promised_secs=300, now_secs=1000.0, **more):
+def check(contradictions, shutdown_secs=None, start_secs=None, *, promised_secs=300, now_secs=1000.0, **more):
     more = {"key": KEY, "was_known": False, **more}
     key = more.pop("key")
-    doubts.look(
+    contradictions.check(
         key,
         shutdown_secs=shutdown_secs,
         promised_secs=promised_secs,
@@ -37,20 +37,20 @@ def look(doubts, shutdown_secs=None, start_secs=None, *, promised_secs=300, now_
     ],
 )
 def test_too_little_notice_and_a_start_to_come_are_counted(values, count):
-    doubts = Doubts()
-    look(doubts, **values)
-    assert doubts.count == count
+    contradictions = Contradictions()
+    check(contradictions, **values)
+    assert contradictions.count == count
 
 
 def test_the_same_is_said_once_and_another_time_again(caplog):
-    doubts = Doubts()
-    look(doubts, 1400)
-    look(doubts, 1400, now_secs=1399.0)  # it was announced in time
+    contradictions = Contradictions()
+    check(contradictions, 1400)
+    check(contradictions, 1400, now_secs=1399.0)  # it was announced in time
     for _ in range(3):
-        look(doubts, 1057)
-    assert doubts.count == 1
+        check(contradictions, 1057)
+    assert contradictions.count == 1
     assert caplog.messages == ["job 7: a shutdown in 57 s, but grace_secs promises 300 s"]
-    look(doubts, 1030)
-    doubts.forget(KEY)
-    look(doubts, 1030)
-    assert doubts.count == 3
+    check(contradictions, 1030)
+    contradictions.forget(KEY)
+    check(contradictions, 1030)
+    assert contradictions.count == 3
