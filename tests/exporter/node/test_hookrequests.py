@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,7 @@ from jobfeatures.records.model import JobKey
 from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.node.hookrequests import COMMAND, HookServer
 from jobfeatures_exporter.node.nodeboard import NodeBoard
-from tests.configured import configured
+from tests.configured import changed, configured
 from tests.running import until
 
 pytestmark = pytest.mark.program
@@ -60,7 +59,7 @@ class Serving:
             self.tree.note_answer(JobKey("slurm", path.stem.removeprefix("slurm-")))
 
     def reconfigure(self, **settings: object) -> None:
-        self.board.config = replace(self.config, **settings)
+        self.board.config = changed(self.config, **settings)
         self.server.reconfigure()
 
     @property

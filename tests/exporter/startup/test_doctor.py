@@ -5,7 +5,6 @@ import ipaddress
 import json
 import os
 import threading
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -297,7 +296,7 @@ def test_the_controller_role_asks_for_queue_and_nodes(config, tmp_path):
     for name, text in (("scontrol", "exit 1"), ("squeue", "exit 0"), ("sacct", "exit 0")):
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
         (tmp_path / name).chmod(0o755)
-    role = replace(
+    role = changed(
         config, role="controller", batch_sources=("slurm",), slurm_scontrol=str(tmp_path / "scontrol")
     )
     findings = {each.what: each.mark for each in examine(role)}
