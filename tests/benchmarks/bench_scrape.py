@@ -120,10 +120,12 @@ def control_groups(parent: int, jobs: int) -> Iterator[str]:
 def make_group(path: str, root: str) -> None:
     """Make a group, on v2 with the controllers that v1 has for jobs in every group above it."""
     os.makedirs(path, exist_ok=True)
-    if os.path.exists(f"{root}/cgroup.controllers"):
+    controllers = Path(f"{root}/cgroup.controllers")
+    if controllers.exists():
+        there = {"cpu", "memory", "io", "pids"}.intersection(controllers.read_text().split())
         for above in reversed(Path(path).parents):
-            if above.is_relative_to(root):
-                (above / "cgroup.subtree_control").write_text("+cpu +memory +io +pids")
+            if above.is_relative_to(root) and there:
+                (above / "cgroup.subtree_control").write_text(" ".join(f"+{each}" for each in there))
 
 
 def control_group_roots(root: str = "/sys/fs/cgroup") -> dict[str, str]:
