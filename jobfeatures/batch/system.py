@@ -140,14 +140,12 @@ class System(ABC, Generic[Own_contra]):
         """Return the path patterns of the jobs' control groups; None if the system makes no groups."""
         return cast("BatchHierarchy", import_module(self.groups).HIERARCHY) if self.groups else None
 
-    def make_group_names(
-        self, config: SystemSettings[Own_contra], procfs: str, failures: Failures
-    ) -> GroupNames | None:
+    def make_group_names(self, config: SystemSettings[Own_contra], failures: Failures) -> GroupNames | None:
         """Return what finds the jobs of control groups whose paths name no job; None without such groups."""
         return None
 
     def make_job_processes(
-        self, config: SystemSettings[Own_contra], procfs: str, failures: Failures
+        self, config: SystemSettings[Own_contra], failures: Failures
     ) -> JobProcesses | None:
         """Return what finds jobs by their processes; None if jobs have control groups."""
         return None

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import Field, dataclass, field
+from dataclasses import Field, dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -117,8 +117,13 @@ def origins() -> Any:
     return field(default_factory=dict, compare=False, repr=False, metadata={"origins": True})
 
 
-def setting_of(declared: Field[Any], prefix: str, path: tuple[str, ...]) -> Setting:
-    """Return the setting that a field declares, below keys' `prefix`; `path` leads to the field."""
+def declared_by(declared: Field[Any], prefix: str, path: tuple[str, ...] = ()) -> Setting | Tables | None:
+    """Return what a field declares, below keys' `prefix`; `path` leads to it. None: no setting."""
+    if "tables" in declared.metadata:
+        group: Tables = declared.metadata["tables"]
+        return replace(group, path=path)
+    if "setting" not in declared.metadata:
+        return None
     key, kind, meaning, flag, is_common, live = declared.metadata["setting"]
     if not key:  # a whole's own web_listen_address → web.listen_address; a duration's unit is in its value
         key = prefix + declared.name if prefix else declared.name.replace("_", ".", 1)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import Field, fields
 from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from jobfeatures.errors import ConfigurationError, nearest, shown
-from jobfeatures.settings.declare import NamedTable, Setting, Tables, ValueKind, setting_of
+from jobfeatures.settings.declare import NamedTable, Setting, Tables, ValueKind, declared_by
 
 if TYPE_CHECKING:
     from jobfeatures.settings.file import Document
@@ -44,13 +44,16 @@ def declared(config: type[Any], prefix: str = "", above: tuple[str, ...] = ()) -
     for each in fields(config):
         path = (*above, each.name)
         if "record" in each.metadata:
-            kind, table = each.metadata["record"]
-            table = each.name if table is None else table
-            yield from declared(kind, f"{prefix}{table}." if table else prefix, path)
-        elif "setting" in each.metadata:
-            yield setting_of(each, prefix, path)
-        elif "tables" in each.metadata:
-            yield replace(each.metadata["tables"], path=path)
+            yield from declared(*_record_of(each, prefix), path)
+        elif (found := declared_by(each, prefix, path)) is not None:
+            yield found
+
+
+def _record_of(declared: Field[Any], prefix: str) -> tuple[type[Any], str]:
+    """Return the class of the record that a field is, and the prefix of its keys."""
+    kind, table = declared.metadata["record"]
+    table = declared.name if table is None else table
+    return kind, f"{prefix}{table}." if table else prefix
 
 
 def value_of(config: Any, setting: Setting | Tables) -> Any:
@@ -64,23 +67,21 @@ def values_of(config: Any) -> dict[str, Any]:
 
 
 def compose(
-    config: type[ConfigT], values: Mapping[str, Any], origins: Mapping[str, str] | None = None
+    config: type[ConfigT],
+    values: Mapping[str, Any],
+    origins: Mapping[str, str] | None = None,
+    prefix: str = "",
 ) -> ConfigT:
     """Return a configuration of this class with these values by key, tables by name, else the defaults."""
-    paths = {each.path: values[each.key] for each in declared(config) if each.key in values}
-    return _compose(config, paths, origins or {})
-
-
-def _compose(
-    config: type[ConfigT], values: Mapping[tuple[str, ...], Any], origins: Mapping[str, str]
-) -> ConfigT:
-    made: dict[str, Any] = {path[0]: value for path, value in values.items() if len(path) == 1}
+    made: dict[str, Any] = {}
     for each in fields(config):  # type: ignore[arg-type]  # any dataclass
         if "record" in each.metadata:
-            below = {path[1:]: value for path, value in values.items() if path[0] == each.name}
-            made[each.name] = _compose(each.metadata["record"][0], below, origins)
+            kind, below = _record_of(each, prefix)
+            made[each.name] = compose(kind, values, origins, below)
         elif "origins" in each.metadata:
-            made[each.name] = origins
+            made[each.name] = origins or {}
+        elif (found := declared_by(each, prefix)) is not None and found.key in values:
+            made[each.name] = values[found.key]
     return config(**made)
 
 

@@ -88,15 +88,14 @@ class Sampler:
             procfs, unreadable, absolute=GroupNamespace(settings.cgroup, unreadable).absolute, places=places
         )
         finders = [
-            each.make_job_processes(settings.batch.of(name), procfs, unreadable)
-            for name, each in SYSTEMS.items()
+            each.make_job_processes(settings.of_system(name), unreadable) for name, each in SYSTEMS.items()
         ]
         steps = StepReader(budget, unreadable) if settings.steps else None
         self._kernel = None if reader.kernel is None else KernelSampler(reader.kernel, unreadable)
         self._node = NodeReader(procfs, sysfs or "/sys", unreadable)
         self._cgroups = JobCgroups(settings.cgroup, budget, unreadable, wanted=is_here, places=places)
         self._last_readings = last_readings
-        self._attributor = Attributor(procfs, unreadable, is_here=is_here, config=settings.batch)
+        self._attributor = Attributor(settings, unreadable, is_here=is_here)
         self._counting = ProcessCounting(settings, budget, unreadable)
         scanner = ProcessScanner(procfs, budget=budget, unreadable=unreadable)
         self._processes = ProcessReading(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jobfeatures.batch import BatchSettings
+from jobfeatures.batch.settings import SystemSettings
 
 if TYPE_CHECKING:
     from jobfeatures_exporter.model.snapshot import Kind
@@ -28,6 +29,10 @@ class SamplerSettings:
     steps: bool = False  # the steps of jobs
     process_io: bool = False  # what the processes of jobs read and wrote
     top_commands: int = 0  # how many commands a job's processes are rolled up by; 0: none
+
+    def of_system(self, name: str) -> SystemSettings[Any]:
+        """Return what a batch system is given."""
+        return self.batch.of(name, procfs=self.procfs, cgroup=self.cgroup)
 
 
 class Wishes(NamedTuple):

@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
+from jobfeatures.batch.gridengine import GridEngineSettings
 from jobfeatures.batch.gridengine.basics import NAME, parse_job_id
 from jobfeatures.batch.gridengine.spool import (
     ACTIVE,
@@ -22,6 +22,7 @@ from jobfeatures.batch.gridengine.spool import (
     read_number,
 )
 from jobfeatures.batch.processes import ActiveJob, Failures, Process, read_real_uid
+from jobfeatures.batch.settings import SystemSettings
 from jobfeatures.errors import ParseError
 from jobfeatures.records.model import JobKey
 
@@ -43,9 +44,9 @@ class GridEngineJobs:
     is the working directory of the running sge_execd unless that is set.
     """
 
-    def __init__(self, config: Any, procfs: str, failures: Failures) -> None:
-        self._procfs = procfs
-        self._stated: str | None = config.own.spool_directory
+    def __init__(self, config: SystemSettings[GridEngineSettings], failures: Failures) -> None:
+        self._procfs = config.procfs
+        self._stated = config.own.spool_directory
         self._spool = self._stated
         self._failures = failures
         self._known: dict[str, _Known] = {}

@@ -13,8 +13,8 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from jobfeatures.batch.htcondor import HTCondorSettings
 from jobfeatures.batch.htcondor.fields import is_ad_of_slot, parse_job_id
 from jobfeatures.batch.htcondor.jobad import PARALLEL_UNIVERSE
 from jobfeatures.batch.htcondor.scratch import (
@@ -26,6 +26,7 @@ from jobfeatures.batch.htcondor.scratch import (
     read_ads,
 )
 from jobfeatures.batch.processes import MAX_ASKED, Failures, FoundJobId, Process, UnnumberedGroups
+from jobfeatures.batch.settings import SystemSettings
 from jobfeatures.errors import ParseError
 
 MAX_ANCESTORS = 256
@@ -42,9 +43,9 @@ class _Answer(FoundJobId):
 class SlotResolver:
     """Follows the jobs of the slots on the node."""
 
-    def __init__(self, config: Any, procfs: str, failures: Failures) -> None:
-        self._procfs = procfs
-        self._execute: str = config.own.execute_directory
+    def __init__(self, config: SystemSettings[HTCondorSettings], failures: Failures) -> None:
+        self._procfs = config.procfs
+        self._execute = config.own.execute_directory
         self._failures = failures
         self._answers: dict[str, _Answer] = {}
         self._sample = 0

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from jobfeatures.batch.processes import (
     MAX_ASKED,
@@ -21,6 +20,7 @@ from jobfeatures.batch.processes import (
     UnnumberedGroups,
     read_real_uid,
 )
+from jobfeatures.batch.settings import SystemSettings
 from jobfeatures.batch.slurm.basics import NAME
 from jobfeatures.system.privatefile import read_bounded
 
@@ -44,8 +44,8 @@ def parse_job_variable(environ: bytes) -> str | None:
 class SluidResolver:
     """Follows the job ids of the SLUIDs on the node."""
 
-    def __init__(self, _config: Any, procfs: str, failures: Failures) -> None:
-        self._procfs = procfs
+    def __init__(self, config: SystemSettings[object], failures: Failures) -> None:
+        self._procfs = config.procfs
         self._failures = failures
         self._answers: dict[str, FoundJobId] = {}
         self._sample = 0

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
-from jobfeatures.batch import SYSTEMS, BatchSettings
+from jobfeatures.batch import SYSTEMS
 from jobfeatures.batch.groups import Membership
 from jobfeatures.batch.processes import ActiveJob, GroupNames, UnnumberedGroups
 from jobfeatures.records.model import Alias, Job, JobKey
@@ -22,6 +22,7 @@ from jobfeatures_exporter.sampling.processes.attribution import (
     owner_of,
 )
 from jobfeatures_exporter.sampling.processes.samenumber import Place, tell_apart
+from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 
 log = logging.getLogger(__name__)
 
@@ -40,15 +41,14 @@ class Attributor:
 
     def __init__(
         self,
-        procfs: str,
+        settings: SamplerSettings,
         unreadable: Unreadable,
         *,
         is_here: Callable[[Membership], bool],
-        config: BatchSettings,
     ) -> None:
         self._is_here = is_here
         self._process_jobs = ProcessJobs()
-        self._settings, self._procfs = config, procfs
+        self._settings = settings
         self._names: dict[str, GroupNames] = {}  # by batch system; only of those with groups that need it
         self._grouping: set[str] = set()  # batch systems of which there was a job's control group
         self._bare: set[JobKey] = set()  # jobs with a supervisor that had other processes and no group
@@ -206,9 +206,8 @@ class Attributor:
                 members = unnumbered.setdefault(each.batch_system, {})
                 members.setdefault(each.name, []).append(processes[pid])
         for system in unnumbered.keys() - self._names.keys():
-            names = SYSTEMS[system].make_group_names(
-                self._settings.of(system), self._procfs, self._unreadable
-            )
+            given = self._settings.of_system(system)
+            names = SYSTEMS[system].make_group_names(given, self._unreadable)
             if names is not None:
                 self._names[system] = names
         aliases: dict[JobKey, JobKey] = {}

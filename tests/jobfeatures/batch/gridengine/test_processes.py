@@ -60,7 +60,8 @@ def start(spool):
 @pytest.fixture
 def jobs(node, spool, unreadable):
     return GridEngineJobs(
-        settings_for("gridengine", gridengine_spool_directory=str(spool)), str(node.proc), unreadable
+        settings_for("gridengine", gridengine_spool_directory=str(spool), path_procfs=str(node.proc)),
+        unreadable,
     )
 
 
@@ -242,7 +243,7 @@ def look(node, jobs, looks=1):
 
 def test_the_spool_is_where_the_daemon_runs(node, start, execd, unreadable):
     start("1.1", 65400, 500)
-    jobs = GridEngineJobs(settings_for("gridengine"), str(node.proc), unreadable)
+    jobs = GridEngineJobs(settings_for("gridengine", path_procfs=str(node.proc)), unreadable)
     assert look(node, jobs) == {}
     assert not jobs.is_here
     execd(uid=0)
@@ -254,7 +255,7 @@ def test_the_spool_is_where_the_daemon_runs(node, start, execd, unreadable):
 
 def test_a_daemon_that_comes_back_elsewhere_is_found_again(node, start, execd, spool, unreadable):
     start("1.1", 65400, 500)
-    jobs = GridEngineJobs(settings_for("gridengine"), str(node.proc), unreadable)
+    jobs = GridEngineJobs(settings_for("gridengine", path_procfs=str(node.proc)), unreadable)
     execd(uid=0)
     assert look(node, jobs)
     node.end(400)
@@ -267,7 +268,12 @@ def test_a_daemon_that_comes_back_elsewhere_is_found_again(node, start, execd, s
 def test_a_users_process_of_the_daemons_name_is_not_followed(node, start, execd, unreadable):
     start("1.1", 65400, 500)
     execd(uid=6001)
-    assert look(node, GridEngineJobs(settings_for("gridengine"), str(node.proc), unreadable), looks=20) == {}
+    assert (
+        look(
+            node, GridEngineJobs(settings_for("gridengine", path_procfs=str(node.proc)), unreadable), looks=20
+        )
+        == {}
+    )
 
 
 @pytest.mark.parametrize(

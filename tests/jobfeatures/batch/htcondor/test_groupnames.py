@@ -58,8 +58,8 @@ def start(node, execute):
 @pytest.fixture
 def ask(node, execute, unreadable):
     """Return a function that takes one look: pids by slot."""
-    config = settings_for("htcondor", htcondor_execute_directory=str(execute))
-    resolver = SlotResolver(config, str(node.proc), unreadable)
+    config = settings_for("htcondor", htcondor_execute_directory=str(execute), path_procfs=str(node.proc))
+    resolver = SlotResolver(config, unreadable)
     scanner = ProcessScanner(str(node.proc))
 
     def ask(batch=None, looks=1, **slots):

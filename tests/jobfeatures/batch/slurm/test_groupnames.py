@@ -9,6 +9,7 @@ from jobfeatures.batch.processes import UnnumberedGroups
 from jobfeatures.batch.slurm.groupnames import SluidResolver, parse_job_variable, parse_slurmstepd_title
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.processes.scan import parse_process_stat
+from tests.configured import settings_for
 
 S, T = "s5K1KKYAYG5D00", "s5K1KKYAYG5D01"
 
@@ -42,7 +43,7 @@ def start(node, owners):
 
 @pytest.fixture
 def resolver(node):
-    return SluidResolver(None, str(node.proc), Unreadable())
+    return SluidResolver(settings_for("slurm", path_procfs=str(node.proc)), Unreadable())
 
 
 def groups(members, taken=()):
@@ -141,5 +142,10 @@ def test_what_cannot_be_read_is_counted_and_what_vanished_is_not(node, start, fa
     process = start(10, owner=0, environ=b"SLURM_JOB_ID=12\0")
     fail_opening("/cmdline", errno.ESRCH)
     fail_opening("/environ", errno.EACCES)
-    assert SluidResolver(None, str(node.proc), unreadable).update(groups({S: [process]})) == {}
+    assert (
+        SluidResolver(settings_for("slurm", path_procfs=str(node.proc)), unreadable).update(
+            groups({S: [process]})
+        )
+        == {}
+    )
     assert unreadable.counts == {"process_environ_eacces": 1}
