@@ -6,7 +6,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from makepackages.files import put, settle_archive, write_checksums
+from makepackages.files import copy, put, settle_archive, write_checksums
 from makepackages.release import maintainer_of
 
 ROOT = Path(__file__).parents[2]
@@ -32,6 +32,14 @@ def test_a_package_is_whole_or_not_there(tmp_path, monkeypatch):
 
 
 @pytest.mark.program
+def test_a_script_that_is_copied_can_be_run(tmp_path):
+    script = tmp_path / "script"
+    script.touch()
+    script.chmod(0o755)
+    copy(script, tmp_path / "share/script")
+    assert os.access(tmp_path / "share/script", os.X_OK)
+
+
 def test_all_that_was_built_has_a_checksum_that_can_be_checked(tmp_path):
     for name in ("a.deb", "b.whl"):
         (tmp_path / name).write_text(name)

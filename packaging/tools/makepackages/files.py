@@ -26,7 +26,7 @@ def copy(source: Path, target: Path) -> None:
     if source.is_dir():
         shutil.copytree(source, target, symlinks=True, ignore=LEFT_OUT)
     elif source.is_file():
-        shutil.copyfile(source, target)
+        shutil.copy(source, target)  # a script remains one that can be run
 
 
 def put(made: Path, folder: Path) -> Path:
