@@ -14,6 +14,11 @@ with neither.
 
 Usage: tests/labs/isolated.sh .venv/bin/python tests/benchmarks/bench_noise.py [--loads a,c] [--intervals 0,15,60]
     [--secs 120] [--rounds 5] [--source spool,scontrol] [--gaps 60]
+
+On v2 where the machine has v1: in User Mode Linux, without eBPF,
+    UML_TIMEOUT=900 tests/labs/uml/run.sh -m 1G FOLDER bash -c 'cd CHECKOUT && .venv/bin/python …'
+or on its hierarchy without controllers, with eBPF,
+    tests/labs/isolated.sh bash -c 'mount --bind /sys/fs/cgroup/unified /sys/fs/cgroup && exec .venv/bin/python …'
 """
 
 from __future__ import annotations
