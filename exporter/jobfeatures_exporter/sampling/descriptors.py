@@ -48,7 +48,7 @@ class Unreadable:
         *arguments: Arguments.args,
         **more: Arguments.kwargs,
     ) -> Found | None:
-        """Return the result of `read`, or None if it fails, which is counted."""
+        """Return what `read` returns; None if it raises OSError or ParseError, which is counted as `what`."""
         try:
             return read(*arguments, **more)
         except (OSError, ParseError) as error:
@@ -56,15 +56,15 @@ class Unreadable:
             return None
 
     def count(self, kind: str) -> None:
-        """Count one failure of a kind."""
+        """Add 1 to the failures of this kind in `counts`."""
         self.counts[kind] = self.counts.get(kind, 0) + 1
 
 
 class DescriptorBudget:
     """Limits how many descriptors all readers together keep open, and decides which files keep one.
 
-    Up to the limit every file does. Beyond it a file that is read at each sample displaces the oldest one
-    that is read `rarely`; among files of the same class the first keep theirs.
+    Up to the limit every file keeps its descriptor. Beyond it a file that is read at each sample takes the
+    oldest descriptor of those read `rarely`; among files read equally often the first keep theirs.
 
     The soft RLIMIT_NOFILE is raised on demand up to the hard one, and `RESERVE`
     descriptors (half of a lower limit) are left to the rest of the program: clients must not be able to
@@ -85,7 +85,7 @@ class DescriptorBudget:
 
     @property
     def kept(self) -> dict[str, int]:
-        """Return how many are open, by how often they are read."""
+        """Return how many descriptors are open, by how often their files are read: `always`, `rarely`."""
         return {"always": self.open - len(self._rare), "rarely": len(self._rare)}
 
     def gives_way(self, file: KeptFile) -> None:
@@ -93,7 +93,7 @@ class DescriptorBudget:
         self._rare.setdefault(file)
 
     def take(self, rarely: KeptFile | None = None) -> bool:
-        """Claim a descriptor, perhaps for a file read `rarely`; if False, the caller must close it."""
+        """Count a descriptor just opened, that of the file `rarely` if given; False: the caller closes it."""
         is_full = self._ceiling is not None and self.open >= self._ceiling
         if is_full or (self.open >= self._allowed and not self._raise()):
             if rarely is not None or not self._rare:
@@ -106,18 +106,18 @@ class DescriptorBudget:
         return True
 
     def give(self, count: int = 1, *, rarely: KeptFile | None = None) -> None:
-        """Return descriptors that were closed."""
+        """Give back `count` descriptors that were closed, or that of the file `rarely`."""
         self.open -= count
         if rarely is not None:
             self._rare.pop(rarely, None)
 
     def shrink(self) -> None:
-        """Limit the budget to what is open now: the system ran out. After `CALM_SAMPLES` samples it grows."""
+        """Limit the budget to what is open now, as the system has no more; it grows after `CALM_SAMPLES`."""
         self._ceiling = self.open
         self._calm_samples = 0
 
     def begin_sample(self) -> None:
-        """Note that a new sample begins."""
+        """Note that a new sample begins: after enough of them a budget that was shrunk grows again."""
         if self._ceiling is None:
             return
         self._calm_samples += 1
@@ -144,7 +144,7 @@ class DescriptorBudget:
 
 
 def read_file(path: str, *, max_bytes: int = 2**22) -> bytes:
-    """Return a whole file, opened, read and closed. Raises OSError, EFBIG where it is larger than allowed."""
+    """Open, read and close a file; return its content. Raises OSError, EFBIG beyond `max_bytes`."""
     descriptor = os.open(path, OPEN_FLAGS)
     try:
         chunks = []
@@ -160,7 +160,7 @@ def read_file(path: str, *, max_bytes: int = 2**22) -> bytes:
 
 
 def read_text(path: str, *, max_bytes: int = 2**22) -> str:
-    """Return a whole file as text; invalid UTF-8 becomes U+FFFD. Raises OSError."""
+    """Return a file's content as text, like `read_file`; invalid UTF-8 becomes U+FFFD. Raises OSError."""
     return read_file(path, max_bytes=max_bytes).decode("utf-8", "replace")
 
 
@@ -179,7 +179,7 @@ class KeptFile:
     def read(self, *, rarely: bool = False) -> bytes:
         """Return the content, at most the first 64 KiB. Raises OSError.
 
-        A file that is read `rarely` may lose its descriptor to another when there are too few.
+        With `rarely` the file may lose its descriptor to another file when there are too few.
         """
         if self._descriptor >= 0:
             if rarely:

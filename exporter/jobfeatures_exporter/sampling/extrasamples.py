@@ -13,9 +13,9 @@ FIRST_AGAIN_SECS = 0.5
 class ExtraSamples:
     """When extra samples are due. Times are monotonic seconds.
 
-    A job that begins, or is about to end, is sampled at once; one that was removed, when there is capacity to
-    spare. So is a new job after half a second, one, two and so on, until the regular samples suffice: however
-    short its life, it was sampled in the second half of it. However many jobs there are, at most
+    A sample is due at once when a job begins or is about to end. A new job is sampled again after 0.5 s, then
+    1, 2 … s, until the regular samples come as often: so any job is sampled in the second half of its life.
+    These, and one for a removed group, yield to the urgent ones: however many jobs there are, at most
     `BURST_SAMPLES` samples are taken at once and `SAMPLES_PER_SEC` a second in the long run.
     """
 
@@ -60,7 +60,7 @@ class ExtraSamples:
         return True
 
     def wait_secs(self, now_secs: float) -> float | None:
-        """Return the time until a sample is due; None if none is due until something happens."""
+        """Return the seconds until an extra sample is due; None if none is before a job begins or ends."""
         self._refill(now_secs)
         times = [due_secs - now_secs for due_secs, _ in self._young]
         if self._wanted or self._wanted_later:

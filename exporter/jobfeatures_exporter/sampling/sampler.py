@@ -55,15 +55,15 @@ from jobfeatures_exporter.sampling.stages.values import (
 class Sampler:
     """Takes snapshots of the node. One thread calls `sample`; any thread may use a snapshot.
 
-    `jobs` returns the jobs known at the time, needed for those that name processes or sessions. Readings of
-    groups that end between samples are in `last_readings`. `budget` may be shared with other readers.
-    `places` returns those of jobs' groups besides the ordinary ones.
+    `jobs` returns the jobs that batch systems report now, which may name processes or sessions.
+    `last_readings` has the figures of groups removed between samples. `budget` may be shared with other
+    readers. `places` returns where jobs' groups may stand besides the ordinary places.
 
     A job's processes and threads include those of its batch system in its control groups. Memory of a job
     without control groups is the sum over its processes, in which shared pages count once per process.
 
-    If `reader` has the kernel's sums, the usage of jobs in control groups comes from these, and processes are
-    only read for jobs without groups, if a sample's wishes say so, and for a few jobs at a time.
+    If `reader` has sums in the kernel (eBPF), the usage of jobs in control groups comes from these. Then all
+    processes are read only for jobs without groups, or if a sample's `Wishes` ask; else those of a few jobs.
     """
 
     def __init__(
@@ -209,11 +209,11 @@ class Sampler:
         return any(isinstance(key, JobKey) for key in self._last.jobs)
 
     def needs_sample(self, tells_end: Callable[[JobDirectory], bool]) -> bool:
-        """Return whether something has happened since the last sample that nothing else shows.
+        """Return whether something has happened since the last sample that triggers no sample by itself.
 
-        That is: a job was frozen or thawed; a job's group has run whose end would be told neither by
-        `tells_end` nor by its first processes; the node has counted an OOM kill while a job has groups below
-        its own on v1, which count theirs apart and may be removed.
+        That is: a job was frozen or thawed; a job has used CPU time whose end would go unnoticed (neither
+        `tells_end` is true nor are its first processes waited for); the node has counted an OOM kill while
+        there are jobs on v1, where each group below a job's counts its own kills and may be removed.
         """
         awaited = set() if self._last_readings is None else self._last_readings.awaited()
         for directory, group in self._cgroups.known():
@@ -245,7 +245,7 @@ def _is_here(node_name: str | None, membership: Membership) -> bool:
 
 
 class NodeReader:
-    """Reads the node's own files at each sample, and tells what has changed since the last sample."""
+    """Reads the node's own files at each sample, and compares them with those of the last sample."""
 
     def __init__(self, procfs: str, sysfs: str, unreadable: Unreadable) -> None:
         self._procfs, self._sysfs = procfs, sysfs
@@ -256,7 +256,7 @@ class NodeReader:
         self._kills: int | None = None
 
     def has_killed(self) -> bool:
-        """Return whether the node has counted an OOM kill since the last sample; False if unknown."""
+        """Return whether the node's count of OOM kills differs from the last sample's, or is unknown now."""
         return read_oom_kills(self._procfs, self._unreadable) != self._kills
 
     def read(self) -> NodeReading:

@@ -1,4 +1,4 @@
-"""What a sampler reads, fixed for its life, and what is wanted of one sample."""
+"""What a sampler reads: settings fixed for its life, and the wishes for a single sample."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class SamplerSettings:
     """Where the node's files are, and which optional readings are made.
 
-    With `node_name`, control groups that name another node (several emulated on one host) are ignored, and
-    their processes belong to no job; else all count, and a job on several nodes is summed.
+    With `node_name`, control groups that name another node (as when one host emulates several) are ignored,
+    and their processes belong to no job; without, all count, and a job on several nodes is summed.
     """
 
     procfs: str = "/proc"
@@ -36,7 +36,7 @@ class SamplerSettings:
 
 
 class Wishes(NamedTuple):
-    """What one sample reads for those who will see it."""
+    """Optional readings of one sample, made because a page that will show it needs them."""
 
     all_processes: bool = False  # even if the kernel's sums suffice
     cores: bool = False  # CPU time on each CPU

@@ -13,9 +13,9 @@ log = logging.getLogger(__name__)
 
 
 class SteadyReader(ABC):
-    """Reads one source at intervals until `stop`; if it hangs or fails, only its own series are affected.
+    """Reads one source at intervals until `stop`; if it hangs or fails, only its own metrics are affected.
 
-    `kind` is the name of the kind of source in the log.
+    `kind` says in log messages what sort of source it is.
     """
 
     kind: str
@@ -38,24 +38,24 @@ class SteadyReader(ABC):
         """Release the source: called after a failure, and at the end."""
 
     def start(self) -> None:
-        """Start reading."""
+        """Start the thread that reads."""
         self._thread.start()
 
     def stop(self, timeout_secs: float) -> None:
-        """Stop reading; a call that hangs is abandoned."""
+        """Stop reading; after `timeout_secs` a reading that hangs is left behind in its thread."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(timeout_secs)
 
     def answered_within(self, secs: float) -> bool:
-        """Return whether the latest finished reading was complete, and is not older than `secs`."""
+        """Return whether the latest finished reading succeeded, and is at most `secs` old."""
         answered = self._answered_secs
         if answered is None or self._complaint:
             return False
         return self._clock.monotonic_secs() - answered <= secs
 
     def read_once(self) -> None:
-        """Read now, in this thread."""
+        """Read now, in the calling thread; a failure is logged, not raised."""
         try:
             self._read()
         except (JobfeaturesError, OSError) as error:

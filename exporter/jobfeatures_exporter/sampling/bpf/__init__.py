@@ -11,7 +11,7 @@ AUTO, BPF, PROCFS = "auto", "bpf", "procfs"
 
 @dataclass(frozen=True, kw_only=True)
 class ReaderSettings:
-    """Whether the kernel sums up, and what else needs its programs."""
+    """Settings: whether programs in the kernel sum what processes use, and what else needs these programs."""
 
     processes: str = option(
         choice(AUTO, BPF, PROCFS),

@@ -1,9 +1,9 @@
 """Adds up the kernel's sums by control group for each job: does no I/O, but keeps state.
 
-A record names its group and that group's ancestors, so a job gets the sums of all groups below its own, even
-of a step that lived between two samples. The record of a removed group is read once more, since some usage is
-charged only when the kernel frees its tasks; then it is added to its job's sum of removed groups, and the
-record may be deleted.
+The kernel has one record per group, which names the group's ancestors. So a job gets the sums of all groups
+below its own, even of a step that lived between two samples. The record of a removed group is read once more,
+as some usage is charged only when the kernel frees its tasks; then it is added to its job's sum of removed
+groups, and the record may be deleted.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Figures(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Resource usage of one job's tasks, and how many there are. `user` is their uid, None if only root's."""
+    """Resource usage of one job's tasks, their number by state, and their uid `user`, None if only root's."""
 
     figures: Figures
     processes: int = 0
@@ -77,10 +77,10 @@ class _Group:
 
 
 class GroupSums:
-    """Follows the records from sample to sample."""
+    """The kernel's records of control groups, followed from sample to sample and summed by job."""
 
     def __init__(self, gone: Mapping[int, tuple[int, ...]] = MappingProxyType({})) -> None:
-        """Start with the sums of removed groups, by the id of their job's group."""
+        """Start with `gone`: the `Figures` of removed groups, by the id of their job's group."""
         self.gone = dict(gone)
         self._groups: dict[int, _Group] = {}
         self._members: dict[int, dict[int, _Group]] = {}  # records by the id of the job's group
@@ -89,7 +89,10 @@ class GroupSums:
         self.processes = 0
 
     def update(self, records: Iterable[tuple[int, bytes]], wanted: Collection[int]) -> list[int]:
-        """Process the records by group, and the ids of jobs' groups. Return the groups to delete."""
+        """Process one sample: all `records` as (group id, bytes); `wanted` are the ids of jobs' groups.
+
+        Return the ids of groups whose records the caller may delete.
+        """
         known, self._groups = self._groups, {}
         groups = self._groups
         is_known = True
@@ -130,7 +133,7 @@ class GroupSums:
         return self._retire()
 
     def sums_of(self, ids: tuple[int, ...]) -> Sums:
-        """Return the sums of a job with these groups, zeros without any; the same object while unchanged."""
+        """Return the sums of the job with these group ids, 0 without any; the same object if unchanged."""
         reported = self._reported.get(ids)
         if reported is not None:
             return reported

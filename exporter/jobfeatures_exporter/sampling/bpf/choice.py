@@ -29,14 +29,14 @@ class Choice:
     descriptors: Mapping[str, int] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        """Return the line to log."""
+        """Return how processes are read and why, as one line for the log."""
         return f"processes are read by {self.process_reader.name}" + (
             f": {self.reason}" if self.reason else ""
         )
 
     @property
     def process_reader(self) -> ProcessReader:
-        """Return how processes are read, and why not by sums in the kernel."""
+        """Return the name of the chosen way for metrics, and why the kernel does not sum, "" if it does."""
         return ProcessReader(PROCFS if self.kernel is None else BPF, self.reason)
 
 
@@ -46,7 +46,7 @@ PROCFS_ALONE = Choice()
 def begin_choice(
     config: ReaderSettings, paths: PathsSettings, kept: Mapping[str, int], *, counts_work: bool
 ) -> Callable[[], Choice]:
-    """Return `choose_reader`; meanwhile load the kernel programs in a thread, which saves 0.05 s at start."""
+    """Start loading kernel programs in a thread (saves 0.05 s); return `choose_reader`, which awaits it."""
     found: list[Choice] = []
     thread = threading.Thread(target=lambda: found.append(try_reader(config, paths, kept)), name="loading")
     thread.start()
@@ -66,11 +66,12 @@ def choose_reader(
     *,
     counts_work: bool = False,
 ) -> Choice:
-    """Return the reader; must be called before other threads exist, as these would keep their capabilities.
+    """Choose the reader of processes, and drop the capabilities that only loading it needed.
 
-    `kept` are descriptors inherited from a former process by name, see `Choice.descriptors`, whose counting
-    continues. `found` has the result of `begin_choice`; `counts_work` keeps the right to that. Raises
-    ConfigurationError where `BPF` is requested but not available.
+    Call it before other threads exist: these would keep their capabilities. `kept` are descriptors by name
+    (see `Choice.descriptors`) inherited from a former process, whose counting continues. `found` has the
+    result of `try_reader`, if called already; `counts_work` keeps the capability to open performance
+    counters. Raises ConfigurationError if settings demand `BPF` and it is not available.
     """
     choice = next(iter(found), None) or try_reader(config, paths, kept)
     if config.network:
@@ -92,7 +93,7 @@ def choose_reader(
 def try_reader(
     config: ReaderSettings, paths: PathsSettings, kept: Mapping[str, int] = MappingProxyType({})
 ) -> Choice:
-    """Return the reader with its programs loaded, if they can be."""
+    """Load the kernel programs; return /proc as the reader, with the reason, if unwanted or impossible."""
     procfs = paths.procfs
     if config.processes == PROCFS:
         return Choice(reason=ASKED_FOR)

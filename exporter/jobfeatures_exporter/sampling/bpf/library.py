@@ -49,7 +49,7 @@ _MISSES_AT = 208  # recursion_misses of struct bpf_prog_info, since Linux 5.12
 
 
 class Bpf:
-    """The library. Raises OSError where it is missing or lacks a required function."""
+    """The loaded libbpf. Raises OSError if it is missing or lacks a required function."""
 
     def __init__(self) -> None:
         self._library = _open()
@@ -77,7 +77,7 @@ class Bpf:
         return int(result)
 
     def lookup(self, descriptor: int, key: bytes, size: int) -> bytes:
-        """Return the value of a key in a map. Raises OSError, FileNotFoundError if the key is missing."""
+        """Return the `size` bytes of a key in a map. Raises OSError, FileNotFoundError without the key."""
         value = ctypes.create_string_buffer(size)
         self.call("bpf_map_lookup_elem", descriptor, key, value)
         return value.raw
@@ -114,11 +114,11 @@ def load_object(
     group: str | None,
     maps: Mapping[str, int],
 ) -> dict[str, int]:
-    """Load and attach everything; return descriptors, which keep it running while they are open.
+    """Load the object file at `path` and attach its programs, which run while what is returned stays open.
 
-    These are the links and the maps by name, and the hooks' programs with "-program" appended. `maps` gives
-    the maximum number of entries of each map, 0 for the object's own. The `packets` programs are attached to
-    the control group `group`, or not loaded if that is None. Raises OSError, leaving nothing behind.
+    Return the descriptors of links and maps by name, and of the hooks' programs as NAME-program. `maps` gives
+    each map's maximum number of entries, 0: as in the file. The `packets` programs are attached to the
+    control group `group`, or not loaded if that is None. Raises OSError, leaving nothing attached.
     """
     stem = os.path.basename(path).partition(".")[0]
     links: list[int] = []
@@ -170,13 +170,13 @@ def load_object(
 
 
 def close_all(descriptors: Mapping[str, int]) -> None:
-    """Close all descriptors, which ends whatever no other process holds open."""
+    """Close these descriptors: programs and maps that no other process holds open cease to exist."""
     for each in descriptors.values():
         os.close(each)
 
 
 def run_iterator(bpf: Bpf, link: int) -> None:
-    """Run an iterator to its end. Raises OSError."""
+    """Run a BPF iterator program to its end, by the descriptor of its link. Raises OSError."""
     descriptor = bpf.call("bpf_iter_create", link)
     try:
         while os.read(descriptor, 4096):
@@ -186,7 +186,7 @@ def run_iterator(bpf: Bpf, link: int) -> None:
 
 
 def read_misses(bpf: Bpf, program: int) -> int:
-    """Return how often a program was skipped because it was already running on that CPU. Raises OSError."""
+    """Return how often the kernel skipped a program that was already running on that CPU. Raises OSError."""
     info, size = ctypes.create_string_buffer(_INFO_BYTES), ctypes.c_uint32(_INFO_BYTES)
     bpf.call("bpf_obj_get_info_by_fd", program, info, ctypes.byref(size))
     misses: int = _KEY.unpack_from(info.raw, _MISSES_AT)[0]
@@ -194,7 +194,7 @@ def read_misses(bpf: Bpf, program: int) -> int:
 
 
 class Table:
-    """A hash map with 8-byte keys that is repeatedly read in full."""
+    """A BPF hash map with 8-byte keys that is repeatedly read in full."""
 
     def __init__(self, bpf: Bpf, descriptor: int, *, value_bytes: int, max_entries: int) -> None:
         self._bpf = bpf
@@ -210,7 +210,7 @@ class Table:
         self._place = ctypes.create_string_buffer(8)
 
     def read(self) -> Iterator[tuple[int, bytes]]:
-        """Yield keys and values. Raises OSError."""
+        """Yield each key and its value's bytes. Raises OSError."""
         begun = False
         more = True
         size = self._value_bytes
@@ -236,10 +236,10 @@ class Table:
                 yield key, values[number * size : (number + 1) * size]
 
     def put(self, key: int, value: bytes) -> None:
-        """Set an element. Raises OSError."""
+        """Set the value of a key. Raises OSError."""
         self._bpf.call("bpf_map_update_elem", self._descriptor, _KEY.pack(key), value, 0)
 
     def delete(self, key: int) -> None:
-        """Delete an element if it exists. Raises OSError."""
+        """Delete a key if it exists. Raises OSError."""
         with contextlib.suppress(FileNotFoundError):
             self._bpf.call("bpf_map_delete_elem", self._descriptor, _KEY.pack(key))

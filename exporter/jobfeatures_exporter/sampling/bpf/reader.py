@@ -37,7 +37,7 @@ _NO_ROOM = 0  # the group charged where the map had no room for another
 
 
 class KernelSums:
-    """The sums of all jobs. Only one thread may sample; closing ends the counting."""
+    """What the kernel has summed for all jobs. Only one thread may sample; `close` ends the counting."""
 
     def __init__(
         self,
@@ -47,9 +47,10 @@ class KernelSums:
         kept: Mapping[str, int] | None = None,
         network: bool = False,
     ) -> None:
-        """Load and attach, or continue with the descriptors `kept` from a former process. Raises OSError.
+        """Load and attach the programs, or go on with descriptors `kept` from a former process.
 
-        With `network`, packets are counted too; `no_network` then says why not, "" if they are.
+        With `network`, packets are counted too; `no_network` says why they are not, "" if they are.
+        Raises OSError.
         """
         tops = find_hierarchies(cgroup)
         self._controller = "cpuacct" if "cpuacct" in tops else UNIFIED
@@ -88,7 +89,7 @@ class KernelSums:
 
     def _begin(self, max_groups: int, kept: Mapping[str, int], packets: tuple[str, ...]) -> None:
         if packets and self._controller != UNIFIED:
-            raise OSError(errno.EOPNOTSUPP, "jobs are in control groups v1")
+            raise OSError(errno.EOPNOTSUPP, "jobs are in control groups v1, packets are counted on v2 only")
         names = {*NAMES, *packets}
         self.goes_on = names <= kept.keys()
         if self.goes_on:
@@ -110,12 +111,12 @@ class KernelSums:
         return Table(self._bpf, self.descriptors[name], value_bytes=value_bytes, max_entries=max_entries)
 
     def close(self) -> None:
-        """End the counting, unless another process continues it."""
+        """Close all descriptors, which ends the counting unless another process has them open."""
         close_all(self.descriptors)
         self.descriptors = {}
 
     def try_out(self) -> None:
-        """Read everything as a sample does, and discard it. Raises OSError."""
+        """Read all sums as a sample does and discard them, to see that it works. Raises OSError."""
         run_iterator(self._bpf, self.descriptors[_ITERATOR])
         for _ in self._groups.read():
             pass
@@ -130,7 +131,7 @@ class KernelSums:
         return self._controller in directory.inodes
 
     def look(self, directories: Iterable[JobDirectory]) -> None:
-        """Have the kernel charge all tasks, and read the sums of these control groups. Raises OSError."""
+        """Have the kernel add up what all tasks have used; read the sums of these groups. Raises OSError."""
         known, self._ids = self._ids, {}
         for each in directories:
             source = each.source(self._controller)
@@ -194,26 +195,26 @@ class KernelSums:
 
 
 def find_lists(directory: JobDirectory, freezer: str) -> list[str]:
-    """Return the directories that list a job's processes: any of its own, and the freezer's, if there."""
+    """Return directories whose ``cgroup.procs`` list a job's processes: one of its own, one in `freezer`."""
     any_of_them = next(iter(directory.groups.values()))
     beside = f"{freezer}{directory.path}"
     return [any_of_them, beside] if freezer and any_of_them != beside else [any_of_them]
 
 
 def digest_of() -> str:
-    """Return a digest that identifies the version of the object file. Raises OSError."""
+    """Return 16 hexadecimal digits that identify the version of the BPF object file. Raises OSError."""
     return hashlib.sha256(read_file(OBJECT)).hexdigest()[:16]
 
 
 def describe(error: OSError) -> str:
-    """Return an error as text for a label: what failed, and how."""
+    """Return an error as ``PATH: REASON`` for a metric's label, without the path if there is none."""
     where = error.filename if isinstance(error.filename, str) else ""
     reason = error.strerror or str(error)
     return f"{where}: {reason}" if where else reason
 
 
 def check_owner(path: str) -> None:
-    """Make sure that only root and our own user may write what the kernel is to run. Raises OSError."""
+    """Check that only root and our own user may write a file the kernel is to run. Raises OSError if not."""
     found = os.stat(path)
     if found.st_uid not in {0, os.geteuid()} or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise PermissionError(errno.EPERM, "others may write it", path)

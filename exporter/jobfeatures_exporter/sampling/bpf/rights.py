@@ -16,9 +16,9 @@ _PR_CAPBSET_DROP = 24
 def give_up_rights(use: Callable[[], object], also: Collection[int] = (), keep: Collection[int] = ()) -> None:
     """Drop CAP_BPF, CAP_PERFMON and those in `also`, except those in `keep`, which are needed later.
 
-    This applies to the calling thread, threads and programs it starts, and theirs. `use` tries what has to
-    keep working; kernels before 5.19 may require CAP_BPF for reading too (kernel.unprivileged_bpf_disabled),
-    which is then kept. Raises OSError.
+    The calling thread loses them, and so do all threads and programs that descend from it. `use` tries what
+    has to keep working: if it fails, CAP_BPF is kept, which kernels before 5.19 may require for reading too
+    (kernel.unprivileged_bpf_disabled). Raises OSError.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     effective, permitted, inheritable = _get(libc)

@@ -35,11 +35,11 @@ REMAP_PENDING, REMAP_FAILED, XIDS_WATCHED = "remap_pending", "remap_failed", "xi
 
 
 class DriverError(JobfeaturesError):
-    """A driver cannot be used now; it is created again at the next reading."""
+    """A GPU driver cannot be used now: its reader is created again at the next reading."""
 
 
 class Paths(NamedTuple):
-    """Where the kernel's files are."""
+    """Where the kernel's files that drivers read are."""
 
     procfs: str = "/proc"
     sysfs: str = "/sys"
@@ -48,13 +48,13 @@ class Paths(NamedTuple):
 
 
 class Driver(Protocol):
-    """One way to read cards. Created and used by one thread."""
+    """One way to read GPU cards. Created and used by one thread."""
 
     def read(self) -> Iterator[GpuSample]:
-        """Yield the state of each card and each instance as soon as it is known.
+        """Yield the state of each card and each MIG instance as soon as it is read.
 
         `energy_joules` is the driver's own counter or None, `busy_secs` is None: the caller integrates.
-        Values that cannot be read are None; `bounds` refuses those that cannot be. Raises DriverError.
+        Values that cannot be read are None; impossible ones are left to `bounds`. Raises DriverError.
         """
 
     def close(self) -> None:

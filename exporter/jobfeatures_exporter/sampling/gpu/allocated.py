@@ -1,4 +1,4 @@
-"""Which cards the batch system allocated to which job: by its answers, or by files of a prolog."""
+"""Which GPU cards a batch system allocated to which job: as it reports, or by files of a prolog."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def parse_gpustat(text: str) -> str | None:
 
 
 def read_gpustat(directory: str, unreadable: Unreadable, *, owner: int = 0) -> dict[str, str]:
-    """Return job ids by the name of the card: a prolog writes a file for each to /run/gpustat.
+    """Return job ids by card name: a job's prolog writes a file named after each card to /run/gpustat.
 
-    Files of others than `owner` and links do not count.
+    Symbolic links and files of others than the uid `owner` do not count.
     """
     names = unreadable.tried("gpustat", os.listdir, directory) or ()
     found = {name: unreadable.tried("gpustat", _read_one, f"{directory}/{name}", owner) for name in names}
@@ -121,9 +121,9 @@ def compute_allocations(
 ) -> dict[JobKey, frozenset[str]]:
     """Return the UUIDs of each job's cards.
 
-    A job whose GPUs cannot be told apart has all cards if it has as many as there are on the node, MIG
-    instances and partitions counted. `gpustat` maps names of cards to job ids, see `parse_gpustat`; unknown
-    jobs in it are ignored.
+    Where only the number of a job's GPUs is known, it has all cards if there are as many on the node (MIG
+    instances and partitions count), else none. `gpustat` maps names of cards to job ids, see `read_gpustat`;
+    unknown jobs in it are ignored.
     """
     found: dict[JobKey, set[str]] = {}
     every = _undivided(cards)

@@ -1,4 +1,4 @@
-"""AMD's cards: by ROCm SMI where it is installed, else and for all other values by the kernel drivers' files.
+"""AMD's cards: by ROCm SMI where installed, the rest (without it, everything) by the kernel drivers' files.
 
 See "AMDGPU driver" in the kernel's GPU documentation (GPU sysfs, hwmon).
 """
@@ -57,7 +57,7 @@ class AmdDriver:
             self._rocm.close()
 
     def read(self) -> Iterator[GpuSample]:
-        """Yield each card."""
+        """Yield the state of each card and partition, see `Driver.read`."""
         cards = [card for card in drm_cards(self._paths.sysfs, self._sysfs) if card.vendor == VENDOR]
         present = {drm.address for drm in cards}
         nodes = nodes_of(present, self._kfd.nodes())

@@ -1,4 +1,4 @@
-"""Figures that no card can have: drivers answer with success and garbage, such as 4294967295 %. Pure.
+"""Refuses figures that no card can have: drivers may return garbage as success, such as 4294967295 %. Pure.
 
 A figure beyond its bound is unknown, and counted by name. A card's power is bounded by its own limit.
 """
@@ -40,7 +40,7 @@ Count = Callable[[str], None]
 
 
 def bounded(sample: GpuSample, count: Count) -> GpuSample:
-    """Return a reading without impossible figures, each of which is counted as ``gpu_refused_NAME``."""
+    """Return a reading with None for impossible figures; `count` gets each one's ``gpu_refused_NAME``."""
     wrong = _beyond(sample.card, _MOST_OF_CARD, count)
     card = replace(sample.card, **wrong) if wrong else sample.card
     wrong = _beyond(sample, _MOST, count)
@@ -58,7 +58,7 @@ def bounded(sample: GpuSample, count: Count) -> GpuSample:
 
 
 def most_watts(sample: GpuSample) -> float:
-    """Return what the card can draw at most, by its own limits if it has any."""
+    """Return the watts beyond which a reading of the card's power is refused, by its limits if it has any."""
     limits = (sample.power_limit_watts, sample.card.power_limit_watts, sample.card.max_power_limit_watts)
     limit = max((each for each in limits if each is not None), default=0.0)
     return min(OVER_LIMIT * limit or MAX_WATTS, MAX_WATTS)
@@ -79,7 +79,7 @@ def _beyond(figures: GpuCard | GpuSample, most: dict[str, float], count: Count) 
 
 
 def bounded_process(process: GpuProcess, count: Count) -> GpuProcess:
-    """Return a process likewise; on a card that uses the machine's memory it may have more than the card."""
+    """Do as `bounded` for a process; its memory may exceed that of a card, which may use the machine's."""
     if not 0 <= (process.ce_util_percent or 0) <= MAX_PERCENT:
         process = process._replace(ce_util_percent=_refused("process_percent", count))
     if not 0 <= (process.memory_bytes or 0) <= _MAX_BYTES:

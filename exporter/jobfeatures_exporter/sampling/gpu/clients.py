@@ -36,7 +36,7 @@ class DrmClients:
         self.is_whole = False  # whether all processes could be scanned: then their sum is the card's use
 
     def read(self, now_secs: float) -> dict[str, list[GpuProcess]]:
-        """Return the usage of each process, by the device's address; `now_secs` is monotonic.
+        """Return the processes that use each card, by its PCI address; `now_secs` is monotonic.
 
         The utilisation of a process is unknown at its first reading.
         """

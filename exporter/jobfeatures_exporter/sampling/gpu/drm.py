@@ -27,7 +27,7 @@ class DrmCard:
 
 
 def drm_cards(sysfs: str, reader: Sysfs) -> Iterator[DrmCard]:
-    """Yield the cards that have a DRM driver, by their number."""
+    """Yield the PCI cards that have a DRM driver, in order of number (``card0``, ``card1`` …)."""
     top = f"{sysfs}/class/drm"
     numbers = sorted(int(match[1]) for name in reader.names(top) if (match := _CARD.match(name)))
     for minor in numbers:
@@ -39,13 +39,13 @@ def drm_cards(sysfs: str, reader: Sysfs) -> Iterator[DrmCard]:
 
 
 def find_silent(sysfs: str, reader: Sysfs, driver: str, known: Collection[str]) -> list[str]:
-    """Return the addresses of devices that have this driver and no card: it could not start them."""
+    """Return PCI addresses bound to `driver` that are not among `known` cards: it could not start these."""
     names = reader.names(f"{sysfs}/bus/pci/drivers/{driver}")
     return [name for name in names if _ADDRESS.match(name) and name not in known]
 
 
 def place_of(address: str, places: Iterable[str]) -> int:
-    """Return the position of a card in the order of bus addresses, those of lost cards included."""
+    """Return the index of `address` in the sorted addresses `places`, which include those of lost cards."""
     return sorted(places).index(address)
 
 

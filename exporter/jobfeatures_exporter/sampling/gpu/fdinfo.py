@@ -1,4 +1,4 @@
-"""DRM usage statistics of a descriptor: parses them, and computes utilisation from two records. Pure.
+"""Use of a GPU by a process, from /proc/PID/fdinfo: parses it, computes utilisation of two readings. Pure.
 
 See Documentation/gpu/drm-usage-stats.rst of the kernel. All kernel drivers
 (amdgpu, i915, xe, …) use this format.
@@ -22,7 +22,7 @@ _MEMORY_KEYS = ("drm-resident-", "drm-memory-", "drm-total-")  # the first that 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrmClient:
-    """One client of one device, as shown by one of its descriptors. Counters start with the client."""
+    """One DRM client (an open of a GPU's device file) as a descriptor shows it. Its counters start then."""
 
     address: str = ""  # of the device on its bus (drm-pdev)
     client_id: int | None = None  # unique on its device: descriptors that share it are one client

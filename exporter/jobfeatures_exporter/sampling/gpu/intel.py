@@ -24,12 +24,12 @@ RATED = ("power1_rated_max", "power2_rated_max")
 
 
 def make_driver(paths: Paths, clock: Clock, unreadable: Unreadable, *, detail: bool = False) -> IntelDriver:
-    """Return the driver; `detail` has no effect."""
+    """Return the driver of Intel's cards; `detail` has no effect."""
     return IntelDriver(paths, clock, unreadable)
 
 
 class IntelDriver:
-    """All cards of i915 and xe.
+    """All cards of the kernel drivers i915 and xe.
 
     The kernel does not report a card's utilisation: it is the sum over its clients, known only if all
     processes could be scanned. There is no UUID either: cards are identified by their address.
@@ -49,7 +49,7 @@ class IntelDriver:
         """Do nothing, as nothing is held."""
 
     def read(self) -> Iterator[GpuSample]:
-        """Yield each card."""
+        """Yield the state of each card, see `Driver.read`."""
         clients = self._clients.read(self._clock.monotonic_secs())
         cards = [card for card in drm_cards(self._paths.sysfs, self._sysfs) if card.driver in MODULES]
         present = {drm.address for drm in cards}

@@ -1,4 +1,4 @@
-"""Writes which job is on which GPU to the files that dcgm-exporter reads (`--hpc-job-mapping-dir`).
+"""Writes which jobs each GPU has to the files that dcgm-exporter reads (`--hpc-job-mapping-dir`).
 
 A file is named after NVML's index of a card, or the index and GPU instance of a MIG instance (``0.2``), and
 has one job id per line; a GPU without jobs has no file. Releases of dcgm-exporter without support for MIG
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 def map_jobs(cards: Iterable[GpuCard], uses: Iterable[JobGpu]) -> dict[str, str]:
-    """Return the text of each file by name: the jobs that have a card allocated or use it."""
+    """Return the content of each file by name: ids of the jobs that have a card allocated or use it."""
     by_uuid = {card.uuid: card for card in cards}
     found: dict[str, set[str]] = {}
     for use in uses:
@@ -47,7 +47,7 @@ def _name(uuid: str, cards: Mapping[str, GpuCard]) -> str | None:
 
 
 class JobMap:
-    """Maintains the files of a directory that only we write; unchanged files are not rewritten."""
+    """Maintains the files in a directory that nobody else writes; unchanged files are not rewritten."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -55,7 +55,10 @@ class JobMap:
         self._complaint = ""
 
     def write(self, wanted: Mapping[str, str]) -> None:
-        """Make the directory hold exactly these files. A failure is logged once, and retried."""
+        """Make the directory hold exactly these files (content by name); others are removed.
+
+        A failure is logged once, and retried at the next call.
+        """
         if wanted == self._written:
             return
         try:

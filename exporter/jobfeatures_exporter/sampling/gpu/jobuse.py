@@ -20,10 +20,10 @@ Account = tuple[tuple[JobGpu, ...], dict[str, int]]  # usage by job and card; un
 def compute_shares(
     processes: Collection[GpuProcess], key_of: KeyOf, allocated: Collection[JobKey]
 ) -> dict[WorkKey | None, float]:
-    """Return each job's share of a card's usage, 0 to 1; they sum to 1, and None is for unknown processes.
+    """Return the share of a card's usage by key, in sum 1; the key None has unknown processes.
 
     The shares follow the processes' utilisation if the driver reports any; else all keys with processes on
-    the card get equal shares; else everything goes to the only job with the card allocated, or nobody.
+    the card get equal shares; else the only job with the card allocated gets all; else nobody.
     """
     weights: dict[WorkKey | None, float] = {}
     for process in processes:
@@ -40,7 +40,7 @@ def compute_shares(
 def find_holder(
     processes: Collection[GpuProcess], key_of: KeyOf, allocated: Collection[JobKey]
 ) -> WorkKey | None:
-    """Return the only key that has the card allocated or processes on it; None if unknown ones have too."""
+    """Return the only key with the card allocated or processes on it; None: no, several or unknown keys."""
     holders = {*allocated, *(key_of(process.pid) for process in processes)}
     return holders.pop() if len(holders) == 1 else None
 
@@ -62,10 +62,10 @@ class _Held:
 
 
 class GpuBook:
-    """Keeps the counters of every job on every card."""
+    """Keeps what every job has used of every card: busy seconds, joules and the driver's counts."""
 
     def __init__(self, max_gap_secs: float = math.inf) -> None:
-        """Start empty. What a card used in a longer gap is not attributed to a job that began in it."""
+        """Start empty. After a gap longer than `max_gap_secs`, its joules go to no job that began in it."""
         self._max_gap_secs = max_gap_secs
         self._meters: dict[tuple[WorkKey, str], _Meter] = {}
         self._runs: Mapping[WorkKey, int] = {}
@@ -82,11 +82,11 @@ class GpuBook:
         allocations: Mapping[JobKey, Collection[str]],
         runs: Mapping[WorkKey, int],
     ) -> Account:
-        """Add `readings` (with their cards' counters, oldest first) and return the counters.
+        """Add `readings` not seen before, oldest first; return each job's counters by card.
 
-        `latest` are the current readings. A process that has ended since it was seen on a card still belongs
-        to its job. Counters are kept and reported for the keys in `runs`, whose numbers are those of their
-        present runs, and in `allocations`; they begin anew with another run.
+        `latest` has each card's current reading, `allocations` the UUIDs of each job's cards. A process that
+        has ended since it was seen on a card still belongs to its job. Counters are kept for the keys in
+        `allocations` and `runs`; when a key's number in `runs` changes, a new run begins, and they restart.
         """
         self._begin(runs)
         whose = self._remembering(key_of, [*readings, *latest])

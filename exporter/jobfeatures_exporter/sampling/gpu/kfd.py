@@ -1,6 +1,6 @@
 """AMD's compute driver (KFD) below /sys/class/kfd/kfd: finds its files and parses them.
 
-A card that is divided into partitions (MI300: DPX, TPX, QPX, CPX) is a node for each.
+KFD lists devices as nodes: a card, or each partition of a divided one (MI300: DPX, TPX, QPX, CPX), is one.
 
 See the kernel's Documentation/ABI/testing/sysfs-class-kfd and the driver's own kfd_topology.c, kfd_process.c.
 """
@@ -56,7 +56,10 @@ def node_of(gpu_id: int, properties: dict[str, int]) -> KfdNode | None:
 
 
 def nodes_of(addresses: Collection[str], nodes: Iterable[KfdNode]) -> dict[str, list[KfdNode]]:
-    """Return the nodes of each card, by its address: a partition is a function where no card is."""
+    """Return the nodes of each card, by its PCI address.
+
+    A partition has a PCI function of its own, without a card: it belongs to a card of the same device.
+    """
     by_board = {address.rpartition(".")[0]: address for address in sorted(addresses, reverse=True)}
     return grouped(
         (node.address if node.address in addresses else by_board[board], node)
@@ -73,7 +76,7 @@ class Kfd:
         self._reader = reader
 
     def nodes(self) -> list[KfdNode]:
-        """Return the cards."""
+        """Return the cards and partitions, without the nodes that are CPUs."""
         found = []
         for name in self._reader.names(f"{self._top}/topology/nodes"):
             place = f"{self._top}/topology/nodes/{name}"
@@ -85,9 +88,9 @@ class Kfd:
         return found
 
     def processes(self, nodes: Mapping[str, Collection[KfdNode]]) -> dict[str, list[GpuProcess]]:
-        """Return the processes by the card's address, with the share of its compute units they occupy now.
+        """Return each card's processes by its address, with the percentage of compute units they occupy now.
 
-        `nodes` are those of each card, over which memory and units are summed.
+        `nodes` are those of each card, over which a process's memory and units are summed.
         """
         cards = {str(node.gpu_id): address for address, mine in nodes.items() for node in mine}
         units_of = {address: [node.compute_units for node in mine] for address, mine in nodes.items()}

@@ -11,12 +11,12 @@ from jobfeatures_exporter.sampling.gpu.bounds import COUNTER_SECS, Count, bounde
 
 
 class CardMeter:
-    """Turns what a driver reports about one card into counters, which start at our first reading.
+    """Turns what a driver reports about one card into counters, which start at 0 at the first reading.
 
     Busy seconds are utilisation times the time since the previous reading; so are the seconds of each clock
     reason. Joules are the increase of the driver's counter if it had one at the first reading, else power
     times time. Nothing is integrated over a gap longer than three intervals, as what happened in it is
-    unknown. What no card can draw in the time since is refused, and given to `count` by name.
+    unknown. Joules that no card can draw in the time are refused, and given to `count`.
     """
 
     def __init__(self, max_gap_secs: float, count: Count = lambda name: None) -> None:
@@ -30,7 +30,7 @@ class CardMeter:
         self._reason_secs: dict[GpuCount, float] = {}
 
     def update(self, sample: GpuSample, monotonic_secs: float) -> GpuSample:
-        """Return a reading with its counters; one that is unavailable now is None and continues later."""
+        """Add a reading; return it with the counters. What cannot be read now is None and goes on later."""
         sample = bounded(sample, self._count)
         elapsed = 0.0 if self._read_secs is None else monotonic_secs - self._read_secs
         self._read_secs = monotonic_secs

@@ -1,4 +1,4 @@
-"""Runs each driver in a thread of its own: a driver that hangs affects only its own series."""
+"""Runs each GPU driver in a thread of its own: a driver that hangs affects only its own metrics."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MAX_READINGS = 4096  # waiting for attribution
 
 
 class DriverReader(SteadyReader):
-    """Reads one driver, which is created again after a failure. Each card replaces the `latest` mapping."""
+    """Reads one driver, created again after a failure; `latest` is replaced, never changed, at each card."""
 
     kind = "driver"
 
@@ -58,7 +58,7 @@ class DriverReader(SteadyReader):
         return not self._missing and self.answered_within(self._interval_secs + DEADLINE_SECS)
 
     def close(self) -> None:
-        """Release the driver."""
+        """Close the driver; the next reading creates it again."""
         driver, self._driver = self._driver, None
         if driver is None:
             return
@@ -89,7 +89,9 @@ class DriverReader(SteadyReader):
         missing = self._answered ^ cards
         if missing - self._missing:
             log.warning(
-                "cards are missing: %s", shown(", ".join(sorted(missing)), 240), extra={"source": self.name}
+                "cards are missing that answered before: %s",
+                shown(", ".join(sorted(missing)), 240),
+                extra={"source": self.name},
             )
         self._missing = missing
 
@@ -97,8 +99,8 @@ class DriverReader(SteadyReader):
 class GpuMonitor:
     """All drivers of this node, and the usage of their cards by job.
 
-    `names` are drivers, ``auto`` (those whose kernel driver is loaded) or
-    ``none``. For other drivers nothing is imported and no thread is started.
+    `names` has names of drivers, or ``auto`` (those whose kernel driver is loaded)
+    or ``none``. For other drivers nothing is imported and no thread is started.
     """
 
     def __init__(
@@ -132,7 +134,7 @@ class GpuMonitor:
             self._job_map.write({})  # from now on nothing would remove jobs that end
 
     def fill(self, snapshot: Snapshot, jobs: Mapping[JobKey, Job]) -> Snapshot:
-        """Return the snapshot with the latest readings of cards added; never waits. One thread calls this."""
+        """Return the snapshot with cards' latest readings and jobs' use; never waits. One thread calls."""
         if not self.readers:
             self._write_job_map((), ())
             return snapshot
@@ -193,12 +195,12 @@ class GpuMonitor:
 
 
 def chosen_drivers(names: Collection[str], paths: Paths) -> list[str]:
-    """Return the drivers that `names` selects, in the table's order."""
+    """Return the drivers that `names` selects, ``auto`` and ``none`` included, in the order of `DRIVERS`."""
     if NO_GPUS in names:
         return []
     return [name for name in DRIVERS if name in names or (AUTO in names and is_loaded(name, paths))]
 
 
 def is_loaded(name: str, paths: Paths) -> bool:
-    """Return whether the kernel's driver is loaded."""
+    """Return whether the kernel module of a driver in `DRIVERS` is loaded."""
     return any(os.path.exists(path.format(**paths._asdict())) for path in DRIVERS[name])

@@ -75,7 +75,7 @@ def make_driver(paths: Paths, clock: Clock, unreadable: Unreadable, *, detail: b
 
 
 class NvidiaDriver:
-    """All cards of one NVML, and their MIG instances."""
+    """All cards that NVML lists, and their MIG instances."""
 
     def __init__(self, paths: Paths, clock: Clock, unreadable: Unreadable, *, detail: bool) -> None:
         self._paths = paths
@@ -105,7 +105,7 @@ class NvidiaDriver:
             self._nvml.nvmlShutdown()
 
     def read(self) -> Iterator[GpuSample]:
-        """Yield each card, followed by its MIG instances. Raises DriverError."""
+        """Yield the state of each card, followed by those of its MIG instances. Raises DriverError."""
         try:
             count = self._nvml.nvmlDeviceGetCount()
         except self._nvml.NVMLError as error:

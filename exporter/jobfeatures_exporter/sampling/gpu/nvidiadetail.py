@@ -1,8 +1,8 @@
 """Optional details of NVIDIA's cards: profile, memory errors, XID events, clock reasons.
 
-A profile (GPM, Hopper and later) is what a card counted between two samples, of
-which the earlier is kept. A GPU instance (MIG) has its own profile, reported only
-if it has a single compute instance, as it covers all of them.
+A profile (GPM, Hopper and later) is what a card counted between two of NVML's samples: the
+earlier one is kept. A GPU instance (MIG) has its own profile, reported only if it has a
+single compute instance, as it covers all of them.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class _Sample(NamedTuple):
 
 
 class Profile:
-    """The profile of one card or GPU instance: counters since our first sample."""
+    """The profile (GPM) of one card or GPU instance: counters since our first sample of it."""
 
     def __init__(self, nvml: Any, clock: Clock, instance: int | None = None) -> None:
         self._nvml = nvml
@@ -82,7 +82,7 @@ class Profile:
         self._latest: dict[GpuCount, float] = {}  # the counts that the latest sample had
 
     def read(self, ask: NvmlDevice) -> dict[GpuCount, float]:
-        """Return the counts of all figures in this reading; `ask` queries the card."""
+        """Return the total so far of each figure that can be read now; `ask` queries the card."""
         before = self._before
         if before is not None and self._clock.monotonic_secs() - before.taken_secs <= SETTLE_SECS:
             return self._latest
@@ -100,7 +100,7 @@ class Profile:
         return self._latest
 
     def close(self, ask: NvmlDevice) -> None:
-        """Free the samples."""
+        """Free the samples that the library allocated."""
         while self._buffers:
             ask.call("nvmlGpmSampleFree", self._buffers.pop())
         self._before = None
@@ -150,7 +150,7 @@ class XidEvents:
         self.counts: Counter[tuple[int, int]] = Counter()  # by GPU instance, or NO_INSTANCE, and code
 
     def read(self, ask: NvmlDevice) -> None:
-        """Count the events since the last reading."""
+        """Add the XID events since the last reading to the counts."""
         if not self._is_supported or (self._set is None and not self._register(ask)):
             return
         for _ in range(MAX_EVENTS):
@@ -164,7 +164,7 @@ class XidEvents:
                 self.counts[event.gpuInstanceId, event.eventData] += 1
 
     def close(self, ask: NvmlDevice) -> None:
-        """Free the event set."""
+        """Free the library's event set."""
         if self._set is not None:
             ask.call("nvmlEventSetFree", self._set)
             self._set = None
@@ -217,7 +217,7 @@ class CardDetail:
                 yield replace(part, counts=counts)
 
     def close(self) -> None:
-        """Free what the library has allocated for us."""
+        """Free what the library has allocated: samples and event sets."""
         if self._ask is not None:
             self._xids.close(self._ask)
             for profile in self._profiles.values():

@@ -22,11 +22,11 @@ class NvmlDevice:
         self.error = 0  # of the latest call
 
     def __call__(self, function: str, *arguments: Any) -> Any | None:
-        """Return a function's result for the device, None if it does not exist or fails."""
+        """Return the result of an NVML function for the device, None if it does not exist or fails."""
         return self.call(function, self._handle, *arguments)
 
     def call(self, function: str, *arguments: Any, no_news: int = NOT_SUPPORTED) -> Any | None:
-        """Return the result of a function without a device argument; the error `no_news` is not counted."""
+        """Do the same as `__call__` without the device as argument; the error `no_news` is not counted."""
         self.error = 0
         call = getattr(self._nvml, function, None)
         if call is None:
@@ -43,18 +43,18 @@ class NvmlDevice:
         return None
 
     def note(self, function: str, error: int) -> None:
-        """Record that the device is failing, or count another error."""
+        """Set `failing` if the error means that the device is lost; count any other, if it is a failure."""
         if error in FAILURES:
             self.failing = error
         elif error and error not in NO_NEWS:
             self._unreadable.count(f"gpu_{function}_{error}")
 
     def refuse(self, name: str) -> None:
-        """Count a figure that no card can have."""
+        """Count an impossible value of the figure `name`, which is not reported."""
         self._unreadable.count(f"gpu_refused_{name}")
 
     def first(self, *functions: str) -> Any | None:
-        """Return the result of the first function that exists."""
+        """Return the result of the first of these functions that the library has; None as in a call."""
         for function in functions:
             found = self(function)
             if self.error != FUNCTION_NOT_FOUND:
@@ -62,11 +62,11 @@ class NvmlDevice:
         return None
 
     def number(self, function: str, *arguments: Any, scale: float = 1.0) -> float | None:
-        """Return a numeric result times `scale`, None if it is unknown."""
+        """Return a function's numeric result times `scale`, None if it is unknown."""
         value = self(function, *arguments)
         return None if value is None else value * scale
 
     def text(self, function: str) -> str:
-        """Return a text, empty if it is unknown."""
+        """Return a function's result if it is text, else ""."""
         value = self(function)
         return value if isinstance(value, str) else ""

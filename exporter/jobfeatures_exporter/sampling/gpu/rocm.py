@@ -35,7 +35,7 @@ class RocmSmi:
         self._numbers: Mapping[str, int] = dict(found[0] for found in places.values() if len(found) == 1)
 
     def number(self, function: str, address: str) -> float | None:
-        """Return a number, None if the library has none."""
+        """Return the number that a library function has for the card at `address`, None if there is none."""
         value = self._ask(function, address)
         if isinstance(value, int | float) and value >= 0:
             return value
@@ -43,7 +43,7 @@ class RocmSmi:
         return None
 
     def text(self, function: str, address: str) -> str:
-        """Return a text, empty if the library has none."""
+        """Return the text that a library function has for the card at `address`, "" if there is none."""
         value = self._ask(function, address)
         return value if isinstance(value, str) else ""
 
@@ -70,7 +70,7 @@ class RocmSmi:
 
 
 def open_rocm() -> RocmSmi | None:
-    """Return ROCm SMI, None if pyrsmi or its library is missing or does not start."""
+    """Load and start ROCm SMI; None if pyrsmi or its library is missing, unsuitable or does not start."""
     try:
         helpers: Any = importlib.import_module("pyrsmi.util")
         # pyrsmi.rocml runs rocminfo at import, and prints if it is missing. UUIDs come from the kernel.

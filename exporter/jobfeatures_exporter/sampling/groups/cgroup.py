@@ -37,9 +37,10 @@ STILL_SAMPLES = 64  # every so many samples a job is read in full even if none o
 
 
 class JobCgroup:
-    """Reads one job directory, or that of a step, at each sample: what v1 counts there, else v2.
+    """Reads the control group of one job, or of a step, at each sample: what v1 counts there, else v2.
 
-    `version1` and `version2` list the files. With the signs of the node most files of v2 take turns.
+    `version1` and `version2` list the files. If `read` gets `NodeSigns`, most files of v2 take turns, see
+    `turns`.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class JobCgroup:
         unreadable: Unreadable,
         above: LimitsAbove | None = None,
     ) -> None:
-        """Open nothing yet. `above` has the limits of what is above the group; None: they do not count."""
+        """Open nothing yet. `above` reads the memory limits of groups above; None: they are not applied."""
         self.directory = directory
         groups = directory.groups
         # The offset spreads rare reads of different groups over different samples.
@@ -74,11 +75,11 @@ class JobCgroup:
 
     @property
     def has_lost(self) -> bool:
-        """Return whether a group below the memory group was removed unread before the last reading."""
+        """Return whether, on v1, a group below the job's was removed unread before the last reading."""
         return self._v1 is not None and self._v1.tree is not None and self._v1.tree.has_lost
 
     def read(self, signs: NodeSigns | None = None) -> JobFigures:
-        """Read all figures."""
+        """Begin a new sample and read all figures; with `signs` only those files of v2 that are due."""
         cpu, memory = self.read_use(signs)
         counters = {} if self._v2 is None else self._v2.read_counters()
         if self._v1 is not None:
@@ -87,7 +88,7 @@ class JobCgroup:
         return JobFigures(memory, cpu, counters, cpus)
 
     def read_use(self, signs: NodeSigns | None = None) -> tuple[CpuTimes | None, MemoryBytes]:
-        """Begin a new sample and read only CPU time and memory."""
+        """Begin a new sample and read only CPU time (None if unknown) and memory; `signs` as in `read`."""
         self._files.advance()
         cpu: CpuTimes | None = None
         if self._v2 is not None and self._is_v2:
@@ -97,9 +98,9 @@ class JobCgroup:
         return cpu, MemoryBytes() if self._memory is None else self._memory.read_memory()
 
     def stands_still(self, *, cpu: bool) -> bool:
-        """Return whether charged memory is unchanged since the last sample; False at each `STILL_SAMPLES`th.
+        """Return whether charged memory, and with `cpu` CPU time, is unchanged since the last sample.
 
-        With `cpu`, CPU time has to be unchanged too.
+        If so a new sample begins, without reading more. False at each `STILL_SAMPLES`th: all is read then.
         """
         files, number, memory = self._files, self._files.number + 1, self._memory
         if not number % STILL_SAMPLES or memory is None or not memory.charged.is_known:
@@ -121,7 +122,7 @@ class JobCgroup:
         return True
 
     def has_run(self) -> bool:
-        """Return whether CPU time has been used since the last sample; False where none is counted."""
+        """Return whether the group has used CPU time since the last sample; False if that is not counted."""
         counting = self._v2 if self._is_v2 else self._v1
         if counting is None or not counting.usage.is_known:
             return False
@@ -131,7 +132,7 @@ class JobCgroup:
             return True
 
     def read_huge_pages(self, sizes: Collection[int]) -> int | None:
-        """Return the bytes in huge pages of these sizes; None where groups do not count them."""
+        """Return the bytes in huge pages of these sizes (in bytes); None where groups do not count them."""
         for size in sizes:
             if size not in self._huge_pages:
                 tops = [each.huge_pages for each in (self._v1, self._v2) if each is not None]
@@ -143,7 +144,7 @@ class JobCgroup:
         return sum_all([file.known() for size in sizes for file in self._huge_pages[size] or [NO_FILE]])
 
     def read_core_usage(self) -> tuple[int, ...]:
-        """Return nanoseconds used on each CPU; empty where these are not counted, as on v2."""
+        """Return the nanoseconds of CPU time used on each CPU; empty where not counted, as on v2."""
         return () if self._v1 is None else self._v1.read_by_core()
 
     def close(self) -> None:
@@ -163,7 +164,7 @@ class JobCgroups:
         wanted: Callable[[Membership], bool] = lambda _: True,
         places: Callable[[], Places | None] = lambda: None,
     ) -> None:
-        """Start empty; `update` keeps only groups that are `wanted`, also at further `places`."""
+        """Start empty; `update` keeps only groups that are `wanted`, also those at unusual `places`."""
         self._find_places = places
         self._places = places()
         self._root = root
@@ -177,7 +178,7 @@ class JobCgroups:
         self._listed = GroupList()
 
     def update(self) -> GroupList:
-        """List the directories again; forget those that were removed."""
+        """List jobs' control groups below `root` again, and close those that were removed."""
         self._above.advance()
         before, self._places = self._places, self._find_places()
         if self._listings and self._places is before and are_same(self._listings):
@@ -215,11 +216,11 @@ class JobCgroups:
         return any("memory" in each.groups for each in self._listed.directories)
 
     def known(self) -> Iterator[tuple[JobDirectory, JobCgroup]]:
-        """Yield each directory of the latest update, and what reads it."""
+        """Yield each job's directory of the latest update, and its reader."""
         yield from ((each.directory, each) for each in self._known.values())
 
     def reader(self, directory: JobDirectory) -> JobCgroup:
-        """Return what reads a directory of the latest update."""
+        """Return the reader of a directory in the latest update. Raises KeyError for others."""
         return self._known[directory.path]
 
     def close(self) -> None:

@@ -22,7 +22,8 @@ def find_first_processes(
 ) -> Iterable[int]:
     """Yield the pids of a job's first processes: their parent is outside the job, or the batch system's.
 
-    The batch system's own processes are omitted: they exist until the control groups are removed.
+    `key` is the job's, `keys` has those of all processes by pid. The batch system's own processes in the job
+    are omitted: they exist until its control groups are removed.
     """
     for process in members:
         if process.command in SUPERVISOR_COMMANDS:
@@ -34,13 +35,13 @@ def find_first_processes(
 
 
 def complete(last: JobSample, now: JobSample) -> JobSample:
-    """Return the last record of an ended job, updated with what was counted since."""
+    """Return an ended job's `last` record with the counters of `now`, read later from its removed groups."""
     counts = _counts(now, last)
     return replace(last, memory=last.memory._replace(peak=counts.pop("peak")), **counts)
 
 
 def keep_counts(now: JobSample, last: JobSample) -> JobSample:
-    """Return the record of a job's remaining processes, with what its removed control groups had counted."""
+    """Return `now`, of a job's remaining processes, with what its removed groups had counted in `last`."""
     counts = _counts(now, last)
     return replace(
         now,
@@ -56,7 +57,7 @@ def keep_counts(now: JobSample, last: JobSample) -> JobSample:
 
 
 def emptied(last: JobSample, *, processes: int | None = 0) -> JobSample:
-    """Return the record of a job of which nothing is left here: its counters, and no gauge but its peak."""
+    """Return `last` for a job without groups and processes: counters and peak memory, no other gauge."""
     scheduling = last.scheduling and last.scheduling._replace(running=0, blocked=0)
     steps = tuple(replace(each, memory=MemoryBytes(peak=each.memory.peak)) for each in last.steps)
     return replace(

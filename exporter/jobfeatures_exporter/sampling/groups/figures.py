@@ -14,7 +14,7 @@ _NO_MEMORY = MemoryBytes()
 
 
 class JobFigures(NamedTuple):
-    """A job directory's figures; None: unreadable or missing. `counters` has no key for what is missing."""
+    """Figures of a job's control group; None: missing or unreadable. Missing counters have no key."""
 
     memory: MemoryBytes
     cpu: CpuTimes | None = None
@@ -22,7 +22,7 @@ class JobFigures(NamedTuple):
     cpus: frozenset[int] | None = None  # of its cpuset
 
     def merged(self, earlier: JobFigures) -> JobFigures:
-        """Return these figures, with no counter below an earlier one; earlier figures fill the gaps."""
+        """Return these figures, the `earlier` ones where unknown; counters are the greater of both."""
         cpu, memory = self.cpu or earlier.cpu, self.memory
         if self.cpu is not None and earlier.cpu is not None:
             cpu = earlier.cpu.or_more(self.cpu)

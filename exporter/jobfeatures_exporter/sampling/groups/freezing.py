@@ -1,8 +1,8 @@
-"""Whether a job's processes are frozen, as some batch systems freeze those of jobs that they suspend.
+"""Whether a job's processes are frozen, as some batch systems do to suspend a job.
 
 v1 shows it in ``freezer.state``, v2 in ``cgroup.events``, see cgroups(7). Either the job's own group is
-frozen, or those of its steps (on v2 ``user`` in each), beside which the batch system's own processes go on. A
-job that is not frozen costs one small file a sample.
+frozen, or those of its steps (on v2 ``user`` in each), while the batch system's own processes beside these
+run on. For a job that is not frozen, one small file is read at each sample.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from jobfeatures_exporter.sampling.layout.jobdirectory import FREEZER, UNIFIED, 
 
 
 class Cold(enum.Enum):
-    """Whether one group has processes, and whether these are frozen."""
+    """The freezer state of one control group: frozen, without processes, or running."""
 
     FROZEN = enum.auto()
     EMPTY = enum.auto()
@@ -44,12 +44,12 @@ class Freezing:
             self._one = files.file(f"{self._top}/{self._file}", parse_cold)
 
     def read(self) -> bool:
-        """Return whether all groups that have processes are frozen; False if unknown."""
+        """Read whether all of the job's groups that have processes are frozen; False if unknown."""
         self._is_frozen = self._find()
         return self._is_frozen
 
     def has_changed(self) -> bool:
-        """Return whether the job was frozen or thawed since it was last read."""
+        """Read again; return whether the job was frozen or thawed since the last reading."""
         return self._is_frozen is not self.read()
 
     def _find(self) -> bool:
@@ -88,7 +88,7 @@ class Freezing:
 
 
 def parse_cold(text: str) -> Cold:
-    """Parse ``FROZEN`` of v1, or lines such as ``populated 1`` and, since Linux 5.2, ``frozen 1`` of v2."""
+    """Return the state, by v1's ``FROZEN`` or v2's lines ``populated 1`` and (Linux 5.2) ``frozen 1``."""
     lines = text.split("\n")
     if "populated 0" in lines:
         return Cold.EMPTY

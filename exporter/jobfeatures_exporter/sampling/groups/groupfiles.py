@@ -23,9 +23,9 @@ MAX_GAP_SAMPLES = 64
 
 
 def read_processes(group: str) -> bytes:
-    """Return the process numbers of a group, one a line; none of a threaded group. Raises OSError.
+    """Return the pids in a group, one a line; empty for a threaded group. Raises OSError.
 
-    The kernel lists those only in the group above (cgroup-v2.rst, "Threads").
+    The kernel lists the latter's only in the group above (cgroup-v2.rst, "Threads").
     """
     try:
         return read_file(f"{group}/cgroup.procs")
@@ -45,7 +45,7 @@ ABSENT: Final = Absence.ABSENT
 
 
 class GroupFile(KeptFile, Generic[Parsed]):
-    """A file with its last content and parsed value, and when to try again to open it if it is missing."""
+    """A file of a group, with its last content and parsed value; if missing, tried at growing intervals."""
 
     __slots__ = ("_data", "_files", "_gap", "_parse", "_retry_at", "_value", "_waits")
 
@@ -64,8 +64,8 @@ class GroupFile(KeptFile, Generic[Parsed]):
     def value_or_absent(self, *, every: int = 1) -> Parsed | Absence | None:
         """Return the parsed value, `ABSENT`, or None if it cannot be read, which is counted.
 
-        With `every` > 1 it is read once in so many samples, and the last value is returned in between; with 0
-        it is read once.
+        With `every` > 1 the file is read once in so many samples, and the last value is returned in between;
+        with 0 it is read only once.
         """
         number = self._files.number
         if self._data is None:
@@ -96,7 +96,7 @@ class GroupFile(KeptFile, Generic[Parsed]):
         return None if value is ABSENT else value
 
     def wait(self, *, waits: bool) -> None:
-        """Set whether its last value is returned without reading it again."""
+        """Set whether the last value, if there is one, is returned without reading the file."""
         self._waits = waits
 
     @property
@@ -105,7 +105,7 @@ class GroupFile(KeptFile, Generic[Parsed]):
         return self._data is not None
 
     def is_same(self) -> bool:
-        """Return whether the content is unchanged. Raises OSError."""
+        """Read the file; return whether the content is that of the last value. Raises OSError."""
         return self._data is not None and self.read() == self._data
 
 
@@ -130,9 +130,9 @@ NO_FILE: Final[GroupFile[Any]] = _NoFile()
 
 
 class GroupFiles:
-    """Files by path; the reader calls `advance` at each sample.
+    """The files of one group by path; its reader calls `advance` at each sample.
 
-    A controller that is enabled later is noticed within `MAX_GAP_SAMPLES` samples.
+    A file that is missing, as its controller is not enabled, is tried again within `MAX_GAP_SAMPLES` samples.
     """
 
     def __init__(self, budget: DescriptorBudget, unreadable: Unreadable, *, first_number: int = 0) -> None:
@@ -142,11 +142,11 @@ class GroupFiles:
         self.number = first_number
 
     def advance(self) -> None:
-        """Begin the next sample."""
+        """Begin the next sample: `number` counts them."""
         self.number += 1
 
     def file(self, path: str, parse: Callable[[str], Parsed]) -> GroupFile[Parsed]:
-        """Return a file for repeated reads."""
+        """Return the file at `path` for repeated reads; `parse` makes its value of its text."""
         file = GroupFile(path, parse, self, self._budget)
         self._files[path] = file  # type: ignore[assignment]  # values are never read through this mapping
         return file

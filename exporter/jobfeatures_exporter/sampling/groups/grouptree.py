@@ -39,7 +39,7 @@ NO_SHAPES: Shapes = frozenset()
 
 
 class Change(Enum):
-    """What has happened to a job, by its control group."""
+    """What the kernel's notifications about its control group say has happened to a job."""
 
     BEGAN = auto()
     ENDING = auto()  # it has lost a step or its last process
@@ -48,7 +48,7 @@ class Change(Enum):
 
 
 class WatchedPlace(NamedTuple):
-    """A directory, or the file of a job's directory that tells whether it has processes."""
+    """A watched directory, or the file in a job's directory that shows whether the job has processes."""
 
     path: str
     top: str  # of its hierarchy
@@ -59,17 +59,18 @@ class WatchedPlace(NamedTuple):
 
     @property
     def is_job(self) -> bool:
-        """Return whether this is a job's."""
+        """Return whether this is a job's own directory."""
         return () in self.shapes
 
 
 class GroupTree:
-    """The directories above jobs, and jobs' own. One thread calls everything but `candidates`.
+    """The directories above jobs' control groups, and these. Unless it says "any thread", one thread calls.
 
-    `shapes_at` gives the shapes of jobs' groups that may stand directly below a path from the hierarchy's
-    root, which is "" itself. Nothing that `skips` names, and nothing below it or below a job's group, is
-    listed or watched. Without `notifier` nothing is watched. What `is_apart`, and has no sign of jobs, is
-    watched by `slow`, if there is one: pods come and go, and nothing there is urgent.
+    `shapes_at` gives the shapes of jobs' groups (patterns of relative paths) that may stand below a path from
+    the hierarchy's root, which is "". Nothing at or below a path for which `skips` is true, or below a job's
+    group, is listed or watched. `notifier` watches; None: nobody does. Where `is_apart` is true (in a pod)
+    and no sign of jobs is found, `slow` watches instead, if given: pods come and go, and nothing there is
+    urgent.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class GroupTree:
         slow: Inotify | None = None,
         is_apart: Callable[[str], bool] = lambda path: False,
     ) -> None:
-        """List nothing yet. `on_candidates` is called after each change of them."""
+        """List nothing yet. `on_candidates` is called after each change of `candidates`."""
         self._shapes_at, self._skips, self._notifier = shapes_at, skips, notifier
         self._slow, self._is_apart = slow, is_apart
         self._on_candidates = on_candidates
@@ -96,17 +97,17 @@ class GroupTree:
         self.problem = ""  # why not all is watched
 
     def candidates(self) -> frozenset[str]:
-        """Return the paths of directories with a child as a batch system may have made it. Any thread."""
+        """Return paths of directories with a child that looks like a batch system's group. Any thread."""
         return self._candidates
 
     def is_followed(self, path: str) -> bool:
-        """Return whether the kernel reports what happens there. Any thread."""
+        """Return whether the kernel reports what happens at a path. Any thread."""
         return path in self._watches
 
     def walk(self, tops: Iterable[str], *, is_anew: bool = False) -> None:
-        """List what is not watched below the roots `tops` of hierarchies, the most important first.
+        """List the directories that are not watched below the hierarchies' roots `tops`, by importance.
 
-        All is listed the first time, if a root is another one, and with `is_anew`: other shapes count now.
+        All are listed the first time, if `tops` have changed, and with `is_anew`: `shapes_at` has changed.
         """
         tops = tuple(dict.fromkeys(tops))
         self._most = min(MAX_WATCHES, read_watch_limit() // 2)
@@ -124,7 +125,7 @@ class GroupTree:
     def follow(self, *, is_slow: bool = True) -> Iterator[tuple[Change, str]]:
         """Process the kernel's notifications; yield what happened to jobs, with their groups' paths.
 
-        Those of `slow` only if `is_slow`.
+        Those that the notifier `slow` has are processed only if `is_slow`.
         """
         notices = [] if self._notifier is None else [self._notifier.notices()]
         if is_slow and self._slow is not None:
@@ -299,7 +300,7 @@ class GroupTree:
 def find_candidates(
     tops: Iterable[str], shapes_at: Callable[[str], Shapes], skips: Callable[[str], bool]
 ) -> frozenset[str]:
-    """Return the candidates that there are now in these hierarchies."""
+    """List hierarchies once, without watching; return the candidates: see `GroupTree.candidates`."""
     tree = GroupTree(shapes_at, skips)
     tree.walk(tops)
     return tree.candidates()
@@ -311,14 +312,14 @@ def _first(shapes: Shapes) -> re.Pattern[str]:
 
 
 def compute_shapes_below(shapes: Shapes, name: str) -> Shapes:
-    """Return the shapes of what may be below a directory's subdirectory of this name."""
+    """Given the shapes below a directory, return those below its subdirectory of this name."""
     if not _first(shapes).match(name):
         return NO_SHAPES
     return frozenset(shape[1:] for shape in shapes if shape and fnmatchcase(name, shape[0]))
 
 
 def is_within(path: str, tops: Collection[str]) -> bool:
-    """Return whether a path is one of these, or below one."""
+    """Return whether a path is one of `tops`, or below one."""
     while path and path not in tops:
         path = path.rpartition("/")[0]
     return bool(path)

@@ -37,9 +37,9 @@ FOLLOWED = ("cpuacct", FREEZER, UNIFIED)
 class JobArrivals:
     """Triggers a sample when a job's control group is created, loses a step, becomes empty or is removed.
 
-    Follows the directories above those of jobs, and these, but nothing below, where users may create groups.
-    `run`, in a thread, calls `on_due`, and `on_ending` with the directory of a job that may be about to end.
-    Where the kernel grants no more watches, only the regular samples notice jobs.
+    It watches the directories above jobs' groups and these, but nothing below, where users may create groups.
+    `run`, in a thread, calls `on_due` when a sample is due, and `on_ending` with the directory of a job that
+    may be about to end. Where the kernel grants no more watches, only the regular samples notice jobs.
     """
 
     def __init__(
@@ -54,10 +54,9 @@ class JobArrivals:
         shapes_at: Callable[[str], Shapes] = shapes_at,
         skips: Callable[[str], bool] = is_of_users,
     ) -> None:
-        """`on_candidates` is called when the candidates of `tree` have changed.
+        """Watch nothing yet. `on_candidates` is called when `tree.candidates()` has changed.
 
-        `shapes_at` gives the shapes of jobs' groups that may stand directly below a path; at and below what
-        `skips` names no group counts.
+        `shapes_at` and `skips` are those of `GroupTree`.
         """
         self._root = root
         self._clock = clock
@@ -100,17 +99,17 @@ class JobArrivals:
         self._inotify.wake()
 
     def list_again(self) -> None:
-        """Have all listed again, as `shapes_at` has changed. Any thread."""
+        """Have `run` list all directories again, as `shapes_at` has changed. Any thread."""
         self._is_anew = True
         self._inotify.wake()
 
     def tells_end(self, directory: JobDirectory) -> bool:
-        """Return whether the kernel reports that a job's group has lost its last process. Any thread."""
+        """Return whether the kernel will report it when a job's group loses its last process. Any thread."""
         top = directory.groups.get(UNIFIED)
         return top is not None and self.tree.is_followed(f"{top}/{EVENTS_FILE}")
 
     def rescan(self) -> None:
-        """List what is not watched, the first time all there is. Triggers no sample."""
+        """List the directories that cannot be watched, the first time all. Triggers no sample."""
         self._inotify.open()
         self._pods.open()
         try:

@@ -33,18 +33,18 @@ GAP_SECS = 0.01  # between two rounds: if many processes end at once, their grou
 
 
 def most_waited_for() -> int:
-    """Return how many processes may be waited for: listeners need descriptors too."""
+    """Return how many processes may be waited for at a time: each takes a descriptor that others need too."""
     return min(MAX_WAITED_FOR, limits()[0] // 4)
 
 
 def read_figures(directory: JobDirectory) -> JobFigures:
-    """Return a directory's figures now; those that are missing or unreadable are None."""
+    """Read all figures of a job's control group once; those that are missing or unreadable are None."""
     group = JobCgroup(directory, DescriptorBudget(0), Unreadable())
     return group.read()
 
 
 class LastReadings:
-    """Waits for processes to end, and keeps the readings until a sample takes them. `run` is the thread."""
+    """Reads jobs' groups when their processes end, for the next sample to take. `run` is its thread."""
 
     def __init__(self, read: Callable[[JobDirectory], JobFigures] = read_figures) -> None:
         self._read = read
@@ -63,18 +63,18 @@ class LastReadings:
     def follow(
         self, directories: Collection[JobDirectory], first: Mapping[int, Collection[JobDirectory]]
     ) -> None:
-        """Set the existing groups, and the processes whose end may be that of groups, by pid. Any thread."""
+        """Set the existing groups, and by pid which of them may end with a process. Any thread."""
         self._directories = grouped((path, each) for each in directories for path in each.groups.values())
         self._wanted = first
         self._wake()
 
     def note(self, path: str) -> None:
-        """Read the groups of the job that has this directory. Any thread."""
+        """Read now the control groups of the job that has the directory `path`. Any thread."""
         for each in self._directories.get(path, ()):
             self._note(each)
 
     def awaited(self) -> set[str]:
-        """Return by `cpu_source` the groups whose living first processes are all waited for. Any thread."""
+        """Return the `cpu_source` of groups whose living first processes are all waited for. Any thread."""
         wanted = self._wanted
         found: dict[bool, set[str]] = {True: set(), False: set()}
         for pid in wanted.keys() - self._ended:
@@ -88,7 +88,7 @@ class LastReadings:
         return taken
 
     def run(self) -> None:
-        """Wait and read until `stop`."""
+        """Wait for processes to end, and read their groups, until `stop`."""
         while not self._stopping.is_set():
             ended = {descriptor for descriptor, _ in self._poll.poll()}
             with contextlib.suppress(BlockingIOError):
@@ -132,7 +132,7 @@ class LastReadings:
             try:
                 figures = self._read(directory)
             except Exception:  # supervised: sampling continues without it
-                log.exception("the last figures of a job cannot be read")
+                log.exception("the figures of a job at its end cannot be read")
                 return
             before = self._readings.get(directory.cpu_source)
             self._readings[directory.cpu_source] = figures if before is None else figures.merged(before)

@@ -1,4 +1,4 @@
-"""Counters of one job summed over all its sources so that they never decrease during a run: pure.
+"""Counters of one job summed over its control groups, devices and so on, never decreasing in a run: pure.
 
 What belongs to a run, when it ends, and when a counter may restart is in docs/evidence.md.
 """
@@ -34,9 +34,9 @@ GroupCounters = Mapping[str, tuple[JobDirectory, Mapping[Counter, Rows], bool]]
 class CounterLedger:
     """The sums of counters over several sources, each of which reports a row of counters.
 
-    A counter that is lower than before was reset (its device is a new one, somebody wrote to it, or
-    it overflowed): its new value is added to the earlier one, if it `resets`. An absent counter keeps
-    its last value. A run's sums are those since the last `mark` before it.
+    A counter that is lower than before was reset (its device is a new one, somebody wrote to it, or it
+    overflowed): its new value is added to the earlier one, if it `resets`. An absent counter keeps its last
+    value. A run's sums begin at 0 at the last `mark` before it.
     """
 
     def __init__(self, width: int = 1, *, resets: bool = True) -> None:
@@ -50,10 +50,10 @@ class CounterLedger:
     def update(
         self, readings: Mapping[Hashable, Sequence[Any] | None], late: Collection[Hashable] = ()
     ) -> tuple[Any, ...] | None:
-        """Add the rows of existing sources, None for one that could not be read.
+        """Add the present row of each source, None for one that could not be read; return the run's sums.
 
-        Rows of `late` sources may have been read before those of the last update. Return the sums of
-        this run; None if there never was a source, or if a row could not be read.
+        Rows of `late` sources may be older than the last update: a lower one is no reset. Returns None if
+        there never was a source, or if a row could not be read.
         """
         for source, row in readings.items():
             if row is None:
@@ -75,11 +75,11 @@ class CounterLedger:
         return sums if self._zero is None else tuple(map(sub, sums, self._zero))
 
     def mark(self) -> None:
-        """Note that the next run, if there is one, begins with what comes from now on."""
+        """Note the present sums: the next run, if there is one, counts from here."""
         self._mark = self._sums()
 
     def begin_run(self) -> None:
-        """Leave all up to the latest mark to earlier runs."""
+        """Begin a run: its sums exclude all up to the latest `mark`, without one all up to now."""
         self._zero = self._sums() if self._mark is None else self._mark
         self._mark = None
 
@@ -116,7 +116,7 @@ class JobCounters:
         return self._fields
 
     def ledgers(self) -> Collection[CounterLedger]:
-        """Return all ledgers, to begin a run in them."""
+        """Return the ledger of each counter, for the caller to mark or to begin a run in."""
         self._basis = None
         return self._ledgers.values()
 
@@ -169,7 +169,7 @@ def _readings(
 
 
 class JobLedger:
-    """All that a job has used, above all in its present run."""
+    """What a job has used in its present run; earlier runs of the same job are subtracted."""
 
     def __init__(self) -> None:
         self.cpu = CounterLedger(2, resets=False)  # seconds by control group: user, system
@@ -185,13 +185,13 @@ class JobLedger:
         self._earlier: dict[str, int] = {}  # the same of earlier runs
 
     def mark(self) -> None:
-        """Note that the job has no process: its next run, if there is one, begins after this."""
+        """Note the present sums: the job's next run, if there is one, counts from here."""
         self._marked = dict(self._peaks)
         for each in self._all():
             each.mark()
 
     def begin_run(self) -> None:
-        """Leave all up to the latest mark, else up to the last sample, to earlier runs."""
+        """Begin a run: it excludes all up to the latest `mark`, without one all up to the last sample."""
         self._earlier, self._marked = dict(self._peaks) if self._marked is None else self._marked, None
         self._peak = None
         for each in (*self._all(), *self._steps.values()):
@@ -203,7 +203,10 @@ class JobLedger:
             yield self._cores
 
     def peak(self, peaks: Mapping[str, int | None]) -> int | None:
-        """Return the highest sum of its control groups' peaks so far; None: not known of this run."""
+        """Return the highest sum, in bytes, of the job's groups' memory peaks in this run, None if unknown.
+
+        `peaks` has each group's peak now, which counts only if above that of earlier runs; None: unreadable.
+        """
         known = {source: each for source, each in peaks.items() if each is not None}
         self._peaks.update(known)
         own = [each for source, each in known.items() if each > self._earlier.get(source, -1)]
@@ -212,12 +215,12 @@ class JobLedger:
         return self._peak
 
     def steps(self, names: Iterable[str]) -> Mapping[str, CounterLedger]:
-        """Return the CPU time of the steps that there are; the others are forgotten."""
+        """Return the ledgers of CPU time of the steps `names`; those of all others are forgotten."""
         self._steps = {name: self._steps.get(name) or CounterLedger(2, resets=False) for name in names}
         return self._steps
 
     def cores(self, used: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
-        """Add the nanoseconds of each control group on each CPU of the machine; return their sums."""
+        """Add each control group's nanoseconds on each CPU of the machine; return the run's sums by CPU."""
         known: dict[Hashable, tuple[int, ...] | None] = {source: row for source, row in used.items() if row}
         if self._cores is None and known:
             self._cores = CounterLedger(max(map(len, used.values())))

@@ -19,14 +19,14 @@ LIMITS_V2 = ("memory.max", "memory.swap.max", "memory.high")
 
 
 class MemoryLimits(NamedTuple):
-    """MemoryLimits in bytes; `high` is that beyond which a job is slowed down. None: unlimited or unknown."""
+    """Limits in bytes; beyond `high` the kernel slows a job down. None: unlimited or unknown."""
 
     memory: int | None = None
     swap: int | None = None
     high: int | None = None
 
     def lowest(self, other: MemoryLimits) -> MemoryLimits:
-        """Return the lower one of each."""
+        """Return the lower one of each limit."""
         return MemoryLimits(*map(min_known, self, other))
 
 
@@ -34,7 +34,7 @@ NO_LIMITS = MemoryLimits()
 
 
 class LimitsAbove:
-    """Reads the limits above groups: of each group once in `RARELY_SAMPLES` samples, whatever is below it."""
+    """Reads the limits of each group above jobs' once in `RARELY_SAMPLES` samples, for all jobs below it."""
 
     def __init__(self, budget: DescriptorBudget, unreadable: Unreadable) -> None:
         self._files = GroupFiles(budget, unreadable)
@@ -44,7 +44,7 @@ class LimitsAbove:
         self._asked_last: set[str] = set()
 
     def advance(self) -> None:
-        """Begin the next sample; forget directories that nothing was below in the last one."""
+        """Begin the next sample; forget directories that `of` did not need in the last one."""
         if self._asked != self._asked_last:
             needed = {each for directory in self._asked for each in (directory, *_parents(directory))}
             for directory in self._above.keys() - needed:
@@ -57,7 +57,7 @@ class LimitsAbove:
             self._lowest = {}
 
     def of(self, directory: str, depth: int) -> MemoryLimits:
-        """Return the lowest limits of a directory and what is above it, `depth` in all."""
+        """Return the lowest of each limit over a directory and those above it, `depth` directories in all."""
         self._asked.add(directory)
         return self._lowest.get(directory) or self._read(directory, depth)
 

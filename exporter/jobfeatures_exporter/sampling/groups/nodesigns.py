@@ -1,4 +1,4 @@
-"""What the node's own files tell about those of control groups: pure."""
+"""Node figures that, while unchanged, spare rereading files of control groups: pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class NodeSigns(NamedTuple):
     figures: tuple[object, ...] = (None,) * _SIGNS
 
     def then(self, node: NodeSample) -> NodeSigns:
-        """Return the signs at the next sample of the node, which is read before its groups."""
+        """Return the signs at the next sample, given the node's figures, which are read before its groups."""
         sizes = [node.memory_bytes.get(name) for name in _SWAP]
         figures: list[object] = [None if None in sizes else sizes, node.disks or None]
         for resource in RESOURCES:

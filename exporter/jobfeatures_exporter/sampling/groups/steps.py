@@ -1,4 +1,4 @@
-"""The steps of jobs, each in its own control group below the job's, where the batch system makes such."""
+"""The steps of jobs: of batch systems that give each step a control group of its own below the job's."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class StepReader:
         self._read.clear()
 
     def read(self, jobs: Sequence[JobDirectory]) -> Mapping[str, Sequence[tuple[JobDirectory, JobFigures]]]:
-        """Return CPU time and memory of each step of a job, by name, in all control groups of the job."""
+        """Return CPU time and memory of each step, by its name, in each of a job's control groups."""
         steps: dict[str, list[tuple[JobDirectory, JobFigures]]] = {}
         for job in jobs:
             for name, directory in self._find(job).items():

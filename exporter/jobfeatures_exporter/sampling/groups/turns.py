@@ -1,10 +1,10 @@
-"""Which files of a job's group of v2 are read at a sample: those that may have changed, a few at a time.
+"""Which files of a job's group on v2 are read at a sample: those that may have changed, a few at a time.
 
 CPU time, memory by part and charged memory are read at each sample. For each other file, something that is
-read anyway shows whether it can have changed: the job's CPU time for the peak of memory and its events, the
-node's own counts for swap, disks and pressures. Of those that may have, `PER_SAMPLE` are read, the longest
-unread first; the others keep their last values until then. An OOM kill, which the node counts too, is read at
-once.
+read anyway shows whether it can have changed: the job's CPU time for the peak of memory and memory events,
+the node's own counts for swap, disks and pressures. Of those that can have changed `PER_SAMPLE` are read, the
+longest unread first; the others keep their last values until then. An OOM kill, which the node counts too, is
+read at once.
 """
 
 from __future__ import annotations
@@ -31,14 +31,15 @@ class Turns:
     """The files of one group that take turns."""
 
     def __init__(self, files: Sequence[GroupFile[Any]]) -> None:
-        """Begin with `files`, of which the first may have to be read at once."""
+        """Begin with `files`; the first one can be read out of turn, see `choose`."""
         self._queue = [_Turn(number, file) for number, file in enumerate(files)]  # the longest unread first
         self.waiting = False  # whether some may have changed since they were read
 
     def choose(self, signs: Sequence[object], *, at_once: bool = False) -> None:
-        """Choose the files of this sample by a sign for each, which differs if the file may have changed.
+        """Choose the files to read in this sample; `at_once` puts the first file before all others.
 
-        None: it may have changed. Without signs only those are read that still have to be.
+        `signs` has a value for each file: the file may have changed if that is None or differs from last
+        time. If `signs` is empty, only files that already wait for their turn are chosen.
         """
         left, unread, read = PER_SAMPLE, [], []
         if at_once:
@@ -62,6 +63,6 @@ class Turns:
         self.waiting = any(turn.may_differ for turn in unread)
 
     def mark_stale(self) -> None:
-        """Read each file again within the next samples."""
+        """Take each file to have changed, so that it is read within the next samples."""
         for turn in self._queue:
             turn.may_differ = True

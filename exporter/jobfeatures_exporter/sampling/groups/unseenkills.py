@@ -17,7 +17,7 @@ AT_LIMIT = 0.9  # of the limit: where swap is limited too, it takes less
 
 
 class UnseenKills:
-    """The kills that the node has counted and no group has shown, from one sample to the next."""
+    """OOM kills that the node has counted and no job's group has shown, from one sample to the next."""
 
     def __init__(self) -> None:
         self._node: int | None = None
@@ -33,9 +33,10 @@ class UnseenKills:
         final: Mapping[JobKey, JobSample],
         lost: Collection[JobKey | None],
     ) -> tuple[Mapping[WorkKey, JobSample], Mapping[JobKey, JobSample]]:
-        """Return `jobs` and `final`; a count of 0 is unknown for those that may have lost kills.
+        """Return `jobs` and `final`, with None for a count of 0 kills where one may have been missed.
 
-        `before` are the jobs of the last sample, `lost` those of which a group was removed unread since.
+        `node` is the node's count of OOM kills, `before` has the jobs of the last sample, `lost` those of
+        which a group was removed unread since.
         """
         ended = {
             key: final.get(key, each)

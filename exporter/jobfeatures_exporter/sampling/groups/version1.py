@@ -1,4 +1,4 @@
-"""What is read of a job's group on cgroup v1: its files, and the figures that come of them, in order.
+"""Reads a job's control group on v1: its files, and the figures made from them, in order.
 
 Where a job has only some controllers on v1, `version2` reads the others.
 """
@@ -34,7 +34,7 @@ _parse_split = partial(parse_cpuacct_stat, ticks_per_sec=TICKS_PER_SEC)
 
 
 class GroupV1:
-    """Reads the group of one job by its directories, by controller."""
+    """Reads the group of one job; `groups` has its directory in each v1 hierarchy, by controller."""
 
     def __init__(self, groups: Mapping[str, str], files: GroupFiles, unreadable: Unreadable) -> None:
         """Open nothing yet."""
@@ -80,11 +80,11 @@ class GroupV1:
         return self._last_cpu
 
     def read_by_core(self) -> tuple[int, ...]:
-        """Return nanoseconds used on each CPU; empty where these are not counted."""
+        """Return the nanoseconds of CPU time used on each CPU; empty where not counted."""
         return self._by_core.known() or ()
 
     def read_memory(self) -> MemoryBytes:
-        """Return what can be read."""
+        """Return memory in bytes; None for what cannot be read."""
         parts = self._stat.known() or _NO_MEMORY
         kernel, charged, peak = self._kernel.known(), self.charged.known(), self._peak.known()
         own, with_swap = [each.known(every=RARELY_SAMPLES) for each in self.limits]
@@ -100,7 +100,7 @@ class GroupV1:
         )
 
     def read_counters(self, node_kills: int | None) -> dict[Counter, Rows]:
-        """Return the counters, without a key for what is missing; `node_kills` as in `MemoryTree.read`."""
+        """Return the rows of each counter, no key for missing ones; `node_kills` as in `MemoryTree.read`."""
         counters: dict[Counter, Rows] = {}
         if self.tree is not None:
             counters.update(self.tree.read(node_kills))

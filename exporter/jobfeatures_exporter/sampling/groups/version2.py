@@ -1,6 +1,6 @@
-"""What is read of a job's group on cgroup v2: its files, and the figures that come of them, in order.
+"""Reads a job's control group on v2: its files, and the figures made from them, in order.
 
-Beside v1 in a hybrid layout, what v1 counts is read there, see `version1`.
+In a hybrid layout, what v1 counts is read by `version1` instead.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ _NO_MEMORY = MemoryBytes()
 
 
 class GroupV2:
-    """Reads the group of one job. With the signs of the node most files take turns, see `turns`."""
+    """Reads the group of one job. If `read_cpu` gets `NodeSigns`, most files take turns, see `turns`."""
 
     def __init__(
         self, top: str, depth: int, files: GroupFiles, above: LimitsAbove | None, beside: Collection[str]
     ) -> None:
-        """Open nothing yet. `beside` are the controllers of v1 that the job has too.
+        """Open nothing yet. `top` is the group's directory, `beside` has the job's controllers on v1.
 
-        `above` has the limits of the `depth` groups above it; None: they do not count.
+        `above` reads the memory limits of the `depth` groups above it; None: they are not applied.
         """
 
         def file(name: str, parse: Callable[[str], Parsed], *not_beside: str) -> GroupFile[Parsed]:
@@ -80,7 +80,7 @@ class GroupV2:
         self._is_at_rest = False  # whether nothing has happened since the last sample, but files wait
 
     def read_cpu(self, signs: NodeSigns | None, *, is_whole: bool) -> CpuTimes | None:
-        """Return the CPU time, and choose the files of this sample; `is_whole` makes all of them due."""
+        """Return the CPU time, and choose which other files this sample reads; `is_whole`: all are due."""
         found = self.usage.known()
         cpu, self._throttled_usecs = found or (None, None)
         if signs is not None:
@@ -99,7 +99,7 @@ class GroupV2:
         return self._turns.waiting
 
     def read_memory(self) -> MemoryBytes:
-        """Return what can be read."""
+        """Return memory in bytes; None for what cannot be read."""
         parts = self._stat.known() or _NO_MEMORY
         swap, charged, peak = self._swap.known(), self.charged.known(), self._peak.known()
         limits = [each.known(every=RARELY_SAMPLES) for each in self.limits]
@@ -116,11 +116,11 @@ class GroupV2:
         )
 
     def has_new_limits_above(self) -> bool:
-        """Return whether a limit above has changed since the last reading."""
+        """Return whether a memory limit of a group above has changed since `read_memory`."""
         return self._find_above() != self._last_read[1]
 
     def read_counters(self) -> dict[Counter, Rows]:
-        """Return the counters, without a key for what is missing."""
+        """Return the rows of each counter; missing counters have no key."""
         counters: dict[Counter, Rows] = {}
         if self._throttled_usecs is not None:
             counters["throttled"] = {"": (self._throttled_usecs,)}

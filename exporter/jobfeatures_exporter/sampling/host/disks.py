@@ -21,7 +21,7 @@ _LINE = re.compile(r" *([0-9]{1,8}) +([0-9]{1,8}) ([^\s]{1,64})((?: [0-9]{1,20})
 
 
 def parse_diskstats(text: str) -> dict[str, DiskSample]:
-    """Return the devices of /proc/diskstats by name; `whole` is not set here.
+    """Return the block devices in /proc/diskstats by name; `whole` has to be set by the caller.
 
     Sample: `` 254       0 vda 45023 11337 3165466 9175 27223 43076 2878264 8078 0 9248 21528``.
     Raises ParseError.
@@ -45,7 +45,7 @@ def _parse_line(line: str) -> tuple[str, DiskSample] | None:
 
 
 class Disks:
-    """Reads the block devices at each sample, and what they are stacked on when devices change."""
+    """Reads the block devices at each sample, and only when these change, which are stacked on others."""
 
     def __init__(self, procfs: str, sysfs: str, unreadable: Unreadable) -> None:
         self._procfs = procfs
@@ -56,7 +56,7 @@ class Disks:
         self.others: frozenset[str] = frozenset()
 
     def read(self) -> dict[str, DiskSample]:
-        """Return all devices by name, none if they cannot be read."""
+        """Return all block devices by name; empty if they cannot be read."""
         path = f"{self._procfs}/diskstats"
         disks = self._unreadable.tried("node_diskstats", lambda: parse_diskstats(read_text(path)))
         if disks is None:

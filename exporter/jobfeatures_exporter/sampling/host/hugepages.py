@@ -13,7 +13,7 @@ _SIZE = re.compile(r"hugepages-([0-9]{1,12})kB\Z")
 
 
 def read_huge_pages(sysfs: str, sizes: Mapping[str, int], unreadable: Unreadable) -> Mapping[int, int] | None:
-    """Return the bytes in use by size of page; None if the node has no huge pages, or does not report them.
+    """Return the bytes in use by size of page in bytes; None if the node has no huge pages, or no report.
 
     `sizes` are those of /proc/meminfo, whose ``Hugetlb`` has the whole pool, of all sizes, since Linux 4.17.
     Pages that are reserved but have never been touched are not in use.

@@ -71,7 +71,7 @@ def parse_meminfo(text: str) -> dict[str, int]:
                 raise ParseError("not a line of meminfo", source="meminfo", line=number, text=line)
     sizes = {name: int(size) * 1024 for name, size in found if size}
     if not sizes:
-        raise ParseError("no sizes", source="meminfo", text=text)
+        raise ParseError("no line with a size", source="meminfo", text=text)
     return sizes
 
 
@@ -88,7 +88,7 @@ def parse_entities(text: str) -> tuple[int, int]:
     words = text.split()
     match = _ENTITIES.match(words[3]) if len(words) > 3 else None
     if match is None:
-        raise ParseError("no count of threads", source="loadavg", line=1, text=text)
+        raise ParseError("not RUNNABLE/EXISTING threads", source="loadavg", line=1, text=text)
     return int(match[1]), int(match[2])
 
 
@@ -99,19 +99,19 @@ def parse_oom_kills(text: str) -> int | None:
 
 
 def read_stat(procfs: str) -> NodeSample:
-    """Read /proc/stat below `procfs`. Raises OSError, ParseError."""
+    """Return CPU seconds and boot time by the file ``stat`` in `procfs`. Raises OSError, ParseError."""
     return parse_stat(read_text(f"{procfs}/stat"), source=f"{procfs}/stat")
 
 
 def read_meminfo(procfs: str) -> dict[str, int]:
-    """Read /proc/meminfo below `procfs`. Raises OSError, ParseError."""
+    """Return bytes by name of the file ``meminfo`` in `procfs`. Raises OSError, ParseError."""
     return parse_meminfo(read_text(f"{procfs}/meminfo"))
 
 
 def read_pressure(procfs: str, unreadable: Unreadable) -> dict[tuple[str, str], float]:
-    """Return seconds stalled by resource and share of tasks, as far as the kernel reports them.
+    """Return the seconds in which tasks stalled, by resource (``io``) and extent (``some`` tasks, ``full``).
 
-    Omits ``full`` of ``cpu``: for a whole node the kernel always writes 0, as not all tasks can lack CPUs.
+    What the kernel does not report is absent, and so is ``full`` of ``cpu``, which is always 0 for a node.
     """
     found: dict[tuple[str, str], float] = {}
     for resource in RESOURCES:
@@ -129,7 +129,7 @@ def read_pressure(procfs: str, unreadable: Unreadable) -> dict[tuple[str, str], 
 def read_node(
     procfs: str, unreadable: Unreadable, disks: Mapping[str, DiskSample] = MappingProxyType({})
 ) -> NodeSample:
-    """Read the node's sample and add `disks` to it; what cannot be read is None or empty, and counted."""
+    """Return CPU time, memory, load and pressures of the node, and `disks`; unreadable ones are counted."""
     stat = unreadable.tried("node_stat", read_stat, procfs) or NodeSample()
     text = unreadable.tried("node_loadavg", read_text, f"{procfs}/loadavg")
     loads = entities = None

@@ -14,18 +14,18 @@ _WHAT = "gpu_sysfs"
 
 
 class Sysfs:
-    """Reads values; failures are counted as `gpu_sysfs`, as only GPU drivers report these counts."""
+    """Reads values below /sys for GPU drivers; failures are counted as `gpu_sysfs`."""
 
     def __init__(self, unreadable: Unreadable) -> None:
         self._unreadable = unreadable
 
     def text(self, path: str) -> str | None:
-        """Return a file's text without surrounding whitespace."""
+        """Return a file's text without surrounding whitespace, None if it cannot be read."""
         text = self._unreadable.tried(_WHAT, read_text, path, max_bytes=MAX_BYTES)
         return None if text is None else text.strip()
 
     def number(self, path: str) -> int | None:
-        """Return a file's number."""
+        """Return a file's number, None if it cannot be read."""
         text = self.text(path)
         if text is None:
             return None
@@ -35,12 +35,12 @@ class Sysfs:
         return int(text)
 
     def scaled(self, path: str, scale: float) -> float | None:
-        """Return a file's number times `scale`."""
+        """Return a file's number times `scale`, None if it cannot be read."""
         value = self.number(path)
         return None if value is None else value * scale
 
     def first(self, *paths: str) -> int | None:
-        """Return the number in the first file that has one."""
+        """Return the number in the first of these files that has one, None if none has."""
         return next((value for path in paths if (value := self.number(path)) is not None), None)
 
     def names(self, path: str) -> list[str]:
@@ -48,6 +48,6 @@ class Sysfs:
         return sorted(self._unreadable.tried(_WHAT, os.listdir, path) or ())
 
     def hwmon(self, device: str) -> str:
-        """Return the directory of a device's sensors; one that does not exist if it has none."""
+        """Return the directory ``hwmonN`` of a device's sensors; a path that does not exist without any."""
         names = [name for name in self.names(f"{device}/hwmon") if name.startswith("hwmon")]
         return f"{device}/hwmon/{names[0] if names else 'none'}"

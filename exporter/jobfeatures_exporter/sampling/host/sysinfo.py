@@ -1,4 +1,4 @@
-"""The hardware of the node: sockets, cores, threads, memory, NUMA nodes, and hwloc's drawing of it.
+"""The hardware of the node: sockets, cores, threads, memory, NUMA nodes, and hwloc's picture of it.
 
 Only online processors count. Source: Linux,
 Documentation/ABI/stable/sysfs-devices-system-cpu and -node.
@@ -33,14 +33,14 @@ _INFO = re.compile(r"^(processor|physical id|core id)[ \t]*:[ \t]*([0-9]{1,9})[ 
 
 
 class Processor(NamedTuple):
-    """The place of one logical processor. Core numbers are unique within a package and may have gaps."""
+    """Socket and core of one logical processor. Core numbers are unique in a socket and may have gaps."""
 
     package: int
     core: int | str
 
 
 class CpuLayout(NamedTuple):
-    """The processors of a node, all of whose cores are taken to be alike."""
+    """Sockets, cores per socket and threads per core of a node, all of whose cores are taken to be alike."""
 
     sockets: int
     cores_per_socket: int
@@ -48,7 +48,7 @@ class CpuLayout(NamedTuple):
 
 
 def compute_layout(processors: Iterable[Processor]) -> CpuLayout | None:
-    """Return the layout by the largest socket and core; None without processors."""
+    """Return the layout, taking each socket and core to be like the largest; None without processors."""
     threads = Counter((each.package, each.core) for each in processors)
     if not threads:
         return None
@@ -59,7 +59,7 @@ def compute_layout(processors: Iterable[Processor]) -> CpuLayout | None:
 def parse_cpuinfo_layout(text: str) -> CpuLayout:
     """Return the layout in /proc/cpuinfo: ``physical id : 0`` and ``core id : 1`` of each processor.
 
-    Raises ParseError without such lines, as on ARM, where sockets are therefore unknown.
+    Raises ParseError if there are no such lines, as on ARM.
     """
     found: list[Processor] = []
     place: dict[str, int] = {}
@@ -152,7 +152,10 @@ def read_sysinfo(
     cards: tuple[GpuCard, ...] = (),
     software: tuple[Software, ...] = (),
 ) -> SysinfoSample:
-    """Read everything; what is unavailable is omitted and counted. `topology` names the drawings wanted."""
+    """Read the hardware; what is unavailable is None or empty, and counted. `now_secs` is in Unix time.
+
+    `topology` names the pictures that hwloc makes, `SVG` or `TEXT`; `cards` and `software` are as given.
+    """
     layout = read_layout(procfs, sysfs, unreadable)
     pictures = dict.fromkeys(_FORMATS, "")
     for form in topology:

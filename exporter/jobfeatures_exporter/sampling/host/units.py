@@ -1,4 +1,4 @@
-"""What the kernel counts in, and of what."""
+"""Units of kernel figures, and the resources for which the kernel reports pressure."""
 
 from __future__ import annotations
 

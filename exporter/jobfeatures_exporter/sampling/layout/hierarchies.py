@@ -1,4 +1,4 @@
-"""Maps the path of a control group to its job, container, service or session: pure."""
+"""Finds by the path of a control group whose it is: a job's, container's, service's or session's. Pure."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _OF_USERS = re.compile(r"(?:\A|.*/)(?:user\.slice|user@[^/]{1,255}\.service)(?:/
 
 
 class Parent(NamedTuple):
-    """A group below which jobs' groups count, though it is no ordinary place of theirs."""
+    """A group below which jobs' groups count, though batch systems do not make them there by default."""
 
     path: str
     layouts: tuple[tuple[BatchHierarchy, Layout], ...]
@@ -73,10 +73,10 @@ class Parent(NamedTuple):
 
 
 class Places:
-    """Further places of the control groups of jobs, besides the ordinary ones; it does not change.
+    """The unusual places of jobs' control groups, besides those of batch systems by default; immutable.
 
-    `refused` says of paths with something like jobs' groups why these do not count; there were `refusals`
-    since the start.
+    `refused` has the reason why groups like those of jobs below a path do not count, by path; `refusals`
+    counts these since the start.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Places:
         }
 
     def match(self, path: str) -> Membership | None:
-        """Return the job that a path from the root belongs to, None where it is at no such place."""
+        """Return the job whose group a path from the hierarchy's root is, None if it is at no such place."""
         for parent, hierarchy, pattern in self._patterns:
             if pattern is not None and path.startswith(parent.path):
                 found = pattern.match(path, len(parent.path))
@@ -132,26 +132,29 @@ def match_path(path: str, places: Places = ORDINARY) -> Membership | None:
 
 
 def find_parent(path: str) -> str | None:
-    """Return the parent of a job's group by the path's form alone: no proof; None: no such form."""
+    """Return the parent of the job's group that a path looks like or is below (no proof), None: of none."""
     found = [match for pattern in _MARKED if (match := pattern.search(path)) is not None]
     return min((path[: each.start()] for each in found), key=len, default=None)
 
 
 def shapes_at(path: str) -> frozenset[tuple[str, ...]]:
-    """Return the shapes of jobs' directories that may stand below a path from the root, which is ""."""
+    """Return the shapes of jobs' directories that may be below a path from the root, which is "".
+
+    A shape is a tuple of patterns, one for each directory name below the path.
+    """
     return SUFFIXES if path else SUFFIXES.union(*SHAPES.values())
 
 
 def is_of_users(path: str) -> bool:
-    """Return whether users make the groups at a path or below."""
+    """Return whether a path is in a user's slice or manager, where the user makes the groups."""
     return _OF_USERS.match(path) is not None
 
 
 @lru_cache(MAX_REMEMBERED)
 def name_place(parent: str) -> str:
-    """Return what distinguishes jobs below a parent from others of that number: its container or path.
+    """Return the name of a place, to tell its jobs from those of the same number elsewhere.
 
-    Of several places in a container, unusual ones are distinguished by the path below the container.
+    It is the container that `parent` is in, with the path below that unless usual, else the path of `parent`.
     """
     names = parent.split("/")
     for depth in range(2, len(names) + 1):
@@ -178,7 +181,10 @@ def is_in_container(path: str) -> bool:
 
 
 def layouts_at(path: str, names: Iterable[str]) -> list[tuple[BatchHierarchy, Layout]]:
-    """Return the layouts that the `names` below a path bear the marks of, if they are no ordinary place."""
+    """Return the layouts of batch systems that the `names` of a path's children have the marks of.
+
+    Layouts for which the path is an ordinary place are left out.
+    """
     return [
         (hierarchy, layout)
         for hierarchy, layout in _LAYOUTS
@@ -188,10 +194,10 @@ def layouts_at(path: str, names: Iterable[str]) -> list[tuple[BatchHierarchy, La
 
 @lru_cache(MAX_REMEMBERED)
 def parse_process_cgroup(text: str, places: Places = ORDINARY) -> Membership | UnitKey | None:
-    """Return what a process belongs to by the text of its /proc/PID/cgroup, None if no group is recognised.
+    """Return the job, or else unit, that a /proc/PID/cgroup `text` names; None if no group is recognised.
 
-    Source: cgroups(7), lines ``ID:CONTROLLERS:PATH``. Never raises. Controllers may disagree on v1: a batch
-    system's own process may be in the job in freezer only. The first line that names a job's step takes
+    Source: cgroups(7), lines ``ID:CONTROLLERS:PATH``. Never raises. Lines may disagree on v1: a batch
+    system's own process may be in the job's freezer group only. The first line that names a job's step takes
     precedence, then the first that names a job, then a container, then a service or session.
     """
     job: Membership | None = None
@@ -214,7 +220,7 @@ def parse_process_cgroup(text: str, places: Places = ORDINARY) -> Membership | U
 
 
 def is_removed(text: str) -> bool:
-    """Return whether the group of v2 in a text of /proc/PID/cgroup has been removed, and is empty."""
+    """Return whether the group on v2 in a /proc/PID/cgroup `text` has been removed (``(deleted)``)."""
     return text.rstrip("\n").endswith(_DELETED)
 
 

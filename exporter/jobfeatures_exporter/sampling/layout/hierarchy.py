@@ -1,4 +1,4 @@
-"""Finds control group hierarchies (v1, v2 or both) and the directories of jobs in them."""
+"""Finds control group hierarchies (v1, v2 or both) below a root, and the directories of jobs in them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def find_hierarchies(root: str, listings: Listings | None = None) -> dict[str, s
 
     v2 is recognised by ``cgroup.controllers`` at the root; v1 has a directory per
     controller or for several (``cpu,cpuacct``), ignoring symbolic links; in a hybrid
-    layout v2 is in ``unified``. Raises OSError if neither can be told.
+    layout v2 is in ``unified``. Raises OSError if `root` cannot be read.
     """
     found: dict[str, str] = {}
     try:
@@ -62,12 +62,12 @@ def list_job_directories(
 ) -> tuple[list[JobDirectory], bool]:
     """Return the control groups of jobs in all hierarchies, and whether the list is complete.
 
-    They stand at the ordinary places of their batch systems, and at those in `places`.
+    They stand where their batch systems make them by default, and at `places`.
 
     Directories that vanish meanwhile are omitted; if one cannot be listed for another reason, jobs may be
-    missing, but none that is `known`, by path: what is not listed of it is asked for. Unchanged directories
-    are the objects in `known`. `listings` is filled with all directories listed: while `are_same` holds for
-    it, the result does not change.
+    missing, but none that is `known`, by path: each of these is looked up. Unchanged directories are the
+    objects in `known`. `listings` is filled with all directories listed: while `are_same` is true of it, the
+    result does not change.
     """
     from jobfeatures_exporter.sampling.layout.hierarchies import (  # BPF loads meanwhile
         ORDINARY,
@@ -128,7 +128,7 @@ def list_job_directories(
 
 
 def find_inode(path: str, last: int) -> int | None:
-    """Return a directory's inode, the `last` one if it cannot be told; None: it is not there any more."""
+    """Return a directory's inode number, `last` if it cannot be read; None: it does not exist any more."""
     try:
         return os.stat(path, follow_symlinks=False).st_ino
     except OSError as error:
@@ -150,7 +150,7 @@ def _named(now: JobDirectory, last: JobDirectory | None) -> JobDirectory:
 
 
 def are_same(listings: Listings) -> bool:
-    """Return whether the content of these directories is unchanged."""
+    """Return whether these directories still have the entries they had when they were listed."""
     again: Listings = {}
     for path in listings:
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""One job's control group: where its directories are, and how they are told from earlier ones. Pure."""
+"""One job's control group: its directories, and what distinguishes them from earlier ones. Pure."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class JobDirectory:
 
     `groups` has its directories by controller, `UNIFIED` for v2. `inodes`
     distinguishes them from earlier directories with the same path: a requeued
-    job, or the next job of a name, gets new directories. `sources` names each of
-    them once and for all: another, also with the same inode, has another name.
+    job, or the next job of a name, gets new directories. `sources` has a name for
+    each that no other directory ever gets, even if an inode number is reused.
     """
 
     path: str
@@ -36,7 +36,7 @@ class JobDirectory:
             object.__setattr__(self, "cpu_source", f"{self.path}@{number}")
 
     def source(self, *controllers: str) -> str:
-        """Return the name of the group that counts: the first of these controllers that it has."""
+        """Return the name in `sources` of the first of `controllers` that it has, else `cpu_source`."""
         for each in controllers:
             if each in self.sources:
                 return self.sources[each]
@@ -44,22 +44,22 @@ class JobDirectory:
 
     @property
     def counts_cpu(self) -> bool:
-        """Return whether the kernel counts CPU time for this job at all."""
+        """Return whether the job has a group that counts CPU time: cpuacct on v1, or any on v2."""
         return "cpuacct" in self.groups or UNIFIED in self.groups
 
     @property
     def counts_memory(self) -> bool:
-        """Return whether the kernel counts memory for this job at all."""
+        """Return whether the job has a group that counts memory: memory on v1, or any on v2."""
         return "memory" in self.groups or UNIFIED in self.groups
 
     @property
     def version(self) -> int:
-        """Return the version of control groups that counts for this job: 2 if no v1 hierarchy has it."""
+        """Return the version of control groups to report for this job: 2 if it is in no v1 hierarchy."""
         return 2 if self.groups.keys() == {UNIFIED} else 1
 
 
 class GroupList(NamedTuple):
-    """The control groups of jobs at one sample."""
+    """The control groups of jobs on the node at one sample."""
 
     directories: Sequence[JobDirectory] = ()  # the same object until one is added or removed
     gone: Sequence[JobDirectory] = ()  # removed since the last sample

@@ -202,9 +202,9 @@ def _reclaimable(numbers: Mapping[str, int], prefix: str, file: int | None) -> i
 
 
 def compute_memory_sum(parts: list[MemoryBytes]) -> MemoryBytes:
-    """Return the memory of several groups; None if any part is. The sum of peaks is an upper bound.
+    """Return the sum of several groups' memory; a field is None if it is None in one of them.
 
-    A limit above all of them is one, not the sum.
+    The sum of peaks is an upper bound. A limit of a group above all of them is taken once.
     """
     if len(parts) == 1:
         return parts[0]

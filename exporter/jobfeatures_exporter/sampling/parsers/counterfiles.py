@@ -71,14 +71,14 @@ def parse_io_stat(text: str, *, source: str = "io.stat") -> dict[str, tuple[int,
                     raise ParseError("not a device", source=source, line=number, text=line)
                 row = found.setdefault(word, [0, 0, 0, 0])
             elif row is None:
-                raise ParseError("figures of no device", source=source, line=number, text=line)
+                raise ParseError("figures without a device", source=source, line=number, text=line)
             elif name in _BLOCK:
                 row[_BLOCK[name]] = _counter(value, source, number)
     return {device: tuple(row) for device, row in found.items()}
 
 
 def parse_pressure(text: str) -> dict[str, int]:
-    """Return microseconds stalled, by share: ``some avg10=0.00 avg60=0.00 avg300=0.00 total=1234``."""
+    """Return µs stalled, by share of tasks: ``some avg10=0.00 avg60=0.00 avg300=0.00 total=1234``."""
     found = {}
     for number, line in enumerate(text.split("\n"), 1):
         if match := _PRESSURE.match(line):
@@ -86,7 +86,7 @@ def parse_pressure(text: str) -> dict[str, int]:
         elif line:
             raise ParseError("not a line of pressure", source="pressure", line=number, text=line)
     if not found:
-        raise ParseError("no pressure", source="pressure", text=text)
+        raise ParseError("no line of pressure", source="pressure", text=text)
     return found
 
 
@@ -123,7 +123,7 @@ def parse_process_io(text: str) -> ProcessIo:
 def _flat(text: str, source: str) -> dict[str, int]:
     numbers = parse_flat_keyed(text, source=source)
     if not numbers:
-        raise ParseError("no counts", source=source, text=text)
+        raise ParseError("no line with a count", source=source, text=text)
     return numbers
 
 

@@ -10,7 +10,7 @@ from jobfeatures_exporter.sampling.performance.events import NAMES
 
 @dataclass(frozen=True, kw_only=True)
 class WorkSettings:
-    """What is counted of jobs that have the node alone."""
+    """Settings: which work is counted of jobs that have the node to themselves."""
 
     events: tuple[str, ...] = option(
         words(*NAMES), (), "what is counted of jobs that have the node alone; takes work.conf"

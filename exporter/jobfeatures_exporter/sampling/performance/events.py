@@ -89,9 +89,9 @@ def find_events(name: str, cpu: tuple[str, int, int] | None) -> tuple[Event, ...
 class Count:
     """The increase of one counter, scaled for the time in which it was multiplexed off the processor.
 
-    The kernel multiplexes if it has more counters than the processor. The increase between two readings is
-    multiplied by time enabled ÷ time running; if the counter did not run, it is unknown and counts as 0.
-    A reading below the last one or beyond what a CPU can count is none: the next one counts from the last.
+    The kernel multiplexes if more counters are open than the processor has. The increase between two readings
+    is multiplied by time enabled ÷ time running; if the counter did not run, it is unknown and counts as 0.
+    A reading below the last one or beyond what a CPU can count is refused: the next one counts from the last.
     """
 
     __slots__ = ("_last", "refused")

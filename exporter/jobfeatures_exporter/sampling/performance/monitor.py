@@ -60,7 +60,7 @@ class _Job:
         self._counters.append((name, event.weight, descriptor, Count()))
 
     def read(self, totals: dict[str, float]) -> int:
-        """Add what was counted since; return how many readings were refused."""
+        """Add to `totals`, by figure, what was counted since the last call; return how many were refused."""
         before = sum(count.refused for *_, count in self._counters)
         for name, weight, descriptor, count in self._counters:
             totals[name] += weight * count.grow(*read_counter(descriptor))
@@ -74,7 +74,7 @@ class _Job:
 
 
 class WorkMonitor:
-    """The work of jobs, by figure. One thread calls `fill`, which does nothing without `work.events`."""
+    """The work of jobs by figure, such as `flops`. One thread calls `fill`, idle without `work.events`."""
 
     def __init__(self, config: WorkSettings, paths: PathsSettings, budget: DescriptorBudget) -> None:
         self._config, self._paths = config, paths
@@ -88,7 +88,7 @@ class WorkMonitor:
 
     @property
     def is_counting(self) -> bool:
-        """Return whether counters of a job are open."""
+        """Return whether performance counters of any job are open."""
         return bool(self._jobs)
 
     def fill(
@@ -97,7 +97,10 @@ class WorkMonitor:
         whole_node: Callable[[], Mapping[JobKey, bool]],
         gives_up: Callable[[JobKey], bool],
     ) -> Snapshot:
-        """Return the snapshot with the work counted so far; `gives_up` tells which jobs want no counting."""
+        """Return the snapshot with the work counted so far of jobs that have the whole node.
+
+        `whole_node` returns for known jobs whether they have; `gives_up` whether a job wants no counting.
+        """
         if not self._config.events or snapshot.node is None:
             return snapshot
         if self._events is None:
@@ -153,7 +156,7 @@ class WorkMonitor:
             online = read_text(f"{self._paths.sysfs}/devices/system/cpu/online")
             self._cpus = sorted(parse_cpu_list(online, source="online"))
         except (OSError, ParseError) as error:
-            log.warning("performance counters cannot be used: %s", error)
+            log.warning("the work of jobs is not counted, as performance counters cannot be used: %s", error)
             return {}
         found = {}
         for name in self._config.events:

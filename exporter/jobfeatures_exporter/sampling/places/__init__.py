@@ -1,1 +1,1 @@
-"""Further places of jobs' control groups: those named by settings, and those found and proven."""
+"""Unusual places of jobs' control groups: named by settings, or found and proven to be a batch system's."""

@@ -53,18 +53,18 @@ class _Known(NamedTuple):
 
 
 class PlaceChanges(NamedTuple):
-    """Whether other places count than before, and whether `shapes_at` returns others."""
+    """Whether a search has changed which places count, and which paths `shapes_at` returns."""
 
     places: bool = False
     shapes: bool = False
 
 
 class PlaceFinder:
-    """Keeps the further places that count; `places` is replaced by one assignment.
+    """Keeps the unusual places where jobs' control groups count; `places` is replaced by one assignment.
 
-    Below what `config` or a batch system's own configuration names, all that batch systems write counts.
-    Below others it counts if `trust` proves that a batch system has made it. `systems` returns the batch
-    systems that are here: what has no mark of its own is read as theirs alone.
+    Below a parent that `config` or a batch system's own configuration names, all groups like jobs' count;
+    below any other, if `trust` proves that a batch system has made them. `systems` returns the batch systems
+    on this node: groups without a mark of their system are taken for one of these.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class PlaceFinder:
         procfs: str,
         systems: Callable[[], Collection[str]],
     ) -> None:
-        """Know of none yet; `search` finds them."""
+        """Start without any place; `search` finds them."""
         self._config, self._root, self._procfs = config, root, procfs
         self._systems = systems
         self._absolute = GroupNamespace(root, Unreadable()).absolute
@@ -99,13 +99,13 @@ class PlaceFinder:
         self._config, self._systems = config, systems
 
     def shapes_at(self, path: str) -> Shapes:
-        """Return the shapes of what may be a job's group, and below which, directly below a path."""
+        """Return the relative paths (as patterns) at which jobs' groups may stand below a directory."""
         unmarked = self._unmarked(path)
         marked = shapes_at(path)
         return marked.union(*(layout.directories for _, layout in unmarked)) if unmarked else marked
 
     def skips(self, path: str) -> bool:
-        """Return whether no group at a path or below counts: users', and containers' that nothing names."""
+        """Return whether a path and all below can be ignored: users' groups, and containers not named."""
         if is_of_users(path):
             return True
         names = path.split("/")[1:]
@@ -113,9 +113,10 @@ class PlaceFinder:
         return not is_named and is_in_container(path)
 
     def search(self, candidates: Collection[str] | None = None, *, is_due: bool = False) -> PlaceChanges:
-        """Decide anew which places count; `is_due`: after LOOK_SECS, not for candidates. Never raises.
+        """Search, and decide anew which places count. Never raises.
 
-        `candidates` are paths of groups with something like a job's below them; None: the tree is listed.
+        `candidates` are paths of groups with a child like a job's; None: the tree is listed to find them.
+        `is_due` means that `LOOK_SECS` have passed, False that the candidates have changed.
         """
         self._unlisted += is_due
         try:
@@ -146,7 +147,7 @@ class PlaceFinder:
         return PlaceChanges(are_others, (self._here, self._entries) != before)
 
     def read_configuration(self) -> None:
-        """Read what batch systems' own configuration names, for the next look. It may run their commands."""
+        """Read which parents batch systems' configuration names, for the next `search`; may run commands."""
         self._configured = [
             each
             for name in self._systems()
@@ -234,7 +235,7 @@ class PlaceFinder:
             if path not in self._named and len(self._named) < MAX_NAMED:
                 self._named.add(path)
                 log.warning(
-                    "groups like those of jobs below %s do not count: %s; see batch.cgroup_parents",
+                    "control groups below %s look like jobs' but are ignored: %s; see batch.cgroup_parents",
                     path,
                     flaw,
                 )

@@ -1,8 +1,8 @@
 """Proves that nobody but root and a batch system can have made the groups below a parent.
 
-A group is a job's only by what root alone can make. So the parent and all above it have to be root's, no
-subtree that is delegated to somebody, and no container's; and a daemon of the batch system has to run on the
-host itself, as root of the host, from a program that root alone can write. A name alone proves nothing.
+A group counts as a job's only if root alone can have made it. So its parent and all above have to belong to
+root, be in no subtree that is delegated to another, and in no container; and a daemon of the batch system has
+to run on the host itself, as root, from a program that root alone can write. A name alone proves nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NO_ATTRIBUTE = frozenset({errno.ENODATA, errno.ENOTSUP, errno.EPERM, errno.EACC
 
 
 class DaemonProcess(NamedTuple):
-    """A process with the name of a batch system's daemon; `problem` says why it proves nothing."""
+    """A process named like a batch system's daemon; `problem` says why it is no proof of one, "" if it is."""
 
     pid: int
     groups: frozenset[str]  # its control groups, from the hierarchies' roots
@@ -43,8 +43,8 @@ def find_daemons(
 ) -> list[DaemonProcess]:
     """Return the processes on the host that bear the name of a daemon of this batch system.
 
-    `trusted` are the uids that it may run as, `absolute` makes the paths in a text of /proc/PID/cgroup those
-    from the root. What cannot be read proves nothing. Raises OSError if /proc cannot be listed.
+    `trusted` are the uids that it may run as; `absolute` turns the paths in a /proc/PID/cgroup into paths
+    from the hierarchy's root. What cannot be read is a `problem`. Raises OSError if /proc cannot be listed.
     """
     found = []
     for pid in filter(str.isdigit, os.listdir(procfs)):
@@ -73,7 +73,7 @@ def _find_problem(
     """Return why a process is no proof, "" if it is one. Raises OSError."""
     pid = os.path.basename(folder)
     if not {*parse_uids(read_file(f"{folder}/status"))[:3]} <= {*trusted}:
-        return f"process {pid} is not root's"
+        return f"process {pid} with a daemon's name is not root's"
     if read_file(f"{folder}/uid_map").split() != ALL_UIDS:
         return f"process {pid} is in a user namespace"
     for each in NAMESPACES:
@@ -81,7 +81,7 @@ def _find_problem(
             return f"process {pid} is in a container: its {each} namespace is not the host's"
     program = os.readlink(f"{folder}/exe").removesuffix(" (deleted)")
     if not any(_is_called(os.path.basename(program), each) for each in names):
-        return f"process {pid} runs {os.path.basename(program)}"
+        return f"process {pid} with a daemon's name runs {os.path.basename(program)}"
     for what in (f"{folder}/exe", f"{folder}/root{os.path.dirname(program)}"):
         if not _is_roots(os.stat(what)):
             return f"others than root can write the program of process {pid}, or its folder"
@@ -114,9 +114,9 @@ def _is_roots(found: os.stat_result) -> bool:
 
 
 def find_flaw(top: str, path: str, daemons: Collection[DaemonProcess]) -> str:
-    """Return why others than root may have made what is below a group in the hierarchy at `top`, else "".
+    """Return why others than root may have made the groups below `path` in the hierarchy at `top`, else "".
 
-    A subtree that is delegated counts if one of these daemons stands in it: it is delegated to that.
+    A delegated subtree is no such reason if one of `daemons` runs in it: then it is delegated to the daemon.
     Raises OSError.
     """
     if is_in_container(path):
@@ -126,23 +126,23 @@ def find_flaw(top: str, path: str, daemons: Collection[DaemonProcess]) -> str:
         above = "".join(f"/{name}" for name in names[:depth])
         found = os.stat(top + above, follow_symlinks=False)
         if not stat.S_ISDIR(found.st_mode) or not _is_roots(found):
-            return f"{above or '/'} is not root's alone"
+            return f"{above or '/'} can be written by others than root"
         if above and not _stands_in(above, daemons) and is_delegated(top + above):
-            return f"{above} is delegated"
+            return f"{above} is delegated by systemd to its own processes"
     return ""
 
 
 def find_other_writer(made: str, daemons: Collection[DaemonProcess]) -> str:
-    """Return why a group that a batch system has made may be in a container of any kind, else "". Pure.
+    """Return why the group at path `made` may be in a container of any kind, "" if it is not. Pure.
 
-    Containers stand in scopes, services and plain groups; slices only group units of systemd's. The first
-    group above that is no slice has to hold one of the daemons.
+    Containers are scopes, services or plain groups; slices only group units of systemd. So the first group
+    above `made` that is no slice has to hold one of the batch system's `daemons`.
     """
     names = made.split("/")[1:]
     for depth, name in enumerate(names[:-1], start=1):
         if not name.endswith(".slice"):
             above = "".join(f"/{each}" for each in names[:depth])
-            return "" if _stands_in(above, daemons) else f"{above} holds none of its daemons"
+            return "" if _stands_in(above, daemons) else f"{above} holds no daemon of the batch system"
     return ""
 
 
@@ -163,9 +163,9 @@ def is_delegated(directory: str) -> bool:
 
 
 def find_named_flaw(top: str, entry: str, path: str) -> str:
-    """Return why others than the owner of a named group may have made what is below `path` in it, else "".
+    """Return why others than the owner of `entry`, a group that settings name, may have made what is below.
 
-    A container's groups may belong to the root of its user namespace. Raises OSError.
+    "" if none. `path` is in or below `entry`, which may belong to a container's root. Raises OSError.
     """
     owner = os.stat(top + entry, follow_symlinks=False).st_uid
     names = path.removeprefix(entry).split("/")[1:]

@@ -1,7 +1,7 @@
-"""Power sensors of the whole machine: each has a module, a line in `SOURCES`, and a thread at run time.
+"""Power sensors of the whole machine: each kind has a module, a line in `SOURCES`, and a thread at run time.
 
-A module has `make`, which returns a function that reads the present watts; both
-raise `PowerError`, ParseError or OSError.
+A module has `make(config)`, which returns a function that returns the present watts;
+both raise `PowerError`, ParseError or OSError.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class PowerError(JobfeaturesError):
 
 
 def checked_watts(watts: float, source: str) -> float:
-    """Return `watts` if they are a reading that a running machine can have. Raises ParseError."""
+    """Return `watts` if a running machine can draw them. Raises ParseError with `source` if not."""
     if not MIN_WATTS <= watts <= MAX_WATTS or watts in NO_READING:
         raise ParseError("not a possible power of a running machine", source=source, text=f"{watts:g} W")
     return watts
@@ -31,7 +31,7 @@ def checked_watts(watts: float, source: str) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class PowerSettings:
-    """Which sensors are read, how often, and what they measure."""
+    """Settings: which power sensors are read, how often, and what they measure."""
 
     sources: tuple[str, ...] = option(
         words(*SOURCES), (), "sensors of what the whole machine draws: hwmon, dcmi; none: not measured"

@@ -32,9 +32,9 @@ _ACTIVE = frozenset({"active", "activated"})
 
 
 def parse_power(text: str) -> float:
-    """Return the watts of an output with exactly one reading that was measured. Raises ParseError.
+    """Return the watts in a command's output. Raises ParseError unless it has exactly one measured reading.
 
-    If the state is not active, the reading counts if minimum, maximum and average, as far as present, agree.
+    If the state is not active, the reading counts if minimum, maximum and average, as far as given, agree.
     """
     lines = [line.partition(":") for line in text.split("\n")]
     pairs = [(name.strip(_BLANKS).lower(), value.strip(_BLANKS)) for name, _, value in lines]
@@ -60,11 +60,11 @@ def _is_measured(watts: float, pairs: Iterable[tuple[str, str]]) -> bool:
 
 
 def make(config: PowerSettings, _sysfs: str) -> Callable[[], float]:
-    """Return a function that runs the command and parses its output. Raises PowerError."""
+    """Return a function that runs the configured command and returns its watts. Raises PowerError."""
     try:
         command = shlex.split(config.dcmi)
     except ValueError as error:
         raise PowerError(f"power.dcmi: {error}") from None
     if not command:
-        raise PowerError("power.dcmi: no command")
+        raise PowerError("power.dcmi: the setting names no command")
     return lambda: parse_power(ask_command(command, timeout_secs=TIMEOUT_SECS, max_bytes=MAX_BYTES))

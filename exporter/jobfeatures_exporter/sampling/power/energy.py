@@ -1,8 +1,8 @@
 """Joules of the CPU packages and of the whole machine, and each job's share: does no I/O, but keeps state.
 
-A package does not measure energy by job, so its joules and its memory's between two samples are divided by
-CPU time: a job gets them in the ratio of its CPU time to all of the node but idle, waiting for I/O and
-stolen. Running jobs thus also bear idle power; the share of processes outside jobs is attributed to no job.
+A package does not measure energy by job. So its joules and its memory's between two samples are divided by
+CPU time: a job gets the ratio of its own to the node's that is not idle, waiting for I/O or stolen.
+Running jobs thus also bear idle power; the share of processes outside jobs goes to no job.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ def compute_increase_uj(
     elapsed_secs: float,
     max_watts: float = MAX_WATTS,
 ) -> int:
-    """Return the increase of a counter in microjoules, 0 where that cannot be known.
+    """Return the increase of an energy counter in microjoules, 0 where it cannot be known.
 
     Source: Documentation/power/powercap/powercap.rst: ``energy_uj`` wraps to 0 beyond
     ``max_energy_range_uj``. After a time in which it may have wrapped more than once the increase is unknown.
-    A wrap of more than half the range is a step back; what would take more than `max_watts` is no increase.
+    A wrap of more than half the range is taken for a step back; an increase beyond `max_watts` is refused.
     """
     if max_range_uj is not None and LONG_WATTS * 1e6 * elapsed_secs > max_range_uj:
         return 0
@@ -56,9 +56,10 @@ def compute_increase_uj(
 def compute_shares(
     joules: float, *, busy_secs: float, used_secs: Mapping[RunKey, float]
 ) -> dict[RunKey, float]:
-    """Return the joules of each job by its part of the non-idle CPU time. Their sum never exceeds `joules`.
+    """Divide `joules` among jobs by their CPU time `used_secs` in all non-idle CPU time, `busy_secs`.
 
-    The node's time is counted in ticks, the jobs' more finely: if the jobs' sum is greater, it is the total.
+    The sum never exceeds `joules`: ticks make the node's time less exact than the jobs', whose sum is the
+    total if it is greater.
     """
     total_secs = max(busy_secs, sum(used_secs.values()))
     if total_secs <= 0 or joules <= 0:
@@ -67,19 +68,19 @@ def compute_shares(
 
 
 def compute_busy_secs(cpu: CpuSecs) -> float:
-    """Return the non-idle CPU time of this machine; stolen time was spent by another."""
+    """Return the node's CPU time that is neither idle nor waiting for I/O nor stolen (spent elsewhere)."""
     return cpu.user + cpu.nice + cpu.system + cpu.irq + cpu.softirq
 
 
 def compute_package_joules(domains: Mapping[str, float]) -> float | None:
-    """Return the joules of packages and their memory, without `psys` (whole platform); None: unreadable."""
+    """Return the joules of all packages and their memory, without `psys`, the platform; None: no package."""
     if not any(name.startswith("package") for name in domains):
         return None
     return sum(joules for name, joules in domains.items() if name.startswith(_SHARED))
 
 
 class JobEnergy:
-    """The joules of each run of a job since it was first seen; they never decrease.
+    """The joules of the CPU packages for each run of a job since it was first seen; they never decrease.
 
     A sample in which joules or CPU time could not be read distributes nothing:
     the next complete one distributes for both.
@@ -94,7 +95,7 @@ class JobEnergy:
     def share(
         self, domains: Mapping[str, float], node: NodeSample, jobs: Mapping[WorkKey, JobSample]
     ) -> tuple[NodeSample, Mapping[WorkKey, JobSample]]:
-        """Return node and jobs with their joules at this sample; `domains` are the counters that it has."""
+        """Return `node` and `jobs` with joules added; `domains` are the counters that `NodeEnergy` reads."""
         if not domains:
             return node, jobs
         shares = self.update(
@@ -110,10 +111,10 @@ class JobEnergy:
     def update(
         self, *, joules: float | None, cpu: CpuSecs | None, used_secs: Mapping[RunKey, float | None]
     ) -> Mapping[RunKey, float]:
-        """Add one sample; return the joules by run, empty if the packages are not readable.
+        """Add one sample; return the joules by run, empty if the packages cannot be read.
 
-        `joules` and the CPU seconds are counters. A run that was not in the last sample began after it,
-        unless it has used more than the whole node has since: then it counts from now on.
+        `joules`, `cpu` and `used_secs` are counters. A run that was not in the last sample is taken to have
+        begun after it, unless it has used more than the whole node has since: then it counts from now on.
         """
         self._used_secs = {key: secs for key, secs in self._used_secs.items() if key in used_secs}
         for key in self._totals.keys() - used_secs.keys():
@@ -148,11 +149,11 @@ class JobEnergy:
 
 
 class BoardEnergy:
-    """The joules of each run of a job by one sensor of the machine; they never decrease.
+    """The joules of each run of a job by one power sensor of the whole machine; they never decrease.
 
-    Between two samples the cards' part, as reported by their drivers (the whole at most), goes to the jobs
-    that used them; the rest is divided by CPU time, like the packages' energy. What is left, of idle cards
-    and other processes, is nobody's. Joules of a card may be charged an interval late.
+    Between two samples, the cards' part, as their drivers report it (at most the whole), goes to the jobs
+    that used them; the rest is divided by CPU time, like the packages' energy. The part of idle cards and
+    processes outside jobs goes to no job. Joules of a card may be attributed an interval late.
     """
 
     def __init__(self) -> None:
@@ -207,7 +208,7 @@ def used_secs_of(jobs: Mapping[WorkKey, JobSample]) -> dict[RunKey, float | None
 
 
 def card_joules(snapshot: Snapshot) -> tuple[Mapping[str, float], UsedCards]:
-    """Return the joules of each physical card, and of each job on it; MIG instances have no counter."""
+    """Return the joules by card UUID, and each job's part by card; MIG instances have no counter."""
     cards = {
         each.card.uuid: each.energy_joules
         for each in snapshot.gpus

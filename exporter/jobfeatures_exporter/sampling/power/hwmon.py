@@ -28,7 +28,7 @@ MOST_CHIPS = 1024
 
 @dataclass(frozen=True, slots=True)
 class Sensor:
-    """One sensor: `name` is its chip's, `label` what it measures, if given."""
+    """One sensor: `name` is its chip's, `label` says what it measures, "" if the driver does not."""
 
     name: str
     label: str
@@ -39,7 +39,7 @@ class Sensor:
 
 
 def find_sensors(sysfs: str) -> list[Sensor]:
-    """Return all power sensors; of one with both files, that of the average over its own interval."""
+    """Return all power sensors; one with both `average` and `input` is read by its `average`."""
     top, read = f"{sysfs}/class/hwmon", Sysfs(Unreadable())  # unreadable ones are ignored
     found: list[Sensor] = []
     for chip in list(filter(_CHIP.match, read.names(top)))[:MOST_CHIPS]:
@@ -65,13 +65,13 @@ def choose_sensors(wanted: str, sensors: list[Sensor]) -> list[Sensor]:
         those = [each for each in sensors if each.name == name and (not colon or each.label == label)]
         if len(those) != 1:
             here = shown(", ".join(map(str, those or sensors)), 240) if sensors else "none"
-            raise PowerError(f"power.hwmon: {word} is {len(those)} sensors, not one; here: {here}")
+            raise PowerError(f"power.hwmon: {word} names {len(those)} sensors, not one; here: {here}")
         chosen += [each for each in those if each not in chosen]
     return chosen
 
 
 def read_watts(sensors: list[Sensor]) -> float:
-    """Return the sum of the sensors' readings. Raises OSError, ParseError."""
+    """Return the sum of the sensors' present readings in watts. Raises OSError, ParseError."""
     microwatts = [parse_count(read_text(each.path, max_bytes=64).strip(), field="power") for each in sensors]
     for watts in NO_READING.intersection(each / 1e6 for each in microwatts):
         checked_watts(watts, "hwmon")
@@ -79,6 +79,6 @@ def read_watts(sensors: list[Sensor]) -> float:
 
 
 def make(config: PowerSettings, sysfs: str) -> Callable[[], float]:
-    """Return a function that reads the sensors that there are now. Raises PowerError."""
+    """Find the configured sensors; return a function that reads their watts. Raises PowerError."""
     sensors = choose_sensors(config.hwmon, find_sensors(sysfs))
     return lambda: read_watts(sensors)

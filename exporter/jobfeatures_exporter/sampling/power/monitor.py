@@ -24,7 +24,7 @@ PDU = "pdu"  # the best other source, times the configured factor for losses bet
 
 
 class PowerReader(SteadyReader):
-    """Reads one sensor."""
+    """Reads one power sensor."""
 
     kind = "sensor of power"
 
@@ -38,7 +38,7 @@ class PowerReader(SteadyReader):
 
     @property
     def watts(self) -> float | None:
-        """Return the latest reading, None if it is too old or failed."""
+        """Return the watts of the latest reading, None if it is too old or failed."""
         return self._latest if self.answered_within(STALE_INTERVALS * self._interval_secs) else None
 
     def close(self) -> None:
@@ -52,7 +52,7 @@ class PowerReader(SteadyReader):
 
 
 class PowerMonitor:
-    """All configured sensors, and the jobs' shares of the energy they measure.
+    """All configured power sensors, and the jobs' shares of the energy they measure.
 
     Between two samples the machine is assumed to draw the power of the latest reading.
     """

@@ -36,7 +36,7 @@ MIRROR_UJ = 500_000  # two readings of one counter at once, each up to a millise
 
 
 class Zone(NamedTuple):
-    """One counter: `domain` is ``package-0``, ``dram-0`` or ``psys``."""
+    """One energy counter below /sys; its `domain` is ``package-0``, ``dram-0`` or ``psys``."""
 
     domain: str
     path: str
@@ -45,7 +45,7 @@ class Zone(NamedTuple):
 
 
 def compute_domain(name: str, parent: str | None) -> str | None:
-    """Return the domain that a zone counts, None for a part already included in its package.
+    """Return the domain that a powercap zone counts, None for a part already included in its package.
 
     `name` is the zone's, `parent` that of the zone it is a part of: the memory
     of ``package-1`` is ``dram-1``. Packages include their cores and uncore.
@@ -57,7 +57,7 @@ def compute_domain(name: str, parent: str | None) -> str | None:
 
 
 def find_zones(sysfs: str, unreadable: Unreadable) -> list[Zone]:
-    """Return the counters below `sysfs`, if any."""
+    """Return the energy counters below `sysfs`; failures are counted in `unreadable`."""
     top = f"{sysfs}/class/powercap"
     names = sorted(filter(_ZONE.match, unreadable.tried("node_energy", os.listdir, top) or ()))
     found = ((name, unreadable.tried("node_energy", _read_name, f"{top}/{name}")) for name in names)
@@ -100,7 +100,7 @@ def parse_energy(data: bytes) -> int:
 
 
 class NodeEnergy:
-    """The joules of each domain since our start. A counter keeps its value while it is unreadable."""
+    """The joules of each domain since our start; while one cannot be read, its last value is kept."""
 
     def __init__(self, sysfs: str, clock: Clock, budget: DescriptorBudget, unreadable: Unreadable) -> None:
         self._sysfs = sysfs

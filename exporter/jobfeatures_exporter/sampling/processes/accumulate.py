@@ -1,9 +1,9 @@
 """Usage of jobs as the sum over their processes, above all CPU time: pure.
 
 A sum over live processes falls when one exits, so the increase of each process between two samples is
-accumulated. A process that ends hands its time to the parent that waits for it (cutime and cstime of
-proc_pid_stat(5)), and likewise its input and output; what was counted while it lived must not be counted
-again there. Every process that may be the parent of another has to be included, whatever it belongs to.
+accumulated. A process that ends hands its CPU time to the parent that waits for it (cutime and cstime of
+proc_pid_stat(5)), and its input and output too; what was counted while it lived must not be counted again
+there. Every process that may be the parent of another has to be included, whatever it belongs to.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from jobfeatures_exporter.model.snapshot import ProcessIo, ProcessSample
 
 
 class IoReading(NamedTuple):
-    """What a process had read and written when it was sampled."""
+    """What a process had read and written up to a sample."""
 
     pid: int
     ppid: int
@@ -73,7 +73,7 @@ class _Claims:
         processes: Mapping[int, ProcessSample | IoReading],
         add: Callable[[int, int], None],
     ) -> None:
-        """Match the time of vanished processes with the growth of children's time by pid; add the rest."""
+        """Offset the time of vanished processes against growth of children's time by pid; `add` the rest."""
         if not (gone or shown or self._claims or self._loose or self._unexplained):
             return
         claims, loose = self._claim(gone)
@@ -112,7 +112,7 @@ class _Claims:
 
 
 class Accumulator(Generic[Key, Record, Totals]):
-    """Totals by key that never decrease; described for time, but true of every figure.
+    """Totals by key (such as a job's) that never decrease; described for CPU time, but true of any figure.
 
     At each sample a process adds the increase of its own time and that of its children's time, less what was
     already counted for vanished children. A new process adds all its time. A total may be too low, never too
@@ -120,8 +120,8 @@ class Accumulator(Generic[Key, Record, Totals]):
     former ancestors showed time of other children.
 
     `_Claims` live for two samples: taking a sample is not instantaneous, so a child may be missing although
-    its parent was read before the child ended. A process that moves to another key adds its whole lifetime
-    there if it `brings_life`, because it belonged there all along, or if it had no key; else later increases.
+    its parent was read before the child ended. A process that moves to another key adds its whole time there
+    if it had no key, or if `brings_life` says it belonged there all along; else only what it uses from then.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class Accumulator(Generic[Key, Record, Totals]):
         *,
         brings_life: Callable[[Key, Key | None], bool] = lambda _last, _now: True,
     ) -> None:
-        """Start empty; `own` returns a process's own figures (or none), `children` those of its children."""
+        """Start empty. `own` returns a process's own figures (or none), `children` those of its children."""
         self._processes: Mapping[int, Record] = {}
         self._keys: Mapping[int, Key] = {}
         self._own, self._children = own, children
@@ -152,8 +152,8 @@ class Accumulator(Generic[Key, Record, Totals]):
         """Add one sample: all processes by pid, and the key of each. Return the totals by key.
 
         A process without a key is followed but not counted; a key without processes is forgotten unless it
-        is `kept`. The totals are valid until the next sample, and are the same objects where they have not
-        grown. The arguments are kept until then and must not be modified.
+        is in `kept`. The totals are valid until the next sample, and are the same objects where they have
+        not grown. The arguments are kept until then and must not be modified.
         """
         gone = [(each, self._figures(each.process)) for each in self._gone(processes)]
         have_same_keys = keys == self._keys
@@ -300,7 +300,7 @@ class CpuAccumulator(Accumulator[Key, ProcessSample, CpuTicks]):
 
 
 class IoAccumulator(Accumulator[Key, IoReading, ProcessIo]):
-    """Input and output of processes, by key.
+    """Input and output of processes, by key; see `Accumulator`.
 
     The kernel adds what a process read and wrote to the same counters of the parent that waits for it, so any
     growth may come from children. The totals are therefore also too low where a process ignores SIGCHLD and

@@ -1,4 +1,4 @@
-"""Attributes processes to jobs by ids and ancestry: pure. See `hierarchies` for control groups."""
+"""Attributes processes to jobs by ids and ancestry: pure. By control groups, see `layout.hierarchies`."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Owner = tuple[str, str, int | None, str]  # batch system, job name, uid and pare
 
 
 class Owners(NamedTuple):
-    """What was read of processes that tells whose they are, by pid: groups' jobs, units, effective uids.
+    """What was read of processes to attribute them, by pid: their groups' jobs, their units, effective uids.
 
-    `by_group` has the pids by supplementary group; `active` the jobs that batch systems' own files tell.
+    `by_group` has pids by supplementary group id; `active` the jobs found in batch systems' own files.
     """
 
     memberships: Mapping[int, Membership] = MappingProxyType({})
@@ -36,12 +36,12 @@ class Owners(NamedTuple):
 
 
 class Attribution(NamedTuple):
-    """The keys of processes in one sample, and the jobs of control groups that do not name a job id.
+    """Whose the processes of one sample are (`keys`, by pid), and whose control groups are.
 
-    `ignored` are owners of groups to ignore: these have the id of a job on this node but belong to an
-    earlier or another one, or have no job's id yet (for a short time, or without processes). `claims` are
-    jobs whose groups do not count until the batch system says that the job runs here. `apart` has the jobs by
-    what their groups name and by place, as each cluster numbers its jobs by itself.
+    `aliases` has the job by what its group names instead of its id. `ignored` are owners (see `owner_of`) of
+    groups that do not count: of an earlier or another job of the same id, or still without a job's id (for a
+    short time, or without processes). `claims` are jobs whose groups do not count until the batch system says
+    that the job runs here. `apart` has the jobs by what their group names and by place, where ids are shared.
     """
 
     keys: dict[int, Key]
@@ -51,24 +51,24 @@ class Attribution(NamedTuple):
     apart: Mapping[Place, JobKey] = MappingProxyType({})
 
     def job_key(self, membership: Membership) -> JobKey | None:
-        """Return a job's key; the name of its group stands in for the job id until that is known."""
+        """Return a group's job, None: to be ignored. The group's name stands in for an id not known yet."""
         if self.ignored and owner_of(membership) in self.ignored:
             return None
         return self.claimed(membership)
 
     def claimed(self, membership: Membership) -> JobKey:
-        """Return the job that a group says it is, ``ID@PLACE`` if its id belongs to another place's."""
+        """Return the job that a group names, ``ID@PLACE`` if a job at another place has that id."""
         key = self.named(membership)
         return self.apart.get(place_of(key, membership), key) if self.apart else key
 
     def named(self, membership: Membership) -> JobKey:
-        """Return the job that a group names."""
+        """Return the job that a group names, wherever it is."""
         key = JobKey(membership.batch_system, membership.name)
         return self.aliases.get(key, key)
 
 
 def owner_of(membership: Membership) -> Owner:
-    """Return whose a control group is."""
+    """Return what identifies the owner of a control group, as strangers are listed by."""
     return membership.batch_system, membership.name, membership.uid, membership.parent
 
 
@@ -117,11 +117,11 @@ class _Member(NamedTuple):
 
 
 class ProcessJobs:
-    """Attributes processes to jobs whose source names processes, process groups or sessions.
+    """Attributes processes to jobs whose batch system names their processes, process groups or sessions.
 
     A process belongs to a job if its pid or process group is in `Job.processes`, its session is in
-    `Job.sessions`, or its parent belongs to it. It stays the job's until either ends, even if reparented.
-    An id that the kernel has reused for another process no longer counts.
+    `Job.sessions`, or its parent belongs to it. It stays the job's until job or process ends, even if its
+    parent changes. An id that the kernel has reused for another process no longer counts.
     """
 
     def __init__(self) -> None:

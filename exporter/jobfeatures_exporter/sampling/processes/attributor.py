@@ -34,9 +34,9 @@ NAMING_SECS = (
 class Attributor:
     """Attributes the processes of successive samples.
 
-    The first of these that applies decides: the process's batch control group, a job's supplementary group, a
-    batch source's list or a supervisor that names it or an ancestor, its container, service or session, and
-    last its process group. `is_here` tells whether a control group belongs to a job on this node.
+    The first of these that applies decides: the job's control group that the process is in; a supplementary
+    group of a job; a batch system's list of processes, or a supervisor, of it or an ancestor; its container,
+    service or session; its process group. `is_here` says whether a control group's job is on this node.
     """
 
     def __init__(
@@ -69,11 +69,11 @@ class Attributor:
         are_all: bool = True,
         populated: Collection[Membership] = (),
     ) -> Attribution:
-        """Return the key of each process, given what tells whose it is, jobs' control groups and known jobs.
+        """Return the key of each process in one sample; `groups` are jobs' control groups, `jobs` known jobs.
 
-        The kernel counts processes in the `populated` groups, whether or not `processes` has them. With
-        `by_group` a process that belongs to nothing else is attributed to its process group; unless `are_all`
-        is set, only the processes of jobs are attributed. `now_secs` is monotonic.
+        `populated` are groups in which the kernel counts processes, even if none is in `processes`. With
+        `by_group` a process that belongs to nothing else is attributed to its process group; unless
+        `are_all`, only the processes of jobs are attributed. `now_secs` is monotonic.
         """
         attributed, units = owners.memberships, owners.units
         if not are_all:

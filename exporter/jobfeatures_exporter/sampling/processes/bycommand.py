@@ -51,7 +51,7 @@ class _Counts:
                 self.other = (self.other or 0) + command.increase
 
     def add_to_programs(self, commands: Mapping[str, _Command], top: int, find: FindProgram) -> None:
-        """Add what `update` has counted to the commands' programs, as far as these are known."""
+        """Add what was counted for commands to their programs, by path, as far as these are known."""
         for name in commands.keys() & self.named.keys():
             command = commands[name]
             path, counted = self._path_of.get(name), command.increase
@@ -73,7 +73,7 @@ class _Counts:
 
 
 class CommandBook:
-    """Counts by job and command, from one sample to the next.
+    """What each job's commands have used, from one sample to the next.
 
     The count of a command starts with what it used since the previous sample, and is kept until the run ends,
     unless the command has no processes and another needs its place: its time is then added to `OTHER`.
@@ -93,9 +93,9 @@ class CommandBook:
         members: Mapping[RunKey, Sequence[ProcessSample]],
         find_program: FindProgram | None = None,
     ) -> dict[RunKey, tuple[CommandSample, ...]]:
-        """Add a sample: all processes, and the (possibly empty) list of each job's. Forget other jobs.
+        """Add a sample: all processes by pid, and each run's (possibly none). Other runs are forgotten.
 
-        `programs` has them by program, too, where `find_program` is given.
+        Return each run's commands. With `find_program`, `programs` has CPU time by program too.
         """
         totals = self._accumulator.update(
             processes, {each.pid: (key, each.command) for key, group in members.items() for each in group}
@@ -121,7 +121,7 @@ class CommandBook:
 
     @property
     def programs(self) -> dict[RunKey, dict[str, float]]:
-        """Return CPU seconds by run and path of the program; they never decrease."""
+        """Return CPU seconds by run, then by path of the program; they never decrease."""
         return {
             key: {path: ticks / TICKS_PER_SEC for path, ticks in counts.programs.items()}
             for key, counts in self._counts.items()

@@ -18,7 +18,7 @@ from jobfeatures_exporter.sampling.processes.scan import PAGE_BYTES
 
 
 def parse_statm_data(text: str, *, page_bytes: int = PAGE_BYTES) -> int:
-    """Return bytes of data and stack of /proc/PID/statm: the sixth field, in pages. Raises ParseError.
+    """Return the bytes of data and stack in /proc/PID/statm: its sixth field (in pages). Raises ParseError.
 
     Source: proc_pid_statm(5). Sample: ``765 443 415 5 0 123 0``.
     """
@@ -31,13 +31,13 @@ def parse_statm_data(text: str, *, page_bytes: int = PAGE_BYTES) -> int:
 def read_details(
     procfs: str, processes: Iterable[ProcessSample], unreadable: Unreadable
 ) -> dict[int, ProcessDetail]:
-    """Read what is readable of each process, by pid; processes that have ended since are absent."""
+    """Return the details of each process by pid, see `read_detail`, without those that have ended."""
     found = {each.pid: read_detail(procfs, each, unreadable) for each in processes}
     return {pid: detail for pid, detail in found.items() if detail is not None}
 
 
 def read_detail(procfs: str, process: ProcessSample, unreadable: Unreadable) -> ProcessDetail | None:
-    """Read one process: its user, anonymous memory, data size, input and output; None if it has ended.
+    """Return a process's user, anonymous memory, data size, input and output; None if it has ended.
 
     Only root may read the input and output of other users' processes, see
     ptrace(2). Kernel threads and zombies have no memory, so theirs is not read.

@@ -1,4 +1,4 @@
-"""Control group, user and memory of processes, which are not in the stat line: read as rarely as possible."""
+"""Control group, user and memory of processes, which /proc/PID/stat lacks: read as rarely as possible."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ class _Known:
 
 
 class Members:
-    """Maps processes to batch jobs and units by their control groups, and to their users.
+    """Keeps the job or unit of each process, by its control group, and its user.
 
-    A process may be moved: a batch system's daemon first forks and then moves the child. So each is checked
-    at its 1st and 2nd sample, then at growing gaps up to every 32nd, and when its command changes, as it does
+    A process may be moved: a batch system's daemon first forks and then moves the child. So groups are read
+    at a process's 1st and 2nd sample, then at growing gaps up to every 32nd, and when its command changes, as
     by exec.
 
-    A process counts until somebody has waited for it, or its group is removed, which v2 allows before: in a
-    container process 1 may wait for nobody. On v1 /proc tells no group of one that has ended: it stays
-    where it was; one that was never seen alive is its parent's, its process group's or its session's. One
-    whose main thread alone has ended has the groups and the memory of its other threads.
+    A zombie counts until it is waited for, or its group is removed, which v2 allows before: in a container
+    process 1 may wait for nobody. On v1 /proc shows no group of a zombie: it keeps its last one, else has
+    that of its parent, process group or session. A process whose main thread alone has ended has the groups
+    and memory of its other threads.
     """
 
     def __init__(
@@ -64,9 +64,9 @@ class Members:
         absolute: Callable[[str], str] = lambda text: text,
         places: Callable[[], Places] = lambda: ORDINARY,
     ) -> None:
-        """`absolute` makes the paths in a text of /proc/PID/cgroup those from the root.
+        """Start empty. `absolute` turns the paths in a /proc/PID/cgroup into paths from the hierarchy's root.
 
-        `places` are those of jobs' groups besides the ordinary ones; when they change, all are checked.
+        `places` returns the unusual places of jobs' groups; when they change, all processes are read again.
         """
         self._find_places = places
         self._places = places()
@@ -85,10 +85,10 @@ class Members:
     def update(
         self, processes: Mapping[int, ProcessSample], *, are_all: bool = True, groups: bool = False
     ) -> Owners:
-        """Check the processes of one sample; if these are all processes, forget others.
+        """Read group and user of those processes of one sample that are due; return what is known of all.
 
-        With `groups` their supplementary groups are read when they are checked. What is returned holds
-        until the next call.
+        With `are_all` other processes are forgotten, with `groups` supplementary groups are read too. The
+        returned object changes at the next call.
         """
         known = self._known
         self._number += 1
@@ -119,10 +119,10 @@ class Members:
         return self.owners
 
     def memory(self, processes: Iterable[ProcessSample]) -> MemoryBytes:
-        """Return the sum of the memory of processes in the latest update, by component.
+        """Return the summed memory, in bytes, of some processes of the latest update.
 
-        Shared pages count once per process. A component is None if no process reports it. A process's memory
-        is read again only when its stat line has changed: without a page fault it is the same.
+        Shared pages count once per process. A field is None if no process reports it. A process's memory is
+        read again only when its stat line has changed: without a page fault it is the same.
         """
         self.memory_failed = False
         memories = [self._memory(process) for process in processes]
@@ -205,12 +205,12 @@ def _next_gap(known: _Known, pid: int) -> int:
 
 
 def read_owner(folder: str) -> int:
-    """Return the effective uid of a process, by its folder; see proc_pid(5). Raises OSError."""
+    """Return the effective uid of a process: the owner of ``/proc/PID``, see proc_pid(5). Raises OSError."""
     return os.stat(folder).st_uid
 
 
 def find_thread(procfs: str, process: ProcessSample, unreadable: Unreadable) -> str | None:
-    """Return the folder of a thread of a process whose main thread alone has ended, None of all others."""
+    """Return the /proc folder of a live thread if only a process's main thread has ended, else None."""
     if process.state not in DYING or process.threads < 2:
         return None
     folder = f"{procfs}/{process.pid}/task"
@@ -219,14 +219,14 @@ def find_thread(procfs: str, process: ProcessSample, unreadable: Unreadable) -> 
 
 
 def find_memory(procfs: str, process: ProcessSample, unreadable: Unreadable) -> str | None:
-    """Return the folder with a process's memory; kernel threads and zombies have none."""
+    """Return the /proc folder whose status has a process's memory; None of kernel threads and zombies."""
     if process.virtual_bytes:
         return f"{procfs}/{process.pid}"
     return find_thread(procfs, process, unreadable)
 
 
 def parse_process_memory(text: str) -> MemoryBytes:
-    """Return the memory in /proc/PID/status; of kernel threads and zombies, which have none, it is unknown.
+    """Return the memory in /proc/PID/status in bytes; all None for kernel threads and zombies.
 
     Source: proc_pid_status(5), ``RssAnon:     1234 kB`` (since Linux 4.5). The name, which the process
     chooses, is the first line, where newlines are escaped. Raises ParseError where every process has a line.
@@ -241,12 +241,12 @@ def parse_process_memory(text: str) -> MemoryBytes:
 
 
 def read_memory(folder: str) -> MemoryBytes:
-    """Read the memory of one process, by its folder or a thread's. Raises OSError, ParseError."""
+    """Return memory in bytes by the /proc folder of a process or thread. Raises OSError, ParseError."""
     return parse_process_memory(read_text(f"{folder}/status"))
 
 
 def parse_process_groups(text: str) -> frozenset[int]:
-    r"""Return the supplementary groups of /proc/PID/status (proc_pid_status(5)): ``Groups:\t6001 65400 ``."""
+    r"""Return the supplementary group ids in /proc/PID/status, see its man page: ``Groups:\t6001 65400 ``."""
     match = _GROUPS.search(text.partition("\n")[2])
     found = match[1].split() if match else []
     return frozenset(int(each) for each in found[:MAX_GROUPS] if len(each) <= 10)

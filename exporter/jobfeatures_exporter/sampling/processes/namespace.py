@@ -1,7 +1,7 @@
-"""Paths of control groups as the kernel shows them to an exporter in a control group namespace of its own.
+"""Control group paths as the kernel shows them to an exporter in a control group namespace of its own.
 
-podman and docker give one by default on control groups v2. /proc/PID/cgroup is then relative to our own
-group: ``0::/../../system.slice/some.scope/job_7``; see cgroup_namespaces(7). The mounted file system
+podman and docker give one by default on control groups v2. Paths in /proc/PID/cgroup are then relative to our
+own group: ``0::/../../system.slice/some.scope/job_7``; see cgroup_namespaces(7). The mounted file system
 is that of the host, so our own group is found there, by our pid in ``cgroup.procs``.
 """
 
@@ -22,10 +22,10 @@ _UP = "/.."
 
 
 class GroupNamespace:
-    """Makes the paths in texts of /proc/PID/cgroup absolute."""
+    """Turns the paths in a /proc/PID/cgroup into paths from the hierarchy's root."""
 
     def __init__(self, root: str, unreadable: Unreadable, *, pid: int | None = None) -> None:
-        """`root` is where control groups are mounted, `pid` that of the exporter, by default ours."""
+        """Take the mount point of control groups, and the exporter's pid; None: this process."""
         self._root = root
         self._unreadable = unreadable
         self._pid = os.getpid() if pid is None else pid
@@ -33,7 +33,7 @@ class GroupNamespace:
         self._asked: dict[str, int] = {}  # how many lines have asked
 
     def absolute(self, text: str) -> str:
-        """Return the text with paths from the root; lines whose path cannot be known are left out."""
+        """Return the text with paths from the root, without lines whose path cannot be determined."""
         if f":{_UP}" not in text:
             return text
         return "\n".join(line for each in text.split("\n") if (line := self._line(each)) is not None)

@@ -1,4 +1,4 @@
-"""How many files the processes of jobs have open, for another exporter's metric names that include it."""
+"""How many files the processes of jobs have open, for the profiles of other exporters that report it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def parse_open_limit(text: str) -> int | None:
 
 
 class OpenFileBook:
-    """Counts open descriptors at each sample; the limit of a process is read once."""
+    """Counts processes' open descriptors at each sample; a process's limit is read only once."""
 
     def __init__(self, procfs: str, unreadable: Unreadable) -> None:
         self._procfs = procfs
@@ -32,7 +32,7 @@ class OpenFileBook:
         self._limits: dict[tuple[int, int], int | None] = {}  # by pid and start
 
     def update(self, processes: Iterable[ProcessSample]) -> dict[int, OpenFiles]:
-        """Return what is readable, by pid. Only root may read other users' processes, see ptrace(2)."""
+        """Return count and limit by pid, where readable: other users' only by root, see ptrace(2)."""
         found: dict[int, OpenFiles] = {}
         limits: dict[tuple[int, int], int | None] = {}
         for each in processes:

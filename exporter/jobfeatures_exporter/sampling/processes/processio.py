@@ -1,7 +1,7 @@
-"""What the processes of jobs read and wrote, by job: /proc/PID/io.
+"""What the processes of jobs read and wrote, by job, from /proc/PID/io.
 
-Only processes that may have changed are read: one whose stat line is the same has not used a clock tick. As
-its input and output may still have grown a little, each is read once in `READ_AGAIN` samples in any case.
+A process is read only if its stat line has changed: without, it has not used a clock tick. As its input and
+output may still have grown a little, each is read once in `READ_AGAIN` samples in any case.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _Entry(KeptFile):
 
 
 class ProcessIoBook:
-    """Input and output by job, which never decrease."""
+    """Totals of input and output by job, which never decrease; see `IoAccumulator`."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Tells jobs of several clusters apart that have one number: by their places and nodes. Pure."""
+"""Tells jobs of several clusters apart that have the same number, by their groups' places and nodes. Pure."""
 
 from __future__ import annotations
 
@@ -35,11 +35,12 @@ def tell_apart(
     jobs: Mapping[JobKey, Job],
     before: Mapping[Place, JobKey],
 ) -> Mapping[Place, JobKey]:
-    """Return the jobs by what their groups name and by place: those whose id is another place's have both.
+    """Return the key of each job by what its group names and where; of jobs with one id, only one keeps it.
 
-    The id is that of the ordinary place, then of one that was found, if its batch system says that the job
-    runs here, then of a node that its batch system names, then of the one that had it `before`, then of the
-    oldest group. A job that was told apart stays so. What has a shared name is not told apart.
+    The others become ``ID@PLACE``. The id goes to the job at an ordinary place, then at one that was found
+    whose batch system says that the job runs here, then on a node that its batch system names, then to the
+    one that had it `before`, then to that of the oldest group. A job that became ``ID@PLACE`` stays so.
+    Groups whose name several jobs share are left out.
     """
     memberships = [*(group.membership for group in groups), *members]
     where = {(each.parent, each.node) for each in memberships}
@@ -78,7 +79,7 @@ def tell_apart(
 
 
 def place_of(key: JobKey, membership: Membership) -> Place:
-    """Return where the group of a job stands that names this key."""
+    """Return the place of a group that names the job `key`: the key, the place's name and the node."""
     return key, name_place(membership.parent), membership.node
 
 

@@ -41,7 +41,7 @@ _LAST_WANTED = 21
 
 
 def parse_process_stat(data: bytes, *, page_bytes: int = PAGE_BYTES) -> ProcessSample:
-    r"""Parse the /proc/PID/stat of a process.
+    r"""Return the process in a /proc/PID/stat.
 
     Source: proc_pid_stat(5). Sample: ``1234 (a) b\n(c) S 1 1234 1234 0 -1 …``,
     times in clock ticks, vsize in bytes, rss in pages. The name may hold any
@@ -66,7 +66,7 @@ def parse_process_stat(data: bytes, *, page_bytes: int = PAGE_BYTES) -> ProcessS
 
 
 def _garbage(data: bytes) -> ParseError:
-    return ParseError("not a process", source="stat", line=1, text=data.decode("utf-8", "replace"))
+    return ParseError("not a process line", source="stat", line=1, text=data.decode("utf-8", "replace"))
 
 
 def clock_of(pid: int) -> int:
@@ -75,7 +75,7 @@ def clock_of(pid: int) -> int:
 
 
 def find_clocks(procfs: str) -> Callable[[int], int] | None:
-    """Return a function that reads such clocks in ns, None if `procfs` is of another pid namespace."""
+    """Return a function from a pid to its CPU time in ns, None if `procfs` is of another pid namespace."""
     try:
         time.clock_gettime_ns(clock_of(os.getpid()))
         status = read_file(f"{procfs}/self/status")
@@ -105,8 +105,8 @@ class _Entry:
 class ProcessScanner:
     """Scans all processes below `procfs` at each sample, from one thread.
 
-    As many descriptors are kept open as `budget` allows; files of other processes are opened, read and
-    closed. `budget` and `unreadable`, if given, are shared with other readers.
+    As many descriptors are kept open as `budget` allows; the files of the remaining processes are opened,
+    read and closed. `budget` and `unreadable`, if given, are shared with other readers.
     """
 
     def __init__(
@@ -125,11 +125,11 @@ class ProcessScanner:
         self._number = 0
 
     def scan(self) -> dict[int, ProcessSample]:
-        """Return the present processes by pid, in the order of the directory, which is that of pids.
+        """Return the present processes by pid, in order of pid.
 
         A process that has not changed is the same object as last time. One that exists but cannot be read now
-        keeps its last sample, as it has not ended; so does one that is not listed although its descriptor can
-        be read. Raises OSError if `procfs` itself cannot be listed.
+        has its last sample, as it has not ended; so has one that is not listed although its descriptor can be
+        read. Raises OSError if `procfs` itself cannot be listed.
         """
         known = self._known
         names = os.listdir(self._procfs)
@@ -186,7 +186,7 @@ class ProcessScanner:
             entry.used = -1
 
     def glance(self, pids: Iterable[int]) -> dict[int, ProcessSample]:
-        """Return those of these processes that exist; what is known of others is kept."""
+        """Read only these pids; return those that exist, by pid. What is known of others is kept."""
         self._budget.begin_sample()
         samples = {}
         for pid in sorted(pids):
@@ -293,9 +293,7 @@ class ProcessScanner:
     def _parse(self, name: str, data: bytes) -> ProcessSample:
         sample = parse_process_stat(data)
         if str(sample.pid) != name:
-            raise ParseError(
-                "names another process", source=f"{self._procfs}/{name}/stat", text=str(sample.pid)
-            )
+            raise ParseError("not its own pid", source=f"{self._procfs}/{name}/stat", text=str(sample.pid))
         return sample
 
     def _open(self, name: str) -> int:

@@ -1,4 +1,4 @@
-"""The states of threads of jobs' processes, for other exporters' metric names that count them."""
+"""The states of threads of jobs' processes, for the profiles of other exporters that count them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def read_thread_states(
 ) -> dict[int, Mapping[str, int]]:
     """Return by pid how many threads are in each state, by the letters of proc_pid_stat(5).
 
-    A process whose threads cannot all be read is omitted, and one that has ended has none. A thread alone has
-    its process's state.
+    A process whose threads cannot all be read is omitted; one that has ended has none. The state of a process
+    with one thread is taken from its sample, without reading.
     """
     found: dict[int, Mapping[str, int]] = {}
     for process in processes:

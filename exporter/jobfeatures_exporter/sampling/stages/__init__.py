@@ -1,1 +1,1 @@
-"""The stages of a sample, and what they pass to each other."""
+"""The stages of a sample (read groups and processes, attribute, count, record), and what these pass on."""

@@ -1,4 +1,4 @@
-"""What processes have used in all, with those that have ended, at each sample."""
+"""Totals of what processes have used, those that have ended included, at each sample."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from jobfeatures_exporter.sampling.stages.values import Attributed, Counted, Pro
 
 
 class ByCommand(NamedTuple):
-    """What the commands of jobs have used, and in CPU seconds their programs, by path."""
+    """What the commands of each job have used, and the CPU seconds of its programs, by path."""
 
     commands: Mapping[JobKey, tuple[CommandSample, ...]] = MappingProxyType({})
     programs: Mapping[JobKey, Mapping[str, float]] = MappingProxyType({})
 
 
 class ProcessCounting:
-    """Accumulates CPU time, and where settings ask for them transfers and commands."""
+    """Accumulates CPU time, and where settings ask for it, input and output, and usage by command."""
 
     def __init__(self, settings: SamplerSettings, budget: DescriptorBudget, unreadable: Unreadable) -> None:
         self._accumulator: CpuAccumulator[Key] = CpuAccumulator(brings_life=self._brings_life)
@@ -40,11 +40,11 @@ class ProcessCounting:
 
     @property
     def needs_all(self) -> bool:
-        """Return whether all processes have to be read at each sample."""
+        """Return whether all of the node's processes have to be read at each sample."""
         return self._by_command is not None
 
     def count(self, read: ProcessesRead, sums: Mapping[str, Sums], found: Attributed) -> Counted:
-        """Return the totals up to this sample; what the kernel has `sums` of is left to these."""
+        """Return the totals up to this sample; input and output only of jobs the kernel has no `sums` of."""
         of_jobs, self._aliases = found.of_jobs(), found.aliases
         ticks: Mapping[Key, CpuTicks] = {}
         if read.are_all:
@@ -64,7 +64,7 @@ class ProcessCounting:
         *,
         with_programs: bool = False,
     ) -> ByCommand:
-        """Return what each command of each job has used up to this sample; nothing unless settings ask."""
+        """Return what each command of each job has used up to this sample; empty unless settings ask."""
         if self._by_command is None:
             return ByCommand()
         members = {(key, jobs[key].run): those for key, those in found.of_jobs().items()}

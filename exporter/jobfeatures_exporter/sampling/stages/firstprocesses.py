@@ -1,4 +1,4 @@
-"""Which processes of jobs are watched, since their end may be the job's."""
+"""Which processes of jobs are waited for, as their end may be the job's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ AGAIN_SAMPLES = 16
 
 
 class Awaited(NamedTuple):
-    """The groups of jobs, and by pid those that end with one of their first processes."""
+    """The groups of jobs, and by pid of a first process those that may end when it does."""
 
     directories: Collection[JobDirectory]
     by_pid: Mapping[int, Collection[JobDirectory]]
@@ -31,7 +31,7 @@ class FirstProcesses:
         self._read: Mapping[JobKey, Sequence[ProcessSample]] = {}  # the job's processes when these were found
 
     def find(self, listed: Listed, read: ProcessesRead, found: Attributed) -> Awaited | None:
-        """Return what is to be waited for from now on; None: the same as before."""
+        """Return the processes to wait for from now on, with their groups; None: the same as before."""
         self._samples += 1
         if not (read.are_all or found.members or listed.groups.have_changed):
             return None

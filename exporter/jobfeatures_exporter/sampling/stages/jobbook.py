@@ -1,4 +1,4 @@
-"""Makes one record per job from what was read of control groups and processes, and accumulated times: pure.
+"""Makes one record per job of what was read of control groups and processes, and of accumulated times: pure.
 
 Its counters never decrease during a run; docs/evidence.md says when another one begins.
 """
@@ -51,7 +51,7 @@ _IO_OF = attrgetter(*ProcessIo._fields)  # `Figures` has fields of the same name
 
 
 class JobRecorder:
-    """Makes the records of jobs, and drops the state of jobs that have ended. It reads nothing."""
+    """Makes the records of jobs, and forgets jobs that have ended. It reads no files."""
 
     def __init__(self, *, tells_io: bool, tells_network: bool) -> None:
         self._tells_io, self._tells_network = tells_io, tells_network
@@ -69,7 +69,7 @@ class JobRecorder:
     ) -> tuple[Mapping[WorkKey, JobSample], Mapping[JobKey, JobSample]]:
         """Return the record of each job, unit and process group, and the final ones of jobs that have ended.
 
-        `jobs` are those said to be here.
+        `jobs` are those that their batch systems say are here.
         """
         final: dict[JobKey, JobSample] = {}
         for key, reading in readings.ended.items():
@@ -100,8 +100,8 @@ class JobRecorder:
     ) -> JobSample:
         """Return the record of a job that has control groups, processes, both, or none any more.
 
-        CPU time is what the kernel counted for the job's control groups, else the sum over its processes,
-        with that of children that were waited for; the same holds for memory, independently.
+        CPU time and, independently, memory are what the kernel counts for the job's control groups, else sums
+        over its processes (of CPU time with that of children that were waited for).
         """
         groups, processes = reading.groups, found.members.get(key, ())
         run = self._runs.present(key, reading, processes, found.owners, job)
@@ -232,7 +232,7 @@ def _find_memory(ledger: JobLedger, reading: JobReading, job: Job | None) -> Mem
 def make_steps(
     ledger: JobLedger, steps: Mapping[str, Sequence[tuple[JobDirectory, JobFigures]]]
 ) -> tuple[StepSample, ...]:
-    """Return the usage of each step of a job, summed over all control groups of the job."""
+    """Return the usage of each step of a job, summed over the step's control groups."""
     ledgers = ledger.steps(steps)
     return tuple(_make_step(name, groups, ledgers[name]) for name, groups in steps.items())
 

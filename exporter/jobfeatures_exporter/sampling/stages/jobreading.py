@@ -1,4 +1,4 @@
-"""Reads what there is of each job: its control groups, and the memory of processes that no group counts."""
+"""Reads each job's control groups, and the memory of processes that no control group counts."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class JobReader:
         *,
         with_cores: bool = False,
     ) -> Readings:
-        """Return what there is of each job now. CPU time by core is read on request."""
+        """Return each job's present figures, and the last ones of removed groups; `with_cores` by CPU too."""
         gone = {
             job: [_of_removed(each, listed, sums) for each in those] for job, those in listed.gone.items()
         }

@@ -1,4 +1,4 @@
-"""Which run of a job is here, and what is known of it: docs/evidence.md says when another one begins."""
+"""Which run of a job is on this node, and what is known of it: docs/evidence.md says when one begins."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jobfeatures_exporter.sampling.stages.values import GroupReading, JobReading
 
 
 class JobRun:
-    """What is known of a job's present run. `ledger` has what was used, also by earlier ones."""
+    """What is known of a job's present run; `ledger` has its usage, shared with the job's earlier runs."""
 
     __slots__ = (
         *("alive", "by_cgroup", "has_come", "io", "is_over", "last", "latest", "ledger", "nodes"),
@@ -63,7 +63,7 @@ class JobRuns:
         owners: Owners,
         job: Job | None,
     ) -> JobRun:
-        """Return the present run of a job, which may begin now."""
+        """Return the present run of a job: the known one, or a new one if another run has begun."""
         groups = reading.groups
         named = [each.directory.membership for each in groups]
         place = name_place(named[0].parent) if named else None
@@ -101,7 +101,7 @@ class JobRuns:
 def find_uid(
     groups: Sequence[GroupReading], processes: Sequence[ProcessSample], owners: Owners
 ) -> int | None:
-    """Return the uid of a job's user, from its groups' paths if these agree, else from its processes."""
+    """Return the uid of a job's user by its groups' paths if these agree, else by processes, else None."""
     uids = path_uids(groups)
     if len(uids) == 1 and (uid := uids.pop()) is not None:
         return uid
@@ -124,5 +124,5 @@ def find_uid(
 
 
 def path_uids(groups: Sequence[GroupReading]) -> set[int | None]:
-    """Return the uids in the paths of control groups, None where one has none."""
+    """Return the uids that the paths of control groups name; None is in it if a path names none."""
     return {each.directory.membership.uid for each in groups}

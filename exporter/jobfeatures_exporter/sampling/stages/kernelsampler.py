@@ -1,4 +1,4 @@
-"""Sampling with sums in the kernel: of jobs' processes only a few are read, and rarely."""
+"""Sampling with sums in the kernel (eBPF): only a few of jobs' processes are read, and rarely."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class _Due:
 
 
 class KernelSampler:
-    """The kernel's sums at each sample, and the groups whose processes still have to be read.
+    """Reads the kernel's sums at each sample, and chooses the groups whose processes still have to be read.
 
-    A control group's processes are due at its 1st, 2nd, 4th … then every 32nd sample: they show whose end may
-    be the job's, and who owns it if the kernel does not know. After the 4th they are listed, and read in that
-    and the next sample if they have changed; they have not if the kernel counts as many and no new task. A
-    group whose job or owner is unknown is due at every sample.
+    A control group's processes are due at its 1st, 2nd, 4th … then every 32nd sample: they show which one's
+    end may be the job's, and the job's user if the kernel does not know. After the 4th they are only listed
+    (not even that if the kernel counts as many processes and no new task), and read in that sample and the
+    next if the list has changed. A group whose job or user is unknown is due at every sample.
     """
 
     def __init__(self, kernel: KernelSums, unreadable: Unreadable) -> None:
@@ -53,7 +53,7 @@ class KernelSampler:
         return self._kernel.processes
 
     def sums(self, directories: Collection[JobDirectory]) -> Mapping[str, Sums]:
-        """Take a sample; return the sums of the control groups that the kernel sums, by `cpu_source`."""
+        """Take a sample; return by `cpu_source` the sums of these groups, as far as the kernel sums them."""
         self._sums = {}
         try:
             self._kernel.look(directories)
@@ -67,7 +67,7 @@ class KernelSampler:
     def due(
         self, directories: Iterable[JobDirectory], is_settled: Callable[[JobDirectory], bool]
     ) -> set[int]:
-        """Return the processes to read in this sample."""
+        """Return the pids to read in this sample; `is_settled`: job and user of a group are known."""
         self._number += 1
         known, self._due = self._due, {}
         found: set[int] = set()

@@ -1,4 +1,4 @@
-"""Which processes are read at a sample: all of the node, or with sums in the kernel a few of jobs."""
+"""Which processes are read at a sample: all of the node, or with sums in the kernel only a few of jobs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ALL_AGAIN_SAMPLES = 64  # every so many samples all processes are read even if t
 
 
 class ProcessReading:
-    """Reads processes, and what attributing them requires. `finders` know jobs by batch systems' files."""
+    """Reads processes, and what is needed to attribute them; `finders` read batch systems' own files."""
 
     def __init__(
         self,
@@ -44,13 +44,13 @@ class ProcessReading:
 
     @property
     def needs_all(self) -> bool:
-        """Return whether a job's processes can only be found by reading all processes of the node."""
+        """Return whether a batch system is here whose jobs are found only among all processes of the node."""
         return any(each.is_here for each in self._finders)
 
     def read_all(self, *, is_wanted: bool) -> ProcessesRead | None:
-        """Return all processes at a sample at which these are wanted or due, else None.
+        """Begin a sample: return all processes of the node if these are wanted or due, else None.
 
-        They are read before the control groups: a group made meanwhile is then found, with its processes.
+        They are read before the control groups, so that the group of each process read is found.
         """
         self._samples += 1
         is_due = self._always_all or self._samples % ALL_AGAIN_SAMPLES == 1 or self.needs_all
@@ -66,7 +66,7 @@ class ProcessReading:
     def read_due(
         self, listed: Listed, sums: Mapping[str, Sums], jobs: Mapping[JobKey, Job], last: LastSample
     ) -> ProcessesRead:
-        """Return the processes of jobs that are due; all of the node if the sums do not suffice."""
+        """Return the jobs' processes due at this sample; all of the node if `sums` do not suffice."""
         directories = listed.groups.directories
         suffices = all(
             each.counts_memory and each.cpu_source in sums and not each.membership.is_shared

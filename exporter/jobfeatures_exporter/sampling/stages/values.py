@@ -27,14 +27,14 @@ from jobfeatures_exporter.sampling.processes.attribution import Attribution, Key
 
 
 class LastSample(NamedTuple):
-    """What a sample needs of the one before it."""
+    """What a sample uses of the sample before it."""
 
     key_of: Mapping[str, JobKey | None] = MappingProxyType({})  # as in `Attributed`
     jobs: Mapping[WorkKey, JobSample] = MappingProxyType({})
 
 
 class NodeReading(NamedTuple):
-    """The node as a whole."""
+    """Figures of the node as a whole at one sample."""
 
     node: NodeSample
     signs: NodeSigns
@@ -44,7 +44,7 @@ class NodeReading(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """The control groups of jobs, and what was read of them between samples."""
+    """The control groups of jobs at one sample, and what was read of them since the sample before."""
 
     groups: GroupList
     between: Mapping[str, JobFigures]  # by `cpu_source`
@@ -71,21 +71,21 @@ class Attributed(NamedTuple):
     claims: Collection[JobKey] = ()  # of groups that the batch system has yet to confirm
 
     def of_jobs(self) -> dict[JobKey, Sequence[ProcessSample]]:
-        """Return the processes of each job, none for one that has only control groups."""
+        """Return the processes of each job; empty for a job that has only control groups."""
         found: dict[JobKey, Sequence[ProcessSample]] = dict.fromkeys(self.groups, ())
         found.update((key, those) for key, those in self.members.items() if isinstance(key, JobKey))
         return found
 
 
 class Counted(NamedTuple):
-    """What processes have used in all, those that have ended included."""
+    """Totals of what processes have used, those that have ended included, by job or other key."""
 
     ticks: Mapping[Key, CpuTicks]
     io: Mapping[JobKey, ProcessIo]
 
 
 class GroupReading(NamedTuple):
-    """What was read of one control group of a job."""
+    """What was read of one control group of a job at a sample."""
 
     directory: JobDirectory
     figures: JobFigures
@@ -95,7 +95,7 @@ class GroupReading(NamedTuple):
 
 
 class JobReading(NamedTuple):
-    """What was read of a job. It is the same object as long as nothing of the job has run."""
+    """What was read of a job at a sample; the same object as before if nothing of the job has run since."""
 
     groups: Sequence[GroupReading] = ()
     memory: MemoryBytes = MemoryBytes()  # of its groups, else of its processes
@@ -106,7 +106,7 @@ class JobReading(NamedTuple):
 
 
 class Readings(NamedTuple):
-    """What was read of each job, of those that have ended, and the memory of what belongs to no job."""
+    """What was read of present and of ended jobs, and the memory of units and groups outside jobs."""
 
     jobs: Mapping[JobKey, JobReading] = MappingProxyType({})
     ended: Mapping[JobKey, JobReading] = MappingProxyType({})
@@ -114,7 +114,7 @@ class Readings(NamedTuple):
 
 
 def find_populated(listed: Listed, sums: Mapping[str, Sums]) -> list[Membership]:
-    """Return the control groups that have processes according to the kernel's sums."""
+    """Return the jobs' control groups that have processes according to the kernel's sums."""
     found = (each for each in listed.groups.directories if each.cpu_source in sums)
     return [each.membership for each in found if sums[each.cpu_source].processes]
 
@@ -125,7 +125,7 @@ def gather(
     read: ProcessesRead,
     staying: Collection[JobKey] = (),
 ) -> Attributed:
-    """Return groups and processes by job, also of those that are `staying` without any."""
+    """Return groups and processes by job; `staying` jobs are listed even without any."""
     key_of: dict[str, JobKey | None] = {}
     groups: dict[JobKey, list[JobDirectory]] = {}
     for directory in listed.groups.directories:
@@ -141,9 +141,9 @@ def gather(
 
 
 def list_groups(groups: GroupList, between: Mapping[str, JobFigures], last: LastSample) -> Listed:
-    """Return the present groups, and those removed since the `last` sample by the jobs that had them.
+    """Return the present groups, and by job those removed since the `last` sample that were read meanwhile.
 
-    What was read `between` the two is by `cpu_source`.
+    `between` has these readings by `cpu_source`.
     """
     gone: dict[JobKey, list[JobDirectory]] = {}
     living = {each.cpu_source for each in groups.directories} if groups.gone else ()
@@ -155,6 +155,6 @@ def list_groups(groups: GroupList, between: Mapping[str, JobFigures], last: Last
 
 
 def find_lost(listed: Listed, readings: Readings, last: LastSample) -> set[JobKey | None]:
-    """Return the jobs of which a group, or one below it, was removed unread since the last sample."""
+    """Return the jobs of which a group, or one below it, has been removed since the last sample."""
     lost = {last.key_of.get(each.cpu_source) for each in listed.groups.gone}
     return lost | {key for key, each in readings.jobs.items() if each.has_lost}

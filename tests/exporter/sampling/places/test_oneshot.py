@@ -156,7 +156,11 @@ def test_doctor_says_what_to_set_for_lsf_below_a_parent_that_neither_holds_its_d
     )
     found = [each for each in doctor.examine(config) if each.what in {"control groups", "lsf jobs"}]
     said = {(each.what, each.mark): f"{each.words}: {each.remedy}" for each in found}
-    why = "/site holds none of its daemons" if daemon == "sbatchd" else "no daemon of lsf runs on this host"
+    why = (
+        "/site holds no daemon of the batch system"
+        if daemon == "sbatchd"
+        else "no daemon of lsf runs on this host"
+    )
     note = said["control groups", Mark.NOTE]
     assert f"those below /site/lsf/cluster1 look like jobs' and do not count: {why}: if they are" in note
     assert 'set batch.cgroup_parents = ["/site/lsf/cluster1"]' in note
