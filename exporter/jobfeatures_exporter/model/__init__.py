@@ -1,1 +1,1 @@
-"""What rooms pass to each other: a sample, a scrape's context, ended jobs, statuses. Does no I/O."""
+"""Records that packages pass to each other: samples, a scrape's context, ended jobs, statuses. No I/O."""

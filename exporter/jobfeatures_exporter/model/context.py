@@ -1,4 +1,4 @@
-"""The data behind one scrape: everything has been read by now, and nothing here changes afterwards."""
+"""The data behind one scrape or page: all has been read before, and nothing here changes afterwards."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ if TYPE_CHECKING:  # not needed on most nodes
 
 
 class LimitEnd(NamedTuple):
-    """When limits end a job: wall limit as epoch seconds, CPU limit as seconds from now; None: unknown."""
+    """When limits end a job: wall limit in Unix time, CPU limit in seconds from now; None: unknown."""
 
     wall_end_secs: float | None
     cpu_remaining_secs: float | None
 
 
 class OwnWaste(NamedTuple):
-    """A job's waste by its own figures, and the part counted in sums: at most what its CPUs can waste."""
+    """A job's waste, and the part of it counted in the node's sums: at most all its CPUs' time."""
 
     own: NodeJob
     counted: NodeJob
@@ -64,7 +64,7 @@ class OwnWaste(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """The input of all collectors; values that several of them need are computed once."""
+    """The input of all collectors and pages; what several of them need is computed once, on first use."""
 
     now_secs: float
     snapshot: Snapshot | None = None
@@ -121,8 +121,8 @@ class Context:
     def empty_groups(self) -> frozenset[JobKey]:
         """Return the jobs of which nothing but a control group without processes is left.
 
-        Their batch system does not know them, reports them as not on this node, or is not polled at all. If
-        it does not answer, a job may still start in its empty group.
+        Their batch system does not know them, reports them as not on this node, or is not polled at all.
+        While it does not answer, they are not listed: a job may still start in its empty group.
         """
         return frozenset(
             key
@@ -153,12 +153,12 @@ class Context:
 
     @cached_property
     def leftovers_here(self) -> dict[JobKey, float]:
-        """Return the ended jobs whose processes are still seen, with the time their end was reported."""
+        """Return the ended jobs whose processes are still seen, and when (Unix) their end was reported."""
         return {key: reported_secs for key, reported_secs in self.leftovers.items() if key in self._seen}
 
     @property
     def allocatable_cpus(self) -> int | None:
-        """Return the CPUs available to jobs here: as the site states, else as batch systems allocate them."""
+        """Return how many CPUs jobs can have here, by the settings, else batch systems, else the machine."""
         given = self._given_cpus
         return self.machine.total_cpus if given is None or self._states_cpus else given
 
@@ -232,7 +232,7 @@ class Context:
 
     @cached_property
     def end_times_secs(self) -> dict[JobKey, float]:
-        """Return when each ended job that is shown ended; one that is reported as running here has not."""
+        """Return when (Unix) each ended job that is shown ended; a job reported as running is no such job."""
         ended = {
             key: each.ended_at_secs
             for key, each in self._ended_only.items()
@@ -256,7 +256,7 @@ class Context:
         return {key: each for key, each in self.ended.items() if key in self._over}
 
     def wall_end_secs(self, job: Job) -> float | None:
-        """Return when a job's wall limit ends it, by this node's clock; None: unknown or unlimited."""
+        """Return when (Unix) a job's wall limit ends it, by this node's clock; None: unknown or unlimited."""
         ahead_secs = self._clocks_ahead_secs.get(job.key.batch_system, 0.0)
         end_secs = job.end_limit_at(self.now_secs + ahead_secs)
         return None if end_secs is None else end_secs - ahead_secs
@@ -273,7 +273,7 @@ class Context:
         return {key: LimitEnd(self.wall_end_secs(job), self.cpu_remaining_secs(key)) for key, job in jobs}
 
     def cpu_remaining_secs(self, key: JobKey) -> float | None:
-        """Return the seconds until a job reaches its CPU limit, from its use on this node; None: unknown."""
+        """Return the seconds until a job reaches its CPU limit, by its CPU time so far; None: unknown."""
         job, sample = self.jobs.get(key), self._seen.get(key)
         if job is None or sample is None or not isinstance(job.limits.cpu_secs, int) or len(job.nodes) > 1:
             return None
@@ -288,7 +288,7 @@ class Context:
         )
 
     def shutdown_secs(self, job: Job) -> int | None:
-        """Return when the node or the job has to end (epoch seconds), whichever comes first."""
+        """Return when (Unix) the node or the job has to end, whichever is first; None: no drain is set."""
         if self.drains is None:
             return None
         machine, own = self._machine_shutdown_secs, self.drains.job_shutdown(job)
@@ -300,7 +300,7 @@ class Context:
 
     @cached_property
     def own_wastes(self) -> dict[JobKey, OwnWaste]:
-        """Return the expected end of each job on this node, and what it wastes."""
+        """Return the expected end of each job on this node, and what draining or killing it would waste."""
         return {key: self._own_waste(key, job) for key, job in self.jobs_here.items()}
 
     def _own_waste(self, key: JobKey, job: Job) -> OwnWaste:
@@ -347,7 +347,7 @@ def _measured_waste(cpus: int | None, ends_secs: tuple[float | None, ...], used_
 
 
 def job_labels(key: WorkKey) -> Values:
-    """Return the label values of `JOB`: units are listed under their kind, groups with their epoch."""
+    """Return batch system and job id as label values; for units kind and name, for groups none and number."""
     if isinstance(key, JobKey):
         return key
     if isinstance(key, GroupKey):

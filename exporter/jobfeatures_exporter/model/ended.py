@@ -1,4 +1,4 @@
-"""A job that is over here, as it is shown for a while: a frozen record."""
+"""A job that has ended on this node, as it is shown for a while: a frozen record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frozen records that are parts of a snapshot: memory, and optional measurements that a site enables."""
+"""Frozen records that are parts of a snapshot: memory, and measurements that settings enable."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class OpenFiles(NamedTuple):
 
 
 class MemoryBytes(NamedTuple):
-    """Memory of a job by component, with one meaning on cgroup v1, v2 and for sums over processes."""
+    """Memory in bytes by component, with one meaning on cgroup v1, on v2 and for sums over processes."""
 
     anon: int | None = None
     file: int | None = None  # page cache, without shmem
@@ -45,10 +45,10 @@ class MemoryBytes(NamedTuple):
 
     @property
     def used(self) -> int | None:
-        """Return what counts against the limit and the kernel cannot reclaim: charged memory less page cache.
+        """Return the bytes charged that the kernel cannot reclaim: charged memory less page cache.
 
-        Only this drives a job to its limit: page cache is charged too, but dropped before an OOM kill. Where
-        nothing is charged, without control groups, it is the sum of the other parts but swap.
+        Only these drive a job to its limit: page cache is charged too, but dropped before an OOM kill.
+        Without control groups nothing is charged: then it is the sum of the other parts but swap.
         """
         if self.anon is None:
             return None

@@ -36,10 +36,10 @@ class Missing:
 
     @property
     def not_found(self) -> tuple[JobKey, ...]:
-        """Return the jobs that should have a group."""
+        """Return the jobs that should have a control group, and have none."""
         return tuple(sorted(key for key, each in self.reasons.items() if each is Reason.FOUND))
 
     @property
     def counts(self) -> dict[Reason, int]:
-        """Return how many jobs each reason has, without reasons that have none."""
+        """Return the number of jobs without a group by reason, without reasons that no job has."""
         return dict(Counter(self.reasons.values()))

@@ -39,7 +39,7 @@ class DiskSample(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSample:
-    """The node as a whole."""
+    """Figures of the node as a whole; None: unknown."""
 
     boot_time_secs: int | None = None
     cpu: CpuSecs | None = None  # over all cores
@@ -59,7 +59,7 @@ class NodeSample:
 
 
 class FigureSource(enum.Enum):
-    """Where a job's figures come from."""
+    """Where a job's CPU time and memory come from."""
 
     CGROUP = "cgroup"
     PROCESSES = "processes"
@@ -75,7 +75,7 @@ class BlockIo(NamedTuple):
 
 
 class ProcessIo(NamedTuple):
-    """What processes read and wrote, proc_pid_io(5): `data_` reached the storage, the others are calls."""
+    """Bytes that processes read and wrote: `data_…` at the storage, the others in calls; proc_pid_io(5)."""
 
     read_bytes: int  # rchar: by read(2) and similar calls, page cache and pipes included
     written_bytes: int
@@ -85,7 +85,7 @@ class ProcessIo(NamedTuple):
 
 
 class Scheduling(NamedTuple):
-    """How the kernel ran the threads of a job; `waiting` is for a CPU."""
+    """How the kernel scheduled the threads of a job; `waiting_secs` is for a CPU."""
 
     waiting_secs: float
     major_faults: int
@@ -96,7 +96,7 @@ class Scheduling(NamedTuple):
 
 
 class Kind(enum.Enum):
-    """The kind of a set of processes."""
+    """What a set of processes is: a batch job, container, service, session or just a process group."""
 
     # One object a member: its identity hashes faster than its name, and the key of every process is hashed.
     __hash__ = object.__hash__
@@ -109,7 +109,7 @@ class Kind(enum.Enum):
 
 
 class UnitKey(NamedTuple):
-    """Identity of a container, a service or a user session; never of a batch job."""
+    """Identity of a unit: a container, a service or a user session."""
 
     kind: Kind
     name: str  # such as sshd.service, docker-0123456789ab, user-1000
@@ -131,7 +131,7 @@ RunKey = tuple[JobKey, int]  # one run of a job, by `JobSample.run`: counters ar
 
 
 def kind_of(key: WorkKey | int) -> Kind:
-    """Return what a key identifies; a bare number is a process group's."""
+    """Return the kind of work that a key identifies; a bare number is that of a process group."""
     if isinstance(key, JobKey):
         return Kind.BATCH
     return key.kind if isinstance(key, UnitKey) else Kind.GROUP
@@ -168,7 +168,7 @@ class StepSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandSample:
-    """Processes of one job and one command; the CPU time is since the command got its own count."""
+    """A job's processes of one command; CPU time counts from when the command was first counted by name."""
 
     command: str
     cpu_secs: float
@@ -179,7 +179,7 @@ class CommandSample:
 @quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSample:
-    """What one job, or one process group without a job, uses on this node."""
+    """What one batch job, unit or process group uses on this node; None: unknown."""
 
     key: WorkKey
     run: int = 0  # which of all jobs' runs here; greater with another run of the same job
@@ -218,7 +218,7 @@ class JobSample:
 
     @property
     def is_apart(self) -> bool:
-        """Return whether the job is another cluster's, whose id is that of a job at another place."""
+        """Return whether the job has an id ``ID@PLACE``, as a job of another cluster here has its number."""
         return (
             self.place != "" and isinstance(self.key, JobKey) and self.key.job_id.endswith(f"@{self.place}")
         )
@@ -226,7 +226,7 @@ class JobSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuCard:
-    """A card, or a MIG instance, which is a device of its own. Unknown is None or empty, never 0."""
+    """A GPU card, or a MIG instance, which is a device of its own. Unknown is None or empty, never 0."""
 
     uuid: str
     index: int | None = None  # of the driver's library; may change at boot
@@ -266,7 +266,7 @@ GpuCount = tuple[str, ...]  # an optional counter of a card, by name and qualifi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuSample:
-    """The state of one card, with a time of its own: drivers may answer late."""
+    """The state of one GPU card, with a time of its own: drivers may answer late."""
 
     card: GpuCard
     taken_at_secs: float
@@ -292,7 +292,7 @@ class GpuSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobGpu:
-    """One job on one card; counters since it was first seen there. Without use they are None."""
+    """A job's use of one GPU card. Counters are since it was first seen there, None without use."""
 
     key: WorkKey
     uuid: str
@@ -308,7 +308,7 @@ ASKED_FOR = "asked for"
 
 
 class ProcessReader(NamedTuple):
-    """How processes are read: bpf or procfs, and why not by the other."""
+    """How processes are read, `name` bpf or procfs, and the `reason` why not by the other."""
 
     name: str = "procfs"
     reason: str = ""
@@ -320,7 +320,7 @@ class ProcessReader(NamedTuple):
 
 
 class KernelChecks(NamedTuple):
-    """The kernel's counters on its own sums, since the start; `threads` is of the latest sample."""
+    """Counters of errors in the kernel's sums, since the start; `threads`: of the latest sample."""
 
     full: int  # charges dropped for lack of room for another control group
     without_storage: int  # tasks that could briefly not be tracked
@@ -331,9 +331,9 @@ class KernelChecks(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """Everything that was read at one time.
+    """One sample: everything that was read of the node at one time.
 
-    If the kernel sums the use of processes, only some are listed, unless all were requested.
+    If the kernel sums the use of processes, only some processes are listed, unless all were requested.
     """
 
     taken_at_secs: float
@@ -360,12 +360,11 @@ class Snapshot:
     job_gpus: tuple[JobGpu, ...] = ()
     gpu_unattributed: Mapping[str, int] = field(default_factory=dict)  # unknown processes by card's uuid
     gpu_drivers: Mapping[str, bool] = field(default_factory=dict)  # whether each has answered recently
-    # Exit records of the kernel since start, by outcome: counted, elsewhere, unknown.
     unreadable: Mapping[str, int] = field(default_factory=dict)  # failed readings since start, by kind
     reopened: int | None = None  # how often since start no more descriptors could be kept open
 
     def key_of(self, pid: int) -> WorkKey | None:
-        """Return a process's owner, None if it was not listed or the boot time is unknown."""
+        """Return the job, unit or group of a process; None if not listed, or the boot time is unknown."""
         key = self.keys.get(pid)
         if isinstance(key, int):
             return None if self.epoch is None else GroupKey(key, self.epoch)

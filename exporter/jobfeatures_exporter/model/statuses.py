@@ -1,4 +1,4 @@
-"""What parts of the daemon report of themselves: frozen records."""
+"""The state of parts of the daemon, for metrics and pages: frozen records."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerStatus:
-    """One listener: counts since its start, by status and by reason."""
+    """One HTTP listener: responses by status and refusals by reason, since its start."""
 
     name: str  # metrics, features or sonar
     connections: int = 0  # now

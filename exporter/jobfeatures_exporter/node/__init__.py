@@ -1,1 +1,1 @@
-"""The daemon of a node: its board, its threads, its batch sources, its hooks' requests."""
+"""The daemon of a node: its threads, the board they share, its batch sources, requests of hooks."""

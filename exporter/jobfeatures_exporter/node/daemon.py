@@ -1,4 +1,4 @@
-"""The daemon: threads that keep the node, the batch sources and the feature directories up to date.
+"""The daemon: threads that sample the node, poll batch systems and keep the feature directories.
 
 Each thread publishes its results by a single assignment; a scrape combines the
 latest of each and takes no lock that a working thread holds.
@@ -40,7 +40,7 @@ STOP_SECS = 5.0  # for all threads together to end
 
 
 class Daemon:
-    """Everything that runs in the background, and the text that a scrape returns."""
+    """The node's threads, and the metrics and pages made from their latest results."""
 
     def __init__(
         self,
@@ -49,9 +49,10 @@ class Daemon:
         choose_reader: Callable[[], Choice] = lambda: PROCFS_ALONE,
         settings: WatchedSettings | None = None,
     ) -> None:
-        """`choose_reader` says how processes are read; it is called once the settings are known to agree.
+        """Make all parts; start nothing. Raises ConfigurationError.
 
-        `settings`, if given, is checked at intervals; a good copy is kept for hooks.
+        `choose_reader` returns how processes are read; it is called when most settings have been checked.
+        The file of `settings`, if given, is checked at intervals, and a valid copy is kept for hooks.
         """
         clock = clock or SystemClock()
         self._privacy = make_privacy(config.privacy)
@@ -117,7 +118,7 @@ class Daemon:
 
     @property
     def is_ready(self) -> bool:
-        """Return whether the node has been sampled and every source has answered or failed."""
+        """Return whether the node has been sampled, and every batch source has answered or failed."""
         return self.board.samples.snapshot is not None and self._sources.have_been_asked
 
     def wait_until_ready(self, most_secs: float) -> None:
@@ -127,27 +128,27 @@ class Daemon:
             self._stopping.wait(0.05)
 
     def problems(self) -> list[str]:
-        """Return one line for each thing that has not been read yet or fails."""
+        """Return a line for each source that has not answered yet or fails, and for the node if unread."""
         unread = [] if self.board.samples.snapshot else ["the node has not been read yet"]
         return unread + self._sources.problems()
 
     def stalled(self) -> list[str]:
-        """Return the threads that have died, or that take too long to sample the node."""
+        """Return the names of threads that have died, and of the sampling thread if it hangs."""
         found = self.dead()
         return [*found, "sampling"] if self.sampling.is_late() and "sampling" not in found else found
 
     def dead(self) -> list[str]:
-        """Return the threads that have died."""
+        """Return the names of threads that have died."""
         dead = [thread.name for thread in self._threads if not thread.is_alive()]
         return dead + self._sources.dead() + ["rounds"] * self._rounds.has_died
 
     def summary(self) -> str:
-        """Return a one-line status without names."""
+        """Return a one-line status, which names no job or user."""
         jobs = sum(job.state.is_on_node for job in self.board.jobs.values())
         return f"{jobs} jobs here; {describe_sources(self.board.sources)}"
 
     def reconfigure(self, change: SettingsChange) -> None:
-        """Apply new settings; counters continue. ConfigurationError: nothing has changed."""
+        """Apply new settings; counters continue. Raises ConfigurationError, having changed nothing."""
         config = change.config
         replace_sources = self._sources.prepare(config) if change.concerns_sources else None
         self.board.reconfigure(config)
@@ -163,15 +164,15 @@ class Daemon:
     # --- what a scrape gets -------------------------------------------------------
 
     def exposition(self, *, openmetrics: bool, web: WebStatus | None = None) -> bytes:
-        """Return the metrics as text, from a fresh sample if it is complete within the deadline."""
+        """Return the metrics page, from a new sample if that is taken within the deadline."""
         return self._metrics.render(self.context(web), openmetrics=openmetrics)
 
     def families(self) -> list[Family]:
-        """Return the metric families of that text."""
+        """Return the metric families of `exposition`, from a new sample likewise."""
         return self._metrics.families(self.context())
 
     def context(self, web: WebStatus | None = None) -> Context:
-        """Return everything that a scrape shows, from a fresh sample of the node; `web`: of the listeners."""
+        """Return what a scrape may show, from a new sample if in time; `web` is the listeners' status."""
         board = self.board
         board.samples.wait_for_fresh(FRESH_SECS, board.config.scrape_deadline_secs)
         context = board.context(web)
@@ -179,11 +180,11 @@ class Daemon:
         return self._privacy.context(context)
 
     def known(self) -> Context:
-        """Return everything that may be shown, as of the latest sample."""
+        """Return what a scrape may show, as of the latest sample, without waiting for one."""
         return self._privacy.context(self.board.context())
 
     def html(self, asked: AskedPage = FRONT) -> str | None:
-        """Return an HTML page, None for an unknown job."""
+        """Return the HTML page `asked` for, None for an unknown job."""
         return self.pages.html(asked)
 
 

@@ -1,4 +1,4 @@
-"""The daemon's side of requests by prologs and epilogs: runs the process that serves them.
+"""The daemon's side of requests by prologs and epilogs: keeps the process that serves them running.
 
 See `jobfeatures.hooks.server`, which is that process, and `jobfeatures.hooks.serving`.
 """
@@ -32,10 +32,10 @@ END_SECS = 2.0  # for the process to end
 
 
 class HookServer:
-    """One thread calls `run`; any thread may call the other methods."""
+    """Runs the process that serves hooks. One thread calls `run`; any thread the other methods."""
 
     def __init__(self, board: NodeBoard, sources: NodeSources, kept: KeptSettings | None) -> None:
-        """`kept`, if given, checks the settings file every LOOK_SECS."""
+        """Start nothing yet. `run` has `kept`, if given, check the settings file every LOOK_SECS."""
         self._board = board
         self._sources = sources
         self._kept = kept
@@ -55,12 +55,12 @@ class HookServer:
                 log.warning("the process that serves hooks has ended: another one is started")
 
     def stop(self) -> None:
-        """Make `run` return."""
+        """Make `run` end the process, and return."""
         self._stopping.set()
         self._wake()
 
     def reconfigure(self) -> None:
-        """Apply new settings."""
+        """Send the board's new settings to the process."""
         self._changed.set()
         self._wake()
 
@@ -98,10 +98,10 @@ class HookServer:
         except (JobfeaturesError, OSError) as error:
             log.warning("cannot save a copy of the settings for hooks: %s", error)
         except Exception:  # supervised: hooks are still served
-            log.exception("settings cannot be checked")
+            log.exception("the settings file cannot be checked")
 
 
 def settings_of(config: ExporterConfig) -> Settings:
-    """Return the settings for serving requests: only those that hooks know."""
+    """Return the settings that the process needs to serve requests of hooks."""
     polled = None if AUTO in config.polling.sources else frozenset(config.polling.sources)
     return Settings(config.shared, make_site(config), config.log.level, config.log.format, polled)

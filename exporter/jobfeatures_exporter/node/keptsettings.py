@@ -1,6 +1,6 @@
 """Checks the settings file and its drop-ins while the daemon runs: hooks read them at every job.
 
-A copy of valid settings is kept for hooks that find broken ones; broken ones are
+A copy of valid settings is kept, for hooks to use when the file is broken. A broken file is
 reported within a minute, in the log and by the metric that reports failed reloads.
 """
 
@@ -29,14 +29,14 @@ def find_settings_file(file: str | None) -> str:
 
 
 class WatchedSettings(NamedTuple):
-    """A file of settings; `read` reads and validates all settings, or raises JobfeaturesError."""
+    """The path of a settings file, and a function that reads and validates it, or raises JobfeaturesError."""
 
     path: str
     read: Callable[[], object]
 
 
 class KeptSettings:
-    """Checks the settings at each `check`, which one thread calls periodically."""
+    """Checks the settings file at each `check`, which one thread calls periodically."""
 
     def __init__(self, file: WatchedSettings, board: NodeBoard) -> None:
         self._path, self._read = file
@@ -45,7 +45,10 @@ class KeptSettings:
         self._is_broken = False
 
     def check(self) -> None:
-        """Check whether a file has changed. Raises JobfeaturesError or OSError if no copy can be kept."""
+        """Validate the file and copy it for hooks, if it or a drop-in has changed.
+
+        An invalid file is logged. Raises JobfeaturesError or OSError if the copy cannot be written.
+        """
         try:
             seen = stamp_of(self._path)
         except FileNotFoundError:
@@ -67,7 +70,7 @@ class KeptSettings:
         self._seen = seen
 
     def _broken(self, error: JobfeaturesError) -> None:
-        log.error("the settings file is broken, hooks use the last good one: %s", error)
+        log.error("the settings file is invalid, hooks use the last valid one: %s", error)
         if self._board.reload.successful:
             self._is_broken = True
             self._board.reload = replace(self._board.reload, successful=False)
@@ -76,7 +79,7 @@ class KeptSettings:
         if self._is_broken:  # reported from here: a failed reload is over only with the next reload
             self._is_broken = False
             self._board.reload = replace(self._board.reload, successful=True)
-            log.info("the settings file is good again")
+            log.info("the settings file is valid again")
         is_one = len(document.files) == 1  # then it is copied verbatim, with its comments
         content = document.files[0].data if is_one else to_toml(document.table)
         with self._board.tree.folder(INTAKE) as folder:

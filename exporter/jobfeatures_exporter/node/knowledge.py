@@ -1,4 +1,4 @@
-"""What the daemon knows of the node's jobs, when it is judged again, and what each thread sees of it."""
+"""What the daemon knows of the node's jobs, combined from batch systems, samples and directories."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jobfeatures_exporter.node.nodeboard import NodeBoard
 
 
 class Knowledge:
-    """Combines the sources and the control groups on the board, and sets `jobs` and `known_jobs` there."""
+    """Combines batch systems' answers with control groups seen; sets the board's `jobs`, `known_jobs`."""
 
     def __init__(self, board: NodeBoard) -> None:
         self._board = board
@@ -27,20 +27,20 @@ class Knowledge:
         self.ending: Mapping[JobKey, Job] = {}  # jobs whose last sample is being taken
 
     def remember(self, published: Iterable[JobObservation]) -> None:
-        """Start from what an earlier daemon knew of the jobs that it published."""
+        """Start with jobs that an earlier daemon `published` in directories, as it knew them."""
         self._roster.remember(published)
 
     def note_epilogs(self, withdrawn: Mapping[JobKey, float | None]) -> bool:
-        """Record epilogs that publishing noticed; return whether there were any."""
+        """Record jobs whose directories an epilog has withdrawn, and when; return whether there are any."""
         with self._lock:
             self._roster.note_epilogs(withdrawn)
         return bool(withdrawn)
 
     def judge(self, published: Mapping[JobKey, float] | None = None) -> bool:
-        """Update what is known; return whether directories may have changed. Ended jobs are sampled again.
+        """Combine anew what the board has; return whether jobs' directories may have to change.
 
-        `published` are the directories (None: as before). The board is read under a lock that all judging
-        threads share, so none reverts to older data.
+        A sample is requested if a job has ended. `published` has the jobs with directories (None: as before).
+        All threads that judge share a lock, so none reverts to older data.
         """
         board = self._board
         with self._lock:
@@ -66,24 +66,24 @@ class Knowledge:
         return known_jobs.presences != old.presences
 
     def end_rest(self) -> None:
-        """Have a sample taken if a job is known to be here that no control group has shown. Any thread."""
+        """Request a sample if sampling rests and a job that is said to be here has no group. Any thread."""
         board = self._board
         if board.pause_secs > board.config.sample_interval_secs and not self.are_all_seen():
             board.samples.wanted.set()
 
     def are_all_seen(self) -> bool:
-        """Return whether the latest sample has a control group of each job that is known to be here."""
+        """Return whether the latest sample has a control group of each job that is said to be here."""
         snapshot = self._board.samples.snapshot
         samples = {} if snapshot is None else snapshot.jobs
         return all(key in samples and samples[key].in_group for key in self.on_node())
 
     def begin_sample(self) -> None:
-        """Note the jobs for which the next sample is the last."""
+        """Note as `ending` the jobs for which the next sample is the last."""
         with self._lock:
             self.ending, self._to_sample_last = self._to_sample_last, {}
 
     def on_node(self) -> Mapping[JobKey, Job]:
-        """Return the jobs whose processes are sampled; a finished job's leftover processes are not counted.
+        """Return the jobs whose processes a sample counts; not those left behind by finished jobs.
 
         A job is sampled once more after its end is reported, for its last values.
         """
@@ -91,7 +91,7 @@ class Knowledge:
         return {**self.ending, **here}
 
     def status_targets(self) -> dict[JobKey, StatusTarget]:
-        """Return the jobs whose status directory is read."""
+        """Return the jobs on this node whose status directory ($JOBSTATUS) is read, with path and uid."""
         return {
             key: StatusTarget(self._board.tree.status_path(key), job.uid, job.allocated_cpus)
             for key, job in self._board.jobs.items()
@@ -99,11 +99,10 @@ class Knowledge:
         }
 
     def seen(self) -> tuple[frozenset[JobKey], frozenset[JobKey]]:
-        """Return the jobs that have processes in the latest sample, and those that have empty control groups.
+        """Return the jobs that have processes in the latest sample, and those with an empty control group.
 
-        The latter with those that their batch system has yet to confirm. Jobs that must be queried whether
-        seen or not are left out: those whose epilog has run since, and those whose batch system's answer is
-        out of date.
+        The latter include jobs that their batch system has yet to confirm. Left out are jobs to query whether
+        seen or not: their epilog has run since, or their batch system's answer is out of date.
         """
         living: set[JobKey] = set()
         empty: set[JobKey] = set()
@@ -119,7 +118,7 @@ class Knowledge:
 
 
 def manners_of(config: BatchSettings) -> Manners:
-    """Return which batch systems do not report suspensions, and in which these extend the limit."""
+    """Return which batch systems do not report suspensions, and in which these extend the wall limit."""
     asked = {name for name in SYSTEMS if getattr(config.of(name).own, "ask", None) == "controller"}
     return Manners(
         silent=frozenset(name for name, each in SYSTEMS.items() if not each.tells_suspension) - asked,
@@ -128,7 +127,7 @@ def manners_of(config: BatchSettings) -> Manners:
 
 
 def populated_groups(snapshot: Snapshot | None) -> dict[JobKey, Group]:
-    """Return the batch jobs whose control groups hold processes."""
+    """Return the batch jobs whose control groups have processes, with what was read of the groups."""
     if snapshot is None:
         return {}
     return {

@@ -1,4 +1,4 @@
-"""The node's board: what is known about the node now. Loops write to it and read it; scrapes read it."""
+"""The node's board: what is known about the node now; the daemon's threads write it, scrapes read it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class LatestSample:
-    """One thread puts snapshots here; any thread may take the latest or wait for one, which sets `wanted`."""
+    """The latest snapshot, which one thread puts here; any thread may wait for a new one: `wanted` is set."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -56,18 +56,18 @@ class LatestSample:
             self._taken.notify_all()
 
     def stop(self) -> None:
-        """Release all waiting threads; they use the latest snapshot, if any."""
+        """Release all threads that wait: they go on with the latest snapshot, if any."""
         self._stopping = True
         with self._taken:
             self._taken.notify_all()
 
     def wait_for_any(self, timeout_secs: float) -> None:
-        """Wait for the first snapshot."""
+        """Wait until there is a first snapshot, `timeout_secs` at most."""
         with self._taken:
             self._taken.wait_for(lambda: self.snapshot is not None or self._stopping, timeout_secs)
 
     def wait_for_fresh(self, fresh_secs: float, timeout_secs: float, *, lists_all: bool = False) -> None:
-        """Wait for a snapshot at most `fresh_secs` old; with `lists_all`, one that lists all processes."""
+        """Wait for a snapshot at most `fresh_secs` old (`lists_all`: of all processes), or the timeout."""
         asked_at = self._clock.now_secs()
 
         def fresh() -> bool:
@@ -117,7 +117,7 @@ class NodeBoard:
         self.sender: Sender | None = None  # by whoever makes it
 
     def reconfigure(self, config: ExporterConfig) -> None:
-        """Take new settings. ConfigurationError: nothing has changed."""
+        """Take new settings. Raises ConfigurationError, having changed nothing."""
         site = make_site(config)
         self.config, self.site = config, site
         if self.publisher is not None:
@@ -125,20 +125,20 @@ class NodeBoard:
 
     @property
     def sources(self) -> tuple[SourceStatus, ...]:
-        """Return the status of each source that is polled."""
+        """Return the status of each batch source that is polled."""
         return tuple(keeper.status for keeper in self.keepers)
 
     @property
     def source_names(self) -> frozenset[str]:
-        """Return the names of the sources that are polled."""
+        """Return the names of the batch sources that are polled."""
         return frozenset(status.name for status in self.sources)
 
     def tables(self) -> list[JobTable]:
-        """Return the last good answer of each source."""
+        """Return the last good answer of each batch source that has given one."""
         return [status.table for status in self.sources if status.table is not None]
 
     def job(self, key: JobKey) -> Job | None:
-        """Return what is known about a job."""
+        """Return what is known about a job, None for an unknown one."""
         return self.jobs.get(key)
 
     def listing(self, fresh_secs: float = 0.0) -> Snapshot | None:
@@ -148,7 +148,7 @@ class NodeBoard:
         return snapshot if snapshot is not None and snapshot.lists_all else None
 
     def context(self, web: WebStatus | None = None) -> Context:
-        """Return all that is known, with all names, as of the latest sample; `web`: of the listeners."""
+        """Return all that is known as of the latest sample, no names hidden; `web`: the listeners' status."""
         sender, publisher = self.sender, self.publisher
         return Context(
             now_secs=self.clock.now_secs(),

@@ -1,4 +1,4 @@
-"""The pages of a node, for people: the daemon's current context, and the history of the last hour."""
+"""The HTML pages of a node: what the daemon knows now, and the history of the last hour."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LISTED_SECS = 1.0  # pages opened within a second share one process listing
 
 
 class NodePages:
-    """Makes the pages from what may be shown of the board, its metrics, and a listing of all processes."""
+    """Makes the HTML pages from the board, hiding what the privacy settings hide."""
 
     def __init__(self, board: NodeBoard, privacy: Privacy, metrics: PageMaker, history: History) -> None:
         self._board = board
@@ -35,11 +35,11 @@ class NodePages:
         self._history = history
 
     def html(self, asked: AskedPage = FRONT) -> str | None:
-        """Return a page, None for an unknown job. Only a job's page lists processes."""
+        """Return the HTML of the page `asked` for, None for an unknown job. A job's page takes a sample."""
         return self._render(asked, self._privacy.context(self._board.context()))
 
     def own_html(self, context: Context, asked: AskedPage) -> str | None:
-        """Return a page of one user's context: with all names, without the history of others' jobs."""
+        """Return a page made of one user's `context`, with all names, without the node's history."""
         from jobfeatures_exporter.privacy.own import COLLECTORS
 
         own = NodePages(self._board, NO_PRIVACY, PageMaker(COLLECTORS, (), 0), History())
@@ -125,7 +125,7 @@ class NodePages:
 
 
 def read_features(root: str, key: JobKey) -> dict[str, list[tuple[str, str]]]:
-    """Return the features that the job can read, by variable; unreadable files are left out."""
+    """Return the features that a job can read, (name, value) by variable, without unreadable files."""
     from jobfeatures.publish.http.remotevalues import FeatureReader, list_features
 
     reader = FeatureReader(root)

@@ -1,4 +1,4 @@
-"""The thread that samples the node, and what else is read at each sample."""
+"""The thread that samples the node, and other threads whose readings are added to each sample."""
 
 from __future__ import annotations
 
@@ -46,14 +46,17 @@ LATE_SECS = 30.0  # beyond the interval, after which the sampling thread counts 
 
 
 def make_finder(config: ExporterConfig) -> PlaceFinder:
-    """Return a finder of places of jobs' groups on this node, which has looked for none yet."""
+    """Return a finder of unusual places of jobs' control groups on this node, without a search yet."""
     root, procfs = config.path.cgroup, config.path.procfs
     systems = partial(chosen_systems, config)
     return PlaceFinder(config.shared.batch, root=root, procfs=procfs, systems=systems)
 
 
 def find_places(config: ExporterConfig, clock: Clock) -> Callable[[], Places]:
-    """Return the finder of jobs' groups on this node, which searches again at intervals."""
+    """Return a function that returns the unusual places of jobs' groups, searching again at intervals.
+
+    Without the daemon's threads: batch systems' configuration is read now, searches are made in the call.
+    """
     finder = make_finder(config)
     finder.read_configuration()
     searched_secs = float("-inf")
@@ -69,7 +72,7 @@ def find_places(config: ExporterConfig, clock: Clock) -> Callable[[], Places]:
 
 
 class SamplingLoop:
-    """Keeps the latest sample of the node on the board, and what follows from it."""
+    """Takes samples of the node and puts them, and what follows from them, on the board."""
 
     def __init__(
         self,
@@ -161,7 +164,7 @@ class SamplingLoop:
         self._rounds.add(self._place_searches)
 
     def stop(self) -> None:
-        """Have all threads end; who waits for a sample gets the latest."""
+        """Have all threads end; threads that wait for a sample go on with the latest."""
         self._stopping = True
         self._board.samples.wanted.set()
         for each in (self._arrivals, self._last_readings, self._gpus, self._power):
@@ -169,7 +172,7 @@ class SamplingLoop:
         self._board.samples.stop()
 
     def is_late(self) -> bool:
-        """Return whether the sampling thread takes too long; call it as often as `Progress` demands."""
+        """Return whether the sampling thread hangs; call it as often as `Progress` demands."""
         return self._progress.missing_secs() > self._board.pause_secs + LATE_SECS
 
     def reconfigure(self) -> None:
@@ -219,7 +222,7 @@ class SamplingLoop:
                     return
 
     def pause_secs(self) -> float:
-        """Return the time to the next sample: longer while the kernel reports jobs that begin or end."""
+        """Return the seconds to the next sample: more while the kernel reports that jobs begin or end."""
         interval_secs, snapshot = self._board.config.sample_interval_secs, self._board.samples.snapshot
         rests = (
             snapshot is not None
@@ -261,7 +264,7 @@ class SamplingLoop:
         self._place_searches.want()
 
     def sample(self) -> None:
-        """Take one sample. Only the sampling thread calls it, or a test without that thread."""
+        """Take one sample and put it on the board. Only the sampling thread calls this."""
         board, knowledge = self._board, self._knowledge
         knowledge.begin_sample()
         snapshot = self._power.fill(self.sampler.sample(self._wishes()))
@@ -301,6 +304,6 @@ class SamplingLoop:
         return self._board.context().whole_node_jobs
 
     def gives_up_counters(self, key: JobKey) -> bool:
-        """Return whether the hardware counters are left to a job that asked for them."""
+        """Return whether the job has asked for the hardware counters: then the exporter leaves them to it."""
         target = self._knowledge.status_targets().get(key)
         return target is not None and has_entry(target.path, target.owner_uid, PROFILING)

@@ -1,4 +1,4 @@
-"""The batch sources of a node, each with the thread that polls it."""
+"""The batch sources of a node (batch systems, and what hooks leave), each with the thread that polls it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STOP_SECS = 5.0  # for all queries in progress together to end
 
 
 class NodeSources:
-    """Polls the sources, each by a `Keeper`; a reload replaces these and keeps answers and counters."""
+    """Polls each source by a `Keeper`; a reload replaces these, and keeps their answers and counters."""
 
     def __init__(
         self,
@@ -41,9 +41,9 @@ class NodeSources:
         publishing: PublishingLoop | None,
         rounds: Rounds,
     ) -> None:
-        """Raise ConfigurationError if a source cannot be queried as the settings say.
+        """Make the sources; raise ConfigurationError if one cannot be queried as the settings say.
 
-        `rounds` poll what hooks have left; each other source, which may hang, has a thread of its own.
+        `rounds` is the thread that reads what hooks leave; other sources, which may hang, have their own.
         """
         self._board = board
         self._knowledge = knowledge
@@ -71,7 +71,7 @@ class NodeSources:
             keeper.stop(max(0.0, deadline - self._board.clock.monotonic_secs()))
 
     def prepare(self, config: ExporterConfig) -> Callable[[], None]:
-        """Return a function that switches to new settings. ConfigurationError: nothing has changed."""
+        """Return a function that switches to new settings. Raises ConfigurationError, changing nothing."""
         made = self._make(config)
 
         def replace() -> None:
@@ -87,11 +87,11 @@ class NodeSources:
         return replace
 
     def refresh(self, names: Collection[str], empty: Collection[str] = ()) -> None:
-        """Poll these again as soon as the rate limits allow: they have unreported jobs on this node.
+        """Poll batch systems `names` and `empty` at once, within rate limits: they have unreported jobs here.
 
-        If sources are chosen automatically, a system not found at the start is polled from now on: either
-        it answers by now, or its failure is reported like any other. This is not done for systems that only
-        have `empty` control groups, which may remain after an uninstallation.
+        If sources are chosen automatically, one of `names` that was not found at the start is polled from now
+        on; a failure is reported as usual. Systems in `empty` have only empty control groups on this node,
+        which may remain after an uninstallation: they are not added.
         """
         is_auto = AUTO in self._board.config.polling.sources
         kept = {keeper.status.name: keeper for keeper in self._board.keepers}
@@ -105,12 +105,12 @@ class NodeSources:
             elif name not in self._left:
                 self._left |= {name}
                 log.warning(
-                    "an empty control group is ignored: its batch system is not here",
+                    "an empty control group is ignored: its batch system is not found on this node",
                     extra={"source": name},
                 )
 
     def refresh_in_haste(self, names: Collection[str]) -> None:
-        """Poll these again without delay, for jobs that start."""
+        """Poll the sources with these names again without delay, as a job starts."""
         for keeper in self._board.keepers:
             if keeper.status.name in names:
                 keeper.refresh(in_haste=True)
@@ -119,7 +119,7 @@ class NodeSources:
         with self._replacing:
             self._expected |= {name}
             log.warning(
-                "jobs of a batch system that was not detected are here: it is queried from now on",
+                "a batch system that was not found at the start has jobs here: it is queried from now on",
                 extra={"source": name},
             )
             board, config = self._board, self._board.config
@@ -171,7 +171,7 @@ class NodeSources:
         )
 
     def take_in(self) -> None:
-        """Judge all jobs by the latest answers; have what follows from them done."""
+        """Judge all jobs by the sources' latest answers; request the publishing that follows."""
         self._knowledge.judge()
         self._knowledge.end_rest()
         if self._publishing is not None:
@@ -195,7 +195,7 @@ class NodeSources:
 
 
 def chosen_systems(config: ExporterConfig, expected: Collection[str] = ()) -> list[str]:
-    """Return the batch systems to query on this node, and `expected` ones if chosen automatically."""
+    """Return the names of batch systems to query here; if automatic, those found and `expected` ones."""
     named, is_auto = config.polling.sources, AUTO in config.polling.sources
     return [
         name
@@ -210,9 +210,9 @@ def make_source(name: str, config: ExporterConfig, clock: Clock, node_name: str)
 
 
 def confirm_jobs(config: ExporterConfig, clock: Clock, claims: Collection[JobKey]) -> dict[JobKey, Job]:
-    """Return the jobs of this node, by the batch systems that have to confirm some of their groups.
+    """Ask batch systems for this node's jobs, those of which `claims` need their confirmation.
 
-    One that does not answer is named in the log.
+    A batch system that does not answer is logged.
     """
     confirmed: dict[JobKey, Job] = {}
     for name in sorted({each.batch_system for each in claims}.intersection(chosen_systems(config))):

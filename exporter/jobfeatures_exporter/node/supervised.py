@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def supervised(what: str) -> Iterator[None]:
-    """Log a failure of the work in this context, which must not end the caller's loop."""
+    """Log an exception of the ``with`` block, which must not end the caller's loop; `what` names the work."""
     try:
         yield
     except (JobfeaturesError, OSError) as error:

@@ -1,1 +1,1 @@
-"""The daemon as a service: checks before its start, the service manager, and reloads of settings."""
+"""The daemon as a service: its threads' health, the service manager, and reloads of settings."""

@@ -1,4 +1,4 @@
-"""Notices that threads of the daemon have died, or that repeated work is no longer done."""
+"""Notices that threads of the daemon have died, or that periodic work is not done any more."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Threaded(Protocol):
 
 
 class Progress:
-    """For how long repeated work has not been done.
+    """Measures for how long periodic work has not been done.
 
     Time in which the process was stopped (SIGSTOP, a frozen group, a suspended machine) does not count.
     One thread calls `made`, another `missing_secs` at least every MOST_SECS.
@@ -38,12 +38,12 @@ class Progress:
         self.made()
 
     def made(self) -> None:
-        """Note that it was done."""
+        """Note that the work was done."""
         self._missing_secs = 0.0
         self._checked_secs = self._clock.monotonic_secs()
 
     def missing_secs(self) -> float:
-        """Return for how long it has not been done."""
+        """Return for how long the work has not been done."""
         now = self._clock.monotonic_secs()
         self._missing_secs += min(now - self._checked_secs, MOST_SECS)
         self._checked_secs = now

@@ -12,7 +12,7 @@ SOURCES = ("batch.", "controller.", *(f"{name}." for name in SYSTEMS))
 
 
 class SettingsChange(NamedTuple):
-    """The settings to apply, the keys that are new in them, and the keys that need a restart."""
+    """Settings to apply at a reload, their changed keys, and changed keys that need a restart instead."""
 
     config: ExporterConfig
     taken: tuple[str, ...]
@@ -38,5 +38,5 @@ def compute_change(running: ExporterConfig, wanted: ExporterConfig) -> SettingsC
 
 
 def live_roles() -> dict[str, list[str]]:
-    """Return by key, or name of a group of tables, the roles that apply it."""
+    """Return the roles in which a reload applies a change, by setting's key or name of a group."""
     return {each.key: each.live.split() for each in declared(ExporterConfig)}

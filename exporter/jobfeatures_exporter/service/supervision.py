@@ -114,7 +114,7 @@ def _status(text: str) -> str:
 
 
 def describe_sources(statuses: Iterable[KeeperStatus[Any]]) -> str:
-    """Return the state of each source as text."""
+    """Return the state of each batch source as text."""
     texts = [f"{each.name} {_condition(each)}" for each in statuses]
     return "sources: " + ", ".join(texts) if texts else "no batch system is queried"
 
@@ -126,7 +126,7 @@ def _condition(status: KeeperStatus[Any]) -> str:
 
 
 def describe_problems(statuses: Iterable[KeeperStatus[Any]], now_secs: float) -> list[str]:
-    """Return a line for each source that has not been polled yet, or fails: since when, and its message."""
+    """Return a line for each source not polled yet, or failing: since when, and its error message."""
     found = []
     for each in statuses:
         failing_secs = each.failing_secs(now_secs)

@@ -16,7 +16,7 @@ KEPT = 64
 
 
 def busy_secs_of(cpu: CpuSecs) -> float:
-    """Return the CPU seconds in which the node was busy; iowait counts as idle."""
+    """Return the CPU seconds in which the node was busy; waiting for I/O is idle, stolen time busy."""
     return cpu.user + cpu.nice + cpu.system + cpu.irq + cpu.softirq + cpu.steal
 
 
@@ -32,7 +32,7 @@ class _Sample(NamedTuple):
 
 
 class CpuRates:
-    """CPU seconds a second of each job, between the latest sample and the last one at least 5 s before it.
+    """How many CPUs each job uses: CPU seconds a second, between two samples at least 5 s apart.
 
     Times are those of the readings, by the monotonic clock. `node_busy_cpus` is
     the same for the whole node, None if unknown: computed from the busy share of
@@ -44,7 +44,7 @@ class CpuRates:
         self.node_busy_cpus: float | None = None
 
     def update(self, snapshot: Snapshot) -> Mapping[JobKey, float]:
-        """Add a sample and return the rates. A run that is not in the earlier sample has none yet."""
+        """Add a sample; return each job's rate. A run that the earlier sample lacks has no rate yet."""
         now = _sample(snapshot)
         while len(self._samples) > 1 and self._samples[1].read_at_secs <= now.read_at_secs - MIN_SECS:
             self._samples.popleft()
@@ -76,9 +76,9 @@ def _sample(snapshot: Snapshot) -> _Sample:
 def compute_rate(
     before_secs: float | None, secs: float | None, elapsed_secs: float, cpus: float
 ) -> float | None:
-    """Return CPU seconds a second between two readings of a job, never more than the node has CPUs.
+    """Return the CPU seconds a second of a job between two readings of its counter, at most `cpus`.
 
-    `cpus` 0 means unknown. None if a reading is unknown, or the counter has fallen.
+    `cpus` is the node's number, 0: unknown. None if a reading is unknown, or the counter has fallen.
     """
     if before_secs is None or secs is None or secs < before_secs or elapsed_secs <= 0:
         return None
@@ -86,7 +86,7 @@ def compute_rate(
 
 
 def compute_busy_share(before: CpuSecs | None, now: CpuSecs | None) -> float | None:
-    """Return the busy share of the CPU time between two readings, None if unknown."""
+    """Return the busy share, 0 to 1, of the node's CPU time between two readings, None if unknown."""
     if before is None or now is None:
         return None
     busy = busy_secs_of(now) - busy_secs_of(before)

@@ -1,7 +1,7 @@
-"""The control groups of a batch system's own processes, and what follows for its jobs.
+"""The control groups of a batch system's own processes, which show whether and where its jobs have groups.
 
-Any user can run a program of that name: only root's processes count. The result is shown to people, who judge
-it.
+Any user can run a program with a daemon's name: only root's processes count. The result is advice for people,
+who judge it.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _SPECIAL = re.compile(r"[*?[]")
 
 
 def parent_of(path: str, job_id: str, above: str = "") -> str | None:
-    """Return the parent of a job's group, by the group's form or the job's number; None: it is no job's.
+    """Return the parent of the job's group that a path is or is below; None: no part looks like one.
 
-    The number counts after what the path has in common with `above`, the daemon's group. A job may make
-    groups of that form in its own: the parent that is nearest to the root counts.
+    A job's group is recognised by its form, or by the job's number behind what the path has in common with
+    `above`, the daemon's group. As a job may make such groups in its own, the topmost one counts.
     """
     number = re.compile(rf"(?<![0-9A-Za-z]){re.escape(job_id)}(?![0-9])")
     names, shared = path.split("/"), 0
@@ -52,7 +52,7 @@ def parent_of(path: str, job_id: str, above: str = "") -> str | None:
 
 
 def pattern_of(parent: str) -> str:
-    """Return a parent as batch.cgroup_parents takes it; ids of containers and pods change."""
+    """Return the pattern for the setting batch.cgroup_parents; ids of containers and pods become ``*``."""
     quoted = _SPECIAL.sub(lambda match: f"[{match[0]}]", parent)
     return _CHANGING.sub("*", _UNQUOTABLE.sub("?", quoted))
 
@@ -70,11 +70,11 @@ def _is_container(path: str) -> bool:
 
 
 class GroupReader:
-    """Reads control groups of processes, as paths from the root.
+    """Reads the control groups of processes, as paths from the hierarchy's root.
 
-    Of several daemons on a host, the one with `node_name` in its group or arguments counts. Only the host's
-    daemons, and those in containers at `named` (see `batch.cgroup_parents`), can prove that they make no
-    groups.
+    Of several daemons on a host, the one with `node_name` in its group or arguments counts. Only daemons on
+    the host itself, or in containers that `named` has (see `batch.cgroup_parents`), are believed to make no
+    groups for jobs.
     """
 
     def __init__(self, procfs: str, cgroup: str, node_name: str = "", named: Collection[str] = ()) -> None:
@@ -84,7 +84,7 @@ class GroupReader:
         self._absolute = GroupNamespace(cgroup, Unreadable()).absolute
 
     def paths(self, pid: int) -> tuple[str, ...]:
-        """Return the groups of a process, each once; none if they are unknown."""
+        """Return the control groups of a process, each once; empty if they cannot be read."""
         paths = (line.split(":", 2)[-1] for line in self._absolute(self._read(pid)).split("\n"))
         return tuple(dict.fromkeys(path for path in paths if path.startswith("/")))
 
@@ -94,7 +94,7 @@ class GroupReader:
         return ""
 
     def of_system(self, name: str, job_ids: Collection[str]) -> DaemonGroups:
-        """Return the groups of a batch system's processes, and the parents of unrecognised ones."""
+        """Return the groups of a batch system's daemon and descendants, and the parents of jobs' groups."""
         system = SYSTEMS[name]
         commands = tuple(filter(None, (system.daemon, system.supervisor)))
         parents_of, named = self._processes(commands)
@@ -152,12 +152,12 @@ class GroupReader:
         return parents, named
 
     def is_lost(self) -> bool:
-        """Return whether paths are relative to a control group namespace whose place is unknown."""
+        """Return whether the kernel's paths are relative to an own namespace, whose root cannot be found."""
         text = self._read(1)
         return ":/.." in text and not self._absolute(text)
 
     def why_unseen(self) -> str:
-        """Return why no process of a batch system may be seen, and what to do."""
+        """Return, as advice, why a batch system's processes may be invisible, and what to do."""
         if not os.path.exists(f"{self._procfs}/1"):
             return HIDDEN
         with contextlib.suppress(OSError):

@@ -29,7 +29,7 @@ _NAN = math.nan
 
 
 class Course(NamedTuple):
-    """What a job or the node used, at times since the epoch, oldest first; NaN: unknown."""
+    """What a job or the node used at each of `times` (Unix, in seconds), oldest first; NaN: unknown."""
 
     times_secs: tuple[float, ...] = ()
     cpus: tuple[float, ...] = ()
@@ -71,7 +71,7 @@ class _Ring:
 
 
 class History:
-    """Records a point of everything once a minute. The page's threads may read during an update."""
+    """Records a point of the node and each job once a minute. Other threads may read during an update."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -87,7 +87,7 @@ class History:
     def update(
         self, snapshot: Snapshot, jobs: Mapping[JobKey, Job], ended: Mapping[JobKey, EndedJob]
     ) -> None:
-        """Take in one snapshot; most cost only a comparison."""
+        """Take a snapshot: the first of each minute makes a point. `ended` are jobs that are over here."""
         minute = int(snapshot.read_at_secs // EVERY_SECS)
         if minute == self._minute and not ended:
             return
@@ -100,13 +100,13 @@ class History:
                 self._take(snapshot, jobs)
 
     def job(self, key: JobKey) -> Course | None:
-        """Return the last hour of a job; None for an unknown job."""
+        """Return what a job used in the last hour; None for an unknown job."""
         with self._lock:
             ring = self._jobs.get(key)
             return None if ring is None else ring.course(self._order(), tuple(self._times))
 
     def node(self) -> Course:
-        """Return the last hour of the node."""
+        """Return what the node used in the last hour."""
         with self._lock:
             return self._node.course(self._order(), tuple(self._times))
 
@@ -116,7 +116,7 @@ class History:
             return [Span(key, ring.start_secs, ring.end_secs) for key, ring in self._jobs.items()]
 
     def ended(self, job_id: str, system: str = "") -> tuple[Span, EndedJob | None] | None:
-        """Return an ended job of this batch system (of any if empty), None if none is stored."""
+        """Return an ended job by id and batch system ("": any), with its figures if kept; None: unknown."""
         with self._lock:
             for key, ring in self._jobs.items():
                 if key.job_id == job_id and system in {"", key.batch_system} and ring.end_secs is not None:

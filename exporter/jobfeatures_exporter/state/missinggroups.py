@@ -26,7 +26,7 @@ MAX_ASKED = 16  # processes of a job
 def find_missing(
     jobs: Mapping[JobKey, Job], snapshot: Snapshot, tables: Collection[JobTable]
 ) -> dict[JobKey, Reason | None]:
-    """Return the running jobs without a group, and why; None: as far as is known they should have one."""
+    """Return the running jobs without a control group, and why; None: it seems they should have one."""
     groupless = frozenset[JobKey]().union(*(each.groupless for each in tables))
     found: dict[JobKey, Reason | None] = {}
     for key, job in jobs.items():
@@ -41,10 +41,10 @@ def find_missing(
 def judge_jobs(
     system: str, job_ids: Collection[str], snapshot: Snapshot, groups: GroupReader
 ) -> tuple[dict[JobKey, Reason], DaemonGroups]:
-    """Judge jobs without a group by their processes and by their batch system's.
+    """Judge whether jobs lack a control group that they should have; return why, and the daemon's groups.
 
-    A job needs no group if its processes are in no group that could be a job's, or if all descendants of the
-    daemon are in the daemon's group.
+    A job needs none if its processes are in no group that could be a job's, or if all descendants of its
+    batch system's daemon are in the daemon's group.
     """
     daemon = groups.of_system(system, job_ids)
     keys = [JobKey(system, each) for each in job_ids]
@@ -64,10 +64,10 @@ def _stands_apart(key: JobKey, snapshot: Snapshot, groups: GroupReader) -> bool:
 
 
 class MissingGroups:
-    """Follows jobs without a group from sample to sample; one counts after a minute.
+    """Follows jobs without a control group from sample to sample; a job counts after a minute.
 
     Then its processes are examined, and again at intervals if it needs no group. The daemon of jobs that
-    should have a group is named in the log, once while there are such jobs.
+    should have one is logged with its group, once while there are such jobs.
     """
 
     def __init__(self, clock: Clock, groups: GroupReader) -> None:
@@ -79,7 +79,7 @@ class MissingGroups:
         self.latest = Missing()
 
     def follow(self, jobs: Mapping[JobKey, Job], snapshot: Snapshot, tables: Collection[JobTable]) -> None:
-        """Judge a sample."""
+        """Judge the jobs of one sample; the result is in `latest`."""
         now_secs = self._clock.monotonic_secs()
         missing = find_missing(jobs, snapshot, tables)
         self._since = {key: self._since.get(key, now_secs) for key in missing}
@@ -115,9 +115,9 @@ class MissingGroups:
 
 
 def describe(daemon: DaemonGroups) -> str:
-    """Return the control group of a daemon, in words."""
+    """Return a sentence on the control group of a batch system's daemon."""
     if daemon.group is None:
         return f"{daemon.daemon} is not seen"
     if not daemon.group:
-        return f"{daemon.daemon}'s control group cannot be told"
+        return f"{daemon.daemon}'s control group cannot be read"
     return f"{daemon.daemon}'s control group is {printable(daemon.group)}"

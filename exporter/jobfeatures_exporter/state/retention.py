@@ -1,8 +1,8 @@
 """Keeps the figures of ended jobs for a while. Does no I/O.
 
 Otherwise, a job that ends between two scrapes would be shown with its values at
-the last scrape before its end, or never. Of what it held nothing is left, but the
-peak of its memory.
+the last scrape before its end, or never. Counters and the peak of memory are kept;
+other gauges are 0 or absent.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class _Kept:
 class Retention:
     """Keeps ended jobs for `retain_secs`, and until a scrape has shown them; `MAX_ENDED` at most.
 
-    A job has ended here when its control groups or processes are gone; of one that its batch system has
-    reported to have ended, an empty control group may stay. The end that its batch system reports by then or
-    later is adopted. A job that comes back after a requeue no longer counts as ended.
+    A job has ended on this node when its control groups and processes are gone; an empty control group may
+    stay if its batch system has reported the end. The time of end that the batch system reports, even later,
+    is adopted. A job that comes back after a requeue no longer counts as ended.
     """
 
     def __init__(self, retain_secs: float) -> None:
@@ -54,10 +54,10 @@ class Retention:
         now_secs: float,
         shown: Mapping[JobKey, EndedJob],
     ) -> tuple[Snapshot, Mapping[JobKey, EndedJob]]:
-        """Return the snapshot without jobs that were sampled for the last time, and all ended jobs by key.
+        """Return the snapshot without jobs that have just ended, and all ended jobs by key.
 
-        `jobs` are those that are known, `last` those of which it is the last sample, unless they are here
-        again. `now_secs` is monotonic; `shown` are the ended jobs in the latest answered scrape.
+        `jobs` are those that batch systems report, `last` those whose last sample this is, unless they are
+        here again. `now_secs` is monotonic; `shown` are the ended jobs in the latest answered scrape.
         """
         ending = frozenset(
             key
@@ -90,7 +90,7 @@ class Retention:
         now_secs: float,
         shown: Mapping[JobKey, EndedJob],
     ) -> Mapping[JobKey, EndedJob]:
-        """Take in one snapshot, as `take` does; return the ended jobs to be shown."""
+        """Compare a snapshot with the last one; return the ended jobs to show. Arguments as in `take`."""
         last, self._snapshot = self._snapshot, snapshot
         before = {} if last is None else last.jobs
         begun = {key for key, each in before.items() if snapshot.jobs.get(key, each).run != each.run}

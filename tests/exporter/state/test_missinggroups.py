@@ -132,7 +132,7 @@ def test_the_daemon_s_group_is_in_the_log_once_while_it_lasts(after, missing, gr
     ("group", "words"),
     [
         (None, "pbs_mom is not seen"),
-        ("", "pbs_mom's control group cannot be told"),
+        ("", "pbs_mom's control group cannot be read"),
         ("/", "pbs_mom's control group is /"),
     ],
 )
