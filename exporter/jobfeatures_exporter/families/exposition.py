@@ -1,6 +1,6 @@
 """Metric families as text: the Prometheus format 0.0.4 and OpenMetrics 1.0.
 
-A sample is a tuple of label values, in the order of their declaration, and a value.
+A sample is a tuple of label values, in the order that its metric declares, and a value.
 Labels become text only here; the text is cached from one page to the next.
 """
 
@@ -34,7 +34,7 @@ def _is_known(sample: tuple[Values, Number | None]) -> TypeGuard[Sample]:
 
 
 class Family(NamedTuple):
-    """A metric with its samples of one scrape; `histogram_samples` makes those of histograms."""
+    """A metric with its samples in one scrape; for histograms `histogram_samples` makes these."""
 
     metric: Metric
     samples: Sequence[Sample]
@@ -46,17 +46,17 @@ class Family(NamedTuple):
 
     @classmethod
     def known(cls, metric: Metric, values: Iterable[tuple[Values, Number | None]]) -> Family:
-        """Return a family of the known values; unknown ones are left out."""
+        """Return a family without the samples whose value is None."""
         return cls(metric, [sample for sample in values if _is_known(sample)])
 
     @classmethod
     def by_word(cls, metric: Metric, values: Mapping[str, Number]) -> Family:
-        """Return a family with one label; `values` are by label value."""
+        """Return a family of a metric with one label; `values` has the value by the label's."""
         return cls(metric, [((word,), value) for word, value in values.items()])
 
     @classmethod
     def counted(cls, metric: Metric, counts: Iterable[tuple[Values, int]]) -> Family:
-        """Return a family of the counts above 0; their sum has a series of its own, which begins at 0."""
+        """Return a family of the counts above 0; the caller reports their total too, which begins at 0."""
         return cls(metric, [each for each in sorted(counts) if each[1]])
 
 
@@ -76,20 +76,20 @@ class _Texts(dict[Values, str]):
 
 
 class LabelTexts:
-    """Caches the texts of labels between pages; those of ended jobs are dropped in time."""
+    """Caches the texts of labels between pages; those of ended jobs are dropped after a while."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, ...], _Texts] = {}
 
     def of(self, names: tuple[str, ...]) -> _Texts:
-        """Return the texts for these label names."""
+        """Return the cached texts for these label names, by label values; missing ones are made."""
         found = self._kept.get(names)
         if found is None:
             found = self._kept[names] = _Texts(names)
         return found
 
     def forget_unused(self, series: int) -> None:
-        """Clear the cache once most texts belong to no series; the last page had `series` of them."""
+        """Clear the cache once most texts belong to no series; `series` is the number on the last page."""
         if sum(map(len, self._kept.values())) > 2 * series + SPARE_TEXTS:
             self._kept = {}
 
@@ -110,7 +110,7 @@ def escape(value: str) -> str:
 
 
 def format_value(value: Number) -> str:
-    """Return a number as both formats read it."""
+    """Return a number as text that both formats can read."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else ("+Inf" if value > 0 else "-Inf")
     return repr(value)
@@ -119,14 +119,14 @@ def format_value(value: Number) -> str:
 def histogram_samples(
     values: Values, bounds: Sequence[Number], counts: Sequence[int], total: Number
 ) -> list[Sample]:
-    """Return a histogram's samples: `counts` of values up to each bound (a float in OpenMetrics)."""
+    """Return a histogram's samples: `counts` of values up to each bound, and `total`, the values' sum."""
     limits = [*(float(each) for each in bounds), math.inf]
     classes = [((*values, format_value(limit)), count) for limit, count in zip(limits, counts, strict=True)]
     return [*classes, ((*values, SUM), total), ((*values, COUNT), counts[-1])]
 
 
 class Range(NamedTuple):
-    """An element of an Accept or Accept-Encoding header."""
+    """An element of an Accept or Accept-Encoding header, with its quality."""
 
     name: str
     version: str  # empty: any
@@ -134,7 +134,10 @@ class Range(NamedTuple):
 
 
 def parse_accept(header: str) -> list[Range]:
-    """Return the elements of a header. Source: RFC 9110, 12.4.2 and 12.5.1; invalid quality counts as 1."""
+    """Return the elements of an Accept header; an invalid quality counts as 1.
+
+    Source: RFC 9110, 12.4.2 and 12.5.1.
+    """
     found = []
     for element in _ELEMENT.findall(header.lower()):
         name, *rest = [each.strip() for each in _PART.findall(element)] or [""]
@@ -174,13 +177,13 @@ def _quality(ranges: Iterable[Range], name: str, versions: Collection[str]) -> t
 
 
 def takes(header: str, coding: str) -> bool:
-    """Return whether an Accept-Encoding header accepts a coding, and does not prefer none at all."""
+    """Return whether an Accept-Encoding header accepts a coding, and does not prefer `identity` to it."""
     liked = {each.name: each.quality for each in parse_accept(header)}
     return liked.get(coding, 0.0) > 0 and liked[coding] >= liked.get("identity", 0.0)
 
 
 def render(families: Iterable[Family], *, openmetrics: bool, texts: LabelTexts | None = None) -> bytes:
-    """Return the text of all families that have samples. Of several with one name, the first declares it."""
+    """Return the text of all families that have samples; of several with one name, the first declares it."""
     texts = LabelTexts() if texts is None else texts
     sized = [(family, len(family.samples)) for family in families]
     blocks = [block_of(family, texts) for family, size in sized if size]
@@ -189,14 +192,14 @@ def render(families: Iterable[Family], *, openmetrics: bool, texts: LabelTexts |
 
 
 def block_of(family: Family, texts: LabelTexts) -> Block:
-    """Return the lines of a family."""
+    """Return a family's metric and its lines of samples as one text."""
     metric, samples = family
-    lines = getattr(samples, "lines", None)  # of `rows.Column`, which caches them
+    lines = getattr(samples, "lines", None)  # of `rows.SampleColumn`, which caches them
     return metric, "".join(sample_lines(metric, samples, texts) if lines is None else lines(texts))
 
 
 def render_blocks(blocks: Iterable[Block], *, openmetrics: bool) -> bytes:
-    """Return the text of blocks, grouped by name."""
+    """Return the text of a page: each block's declaration and samples, blocks of one name together."""
     parts: dict[str, list[str]] = {}
     for metric, lines in blocks:
         found = parts.get(metric.name)
@@ -209,7 +212,7 @@ def render_blocks(blocks: Iterable[Block], *, openmetrics: bool) -> bytes:
 
 
 def sample_lines(metric: Metric, samples: Sequence[Sample], texts: LabelTexts) -> list[str]:
-    """Return a line for each sample. If the sum of all values is finite, none is checked by itself."""
+    """Return a line for each sample. Values are checked one by one only if their sum is not finite."""
     if metric.kind == "histogram":
         return [_histogram_line(metric, values, value, texts) for values, value in samples]
     name, made = metric.sample_name, texts.of(metric.label_names)
@@ -234,7 +237,7 @@ def _histogram_line(metric: Metric, values: Values, value: Number, texts: LabelT
 
 @lru_cache(MAX_HEADS)
 def head(metric: Metric, *, openmetrics: bool) -> str:
-    """Return the lines that declare a family."""
+    """Return the lines ``# HELP`` and ``# TYPE`` of a metric."""
     if openmetrics:
         return _head_openmetrics(metric)
     kind = metric.kind if metric.kind in {"counter", "histogram", "summary"} else "gauge"

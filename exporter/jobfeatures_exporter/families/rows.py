@@ -1,4 +1,4 @@
-"""Metric families of jobs, row by row: a row whose input has not changed is reused, with its text."""
+"""Metric families made as a table with a row for each job: unchanged rows are reused, with their text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Row:
         self.former = None if last is None or last.texts is None else (last.samples, last.texts)
 
     def write(self, metrics: Sequence[Metric], texts: LabelTexts) -> tuple[str, ...]:
-        """Return the lines of each family."""
+        """Return the row's lines in each family, as text."""
         if self.texts is None:
             empty = [()] * len(metrics), [""] * len(metrics)
             found = zip(metrics, self.samples, *(self.former or empty), strict=True)
@@ -48,7 +48,7 @@ class _Table:
         self._columns: list[tuple[str, ...]] | None = None
 
     def lines(self, number: int, texts: LabelTexts) -> tuple[str, ...]:
-        """Return the lines of one family."""
+        """Return the lines of the family of this `number`, a text for each row."""
         if self._columns is None:
             written = [row.write(self.metrics, texts) for row in self.rows]
             self._columns = list(zip(*written, strict=True))
@@ -56,7 +56,7 @@ class _Table:
 
 
 class SampleColumn(Sequence[Sample]):
-    """The samples of one family in a table."""
+    """The samples of one family: a column of a table with a row for each job."""
 
     def __init__(self, table: _Table, number: int, size: int) -> None:
         self._table = table
@@ -77,12 +77,12 @@ class SampleColumn(Sequence[Sample]):
         return list(self)[place]
 
     def lines(self, texts: LabelTexts) -> Sequence[str]:
-        """Return the lines of the family that was made with it."""
+        """Return the lines of these samples, a text for each job."""
         return self._table.lines(self._number, texts)
 
 
 class KeptRows:
-    """The rows of the last page, by their maker. Pages may be made concurrently: each replaces the rows."""
+    """The rows of the last page, by the function that made them. Pages may be made concurrently."""
 
     def __init__(self) -> None:
         self._rows: dict[Make, Mapping[Values, _Row]] = {}
@@ -90,7 +90,7 @@ class KeptRows:
     def families(
         self, metrics: Sequence[Metric], jobs: Iterable[tuple[Values, object]], make: Make
     ) -> list[Family]:
-        """Return a family for each metric, given each job's labels and its row's input."""
+        """Return a family for each metric; `jobs` has each job's labels and the input of `make`."""
         before, now = self._rows.get(make, {}), {}
         for job, basis in jobs:
             row = before.get(job)

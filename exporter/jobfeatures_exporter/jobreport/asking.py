@@ -1,6 +1,6 @@
-"""The order of queries: first the job and its times, then its figures at its end.
+"""Queries a Prometheus server for reports: first the job and its times, then its figures at its end.
 
-Pure but for `ask`.
+Pure but for `ask`, which sends a query.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ AFTER_END_SECS = 120.0  # how long the exporter shows the last values of an ende
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportQuestion:
-    """What to report: the job, the time and the server."""
+    """What a report is about: the job, the time and the server."""
 
     job: str
     at_secs: float
@@ -42,7 +42,7 @@ class ReportQuestion:
     where: str = ""  # the server's name in messages
 
     def matchers(self) -> str:
-        """Return the label matchers that every query contains."""
+        """Return the PromQL label matchers that every query contains."""
         found = []
         if self.batch_system is not None:
             found.append(f"batch_system={queries.quoted(self.batch_system)}")
@@ -53,14 +53,17 @@ class ReportQuestion:
 
 @dataclass(frozen=True, slots=True)
 class JobReports:
-    """The reports, and notes that apply to all of them."""
+    """Reports of one or more jobs, and notes that apply to all of them."""
 
     reports: tuple[JobUse, ...]
     notes: tuple[str, ...] = ()
 
 
 def ask_all(ask: Ask, question: ReportQuestion) -> JobReports:
-    """Return the reports. Raises NoSuchJobError, AmbiguousJobError and what `ask` raises."""
+    """Query and return the reports of the job asked for.
+
+    Raises NoSuchJobError, AmbiguousJobError and what `ask` raises.
+    """
     warnings: dict[str, None] = {}
 
     def query(text: str, at_secs: float) -> tuple[Series, ...]:

@@ -1,4 +1,4 @@
-"""Builds reports from Prometheus's answers. Pure."""
+"""Makes reports of a Prometheus server's answers. Pure."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class SeriesOfJobs:
 
 @dataclass(frozen=True, slots=True)
 class ReportedRun:
-    """When a job ran; `end_secs` is None while it runs."""
+    """When a job ran, in Unix time; `end_secs` is None while it runs."""
 
     start_secs: float | None
     end_secs: float | None
@@ -58,13 +58,13 @@ class ReportedRun:
 
 
 def place_of(labels: Mapping[str, str]) -> Place:
-    """Return the node of a series."""
+    """Return the node of a series, by its labels."""
     instance = labels.get("instance", "")
     return Place(labels.get("node") or instance, instance)
 
 
 def gather_report(found: SelectedJobs, job_id: str, run: ReportedRun, answers: SeriesOfJobs) -> JobUse:
-    """Return the report of one job. `answers` may include other jobs."""
+    """Return the report of the job `job_id`; series of other jobs in `answers` are ignored."""
     report = JobUse(
         batch_system=found.batch_system,
         job_id=job_id,
@@ -116,7 +116,7 @@ def _info(places: Iterable[Numbers]) -> dict[str, str]:
 
 
 def choose_state(states: Iterable[str], *, is_running: bool) -> str:
-    """Return the most relevant of the states of a run: if it has ended, its final state."""
+    """Return the state to report of those a run was in: if it has ended, the final one."""
     known = {each.value: each for each in JobState}
     seen = [known[each] for each in states if each in known and each != JobState.UNKNOWN.value]
     if is_running:
@@ -147,7 +147,7 @@ class _Job:
         return grouped((place_of(each.labels), each) for each in own)
 
     def node(self, place: Place, numbers: Numbers, elapsed_secs: float | None) -> NodeUse:
-        """Return what it was allocated and used on a node."""
+        """Return what the job was allocated and used on a node."""
         key = self._key
         joules = numbers.of_job(energy.JOB_ENERGY, key)
         used, charged = (self._highest.get(each, {}).get(place, []) for each in (jobs.USED, jobs.CHARGED))
@@ -237,7 +237,7 @@ def _corrected(answers: SeriesOfJobs, notes: list[str]) -> list[Series]:
 
 
 def grown(known: float, samples: Iterable[float]) -> float:
-    """Return by how much a counter grew from a known value on; one that decreases has begun anew from 0."""
+    """Return by how much a counter grew from the value `known`; where it falls, it was reset to 0."""
     total = 0.0
     for each in samples:
         total += each - known if each >= known else each

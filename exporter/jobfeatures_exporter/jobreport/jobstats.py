@@ -32,7 +32,7 @@ MAX_JSON_BYTES = 8 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The content of a job's comment; `nodes` is empty if there were no figures."""
+    """The content of a job's AdminComment; `nodes` is empty if there were no figures."""
 
     elapsed_secs: float | None = None
     nodes: tuple[NodeUse, ...] = ()

@@ -15,13 +15,13 @@ from jobfeatures.system.httpget import HttpStatusError
 
 
 class Prometheus:
-    """One server."""
+    """One Prometheus server."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
 
     def query(self, expression: str, at_secs: float) -> InstantAnswer:
-        """Return the server's answer for a time. Raises SourceError with advice on what to do."""
+        """Return the answer to an instant query at a Unix time. Raises SourceError, with advice."""
         url = self._access.url
         try:
             text = self._access.get("/api/v1/query", {"query": expression, "time": f"{at_secs:.3f}"})

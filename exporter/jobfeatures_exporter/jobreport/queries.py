@@ -1,7 +1,7 @@
-"""The PromQL queries. Metric names come from the collectors' tables. Pure.
+"""The PromQL queries of reports. Metric names come from the collectors. Pure.
 
-Each names the jobs, so that the server reads only their series, and has a
-range, so that it reads only their time.
+Each query names the jobs, so that the server reads only their series, and
+has a range, so that it reads only their time.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def selector_of(batch_system: str, job_ids: Iterable[str], more: str = "") -> st
 
 
 def find_jobs(job: str, more: str, since_secs: float) -> list[str]:
-    """Return the queries for info series of a job: by its id, as an array, as a task of one."""
+    """Return the queries for info series of jobs called `job`: by id, as an array, as a task of one."""
     ways = [f"job_id={quoted(job)}", f"array_job_id={quoted(job)}"]
     task = re.fullmatch(r"(.+?)(?:_([0-9]+)|\[([0-9]+)\]|\.([0-9]+))", job)
     if task is not None:
@@ -82,7 +82,7 @@ def samples(metric: Metric, selector: str, range_secs: float) -> str:
 
 
 def seen(function: str, selector: str, range_secs: float) -> str:
-    """Return the query for when jobs were last or first seen (max_over_time, min_over_time), to one step."""
+    """Return the query for when jobs were last (max_over_time) or first (min_over_time) seen, to a step."""
     return _at_steps(function, current(selector), range_secs)
 
 
@@ -107,7 +107,7 @@ def _at_steps(function: str, inner: str, range_secs: float) -> str:
 
 
 def step_secs(range_secs: float) -> int:
-    """Return the step at which a range is sampled."""
+    """Return the step, in seconds, at which subqueries sample a range."""
     return max(1, math.ceil(range_secs / MAX_STEPS))
 
 

@@ -1,4 +1,4 @@
-"""Finds the requested job. Pure."""
+"""Chooses the job a report is about among those that Prometheus has. Pure."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class JobWithoutSamplesError(JobfeaturesError):
 
 
 class AmbiguousJobError(JobfeaturesError):
-    """Several jobs match; the message lists what to add."""
+    """Several jobs match; the message lists the options that distinguish them."""
 
 
 @dataclass(frozen=True, slots=True)
 class SelectedJobs:
-    """The matching jobs: one, or the tasks of an array."""
+    """The jobs to report: one, or the tasks of an array."""
 
     batch_system: str
     cluster: str
@@ -35,7 +35,7 @@ class SelectedJobs:
 def choose_jobs(
     job: str, found: Iterable[Series], *, cluster_label: str, since_text: str, where: str
 ) -> SelectedJobs:
-    """Return the jobs among info series that `job` refers to.
+    """Return the jobs that `job` refers to, among the info series in `found`.
 
     A task's own id wins over its array's, unless the array has more tasks: in Slurm an array has the id
     of its last task. Raises NoSuchJobError and AmbiguousJobError.
@@ -73,7 +73,7 @@ def _order(info: Mapping[str, str], job_id: str) -> tuple[int, int, str]:
 
 
 def is_called(labels: Mapping[str, str], job: str) -> bool:
-    """Return whether an info series is of this job, or of an array of this name, with or without a schedd."""
+    """Return whether an info series is of the job or array with the id `job`, a schedd in it or not."""
     schedd = f"@{labels.get('schedd', '')}"
     names = labels.get("job_id", ""), labels.get("array_job_id", "")
     return job in names or (schedd != "@" and job in (names[0].removesuffix(schedd), names[1] + schedd))

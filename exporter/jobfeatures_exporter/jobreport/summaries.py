@@ -1,6 +1,6 @@
 """Summaries of ended jobs in Slurm's accounting, which keeps them longer than Prometheus: written and read.
 
-Accounting itself is the work queue: a job without a summary is found again
+No list of pending jobs is kept: a job without a summary in accounting is found again
 in the next round, whatever went wrong. Writing is pure apart from the callables passed in.
 """
 
@@ -26,11 +26,11 @@ _JOB = re.compile(r"[1-9][0-9]{0,9}(?:_[0-9]{1,10})?\Z")
 
 
 class CommentsSpoiltError(JobfeaturesError):
-    """A comment reads back differently from what was written."""
+    """Accounting returns a comment that differs from the one written."""
 
 
 def needs_summary(job: CommentedJob) -> bool:
-    """Return whether a job's comment is ours to write and does not yet hold this run's summary.
+    """Return whether to write a job's comment: it is empty, or has a summary of another run of the job.
 
     After a requeue it may hold the summary of the previous run, which has another elapsed time.
     """
@@ -66,7 +66,7 @@ class SummaryWriter:
     def round(self) -> int:
         """Write the missing summaries, oldest first, and return how many were written.
 
-        One that cannot be written does not block the others: `failure` describes it.
+        A summary that cannot be written does not block the others: `failure` has the reason.
         Raises SourceError, CommentsSpoiltError.
         """
         now_secs = self.now()
@@ -118,7 +118,7 @@ def ask_accounting(job: str, sacct: str = "sacct") -> JobReports | None:
 
 
 def make_report(job: CommentedJob) -> JobUse | None:
-    """Return the report of one job, None if its comment holds no figures."""
+    """Return the report of one job by its AdminComment, None if that has no figures."""
     try:
         summary = decode_summary(job.comment)
     except ParseError:

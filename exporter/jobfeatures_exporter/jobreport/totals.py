@@ -28,7 +28,7 @@ NOBODY = "?"  # unknown user or account
 
 @dataclass(slots=True)
 class Total:
-    """Sums over the jobs of one user or account. Used and requested cover jobs for which both are known."""
+    """Sums over the jobs of one user or account; used and requested are of jobs for which both are known."""
 
     name: str
     jobs: int = 0
@@ -48,7 +48,7 @@ class Total:
         return max(0.0, self.core_hours - self.used_core_hours)
 
     def add(self, job: JobUse) -> None:
-        """Count a job."""
+        """Add a job to the sums."""
         self.jobs += 1
         self.jobs_with_implausible_cpu_time += job.has_impossible_cpu_time
         elapsed_secs, cpus = job.elapsed_secs, job.allocated_cpus
@@ -70,7 +70,7 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """One row per user or account, the most wasteful first."""
+    """The totals of a period: a row per user or account, the most wasteful first."""
 
     by: str
     totals: tuple[Total, ...]
@@ -159,7 +159,7 @@ COLUMNS: dict[str, Callable[[Total], str]] = {
 
 
 def format_totals(totals: Totals) -> str:
-    """Return the table."""
+    """Return the totals as a text table for a terminal."""
     rows = [[fit(each.name, 32), *(make(each) for make in COLUMNS.values())] for each in totals.totals]
     lines = align([[totals.by, *COLUMNS], *rows])
     if totals.notes:

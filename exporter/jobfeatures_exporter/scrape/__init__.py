@@ -1,1 +1,1 @@
-"""One scrape: from a context by collectors and profiles to a page of text."""
+"""One scrape: collectors and profiles make metric families of a `Context`, which become the page's text."""

@@ -1,6 +1,6 @@
 """A limit on the number of series per page: the heaviest jobs keep theirs, all other jobs are summed.
 
-No I/O; the only state is what it keeps between pages. Below the limit it does and keeps nothing. Above it
+No I/O; the only state is what it keeps between pages. Below the limit nothing changes. Above it
 
 - series without a job stay; if they alone exceed the limit, the families with the
   most series are dropped entirely, but never the exporter's own;
@@ -57,7 +57,7 @@ class Weight(NamedTuple):
 
 
 class Page(NamedTuple):
-    """A page within the limit; `hidden` are the jobs without series of their own, see `job_labels`."""
+    """A page within the limit; `hidden` has the labels (`job_labels`) of jobs without series of their own."""
 
     families: list[Family]
     hidden: frozenset[Values] = frozenset()
@@ -71,7 +71,7 @@ class _Job(NamedTuple):
 
 
 def sums_up(metric: Metric) -> bool:
-    """Return whether a metric can be summed over jobs: counters, and gauges declared so."""
+    """Return whether a metric of jobs can be summed over them: a counter, or a gauge declared with `sums`."""
     amounts = metric.sums or metric.kind == "counter"
     return amounts and metric.is_of_jobs and not OPEN_LABELS.intersection(metric.label_names)
 
@@ -91,7 +91,7 @@ def compute_weight(job: Job | None, sample: JobSample | None, *, rate_cpus: floa
 
 
 def weigh_jobs(context: Context) -> dict[Values, Weight]:
-    """Return the weight of each job, see `job_labels`."""
+    """Return the weight of each job and other work of the page, by its labels (`job_labels`)."""
     jobs = context.shown_jobs
     samples = {sample.key: sample for sample in context.shown_samples}
     gpus = Counter(key for key, _uuid in {(each.key, each.uuid) for each in context.shown_job_gpus})
@@ -110,7 +110,7 @@ def weigh_jobs(context: Context) -> dict[Values, Weight]:
 
 
 class SeriesBudget:
-    """Applies the limit (0: unlimited) to successive pages. Not thread-safe."""
+    """Applies a limit on series (0: unlimited) to successive pages. Not thread-safe."""
 
     def __init__(self, max_series: int) -> None:
         self._max = max_series or sys.maxsize
@@ -123,7 +123,7 @@ class SeriesBudget:
         self._last_sampled_secs: float | None = None
 
     def limit(self, max_series: int) -> None:
-        """Change the limit from the next page on; the sums continue."""
+        """Change the limit (0: unlimited) from the next page on; the sums continue."""
         self._max = max_series or sys.maxsize
 
     def apply(
@@ -135,11 +135,11 @@ class SeriesBudget:
         weigh: Callable[[], Mapping[Values, Weight]],
         extra: Mapping[Values | None, int] | None = None,
     ) -> Page:
-        """Return the families within the limit, and those that report how many series were dropped.
+        """Return the families within the limit, with two that report how many series were dropped.
 
-        `sampled_secs` identifies the page's snapshot. `weigh` is called only if there are too many series.
-        `extra` counts the series that the caller will add for each job (None: for no job); the caller omits
-        those of hidden jobs.
+        `sampled_secs` identifies the page's snapshot, which counts once. `weigh` is called only if there are
+        too many series. `extra` has the numbers of series that the caller will add by job (None: no job's);
+        the caller omits those of hidden jobs.
         """
         extra = extra or {}
         series = sum([len(each.samples) for each in families]) + sum(extra.values()) + OWN_SERIES

@@ -1,4 +1,4 @@
-"""A context as the text of a page: collectors, profiles, the budget, the format."""
+"""Makes the text of the metrics page of a `Context`: collectors, profiles, limit on series, format."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jobfeatures_exporter.scrape.profiles import read_profiles, to_families
 
 
 class PageMaker:
-    """Makes pages; several scrapers may ask for either format concurrently."""
+    """Makes metrics pages; several scrapers may ask for either format concurrently."""
 
     def __init__(self, collectors: Collection[str], profiles: Collection[str], max_series: int) -> None:
         self._collectors = collectors
@@ -32,12 +32,12 @@ class PageMaker:
             self._budget.limit(max_series)
 
     def collected(self, context: Context) -> list[Family]:
-        """Return the families of all collectors, without profiles; what the budget left out is counted."""
+        """Return all collectors' families, without profiles and limit, and what the last page dropped."""
         families = collect(replace(context, rows=self._rows), self._collectors)
         return [*families, Family.single(DROPPED, self._budget.left_out)]
 
     def families(self, context: Context) -> list[Family]:
-        """Return all families within the budget."""
+        """Return the families of collectors and profiles, within the limit on series."""
         context = replace(context, rows=self._rows)
         families = collect(context, self._collectors)
         if not self._profiles:
@@ -50,7 +50,7 @@ class PageMaker:
         return page.families + to_families(reading for made in shown for reading in made)
 
     def render(self, context: Context, *, openmetrics: bool) -> bytes:
-        """Return the page."""
+        """Return the page in OpenMetrics or Prometheus' text format, in UTF-8."""
         return render(self.families(context), openmetrics=openmetrics, texts=self._texts)
 
     def _within_budget(

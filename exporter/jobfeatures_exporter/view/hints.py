@@ -1,4 +1,4 @@
-"""Hints on a node's jobs: the judge's advice, and warnings about their time and memory now. Pure."""
+"""Hints on a node's jobs: advice by the rules of `judge`, and warnings about time and memory now. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _JUDGED = [rule for rule in RULES if rule.name in BADGES.keys() | WAITS]  # wait
 
 
 class Hint(NamedTuple):
-    """One hint; `kind` is the kind of its badge."""
+    """One hint on a job; `kind` is how its badge looks: warn, bad or ""."""
 
     kind: str
     words: str
@@ -31,7 +31,7 @@ class Hint(NamedTuple):
 
 
 def find_hints(job: JobView) -> list[Hint]:
-    """Return the hints on a job."""
+    """Return the hints on a job as it is now."""
     if not job.is_running:
         remains = Hint("bad", "processes remain", "it has ended, but some of its processes are still here")
         return [remains] if job.processes_remain else []
@@ -55,7 +55,7 @@ def find_hints(job: JobView) -> list[Hint]:
 
 
 def judge_now(job: JobView) -> list[Advice]:
-    """Return the advice on its use so far that its present use would get too; none while suspended."""
+    """Return the advice on a job that both its use so far and its use now give; none while suspended."""
     if job.elapsed_secs is None or job.identity.state == JobState.SUSPENDED.value:
         return []
     secs, cards = job.elapsed_secs, job.gpus

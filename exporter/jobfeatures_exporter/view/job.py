@@ -1,4 +1,4 @@
-"""The view of one job: figures of /metrics, and ratios of them. Pure."""
+"""What is shown of one job: figures of /metrics, and ratios of them. Pure."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ METRICS = (
 
 @dataclass(frozen=True, slots=True)
 class JobIdentity:
-    """A job's user, name and state; empty: unknown."""
+    """A job's user, name and state; "": unknown."""
 
     user: str = ""
     name: str = ""
@@ -73,7 +73,7 @@ class GpuView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobView:
-    """One job; None: unknown."""
+    """What is shown of one job; None: unknown."""
 
     key: JobKey
     identity: JobIdentity = JobIdentity()
@@ -109,55 +109,55 @@ class JobView:
 
     @property
     def cpus_used(self) -> float | None:
-        """Return the CPUs it uses now, or its mean if the current use is unknown."""
+        """Return the CPUs the job uses now, else on average since its start."""
         return self.cpus_now if self.cpus_now is not None else self.cpus_mean
 
     @property
     def cpu_share(self) -> float | None:
-        """Return the share of its allocated CPUs that it uses."""
+        """Return the share, 0 to 1, of the job's allocated CPUs that it uses."""
         used = self.cpus_used
         return None if used is None or not self.allocated_cpus else used / self.allocated_cpus
 
     @property
     def memory_share(self) -> float | None:
-        """Return the share of its memory limit that it uses."""
+        """Return the share, 0 to 1, of the job's memory limit that it uses."""
         return None if self.memory is None or not self.memory_limit else self.memory / self.memory_limit
 
     @property
     def gpus_used(self) -> float | None:
-        """Return how many GPUs it keeps busy; None if no driver reports that."""
+        """Return how many GPUs the job keeps busy; None if no driver reports that."""
         reported = [each.share for each in self.gpus if each.share is not None]
         return float(sum(reported)) if reported else None
 
     @property
     def given_gpus(self) -> Number | None:
-        """Return how many GPUs are allocated to it: those identified, else the number reported."""
+        """Return how many GPUs the job is allocated: those identified, else the number reported."""
         return sum(each.is_allocated for each in self.gpus) or self.allocated_gpus
 
     @property
     def is_unlimited(self) -> bool:
-        """Return whether nothing will end it: it is known to have no wall limit."""
+        """Return whether the job is known to have no wall limit, and nothing else will end it."""
         return self.left_secs is None and self.wall_secs is not None and math.isinf(self.wall_secs)
 
     @property
     def ends_soon(self) -> bool:
-        """Return whether a limit or shutdown will end it soon and most of its time has elapsed."""
+        """Return whether a limit or shutdown will end the job soon, and most of its time has elapsed."""
         left = self.enforced_secs
         return left is not None and 0 <= left < min(ENDS_SOON_SECS, (self.elapsed_secs or 0.0) / 3)
 
     @property
     def is_late(self) -> bool:
-        """Return whether a limit or shutdown should have ended it by now."""
+        """Return whether a limit or shutdown should have ended the job by now."""
         return self.enforced_secs is not None and self.enforced_secs < 0
 
     @property
     def is_near_its_memory(self) -> bool:
-        """Return whether its memory use is close to its limit."""
+        """Return whether the job's memory use is close to its limit."""
         return self.memory_share is not None and self.memory_share >= MEMORY_FULL
 
     @property
     def time_share(self) -> float | None:
-        """Return the elapsed share of its time, up to whatever ends it first."""
+        """Return the elapsed share, 0 to 1, of the job's time until whatever ends it first."""
         elapsed, left = self.elapsed_secs, self.left_secs
         if elapsed is None or left is None or not math.isfinite(left):
             return None
@@ -166,12 +166,12 @@ class JobView:
 
 
 def find_jobs(numbers: Numbers) -> dict[JobKey, Values]:
-    """Return the batch jobs that have an info series, with its labels for `identify`."""
+    """Return the batch jobs that have an info series, with its other label values, as `identify` needs."""
     return {JobKey(*job): next(iter(info)) for job, info in numbers.jobs(JOB_INFO).items() if names_job(*job)}
 
 
 def identify(numbers: Numbers, key: JobKey, info: Values) -> JobIdentity:
-    """Return a job's identity by the remaining labels of its info series."""
+    """Return a job's identity; `info` has the label values of its info series without system and id."""
     labels = dict(zip(JOB_INFO.label_names[2:], info, strict=True))
     uid = labels["uid"]
     states = [state for (state,) in numbers.of_job(allocation.STATE, key)]
@@ -181,7 +181,7 @@ def identify(numbers: Numbers, key: JobKey, info: Values) -> JobIdentity:
 
 
 def identity_of(job: Job) -> JobIdentity:
-    """Return a job's identity by its batch record, for when info series are disabled."""
+    """Return a job's identity by its batch system's record, for when info series are disabled."""
     task = _task(job.key, job.array_job_id or "", job.array_task_id or "")
     return JobIdentity(user_of(job), job.name or "", job.state.value, task)
 
@@ -243,7 +243,10 @@ def view_job(
 def waste_now(
     job: JobView, *, cpus: Number | None, memory_bytes: Number | None, gpus: Number | None = None
 ) -> WasteNow:
-    """Return a job's current waste: none if it is suspended, unknown if it has ended."""
+    """Return what a job leaves unused now; `cpus`, `memory_bytes`, `gpus` are what the node has.
+
+    Nothing while it is suspended; unknown if it has ended.
+    """
     if not job.is_running:
         return UNKNOWN_WASTE
     if job.identity.state == JobState.SUSPENDED.value:
@@ -267,13 +270,13 @@ def find_cpu_secs(numbers: Numbers, key: JobKey) -> float | None:
 
 
 def find_stalled_secs(numbers: Numbers, key: JobKey, kind: str) -> dict[str, Number]:
-    """Return by resource how long some of a job's tasks waited for it, or all (`kind`: "some", "full")."""
+    """Return the seconds in which some or all of a job's tasks (`kind`: some, full) stalled, by resource."""
     found = numbers.of_job(jobs.PRESSURE, key)
     return {resource: secs for (resource, its_kind), secs in found.items() if its_kind == kind}
 
 
 def find_memory_limit(numbers: Numbers, key: JobKey) -> tuple[Number | None, Metric]:
-    """Return a job's memory limit: the kernel's, else the batch system's allocation."""
+    """Return a job's memory limit in bytes and its metric: the kernel's, else the batch system's."""
     metric = jobs.LIMIT if key in numbers.all(jobs.LIMIT) else allocation.MEMORY
     return numbers.one(metric, *key), metric
 
@@ -311,7 +314,7 @@ def _gpus(numbers: Numbers, key: JobKey) -> tuple[GpuView, ...]:
 
 
 def by_basis(numbers: Numbers, metric: Metric, *labels: str) -> tuple[Number | None, Basis | None]:
-    """Return the value that jobs report, else the estimate."""
+    """Return a metric's value as jobs report it, else as estimated, and which of both it is."""
     for basis in Basis:
         value = numbers.one(metric, *labels, basis)
         if value is not None:

@@ -1,7 +1,7 @@
-"""The judge of jobs: rules over what is known of a job's use, each a function. Pure.
+"""Judges jobs: rules, each a function, over what is known of a job's use. Pure.
 
-The page, `top` and reports judge by these, alerts by the same thresholds. What is unknown is not zero, and is
-not judged: with less data there is less advice, never other advice.
+The page, `top` and reports judge by these, alerts by the same thresholds. What is unknown is not taken for 0,
+but not judged: with less data there is less advice, never other advice.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jobfeatures_exporter.view.use import JobUse, NodeUse, compute_ratio
 
 
 class Advice(NamedTuple):
-    """What is found of a job, and a suggestion."""
+    """What is wrong with a job's use, and a suggestion."""
 
     name: str
     text: str
@@ -28,7 +28,7 @@ Judge = Callable[[JobUse], str | None]
 
 
 class Rule(NamedTuple):
-    """`judge` returns what is found of a job, or None."""
+    """A rule: `judge` returns what is wrong with a job's use, as text with a suggestion, or None."""
 
     name: str
     meaning: str
@@ -62,7 +62,7 @@ def _rule(name: str, meaning: str) -> Callable[[Judge], Judge]:
 
 
 def judge(use: JobUse, rules: Sequence[Rule] = RULES) -> list[Advice]:
-    """Return the advice on a job, in the order of `RULES`."""
+    """Return the advice on a job in the order of `RULES`, without advice that other advice explains."""
     is_short = (use.active_secs or 0.0) < at.SETTLED_SECS
     judged = ((rule.name, rule.judge(use)) for rule in rules if not is_short or rule.name in OF_SHORT_JOBS)
     found = {name: text for name, text in judged if text is not None}

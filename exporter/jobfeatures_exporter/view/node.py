@@ -1,4 +1,4 @@
-"""The view of a node: its jobs, load, the waste of draining or killing them, and its batch sources. Pure."""
+"""What is shown of a node: jobs, load, the waste of draining or killing the jobs, batch sources. Pure."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ class WasteSum:
 
     @property
     def coverage(self) -> str:
-        """Return how many jobs the sum covers, empty if all."""
+        """Return text on how many jobs the sum covers, "" if all."""
         return "" if self.counted == self.jobs else f"of {self.counted:,} of {counted(self.jobs, 'job')}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeView:
-    """The node as a whole."""
+    """What is shown of the node as a whole, and of its jobs."""
 
     jobs: tuple[JobView, ...] = ()  # up to the limit asked for: running ones first, the largest first
     count: int = 0
@@ -103,7 +103,7 @@ class NodeView:
 
     @property
     def allocation_note(self) -> str:
-        """Return why the allocated CPUs may be incomplete, empty if they are not."""
+        """Return text on why the number of allocated CPUs may be too low, "" if it is not."""
         if self.unknown_allocations:
             return f"allocation of {counted(self.unknown_allocations, 'job')} unknown"
         return "" if self.jobs_are_known else "not all batch systems have answered" if self.sources else ""
@@ -143,10 +143,10 @@ def view_node(
     known: Mapping[JobKey, JobIdentity] | None = None,
     words: Mapping[str, str] | None = None,
 ) -> NodeView:
-    """Return the node with up to `limit` jobs, or with the job `only`.
+    """Return the view of a node with up to `limit` jobs, or with the job `only`.
 
-    `known` are jobs to show even if `numbers` lacks them; `words` are the sources'
-    error messages by source name.
+    `now_secs` is in Unix time; `cpus_now` and `busy_cpus` are what each job and all use now. `known` are jobs
+    to show even if `numbers` lacks them; `words` has error messages by source.
     """
     texts = find_jobs(numbers)
     keys = {**dict.fromkeys(known or ()), **dict.fromkeys(texts)}
@@ -185,7 +185,7 @@ def view_node(
 
 
 def view_page(now: Numbers, before: Numbers | None) -> NodeView:
-    """Return the node by two scrapes; by one alone, the jobs' CPU use is their mean."""
+    """Return the view of a node by two scrapes; by one alone, jobs' CPU use is the mean since their start."""
     taken, earlier = now.one(NODE_READ_AT), None if before is None else before.one(NODE_READ_AT)
     cores = now.one(node.CORES)
     cpus_now: dict[JobKey, float] = {}

@@ -13,7 +13,7 @@ NONE: Mapping[Values, Number] = {}
 
 
 class Numbers:
-    """Samples by metric and label values, from families or a scraped page."""
+    """Looks up samples, of families or a scraped page, by metric and label values."""
 
     def __init__(self, families: Iterable[Family]) -> None:
         self._values: dict[str, Mapping[Values, Number]] = {
@@ -34,11 +34,11 @@ class Numbers:
         return cls(Family(metric, samples) for metric, samples in found.items())
 
     def all(self, metric: Metric) -> Mapping[Values, Number]:
-        """Return the samples of a metric; none if its collector is disabled or has failed."""
+        """Return a metric's samples by label values; empty if its collector is disabled or has failed."""
         return self._values.get(metric.name, NONE)
 
     def by_word(self, metric: Metric) -> dict[str, Number]:
-        """Return the samples of a metric with a single label, by that label's value."""
+        """Return a metric's samples by the value of its only label."""
         return {word: value for (word,), value in self.all(metric).items()}
 
     def one(self, metric: Metric, *values: str) -> Number | None:

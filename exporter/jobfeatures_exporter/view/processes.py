@@ -15,7 +15,7 @@ MAX_PROCESSES = 200
 
 
 class Placed(NamedTuple):
-    """One process, and its depth below the root of its tree."""
+    """A process, and its depth below the root of its tree."""
 
     process: ProcessSample
     depth: int
@@ -47,7 +47,7 @@ def make_tree(processes: Iterable[ProcessSample], most: int = MAX_PROCESSES) -> 
 
 @dataclass(frozen=True, slots=True)
 class LiveProcess:
-    """One process, its depth in the tree, and its CPUs between two samples (None if only in the later)."""
+    """A process, its depth in the tree, and its CPUs between two samples (None: only in the later)."""
 
     process: ProcessSample
     depth: int
@@ -55,7 +55,7 @@ class LiveProcess:
 
 
 def list_processes(now: Snapshot, before: Snapshot | None, key: JobKey) -> list[LiveProcess]:
-    """Return the processes of a job in tree order."""
+    """Return a job's processes in tree order, children after their parents."""
     own = [process for pid, process in now.processes.items() if now.keys.get(pid) == key]
     elapsed_secs = 0.0 if before is None else now.read_at_secs - before.read_at_secs
     earlier = {} if before is None else before.processes

@@ -1,4 +1,4 @@
-"""The view of batch sources: which answer, which fail, and what may help. Pure."""
+"""What is shown of batch sources: which answer, which fail, and what may help. Pure."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ _GET_EBPF = (
 
 
 def advise_ebpf(reason: str) -> str:
-    """Return what helps a daemon that reads processes one by one for this reason."""
+    """Return advice for a daemon that does not use sums in the kernel (eBPF) for this `reason`."""
     helps = next(text for pattern, text in _GET_EBPF if re.search(pattern, reason))
     return f'{helps}; to go without eBPF, set sampling.processes = "procfs"'
 
 
 @dataclass(frozen=True, slots=True)
 class SourceView:
-    """One source. `words` is its own error message, empty if unknown."""
+    """One batch source. `words` is its own error message, "" if unknown."""
 
     name: str
     has_answered: bool
@@ -75,7 +75,7 @@ class SourceView:
 
     @property
     def advice(self) -> str:
-        """Return advice on its error message, empty if there is none."""
+        """Return advice on the source's error message, "" if there is none."""
         for pattern, text in ADVICE:
             if re.search(pattern, self.words):
                 system, _, rest = self.name.replace(" ", "-").partition("-")
@@ -86,7 +86,7 @@ class SourceView:
 
     @property
     def sentence(self) -> str:
-        """Return what is wrong with it, without its error message; empty if nothing is."""
+        """Return a sentence on what is wrong with the source, without its error message; "" if nothing is."""
         if self.is_failing:
             since = "" if self.failing_secs is None else f" for {format_span(self.failing_secs)}"
             if self.has_answered:
@@ -98,7 +98,7 @@ class SourceView:
 
 
 def view_sources(numbers: Numbers, words: Mapping[str, str]) -> tuple[SourceView, ...]:
-    """Return all sources but the prolog's records. `words`: error messages by name, where known."""
+    """Return all batch sources but hooks' records. `words` has error messages by name, where known."""
     return tuple(
         SourceView(
             name,

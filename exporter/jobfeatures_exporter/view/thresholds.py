@@ -1,8 +1,8 @@
 """The thresholds by which a job is judged, on the page, in `top`, in reports and by alerts.
 
-A ratio is a share from 0 to 1. For those who ask of their job, jobstats calls CPUs below 65 % and GPUs below
-15 % low, and jobs of less than ten samples too short (PrincetonUniversity/jobstats, config.py). Nobody asks
-for alerts: CPUs are low later here. ``python -m grafana.generate`` writes those in `SERIES` to
+A ratio is a share from 0 to 1. In reports that users ask for, jobstats calls CPUs below 65 % and GPUs below
+15 % low, and jobs of less than ten samples too short (PrincetonUniversity/jobstats, config.py). As alerts
+come unasked, the threshold for CPUs is lower here. ``python -m grafana.generate`` writes those in `SERIES` to
 ``grafana/rules/thresholds.yml``, where a site may change what its alerts compare with.
 """
 
@@ -40,7 +40,7 @@ SPARED_SECS: Final = 3600.0
 
 
 class AlertSeries(NamedTuple):
-    """A series that alerts compare with: ``site:NAME:threshold``."""
+    """A threshold as a series that alerts compare with: ``site:NAME:threshold``."""
 
     name: str
     expression: str  # in PromQL

@@ -15,7 +15,7 @@ _THIN = "\u202f"  # narrow no-break space, between a number and its unit
 
 
 def format_figure(value: float) -> str:
-    """Return three significant digits, never an exponent: 0.012, 3.92, 64, 12,345."""
+    """Return a number with three significant digits, without exponent: 0.012, 3.92, 64, 12,345."""
     if not math.isfinite(value):
         return "∞" if value > 0 else "?"
     if value == 0:
@@ -61,7 +61,7 @@ def natural(text: str) -> str:
 
 
 def format_count(value: float) -> str:
-    """Return a count, without a noun."""
+    """Return a count with thousands separators."""
     return f"{value:,.0f}"
 
 
@@ -119,7 +119,7 @@ def format_time(epoch_secs: float) -> str:
 
 
 def machine_time(epoch_secs: float) -> str:
-    """Return a time for ``<time datetime>``; empty if it is out of range."""
+    """Return a Unix time as HTML's ``<time datetime>`` needs it; "" if it is out of range."""
     try:
         return datetime.fromtimestamp(epoch_secs, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (ValueError, OverflowError, OSError):

@@ -1,4 +1,4 @@
-"""What is known of a job's use over a time, on each of its nodes, with sums and shares. Pure.
+"""What a job was allocated and used in a run, on each of its nodes, with sums and shares. Pure.
 
 Sizes are in bytes, durations in seconds, times in seconds since the epoch. None is unknown. A share
 or a sum covers the nodes for which all of its terms are known.
@@ -19,7 +19,7 @@ DOUBTFUL_CPU_TIME = f"{TOO_MUCH_CPU_TIME}: wrong, or it is not confined to its C
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One node, as identified on a Prometheus server."""
+    """A node, by the labels that identify it on a Prometheus server."""
 
     name: str  # the label node where it has one, else instance
     instance: str = ""
@@ -27,7 +27,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuUse:
-    """One card of a job."""
+    """What a job used of one GPU card."""
 
     uuid: str
     minor: str = ""  # its device file's number, if known
@@ -40,7 +40,7 @@ class GpuUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeUse:
-    """What the job was allocated and used on one node."""
+    """What a job was allocated and used on one node."""
 
     place: Place
     elapsed_secs: float | None = None  # of the job
@@ -67,23 +67,23 @@ class NodeUse:
 
     @property
     def cpu_share(self) -> float | None:
-        """Return the used share of the allocated CPU time."""
+        """Return the used share of the CPU time that the job had on the node."""
         return compute_ratio(self.cpu_secs, times(self.allocated_cpus, self.elapsed_secs))
 
     @property
     def memory_share(self) -> float | None:
-        """Return the peak use as a share of the allocated memory."""
+        """Return the peak of memory as a share of the memory allocated on the node."""
         return compute_ratio(self.memory_peak, self.allocated_memory)
 
     @property
     def gpu_secs(self) -> float | None:
-        """Return the seconds that its cards computed for it; None if any card's are unknown."""
+        """Return the seconds that the node's cards worked for the job; None if unknown for a card."""
         secs = [each.busy_secs for each in self.gpus if each.busy_secs is not None]
         return sum(secs) if secs and len(secs) == len(self.gpus) else None
 
     @property
     def gpu_count(self) -> float | None:
-        """Return the number of allocated cards."""
+        """Return the number of cards allocated on the node."""
         named = sum(each.is_allocated for each in self.gpus)
         return self.allocated_gpus if self.allocated_gpus is not None else (named or None)
 
@@ -100,7 +100,7 @@ class _Sum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobUse:
-    """One run of one job."""
+    """What one run of a job was allocated and used, on all its nodes."""
 
     batch_system: str
     job_id: str
@@ -134,19 +134,19 @@ class JobUse:
 
     @property
     def has_impossible_cpu_time(self) -> bool:
-        """Return whether it used more CPU time on a node than its CPUs there have."""
+        """Return whether the CPU time on a node is more than the job's CPUs there can have used."""
         return any(
             is_too_much_cpu_time(node.cpu_secs, node.allocated_cpus, node.elapsed_secs) for node in self.nodes
         )
 
     def with_warnings(self) -> JobUse:
-        """Return the report, with a note if its CPU time cannot be right."""
+        """Return this record, with a note added if its CPU time cannot be right."""
         warnings = (DOUBTFUL_CPU_TIME,) if self.has_impossible_cpu_time else ()
         return replace(self, notes=self.notes + warnings)
 
     @property
     def elapsed_secs(self) -> float | None:
-        """Return how long it ran, or had run when last seen."""
+        """Return how long the job ran, or had run when last seen."""
         until = self.end_secs if self.end_secs is not None else self.seen_until_secs
         if self.start_secs is None or until is None:
             return None
@@ -154,13 +154,13 @@ class JobUse:
 
     @property
     def time_share(self) -> float | None:
-        """Return the used share of its wall limit."""
+        """Return the used share of the job's wall limit."""
         limit = self.wall_limit_secs
         return None if limit is None or math.isinf(limit) else compute_ratio(self.elapsed_secs, limit)
 
     @property
     def cpu_share(self) -> float | None:
-        """Return the used share of its CPU time."""
+        """Return the used share of the CPU time that the job had on all nodes."""
         return self._share(
             lambda node: node.cpu_secs, lambda node: times(node.allocated_cpus, node.elapsed_secs)
         )
@@ -172,32 +172,32 @@ class JobUse:
 
     @property
     def memory_share(self) -> float | None:
-        """Return the used share of its memory."""
+        """Return the summed peaks of memory as a share of the job's memory."""
         return self._share(lambda node: node.memory_peak, lambda node: node.allocated_memory)
 
     @property
     def gpu_share(self) -> float | None:
-        """Return the used share of its cards' time."""
+        """Return the used share of the time of the job's cards."""
         return self._share(lambda node: node.gpu_secs, lambda node: times(node.gpu_count, node.elapsed_secs))
 
     @property
     def suspended_secs(self) -> float:
-        """Return for how long it was suspended."""
+        """Return for how long the job was suspended."""
         return max((node.suspended_secs for node in self.nodes), default=0.0)
 
     @property
     def active_secs(self) -> float | None:
-        """Return for how long it ran without being suspended."""
+        """Return for how long the job ran without being suspended."""
         elapsed = self.elapsed_secs
         return None if elapsed is None else max(0.0, elapsed - self.suspended_secs)
 
     @property
     def ran_out_of_memory(self) -> bool:
-        """Return whether the OOM killer killed any of its processes, or its batch system says so."""
+        """Return whether the OOM killer killed a process of the job, or its batch system says so."""
         return bool(self.oom_kills) or self.state == "OUT_OF_MEMORY"
 
     def stalled_share(self, resource: str, *, all_tasks: bool = False) -> float | None:
-        """Return the share of time in which some task, or all, waited for a resource: the nodes' average."""
+        """Return the share of time in which some task, or all, stalled for a resource: mean of the nodes."""
         return self._share(
             lambda node: (node.all_stalled_secs if all_tasks else node.stalled_secs).get(resource),
             lambda node: node.elapsed_secs,
@@ -215,7 +215,7 @@ class JobUse:
 
 
 def without_missed_peaks(report: JobUse) -> JobUse:
-    """Return the report of a job that ran out of memory, without peaks that contradict this.
+    """Return `report` without memory peaks that contradict that the job ran out of memory, if it did.
 
     Samples miss what a process allocates just before it is killed. The kernel's own peak includes it;
     where that is not reported, or is far from the memory allocated on the node, that node's peak is unknown.
@@ -237,12 +237,12 @@ def _peak_of_killed(node: NodeUse) -> float | None:
 
 
 def compute_ratio(part: float | None, whole: float | None) -> float | None:
-    """Return the ratio, None if one is unknown or the whole is 0."""
+    """Return part ÷ whole, None if one is unknown or the whole is 0."""
     return None if part is None or not whole else part / whole
 
 
 def times(one: float | None, other: float | None) -> float | None:
-    """Return the product, None if one is unknown."""
+    """Return the product of both, None if one is unknown."""
     return None if one is None or other is None else one * other
 
 

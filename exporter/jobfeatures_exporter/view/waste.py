@@ -1,4 +1,4 @@
-"""A job's current waste: what it is allocated and does not use, of CPUs, memory and GPUs. Pure.
+"""What a job is allocated and does not use now, of CPUs, memory and GPUs. Pure.
 
 It does not depend on a job's age, so that jobs can be compared; waste so far is a separate figure.
 """
@@ -15,7 +15,7 @@ IDLE_FROM_CPUS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class WasteNow:
-    """What is allocated and currently unused; None: unknown."""
+    """What a job is allocated and does not use now; None: unknown."""
 
     idle_cpus: float | None = None
     unused_bytes: float | None = None
@@ -24,7 +24,7 @@ class WasteNow:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Return the waste in words, GPUs first: "3.8 CPUs idle", "15.9 GiB unused"."""
+        """Return a text for each wasted resource, GPUs first: "3.8 CPUs idle", "15.9 GiB unused"."""
         parts = []
         for number, noun in ((self.idle_gpus, "GPU"), (self.idle_cpus, "CPU")):
             if number is not None and number >= IDLE_FROM_CPUS:
@@ -40,7 +40,7 @@ NO_WASTE = WasteNow(0.0, 0.0, 0.0, 0.0)
 
 
 def compute_unused(given: float | None, used: float | None, whole: float | None) -> float | None:
-    """Return what is unused of a resource; a limit above what the node has counts as what the node has."""
+    """Return what a job leaves unused of `given`, or of `whole` (what the node has) if that is less."""
     if given is None or used is None:
         return None
     return max(0.0, float(given if whole is None else min(given, whole)) - float(used))

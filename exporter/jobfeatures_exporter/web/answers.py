@@ -28,21 +28,21 @@ class Scraped(Protocol):
     """The daemon that the listener serves: a node's, or the controller's."""
 
     def exposition(self, *, openmetrics: bool, web: WebStatus | None = None) -> bytes:
-        """Return the metrics as text, `web` among them; may block until the scrape deadline."""
+        """Return the metrics page, listeners' status `web` included; may block until the scrape deadline."""
 
     @property
     def is_ready(self) -> bool:
-        """Return whether a scrape would show the jobs, or why it cannot."""
+        """Return whether a scrape has something to show of each source: jobs, or that it fails."""
 
     def problems(self) -> Collection[str]:
-        """Return a line for each source that has not been read yet or fails."""
+        """Return a line for each source (the node, batch systems) that has not been read yet or fails."""
 
     def html(self, asked: AskedPage) -> str | None:
         """Return the current page, None if the job asked for is not known."""
 
 
 class WebAnswer(NamedTuple):
-    """Status, body, and the headers specific to this answer."""
+    """An HTTP response: status, body, and the headers that only this one has."""
 
     status: int
     body: bytes
@@ -56,7 +56,7 @@ Answerer = Callable[
 
 
 class MetricsFormat(NamedTuple):
-    """The format a request asks for; concurrent requests of one kind share one answer."""
+    """The format and compression a request asks for; concurrent requests for the same share one answer."""
 
     openmetrics: bool
     content_type: str
@@ -64,7 +64,7 @@ class MetricsFormat(NamedTuple):
 
 
 def choose_kind(headers: Mapping[str, str]) -> MetricsFormat:
-    """Return the format that a request's headers ask for."""
+    """Return the format and compression that a request's headers ask for."""
     return MetricsFormat(
         *choose_format(headers.get("accept", "")), takes(headers.get("accept-encoding", ""), "gzip")
     )
@@ -79,7 +79,7 @@ def make_metrics(kind: MetricsFormat, exposition: Callable[..., bytes]) -> WebAn
 
 
 def pack(body: bytes) -> bytes:
-    """Return a body gzipped, fast rather than small."""
+    """Return a body gzipped at a low level: fast rather than small."""
     return zlib.compress(body, 1, _GZIP)
 
 
@@ -107,7 +107,7 @@ def sharing(make: Callable[[K], T], at_once: int) -> Callable[[K], Awaitable[T]]
 
 
 def make_scrapes(exposition: Callable[..., bytes], at_once: int) -> Answerer:
-    """Return an answerer with the metrics, rendered at most `at_once` times in parallel."""
+    """Return an answerer of scrapes, which renders at most `at_once` metrics pages in parallel."""
     shared = sharing(partial(make_metrics, exposition=exposition), at_once)
 
     async def answer(headers: Mapping[str, str]) -> WebAnswer:
@@ -119,7 +119,7 @@ def make_scrapes(exposition: Callable[..., bytes], at_once: int) -> Answerer:
 def make_answerers(
     scraped: Scraped, status: Callable[[], WebStatus | None] = lambda: None
 ) -> dict[str, Answerer]:
-    """Return the answerer of each path; `status` returns that of the listeners."""
+    """Return the answerer of each path for programs; `status` returns the listeners' status."""
 
     def exposition(*, openmetrics: bool) -> bytes:
         return scraped.exposition(openmetrics=openmetrics, web=status())

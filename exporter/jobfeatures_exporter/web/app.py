@@ -48,7 +48,7 @@ class Made(NamedTuple):
     packed: bytes
 
     def answer(self, request: web.Request) -> web.Response:
-        """Return the response, gzipped if the request accepts that."""
+        """Return the page as the response to a request, gzipped if that accepts it."""
         from jobfeatures_exporter.web.pages import CONTENT_SECURITY_POLICY
 
         headers = {
@@ -66,7 +66,7 @@ class Made(NamedTuple):
 
 
 def make_page(text: str | None, asked: AskedPage) -> Made:
-    """Return the page with this text; None: a page that says the job is unknown."""
+    """Return a page of HTML `text` to send; None: the page that the job asked for is unknown."""
     status = 200
     if text is None:
         from jobfeatures_exporter.web.pages.job import render_unknown
@@ -81,7 +81,7 @@ def asked_of(request: web.Request) -> AskedPage:
 
 
 def page_routes(answer: Callable[[web.Request], Awaitable[web.Response]]) -> list[web.RouteDef]:
-    """Return the routes of pages, answered by `answer`, and of the files they refer to."""
+    """Return the routes of HTML pages, handled by `answer`, and of the style and script they refer to."""
     return [
         web.get("/", answer),
         web.get("/job/{job}", answer),
@@ -96,7 +96,7 @@ async def _asset(request: web.Request) -> web.Response:
 
 
 def front_routes(shown: Scraped) -> list[web.RouteDef]:
-    """Return the routes of the pages and the files they refer to.
+    """Return the routes of the HTML pages of a daemon, and of the files they refer to.
 
     Pages are rendered in a thread, one at a time and each at most once per `MIN_INTERVAL_SECS`. The renderer
     is imported when a page is first opened.
@@ -121,7 +121,7 @@ def front_routes(shown: Scraped) -> list[web.RouteDef]:
 
 @cache
 def read_asset(name: str) -> str:
-    """Return the text of a file in `KINDS`. Raises OSError if the installation is damaged."""
+    """Return the text of a file (style, script, icon) in `KINDS`. Raises OSError if it is not installed."""
     from importlib.resources import files  # pages may never be opened
 
     return files("jobfeatures_exporter.web.pages").joinpath(name).read_text(encoding="utf-8")
@@ -143,7 +143,7 @@ def make_app(
 
 
 def guarded(answer: Handler, guard: Guard) -> Handler:
-    """Return a handler that answers the requests which `guard` admits."""
+    """Return a handler that passes requests which `guard` admits on to `answer`."""
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
         host = host_asked(request.raw_path, request.headers.get("Host"))
@@ -166,7 +166,7 @@ def guarded(answer: Handler, guard: Guard) -> Handler:
 async def running(
     app: web.Application, limits: ConnectionLimits, table: ConnectionTable, guard: Guard | None = None
 ) -> AsyncIterator[web.Server]:
-    """Yield the server of an application, with its connections in `table`, until the context is left."""
+    """Yield the aiohttp server of an application, whose connections `table` counts; leaving stops it."""
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     made = runner.server
@@ -193,9 +193,9 @@ def _response(answer: WebAnswer) -> web.Response:
 
 
 def discovery_route(targets: Callable[[], Sequence[TargetGroup] | None]) -> web.RouteDef:
-    """Return the route of HTTP service discovery. `targets` returns None while they are not known.
+    """Return the route of Prometheus' HTTP service discovery. `targets` returns None while unknown.
 
-    That is answered with an error, on which Prometheus keeps its last list; an empty list
+    Then the answer is an error, on which Prometheus keeps its last list; an empty list
     would make it drop all targets.
     """
 

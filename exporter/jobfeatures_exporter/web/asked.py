@@ -21,7 +21,7 @@ class AskedPage(NamedTuple):
     find: str = ""  # a job or user to search for in the cluster
 
     def address(self, *, view: str | None = None, sort: str | None = None) -> str:
-        """Return the relative URL of the page at / with another view or order."""
+        """Return the relative URL of the page at / with another `view` or order, None: the same."""
         shown, order = self.view if view is None else view, self.sort if sort is None else sort
         parts = [f"view={shown}"] * bool(shown) + [f"sort={order}"] * bool(order)
         return f"./{'?' if parts else ''}{'&'.join(parts)}"

@@ -55,7 +55,7 @@ def fill_link(template: str, **values: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class WebSettings:
-    """How the listener of metrics is protected, and what other listeners there are."""
+    """Settings: how the metrics listener is protected, and what other listeners there are."""
 
     config_file: str | None = option(
         PATH,

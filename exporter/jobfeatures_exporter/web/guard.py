@@ -1,4 +1,4 @@
-"""Checks before the answers: rates, host names and passwords; and the headers of every response."""
+"""Checks of requests before they are answered: rates, host names, passwords; headers of every response."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Guard:
         file: WebFile | None = None,
         now: Callable[[], float] | None = None,
     ) -> None:
-        """`names` None: any host name. `now`: seconds of a clock, if not the event loop's."""
+        """Take limits in requests a second. `names` None: any host name. `now`: None: the loop's clock."""
         self.refused: Counter[str] = Counter()
         self._client_rates = Rates(client_rate)
         self._rates = {RATE: Rates(rate)}
@@ -68,7 +68,7 @@ class Guard:
         return ALWAYS if self._file is None else {**ALWAYS, **self._file.options.headers}
 
     async def refusal(self, client: Hashable, host: str | None, authorization: str) -> WebAnswer | None:
-        """Return the answer to a request that is refused, None if it is admitted."""
+        """Return the response to a request that is refused, and count it; None if it is admitted."""
         if self._file is not None:
             self._file.refresh()
         now_secs = self._now()

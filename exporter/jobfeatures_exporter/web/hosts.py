@@ -21,7 +21,7 @@ def parse_names(text: str) -> frozenset[str]:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a listening host, a name or an address, is reachable from this machine only."""
+    """Return whether a listener at this name or address can be reached from this machine only."""
     if host.strip("[]").lower() == "localhost":
         return True
     address = _address(host.strip("[]"))

@@ -38,7 +38,7 @@ HEADER_BYTES = 8190  # browsers send one machine's cookies to all its ports
 
 
 class Listeners:
-    """What all listeners of a process share. All methods run in one event loop.
+    """The listeners of a process: web configuration, sockets, counts. All methods run in one event loop.
 
     `inherited` are sockets that already listen, by the listener's name.
     """
@@ -46,7 +46,7 @@ class Listeners:
     def __init__(
         self, config: WebSettings | None = None, inherited: Mapping[str, list[socket.socket]] | None = None
     ) -> None:
-        """Raise ConfigurationError if the web configuration file cannot be used."""
+        """Load the web configuration file, if any. Raises ConfigurationError if it cannot be used."""
         self._config = config = config or WebSettings()
         self._inherited = inherited or {}
         self._servers: dict[str, tuple[ConnectionTable, Mapping[str, int], Collection[str]]] = {}
@@ -60,7 +60,7 @@ class Listeners:
 
     @classmethod
     def from_config(cls, config: WebSettings, others: Mapping[str, str | None]) -> Listeners:
-        """Take over systemd's sockets if configured to; `others` are the addresses of other listeners.
+        """Make listeners by the settings, on sockets from systemd if set; `others`: their addresses by name.
 
         Raises ConfigurationError.
         """
@@ -74,13 +74,13 @@ class Listeners:
         return cls(config, inherited)
 
     def where(self, name: str, address: str) -> Where:
-        """Return where a listener listens: on its inherited sockets, else at its address."""
+        """Return where the listener `name` listens: on its inherited sockets, else at `address`."""
         return self._inherited.get(name) or address
 
     def listening(self, name: str, listener: Listener, address: str) -> AbstractAsyncContextManager[str]:
         """Open a listener other than that of metrics, with TLS if `web.config_for` names it.
 
-        Yields HOST:PORT. Raises ConfigurationError if the address cannot be bound.
+        Leaving closes it. Yields HOST:PORT. Raises ConfigurationError if the address cannot be bound.
         """
         from jobfeatures.publish.http.webserver import listening
 
@@ -117,7 +117,7 @@ class Listeners:
     async def serving(
         self, scraped: Scraped, address: str, routes: Callable[[], Routes] = tuple
     ) -> AsyncIterator[str]:
-        """Serve metrics until the context is left; yields the listening address as HOST:PORT.
+        """Serve metrics until the ``with`` block ends; yields the listening address as HOST:PORT.
 
         `routes` returns further routes. Raises ConfigurationError if the address cannot be bound.
         """

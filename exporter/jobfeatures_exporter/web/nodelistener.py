@@ -42,7 +42,7 @@ class NodeListener:
     limits = ConnectionLimits(connections=MAX_CONNECTIONS, idle_secs=IDLE_SECS)
 
     def __init__(self, answers: NodeAnswers, secret_file: str, clock: Clock) -> None:
-        """Raise ConfigurationError if the secret cannot be used."""
+        """Read the site's secrets. Raises ConfigurationError if they cannot be used."""
         self._answers = answers
         self._secret_file = secret_file
         self._clock = clock
@@ -88,7 +88,7 @@ class NodeListener:
 
 
 def read_secrets(path: str) -> tuple[bytes, ...]:
-    """Return the site's secrets. Raises ConfigurationError."""
+    """Return the site's secrets in a file: nodes' tokens are derived of them. Raises ConfigurationError."""
     try:
         return parse_secrets(read_private(path, MAX_FILE_BYTES), path)
     except OSError as error:

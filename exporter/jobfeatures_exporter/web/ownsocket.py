@@ -50,7 +50,7 @@ Pages = Callable[[Context, AskedPage], str | None]
 
 
 class OwnSocket:
-    """Answers callers by uid. `known` returns the context of the latest sample, of all users."""
+    """Shows each caller, by uid, their jobs. `known` returns the latest context, with all users' jobs."""
 
     def __init__(self, known: Callable[[], Context], pages: Pages, procfs: str = "/proc") -> None:
         self._known = known
@@ -62,7 +62,7 @@ class OwnSocket:
         self._makers = asyncio.Semaphore(MAX_MADE)
 
     def refusal(self, pid: int, uid: int) -> str:
-        """Return why a caller is refused, empty for one who is admitted."""
+        """Return why the process that has connected is refused, "" if it is admitted."""
         if uid == OVERFLOW_UID:
             return "its uid is not mapped in our user namespace"
         try:
@@ -75,10 +75,10 @@ class OwnSocket:
             return "its user namespace cannot be read"
 
     def admit(self, transport: asyncio.BaseTransport) -> bool:
-        """Return whether to take a connection; count it."""
+        """Return whether a new connection is admitted, which is counted."""
         pid, uid, _ = _credentials(transport.get_extra_info("socket"))
         if reason := self.refusal(pid, uid):
-            log.debug("refused", extra={"uid": uid, "reason": reason})
+            log.debug("a caller of the socket is refused", extra={"uid": uid, "reason": reason})
             return False
         for each in list(self._open):
             self._open[each] = [one for one in self._open[each] if not one.is_closing()]
@@ -90,7 +90,7 @@ class OwnSocket:
         return True
 
     def make_app(self) -> web.Application:
-        """Return the application."""
+        """Return the web application that answers on the socket."""
         app = web.Application(client_max_size=1024, middlewares=[self._guard])
         app.add_routes([web.get("/metrics", self._metrics), *page_routes(self._page)])
         return app
@@ -104,7 +104,7 @@ class OwnSocket:
         return await handler(request)
 
     def own(self, uid: int) -> Context:
-        """Return the context that a user may see."""
+        """Return the part of the latest context that a user may see: the user's own jobs."""
         return make_own_context(self._known(), uid, self._names.get(uid))
 
     async def _metrics(self, request: web.Request) -> web.Response:
@@ -147,7 +147,7 @@ def _credentials(connection: socket.socket) -> tuple[int, int, int]:
 
 @contextlib.asynccontextmanager
 async def serving_own(path: str, own: OwnSocket) -> AsyncIterator[None]:
-    """Serve on a socket at this path until the context is left. Raises ConfigurationError."""
+    """Serve on a UNIX socket at `path` until the ``with`` block ends. Raises ConfigurationError."""
     listening = _listen(path)
     limits = ConnectionLimits(connections=MAX_CONNECTIONS, idle_secs=IDLE_SECS)
     table = ConnectionTable(limits)

@@ -1,8 +1,8 @@
 """Answers requests of the simple form that scrapers send, without a web framework.
 
-A connection's first other request, and all that follow it, go to aiohttp. That takes 16 MiB and 0.2 s to
-import, so it is imported for the first such request: most nodes are only ever scraped.
-One expression reads them, as it takes what is surely a whole request and no other: httptools does not tell
+A connection's first request of another form, and all that follow it, go to aiohttp. That takes 16 MiB and
+0.2 s to import, so it is imported for the first such request: most nodes are only ever scraped. Requests are
+read by one regular expression, which matches only what is surely one whole request: httptools does not say
 where a request ends, h11 lets folded lines and bare line feeds pass, and both would need the checks below.
 Sources: RFC 9110, RFC 9112 (a subset of them).
 """
@@ -34,7 +34,7 @@ _CONNECTION = {"": False, "keep-alive": False, "close": True}  # whether it clos
 
 
 class PlainRequest(NamedTuple):
-    """A request answered here; header names in lower case."""
+    """A request that needs no framework; header names are in lower case."""
 
     path: str
     headers: Mapping[str, str]
@@ -42,7 +42,7 @@ class PlainRequest(NamedTuple):
 
 
 def parse_request(data: bytes, header_bytes: int) -> PlainRequest | None:
-    """Return a scraper's request; None for anything that aiohttp has to parse."""
+    """Return the request in `data` if it has a scraper's simple form; None: aiohttp has to parse it."""
     found = _REQUEST.fullmatch(data) if len(data) <= header_bytes else None
     if found is None:
         return None
@@ -55,7 +55,7 @@ def parse_request(data: bytes, header_bytes: int) -> PlainRequest | None:
 
 
 class Plain:
-    """Answers the paths in `answerers`, as far as `guard` admits that."""
+    """Answers simple requests for the paths in `answerers`, if `guard` admits them."""
 
     def __init__(
         self, answerers: Mapping[str, Answerer], guard: Guard, table: ConnectionTable, header_bytes: int
@@ -66,7 +66,7 @@ class Plain:
         self._header_bytes = header_bytes
 
     def quick(self, data: bytes, transport: asyncio.Transport) -> Coroutine[Any, Any, WholeAnswer] | None:
-        """Return how to answer the request in `data`, None if it is for aiohttp."""
+        """Return a coroutine that makes the answer to the request in `data`; None: it is for aiohttp."""
         request = parse_request(data, self._header_bytes)
         answerer = None if request is None else self._answerers.get(request.path)
         if request is None or answerer is None:

@@ -20,7 +20,7 @@ NAMES = ("metrics", "features", "sonar")
 
 
 def take_sockets(environ: MutableMapping[str, str] | None = None) -> dict[str, list[socket.socket]]:
-    """Return the passed sockets by listener.
+    """Return the sockets that systemd has passed to this process, by listener.
 
     The unit's FileDescriptorName= decides: features, sonar; any other name is metrics.
     Child processes inherit neither the sockets nor the variables.
@@ -47,7 +47,7 @@ def take_sockets(environ: MutableMapping[str, str] | None = None) -> dict[str, l
 
 
 def find_kept(environ: Mapping[str, str] = os.environ) -> dict[str, int]:
-    """Return the stored descriptors by name; child processes do not inherit them."""
+    """Return descriptors from systemd's descriptor store by name; child processes do not inherit them."""
     count = environ.get("LISTEN_FDS", "")
     if environ.get("LISTEN_PID") != str(os.getpid()) or not (count.isascii() and count.isdigit()):
         return {}

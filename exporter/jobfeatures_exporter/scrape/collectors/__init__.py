@@ -1,7 +1,7 @@
-"""Collectors: one file each, one line in `COLLECTORS` each. `controller` and `own` have those of other roles.
+"""Collectors of metrics, one file and one line in `COLLECTORS` each; those in `controller` are for that role.
 
 A file offers `METRICS`, the declarations of its families, and `families(context)`, a pure function that
-yields them with samples. A collector that fails loses only its own series.
+yields them with samples. If a collector fails, only its own series are missing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NODE, CONTROLLER = ROLES = ("node", "controller")  # roles of the daemon
 
 
 class Collector(NamedTuple):
-    """One line of the table. Its file is imported only in the roles that run it."""
+    """One collector in `COLLECTORS`. Its file is imported only in the roles that run it."""
 
     name: str  # also the name of its file, in the room of its roles
     meaning: str
@@ -35,12 +35,12 @@ class Collector(NamedTuple):
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """Return the declarations of its families."""
+        """Return the declarations of the collector's families."""
         metrics: tuple[Metric, ...] = _load(self).METRICS
         return metrics
 
     def families(self, context: Context) -> Iterator[Family]:
-        """Yield its families with samples."""
+        """Yield the collector's families with their samples."""
         families: Iterator[Family] = _load(self).families(context)
         return families
 
@@ -121,7 +121,7 @@ METRICS = (FAILED, SPENT, SUCCESS, DURATION)
 
 
 def collect(context: Context, enabled: Collection[str]) -> list[Family]:
-    """Return the families of all enabled collectors, then how these fared."""
+    """Return the families of all enabled collectors, then those on the success of each collector."""
     found: list[Family] = []
     success: dict[str, int] = {}
     duration: dict[str, float] = {}

@@ -49,7 +49,7 @@ _UNSEEN = (None,) * 4
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the families of all jobs on this node."""
+    """Yield the families on jobs' allocations, of all jobs on this node."""
     jobs = context.shown_jobs
     seen = {sample.key: _SEEN(sample) for sample in context.batch_samples}
     found = [(key, (job, seen.get(key, _UNSEEN))) for key, job in jobs.items()]

@@ -1,4 +1,4 @@
-"""CPU time of each job on each core, on request: as cgroup v1 counts it, else on its exclusive cores."""
+"""CPU time of each job on each core, if enabled: as cgroup v1 counts it, else of its exclusive cores."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ METRICS = (CPU,)
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the family; on cgroup v2 without the cores that jobs share."""
+    """Yield the family of CPU time by job and core; on cgroup v2 without cores that jobs share."""
     snapshot = context.snapshot
     if snapshot is None:
         return
@@ -50,7 +50,7 @@ def find_own_cores(snapshot: Snapshot) -> dict[WorkKey, list[int]]:
 def core_nanosecs(
     snapshot: Snapshot, own: Mapping[WorkKey, list[int]], sample: JobSample
 ) -> Mapping[int, int]:
-    """Return a job's CPU time by core: as v1 counts it, else all work of each core that it has alone."""
+    """Return a job's CPU time in ns by core: as v1 counts it, else all busy time of its exclusive cores."""
     if sample.core_nanosecs or snapshot.node is None or sample.cgroup_version != 2:
         return sample.core_nanosecs
     cores = snapshot.node.cores

@@ -1,4 +1,4 @@
-"""Drains of the node and of jobs: their deadlines, who requested them, and their waste if done now."""
+"""Drains of the node and of jobs: their deadlines, who requested them, and what a drain now would waste."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ METRICS = (NODE_SHUTDOWN, JOB_SHUTDOWN, NODE_DRAINING, DRAINING_WASTE, DRAINING_
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the families."""
+    """Yield the families of drains; those of the node's waste also without a drain."""
     view = context.drains
     if view is not None:
         shutdowns = machine_shutdowns(view.drains, view.announced)

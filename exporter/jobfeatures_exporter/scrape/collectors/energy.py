@@ -37,7 +37,7 @@ METRICS = (NODE, JOB_ENERGY, POWER, UP, BOARD, JOB_BOARD)
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the families; none if the counters are unreadable."""
+    """Yield the families of energy; a counter that cannot be read has no series."""
     node = context.snapshot.node if context.snapshot is not None else None
     if node is not None:
         yield Family.by_word(NODE, dict(sorted(node.energy_joules.items())))

@@ -1,4 +1,4 @@
-"""Published feature directories."""
+"""The feature directories that the exporter publishes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ METRICS = (
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the families; those of the publisher only if there is one."""
+    """Yield the families of feature directories; those of the publisher only if publishing is enabled."""
     if context.publisher is not None:
         yield Family.single(PUBLISHED, context.publisher.published)
         yield Family.single(FAILURES, context.publisher.failures)

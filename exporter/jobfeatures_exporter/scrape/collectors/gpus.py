@@ -1,4 +1,4 @@
-"""GPUs, and what each job does on them. A failed reading has no series."""
+"""GPUs, and what each job uses of them. A failed reading has no series."""
 
 from __future__ import annotations
 

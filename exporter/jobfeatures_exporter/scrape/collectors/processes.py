@@ -1,4 +1,4 @@
-"""The processes of each job by command, on request: the largest users by name, the rest as "other"."""
+"""The processes of each job by command, if enabled: commands that use most by name, the rest as "other"."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ METRICS = (CPU, RESIDENT, PROCESSES)
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the families of the commands; none if they are not aggregated."""
+    """Yield the families of jobs' commands; none unless settings ask for a number of commands."""
     snapshot = context.snapshot
     commands = [
         ((*key, each.command), each)

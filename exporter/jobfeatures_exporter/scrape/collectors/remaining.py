@@ -1,4 +1,4 @@
-"""The time left to each job, by everything that may end it."""
+"""The time left to each job until each limit or deadline that may end it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MINIMUM = "minimum"
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the family: for each job one series per known basis, and one for the least."""
+    """Yield the family of remaining seconds: for each job a series per known limit, and one for the least."""
     samples: list[Sample] = []
     for key, job in context.jobs_here.items():
         view = context.statuses.get(key)

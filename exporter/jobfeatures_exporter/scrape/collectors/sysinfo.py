@@ -21,7 +21,7 @@ METRICS = (INFO,)
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield what is known; nothing before the first reading."""
+    """Yield the families on hardware, without what is unknown; nothing before the first reading."""
     node = context.sysinfo
     if node is None:
         return

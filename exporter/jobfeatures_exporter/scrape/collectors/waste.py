@@ -17,7 +17,7 @@ METRICS = (JOB_DRAINING_WASTE, JOB_KILL_WASTE, OVERDUE, JOB_CAPPED_WASTE)
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the families; a job whose waste is unknown has no series."""
+    """Yield the families of waste; a job whose waste is unknown has no series."""
     yield from context.rows.families(METRICS, context.own_wastes.items(), _row)
 
 

@@ -1,8 +1,8 @@
 """Names of other exporters, so that dashboards made for them keep working.
 
-One file each, one line in `PROFILES` each. A file offers `METRICS`, whose names are verbatim, and up to two
+Each has a file and a line in `PROFILES`. A file offers `METRICS`, whose names are verbatim, and up to two
 functions: `of_node(view)` and `of_job(view, sample)` yield readings from the same snapshot as all other
-metrics. What an exporter measures but a snapshot lacks is omitted.
+metrics. What the other exporter measures but a snapshot lacks is omitted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class NamesOfOthers(NamedTuple):
-    """One line of the table."""
+    """One profile in `PROFILES`: its file, and which readings its metrics need besides the usual ones."""
 
     meaning: str
     file: str
@@ -34,12 +34,12 @@ class NamesOfOthers(NamedTuple):
     reads_programs: bool = False  # if commands are counted
 
     def load(self) -> ModuleType:
-        """Return its module."""
+        """Import and return the profile's module."""
         return importlib.import_module(f"{__name__}.{self.file}")
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """Return the declarations of its metrics."""
+        """Return the declarations of the profile's metrics."""
         metrics: tuple[Metric, ...] = self.load().METRICS
         return metrics
 
@@ -73,7 +73,7 @@ Readings = dict[WorkKey | None, list[Reading]]  # by job; None for the node
 
 
 def read_profiles(context: Context, names: Collection[str]) -> tuple[Readings, Family]:
-    """Return the readings, and which profiles succeeded. A profile that fails loses only its own series."""
+    """Return the readings by job, and the family of which profiles succeeded; one that fails is left out."""
     view = ContextView(context)
     found: Readings = {}
     success: dict[str, int] = {}

@@ -1,7 +1,7 @@
-"""Names of CEEMS' exporter: compute units, which are batch jobs with a control group.
+"""Names of CEEMS' exporter: its compute units are batch jobs with a control group.
 
-Source: pkg/collector/cgroup.go there, and its expected outputs for the flags of cards. Pressure is the share
-"full" in seconds. `uuid` is the job's id, `gpuuuid` the card's, `gpuiid` a MIG instance's number on it.
+Source: pkg/collector/cgroup.go there, and its expected outputs for the flags of cards. Pressure is the "full"
+one, in seconds. `uuid` is the job's id, `gpuuuid` the card's, `gpuiid` a MIG instance's number on it.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def of_job(view: ContextView, sample: JobSample) -> Iterator[Reading]:
 
 
 def of_node(view: ContextView) -> Iterator[Reading]:
-    """Yield the number of jobs of each batch system, and what recording rules need of the node."""
+    """Yield the number of jobs of each batch system, and the node's figures that CEEMS' rules need."""
     units = Counter(
         _manager(sample.key)
         for sample in view.context.shown_samples

@@ -1,4 +1,4 @@
-"""Views of a snapshot that several profiles share."""
+"""A context as the profiles of other exporters need it, and conversions that several of them share."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ NOTHING = Snapshot(taken_at_secs=0.0, duration_secs=0.0, node=None, jobs={})
 
 
 def gauge(name: str, meaning: str, label_names: tuple[str, ...]) -> Metric:
-    """Declare another exporter's gauge."""
+    """Return the declaration of another exporter's gauge."""
     return Metric(name, "gauge", meaning, label_names, verbatim=True)
 
 
 def counter(name: str, meaning: str, label_names: tuple[str, ...]) -> Metric:
-    """Declare another exporter's counter, with or without ``_total``."""
+    """Return the declaration of another exporter's counter, whose name may lack ``_total``."""
     return Metric(name, "counter", meaning, label_names, verbatim=True)
 
 
 class ContextView:
-    """A context, grouped by job on demand."""
+    """A context whose cards and processes are grouped by job on first use."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -55,7 +55,7 @@ class ContextView:
 
     @cached_property
     def gpus_of(self) -> dict[WorkKey, list[JobGpu]]:
-        """Return what each job does on which cards."""
+        """Return the cards that each job has or uses, and its use of each."""
         return grouped((each.key, each) for each in self.context.shown_job_gpus)
 
     @cached_property
@@ -65,11 +65,11 @@ class ContextView:
         return grouped((key, process) for key, process in owned if key is not None)
 
     def job(self, key: WorkKey) -> Job | None:
-        """Return what the batch system knows of a job."""
+        """Return what the batch system has reported about a job; None: nothing, or no batch job."""
         return self.context.shown_jobs.get(key) if isinstance(key, JobKey) else None
 
     def thread_states(self, processes: Collection[ProcessSample]) -> Counter[str]:
-        """Return the threads of processes by the letter of their state; none if those of one are unknown."""
+        """Count the threads of processes by the letter of their state; empty if those of one are unknown."""
         states: Counter[str] = Counter()
         for each in processes:
             known = self.snapshot.thread_states.get(each.pid)
@@ -79,18 +79,18 @@ class ContextView:
         return states
 
     def allocated_memory_bytes(self, key: WorkKey) -> int | None:
-        """Return the memory that the batch system has given a job on this node, None if unlimited, too."""
+        """Return the bytes of memory that a job is allocated on this node, None if unknown or unlimited."""
         job = self.job(key)
         given = None if job is None else job.limits.memory_bytes
         return given if isinstance(given, int) else None
 
     def uid(self, sample: JobSample) -> int | None:
-        """Return the user id of the job's owner."""
+        """Return the uid of the job's user, None if unknown."""
         job = self.job(sample.key)
         return job.uid if job is not None and job.uid is not None else sample.uid
 
     def user(self, sample: JobSample) -> str:
-        """Return the name of the job's owner, empty if the batch system has not reported it."""
+        """Return the name of the job's user, "" if the batch system has not reported it."""
         job = self.job(sample.key)
         return "" if job is None or job.user is None else job.user
 
@@ -108,7 +108,7 @@ def job_id_of(sample: JobSample) -> str | None:
 
 
 def memory_failures(sample: JobSample) -> int | None:
-    """Return what other exporters call failures: failcnt of v1, oom of v2, which is something else."""
+    """Return what other exporters call memory failures: failcnt of v1, oom of v2, though these differ."""
     return sample.memory_limit_hits if sample.cgroup_version == 1 else sample.memory_ooms
 
 
@@ -118,12 +118,12 @@ def is_unlimited(memory: MemoryBytes) -> bool:
 
 
 def page_cache(memory: MemoryBytes) -> int | None:
-    """Return the page cache as the kernel counts it for a group: including shmem."""
+    """Return the bytes of page cache as the kernel counts it for a group: including shmem."""
     return None if memory.file is None or memory.shmem is None else memory.file + memory.shmem
 
 
 def swap_used(sample: JobSample) -> int | None:
-    """Return what the kernel charges against a group's swap limit: on v1 memory and swap, on v2 swap."""
+    """Return the bytes that count against a group's swap limit: on v1 memory and swap, on v2 swap."""
     memory = sample.memory
     if sample.cgroup_version == 2 or memory.swap is None:
         return memory.swap
@@ -138,11 +138,11 @@ def number_text(value: int | None) -> str:
 def cpu_readings(
     user: Metric, system: Metric, total: Metric | None, values: Values, sample: JobSample | StepSample
 ) -> list[Reading]:
-    """Return CPU seconds by mode, and their sum if `total` is given and both are known."""
+    """Return readings of the known CPU seconds: `user`, `system`, and `total` if given and both are known."""
     found = known(values, (user, sample.user_cpu_secs), (system, sample.system_cpu_secs))
     return found if total is None else [*found, *known(values, (total, cpu_secs_of(sample)))]
 
 
 def known(values: Values, *found: tuple[Metric, Number | None]) -> list[Reading]:
-    """Return readings of the known values, all with the same label values."""
+    """Return readings of the metrics in `found` whose values are known, all with label values `values`."""
     return [(metric, values, value) for metric, value in found if value is not None]

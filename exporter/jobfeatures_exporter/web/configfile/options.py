@@ -97,7 +97,7 @@ class RateLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebOptions:
-    """The options of a file. `warnings` name the settings that are ignored."""
+    """The options in a web configuration file. `warnings` name the settings that are ignored, and why."""
 
     tls: TlsOptions | None = None
     users: Mapping[str, str] = field(default_factory=dict, repr=False)  # bcrypt hashes by name

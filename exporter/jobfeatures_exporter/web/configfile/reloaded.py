@@ -22,14 +22,14 @@ MAX_READ_BYTES = 1 << 20
 
 
 class WebFile:
-    """The current options of a file.
+    """The current options of a web configuration file.
 
     `options` and `context` (None: no TLS) are those last loaded successfully; `failures` counts
     failed loads, `problem` is the latest load's error, empty if it succeeded.
     """
 
     def __init__(self, path: str, *, quiet: bool = False) -> None:
-        """Raise ConfigurationError if the file cannot be used. `quiet`: no warnings are logged."""
+        """Load the file. Raises ConfigurationError if it cannot be used. `quiet`: no warnings are logged."""
         self.path = path
         self.failures = 0
         self.problem = ""
@@ -87,20 +87,20 @@ class WebFile:
 
 
 class FileTls:
-    """TLS by the current web configuration file."""
+    """TLS for a listener, by the web configuration file as it is now."""
 
     def __init__(self, file: WebFile) -> None:
         self._file = file
 
     @property
     def context(self) -> ssl.SSLContext:
-        """Return the context for a new connection."""
+        """Reload the file if it has changed; return the TLS context for a new connection."""
         self._file.refresh()
         assert self._file.context is not None  # noqa: S101  # a file does not switch TLS off
         return self._file.context
 
     def admits(self, spoken: ssl.SSLObject) -> bool:
-        """Return whether the client's certificate has an allowed name."""
+        """Return whether the certificate of the client of a connection has an allowed name."""
         tls = self._file.options.tls
         return tls is None or is_allowed(spoken.getpeercert(), tls.allowed_sans)
 

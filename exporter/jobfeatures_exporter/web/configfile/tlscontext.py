@@ -1,4 +1,4 @@
-"""The TLS options of a web configuration as a context of Python's ssl."""
+"""Makes the context of Python's ssl from the TLS options of a web configuration file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _VERIFY = {
 
 
 def make_context(options: TlsOptions, source: str) -> ssl.SSLContext:
-    """Return a listener's context. Raises ParseError naming `source`, the key and the file."""
+    """Return a listener's TLS context. Raises ParseError naming `source`, the key and the file."""
     context = new_context()
     context.minimum_version = _VERSIONS[options.min_version]
     context.maximum_version = _VERSIONS[options.max_version]
@@ -69,12 +69,12 @@ def _read(pem: Pem, source: str) -> bytes:
 
 
 def is_allowed(certificate: Mapping[str, Any] | None, allowed: Collection[str] | None) -> bool:
-    """Return whether a verified certificate, as `getpeercert` gives it, has an allowed name."""
+    """Return whether a verified certificate (of `getpeercert`) has an allowed name; None: any is allowed."""
     return allowed is None or any(name in allowed for name in names_of(certificate or {}))
 
 
 def names_of(certificate: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the subject's alternative names: DNS, e-mail and IP addresses, URIs, as Go writes them."""
+    """Yield a certificate's subject alternative names (DNS, e-mail, IP, URI), as Go writes them."""
     for kind, name in certificate.get("subjectAltName", ()):
         if kind == "IP Address":
             try:

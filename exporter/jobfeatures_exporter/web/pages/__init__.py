@@ -1,4 +1,4 @@
-"""The pages for people: the daemon's context → HTML text. Pure.
+"""The pages for people: makes HTML text of the daemon's context. Pure.
 
 Plain HTML that works without its script, which only refreshes, sorts and filters. Style, script and icon are
 files of our own listener; nothing is inline (no ``style=``, no ``<script>`` with text) and nothing comes
@@ -18,5 +18,5 @@ CONTENT_SECURITY_POLICY = (
 
 
 def has_documentation() -> bool:
-    """Return whether there is a page that explains the pages."""
+    """Return whether the documentation of these pages is installed, to link to it."""
     return os.path.isdir(DOCUMENTATION)

@@ -17,7 +17,7 @@ _STEPS = (60, 300, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400, 172_80
 
 
 def draw_curve(every: Sequence[CurvePoint], label: str, *, planned_secs: float | None = None) -> Html:
-    """Return the chart; `label` is its text alternative. A shutdown is planned in `planned_secs`."""
+    """Return the chart; `label` is its text alternative, `planned_secs` the time to a planned shutdown."""
     points = thin(every, MAX_POINTS)
     span = max(max(points[-1].after_secs, planned_secs or 0.0) * 1.02, 60.0)
     top = max(max(point.core_secs, point.core_secs_before) for point in points)

@@ -63,7 +63,7 @@ def render_controller(
     find: str = "",
     node_url: str | None = None,
 ) -> str:
-    """Return the page; `families` are those of /metrics."""
+    """Return the page's HTML; `families` has the figures of /metrics, `find` is what was searched."""
     data = PageData(context, families)
     systems = ", ".join(view.source for view in views)
     troubles = [each for each in view_sources(data.numbers, words_of(context)) if each.is_failing]
@@ -176,7 +176,7 @@ VERDICTS = {  # label, and the class of the bar's part
 
 
 def quality_section(quality: ScheduleQuality, data: PageData) -> Html:
-    """Return the section of one batch system."""
+    """Return the section on the quality of one batch system's schedule."""
     source = quality.source
     since = note(
         "Jobs that ended since ",

@@ -53,7 +53,7 @@ def _figures(course: Course) -> tuple[tuple[str, Sequence[float], Form], ...]:
 
 
 def job_lines(course: Course, now_secs: float, *wholes: float | None) -> list[Html | None]:
-    """Return sparklines of a job's CPUs, memory and busy GPUs, scaled to what it was allocated."""
+    """Return sparklines of a job's CPUs, memory and busy GPUs, scaled to `wholes`: what it was allocated."""
     figures = zip(_figures(course), wholes, strict=True)
     return [_spark(what, course, values, form, whole, now_secs) for (what, values, form), whole in figures]
 

@@ -30,7 +30,7 @@ from jobfeatures_exporter.web.pages.pieces import (
 
 
 def health_section(data: PageData, shown: NodeView | None = None) -> Html:
-    """Return the section; parts not in use have no table."""
+    """Return the section on the exporter's own state; parts not in use have no table."""
     sinks_table = _sinks(data) if data.context.sinks else None
     left = tag("div", _sources(data, shown), sinks_table)
     right = tag("div", _own(data), _collectors(data))
@@ -132,7 +132,7 @@ def _millis(secs: float) -> str:
 
 
 def words_of(context: Context) -> dict[str, str]:
-    """Return each source's error message, or its problem with this node."""
+    """Return by batch system its error message, or what it reports to be wrong with this node."""
     return {
         each.name: each.last_error or (each.table.node_problem if isinstance(each.table, JobTable) else "")
         for each in context.sources
@@ -140,7 +140,7 @@ def words_of(context: Context) -> dict[str, str]:
 
 
 def troubles_notice(troubles: Sequence[SourceView], data: PageData, *more: Html) -> Html | None:
-    """Return the notice of these sources, of what is left out, and of `more`; None if empty."""
+    """Return the notice of failing sources, of jobs or series left out, and `more`; None if empty."""
     found = [*(_trouble(each, data) for each in troubles), *_left_out(data), *more]
     return tag("div", *found, class_="notice", role="note") if found else None
 

@@ -68,7 +68,7 @@ _PRESENCES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDetails:
-    """Details gathered only when a job's page is opened."""
+    """Details of a job (processes, features, links) gathered only when its page is opened."""
 
     processes: Sequence[Placed] | None = None  # None: unknown; an empty command is withheld
     arguments: Mapping[int, str] = field(default_factory=dict)  # by pid
@@ -348,7 +348,7 @@ def _figures(past: EndedJob | None, ran_secs: float) -> list[Html]:
 
 
 def reported_later(job_id: str) -> tuple[Child, ...]:
-    """Return a pointer to the job's history in Prometheus."""
+    """Return text that says where the job's history is: in Prometheus, by this id."""
     command = tag("code", f"jobfeatures-exporter report {shorten(job_id)}")
     return ("Its history in Prometheus: ", command)
 

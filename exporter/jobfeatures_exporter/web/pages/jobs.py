@@ -281,7 +281,7 @@ def _unknown() -> Cell:
 
 
 def order_of(value: Number | None) -> float:
-    """Return a number's sort key; unknown ones come last."""
+    """Return the key by which a number is sorted; unknown ones come last."""
     return LAST if value is None else float(value)
 
 

@@ -73,7 +73,7 @@ def render_node(
     history: History | None = None,
     asked: AskedPage = FRONT,
 ) -> str:
-    """Return the page; `families` are those of /metrics."""
+    """Return the page's HTML; `families` has the figures of /metrics."""
     data = PageData(context, families)
     shown = view_context(context, data.numbers, MAX_ROWS)
     past = history or History()
@@ -130,7 +130,7 @@ def _choices(asked: AskedPage, full: str, *, are_lines: bool) -> Html:
 def view_context(
     context: Context, numbers: Numbers, limit: int | None = None, only: JobKey | None = None
 ) -> NodeView:
-    """Return the view of a daemon's context, with up to `limit` jobs, or with the job `only`."""
+    """Return what the page shows of a context, as a view, with up to `limit` jobs, or just the job `only`."""
     return view_node(
         numbers,
         now_secs=context.now_secs,

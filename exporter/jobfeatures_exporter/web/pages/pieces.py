@@ -20,7 +20,7 @@ BAR_WIDTH, BAR_HEIGHT = 100, 8
 
 
 def figure(metric: Metric, value: Number | None, form: Form) -> Html:
-    """Return a figure of /metrics: formatted text, the raw value, the metric's name as tooltip."""
+    """Return a figure of /metrics: formatted text, with the raw value and the metric's name as tooltip."""
     if value is None:
         return tag("span", UNKNOWN, class_="none")
     return tag("data", form(value), value=repr(value), title=metric.sample_name)
@@ -109,7 +109,7 @@ def note(*content: Child) -> Html:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell; `order` is its sort key: a number, or text; None: its content."""
+    """A table cell; `order` is its sort key: a number, or text; None: its content."""
 
     content: Child
     order: float | str | None = None
@@ -122,7 +122,7 @@ def numeric(content: Child, order: float | str | None = None) -> Cell:
 
 
 class PageData:
-    """The data of a page: the context, and the figures of /metrics."""
+    """The data of a page: the context, and the figures of /metrics by metric and labels."""
 
     def __init__(self, context: Context, families: Sequence[Family]) -> None:
         self.context = context
@@ -135,11 +135,11 @@ class PageData:
         return figure(metric, self.numbers.one(metric, *labels), form)
 
     def cell(self, metric: Metric, form: Form, *labels: str) -> Cell:
-        """Return the cell of the figure with these label values, sorted by it."""
+        """Return the table cell of the figure with these label values, with its value as sort key."""
         return numeric(self.figure(metric, form, *labels), self.numbers.one(metric, *labels))
 
     def moment(self, epoch_secs: float) -> Html:
-        """Return a point in time."""
+        """Return a point in time (Unix, in seconds) as text, in local time."""
         return tag("time", format_time(epoch_secs), datetime=machine_time(epoch_secs))
 
     def ago(self, at_secs: float) -> str:
@@ -147,14 +147,14 @@ class PageData:
         return f"{format_span(max(0.0, self.now_secs - at_secs))} ago"
 
     def as_of(self, taken_secs: float | None, absent: str = "not read yet") -> Html:
-        """Return the time and age of a page's data; `absent` is shown if there is none yet."""
+        """Return the line with time and age of a page's data; `absent` is its text if there is none yet."""
         if taken_secs is None:
             return badge(absent, "warn")
         return join("as of ", self.moment(taken_secs), f", {self.ago(taken_secs)}")
 
 
 class Row:
-    """A row: its first cell is the heading; plain content becomes a cell; `kind` is a CSS class."""
+    """A table row: its first cell is the heading; plain content becomes a cell; `kind` is a CSS class."""
 
     def __init__(self, *cells: Cell | Child, kind: str = "") -> None:
         self.cells = [each if isinstance(each, Cell) else Cell(each) for each in cells]

@@ -23,7 +23,7 @@ MAX_NAMED = 6  # partitions of a pool listed by name
 
 
 def plans_section(curves: Sequence[DrainCurve], data: PageData) -> Html:
-    """Return the section, a plan for each pool of partitions that share nodes."""
+    """Return the section of drain plans, one for each pool of partitions that share nodes."""
     text = note(
         "What a shutdown would waste if no job started from now on: CPUs idle until then, and the work of "
         "killed jobs. An estimate: jobs are assumed to run to their wall limits, and to lose all their "
@@ -65,7 +65,7 @@ def _plan(curve: DrainCurve, number: int, data: PageData) -> Html:
 
 
 def label_of(now_core_secs: float, best: CurvePoint | ShutdownChoice | None) -> str:
-    """Return a curve's content in words."""
+    """Return a sentence on a drain plan: waste now, and the cheapest choice; a chart's text alternative."""
     text = f"Core hours wasted, by time of shutdown: now {format_core_time(now_core_secs)}"
     if best is None:
         return text
@@ -73,7 +73,7 @@ def label_of(now_core_secs: float, best: CurvePoint | ShutdownChoice | None) -> 
 
 
 def choices_table(points: Sequence[CurvePoint], *, identity: str) -> Html:
-    """Return a table of some of the choices, including the cheapest."""
+    """Return a table of some of the times at which to shut down, including the cheapest."""
     best = cheapest(points)
     head = ["Shutdown", "Waste", "Idle CPUs", "Killed work", "Jobs killed"]
     rows = [_row(point, is_best=point is best) for point in thin(points, MAX_CHOICES)]
@@ -97,7 +97,7 @@ MAX_JOBS = 200  # beyond, a plan takes too long for a page
 
 
 def node_plan_section(data: PageData, running: int) -> Html | None:
-    """Return the section; None if too little is known of all `running` jobs."""
+    """Return the section of this node's drain plan; None if too little is known of all `running` jobs."""
     if running > MAX_JOBS:
         text = note(
             f"More than {MAX_JOBS} jobs run here; for a plan, use ",

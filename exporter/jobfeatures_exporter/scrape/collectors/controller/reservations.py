@@ -28,7 +28,7 @@ METRICS = tuple(_VALUES)
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the reservations' families."""
+    """Yield the families of reservations."""
     reported = [each for each in context.administration if isinstance(each, Reservations)]
     found = [((one.source, each.name), each) for one in reported for each in one.reservations]
     for metric, value in _VALUES.items():

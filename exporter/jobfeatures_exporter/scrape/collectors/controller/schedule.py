@@ -100,7 +100,7 @@ _OF_USER: dict[Metric, Callable[[UserQuality], Number]] = {
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the families of schedules."""
+    """Yield the families on the quality of each batch system's schedule."""
     found = context.schedules
     yield Family(WAIT, [each for one in found for each in _histograms(one.source, one.wait_secs)])
     yield Family(SLOWDOWN, [each for one in found for each in _histograms(one.source, one.slowdown)])

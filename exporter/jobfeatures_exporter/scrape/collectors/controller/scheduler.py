@@ -66,7 +66,7 @@ METRICS = (
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the schedulers' families."""
+    """Yield the families on the load of each batch system's scheduler."""
     found = [each for each in context.administration if isinstance(each, Scheduler)]
     types = [((one.source, each.name), each) for one in found for each in one.types]
     users = [

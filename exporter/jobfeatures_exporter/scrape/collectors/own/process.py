@@ -48,7 +48,7 @@ METRICS = (RELOADED, RELOADED_AT, BUILD, SAMPLE, CPU, RESIDENT, VIRTUAL, START, 
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the exporter's own families; those named process_* are common to all exporters.
+    """Yield the families on this exporter's process; those named process_* are common to all exporters.
 
     prometheus_client's collector is not used: it lists every open descriptor,
     and this exporter keeps thousands open.
