@@ -1,4 +1,4 @@
-"""The daemon's settings: those of `jobfeatures`, and its own."""
+"""All settings of the daemon: those that hooks and `jobfeatures` share, and its own."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class JobsSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterSettings:
-    """What the controller role asks, how often, and what it offers."""
+    """What the controller role queries, how often, and what it offers."""
 
     interval_secs: float = option(
         POSITIVE_DURATION, 60.0, "controller role: how often queue and nodes are polled"
@@ -209,12 +209,12 @@ class ExporterConfig:
     }
 
     def wants(self, what: str) -> bool:
-        """Return whether a profile or the cores collector needs an optional reading (`reads_…`)."""
+        """Return whether an enabled profile or collector needs the optional reading `what` (`reads_…`)."""
         own = what == "reads_cores" and self._runs("cores")
         return own or any(getattr(PROFILES[each], what) for each in self.metrics.profile)
 
     def of_sampler(self) -> SamplerSettings:
-        """Return what a sampler reads on this node, without optional readings."""
+        """Return the settings of a sampler of this node, without optional readings."""
         return SamplerSettings(
             procfs=self.path.procfs,
             cgroup=self.path.cgroup,
@@ -223,11 +223,11 @@ class ExporterConfig:
         )
 
     def of_system(self, name: str) -> SystemSettings[Any]:
-        """Return what a batch system is given on this node."""
+        """Return the settings of one batch system, with what else it needs on this node."""
         return self.shared.batch.of(name, procfs=self.path.procfs, cgroup=self.path.cgroup)
 
     def enabled_collectors(self) -> frozenset[str]:
-        """Return the names of the collectors that run."""
+        """Return the names of the collectors that are enabled in this role."""
         return frozenset(filter(self._runs, COLLECTORS))
 
     def _runs(self, collector: str) -> bool:

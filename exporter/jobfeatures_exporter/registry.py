@@ -33,7 +33,7 @@ ELSEWHERE = {"role": "node", "collector.process": "false"}
 
 
 class NodeCollector(Collector):
-    """The metrics that `serve` shows of a node, without those of its own process.
+    """Collects the metrics that `serve` shows of a node, without those of its own process.
 
     A daemon without listeners samples in its own threads; collecting waits for a
     fresh sample for `scrape.deadline` at most.
@@ -57,7 +57,7 @@ class NodeCollector(Collector):
         return cls(Daemon(config))
 
     def start(self, *, ready_secs: float = READY_SECS) -> None:
-        """Start; wait up to `ready_secs` for the first sample and the batch systems' answers."""
+        """Start sampling; wait `ready_secs` at most for the first sample and batch systems' answers."""
         from jobfeatures_exporter.node.daemon import FRESH_SECS
 
         self._daemon.start()
@@ -73,12 +73,12 @@ class NodeCollector(Collector):
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the families, from a fresh sample of the node."""
+        """Yield the families, from a new sample of the node."""
         return to_metrics(self._daemon.families())
 
 
 def to_metrics(families: Iterable[Family]) -> Iterator[Metric]:
-    """Yield families as the library's objects; of several with one name, the first declares it."""
+    """Yield families as objects of prometheus_client; of several with one name, the first declares it."""
     found: dict[str, Metric] = {}
     for family in families:
         if family.samples:

@@ -22,7 +22,7 @@ from jobfeatures_exporter.cluster.sums import starts_jobs
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """One shutdown time, in seconds from now, and what it costs in core seconds: idle CPUs, killed work.
+    """A possible shutdown in some seconds, and its cost in core seconds: idle CPUs, and work of killed jobs.
 
     `core_secs_before` is the cost an instant earlier, when the jobs that end then would still be killed.
     """
@@ -35,13 +35,13 @@ class CurvePoint:
 
     @property
     def core_secs(self) -> float:
-        """Return the total cost."""
+        """Return the total cost: idle CPUs and killed work, in core seconds."""
         return self.idle_core_secs + self.kill_core_secs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainCurve:
-    """A pool: points for now and for each end of a job. Jobs with too little data are only counted."""
+    """The costs of shutting a pool down now or at each job's end. Jobs with too little data are counted."""
 
     partitions: tuple[str, ...]
     total_cpus: int
@@ -52,13 +52,13 @@ class DrainCurve:
 
     @property
     def best(self) -> CurvePoint:
-        """Return the cheapest time."""
+        """Return the point with the least cost."""
         return cheapest(self.points)
 
 
 @dataclass(frozen=True, slots=True)
 class RunningJob:
-    """What the curve needs of a job: CPUs, seconds since its start and to its end (infinite: unknown)."""
+    """A running job's CPUs, and seconds since its start and to its end (infinite: unknown)."""
 
     cpus: int
     run_secs: float
@@ -113,7 +113,7 @@ def usable_cpus(node: ClusterNode) -> int:
 
 
 def read_running(job: Job, now_secs: float) -> RunningJob | None:
-    """Return what the curve needs, None for a job whose CPUs or start are unknown."""
+    """Return a job's CPUs and times for a curve, None if its CPUs or start are unknown."""
     if job.total_cpus is None or job.start_secs is None:
         return None
     end = job.end_limit_at(now_secs)
@@ -152,12 +152,12 @@ def compute_points(jobs: Iterable[RunningJob], total_cpus: int) -> tuple[CurvePo
 
 
 def cheapest(points: Sequence[CurvePoint]) -> CurvePoint:
-    """Return the cheapest time, the earliest if several cost the same."""
+    """Return the point with the least cost, the earliest of several."""
     return min(points, key=lambda point: (point.core_secs, point.after_secs))
 
 
 def thin(points: Sequence[CurvePoint], count: int) -> list[CurvePoint]:
-    """Return at most about `count` points, including the first, the cheapest and the last."""
+    """Return about `count` of the points at most, including the first, the cheapest and the last."""
     step = max(1, len(points) // max(1, count))
     kept = {point.after_secs: point for point in (*points[::step], cheapest(points), points[-1])}
     return [kept[after_secs] for after_secs in sorted(kept)]

@@ -25,7 +25,7 @@ class ByNode(KeptAnswer, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AnswerToNode:
-    """An answer to a node, `age_secs` old (None: an error); `clock_secs` (epoch): the batch system's."""
+    """An answer to a node, `age_secs` old (None: an error); `clock_secs` is the batch system's Unix time."""
 
     status: int
     text: str
@@ -34,7 +34,7 @@ class AnswerToNode:
 
     @property
     def etag(self) -> str:
-        """Return a tag of the text, the same for equal texts."""
+        """Return an HTTP entity tag, the same for equal texts."""
         return '"' + hashlib.blake2b(self.text.encode(), digest_size=16).hexdigest() + '"'
 
 
@@ -50,7 +50,7 @@ class NodeAnswers:
         interval_secs: float,
         timeout_secs: float,
     ) -> None:
-        """Raise ConfigurationError if the batch system cannot report nodes' shares."""
+        """Query nothing yet. Raises ConfigurationError if jobs' parts on each node are not reported."""
         poll: Callable[[JobTable], ByNode] | None = getattr(source, "poll_by_node", None)
         name: str = getattr(source, "name", "")
         if poll is None:
@@ -68,7 +68,7 @@ class NodeAnswers:
         )
 
     def refresh(self) -> None:
-        """Query again: the queue has just been read."""
+        """Query the batch system about all nodes; called when its queue has just been read."""
         self._queue_known.set()
         self.keeper.refresh()
 
@@ -80,7 +80,7 @@ class NodeAnswers:
         return self._poll(queue)
 
     def answer(self, node_name: str) -> AnswerToNode:
-        """Return the answer to a node. If the latest query failed, it is marked as incomplete."""
+        """Return the answer to a node, marked as incomplete if the latest query has failed."""
         status = self.keeper.status
         if status.table is None:
             return AnswerToNode(503, f"nothing is known yet: {status.last_error or 'asking'}\n")

@@ -1,6 +1,6 @@
-"""A whole cluster at one moment, for its page: each node and each job counted once, and jobs found. Pure.
+"""What the controller's page shows of a cluster: each node and job counted once, and a job search. Pure.
 
-Made when the page is requested; the sums stored for scrapes are by partition.
+Computed when the page is requested, as the sums stored for scrapes are by partition.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ClusterView:
 def compute_cluster_view(
     source: str, queue: JobTable | None, cluster: Cluster | None, *, now_secs: float
 ) -> ClusterView:
-    """Return the view from the latest answers."""
+    """Return what the page shows of one batch system, by its latest answers; None: not answered yet."""
     states = [] if queue is None else [(job.state, job.tasks) for job in queue.jobs.values()]
     curves: tuple[DrainCurve, ...] = ()
     if queue is not None and cluster is not None:

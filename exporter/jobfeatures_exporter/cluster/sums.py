@@ -33,7 +33,7 @@ _WORD = re.compile(r"[A-Za-z_]{1,40}\Z")
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The pending jobs of a partition that are allowed to start, and since when (epoch seconds)."""
+    """The pending jobs of a partition that are allowed to start, and since when, in Unix time."""
 
     jobs: int
     sum_since_secs: int
@@ -42,7 +42,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSums:
-    """The sums over a queue, without ended jobs."""
+    """Sums over one batch system's queue by partition, without ended jobs."""
 
     source: str
     jobs: Sums
@@ -56,7 +56,7 @@ class QueueSums:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSums:
-    """The sums over the nodes; `partitions` says by name whether they accept jobs, None if unknown."""
+    """Sums over a cluster's nodes by partition; `partitions` says which accept jobs, None: unknown."""
 
     source: str
     partitions: Mapping[str, bool | None]
@@ -72,7 +72,10 @@ class ClusterSums:
 def samples_of(
     sums: QueueSums | ClusterSums, name: str, partitions: Iterable[str], always: Iterable[str] = ()
 ) -> Iterator[tuple[tuple[str, str, str], int]]:
-    """Yield one kind of sums by batch system, partition and word; those in `always` are 0 if absent."""
+    """Yield the sums in field `name` by system, partition and word, such as a state.
+
+    Words in `always` have a sum in each of `partitions`, 0 if absent.
+    """
     found: Sums = getattr(sums, name)
     zeros = dict.fromkeys(((partition, word) for partition in partitions for word in always), 0)
     for (partition, word), number in {**zeros, **found}.items():
@@ -80,7 +83,7 @@ def samples_of(
 
 
 def compute_queue_sums(table: JobTable) -> QueueSums:
-    """Return the sums over one answer."""
+    """Return the sums over one answer about a queue."""
     sums: dict[str, Counter[tuple[str, str]]] = {
         name: Counter() for name in ("jobs", "cpus", "nodes", "gpus", "reasons", "not_eligible")
     }
@@ -121,7 +124,7 @@ def _waits_since(job: Job, now_secs: float) -> int | None:
 
 
 def compute_cluster_sums(cluster: Cluster) -> ClusterSums:
-    """Return the sums over one answer."""
+    """Return the sums over one answer about a cluster's nodes."""
     sums: dict[str, Counter[tuple[str, str]]] = {
         name: Counter()
         for name in ("states", "flags", "cpus", "memory_bytes", "gpus", "features", "node_reasons")

@@ -1,4 +1,4 @@
-"""Shared by several commands."""
+"""Functions shared by several commands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jobfeatures_exporter.config import ExporterConfig
 
 
 def add_settings(parser: argparse.ArgumentParser) -> None:
-    """Add a flag for each setting."""
+    """Add a flag for each setting to a command's parser."""
     add_flags(parser, ExporterConfig)
 
 
@@ -42,7 +42,7 @@ def _warn_of_misspelt(variables: Set[str]) -> None:
 
 
 def pause_until_signal() -> Callable[[float], bool]:
-    """Return `pause(secs)`, which waits, and returns whether a signal to end has come: then at once.
+    """Return `pause(secs)`, which waits, and returns whether SIGINT or SIGTERM has come: then at once.
 
     An Event's lock would not do: the handler, which runs between two lines of the main thread, would wait
     for itself if that holds it. A SimpleQueue is made for this.

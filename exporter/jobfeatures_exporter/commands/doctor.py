@@ -11,7 +11,7 @@ add_arguments = add_settings
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print each finding as it is made. Exit status 1 if something is wrong."""
+    """Run the checks and print each finding as it is made. Exit status 1 if something is wrong."""
     from jobfeatures.records.cells import clean
     from jobfeatures_exporter.startup.doctor import examine
     from jobfeatures_exporter.startup.findings import Mark

@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Send the mail, with figures if there are any."""
+    """Pass Slurm's mail on to the mailer, with the job's figures if there are any."""
     body = sys.stdin.buffer.read(MAX_BODY)
     try:
         text = _figures(arguments)
@@ -79,7 +79,7 @@ def _hand_over(argv: list[str], content: bytes) -> None:
 
 
 def job_that_ended(subject: str) -> str | None:
-    """Return the job whose end a subject of Slurm's reports, None for other subjects."""
+    """Return the id of the job whose end a mail subject by Slurm reports, None for other subjects."""
     found = _ENDED.match(subject)
     return found[1] if found and _END.search(subject) else None
 

@@ -12,7 +12,7 @@ from jobfeatures_exporter.commands.common import add_settings, config_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments."""
+    """Add the command's arguments."""
     parser.add_argument(
         "nodes", nargs="+", metavar="NODES", help="names in the batch system, e.g. n1 gpu[01-16]"
     )

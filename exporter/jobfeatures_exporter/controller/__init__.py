@@ -1,1 +1,1 @@
-"""The controller role: polls batch systems about the whole cluster, and judges its schedule."""
+"""The controller role's process: polls batch systems about whole clusters, and computes schedule quality."""

@@ -48,7 +48,7 @@ RARELY = {"fairshare": 5, "reservations": 5}  # times controller.interval; the o
 
 @dataclass
 class ClusterBoard:
-    """What the process reports of itself, and sums over the cluster; each is replaced by one assignment."""
+    """The latest results of the controller's threads; each is replaced by one assignment."""
 
     reload: LastReload
     queue_sums: tuple[QueueSums, ...] = ()
@@ -56,10 +56,10 @@ class ClusterBoard:
 
 
 class Controller:
-    """The known state of the cluster, and the text that a scrape gets."""
+    """The controller's threads, and the metrics and pages made from their latest answers."""
 
     def __init__(self, config: ExporterConfig, clock: Clock | None = None) -> None:
-        """Raise ConfigurationError if no batch system can be polled."""
+        """Make all parts; start nothing. Raises ConfigurationError if no batch system can be polled."""
         self._config = config
         self._clock = clock or SystemClock()
         self._privacy = make_privacy(config.privacy)
@@ -158,7 +158,7 @@ class Controller:
     # --- life -------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start polling."""
+        """Start the threads that poll."""
         for keeper in self._keepers():
             keeper.start()
         if self._sender is not None:
@@ -176,7 +176,7 @@ class Controller:
 
     @property
     def is_ready(self) -> bool:
-        """Return whether queue and node queries have all answered or failed; accounting may take longer."""
+        """Return whether all queries for queues and nodes have answered or failed; accounting takes long."""
         asked: list[Keeper[Any]] = [*self._queues, *self._clusters]
         return all(map(_was_asked, asked))
 
@@ -185,7 +185,7 @@ class Controller:
         return describe_problems((keeper.status for keeper in self._keepers()), self._clock.now_secs())
 
     def stalled(self) -> list[str]:
-        """Return the same as `dead`: nothing else is known to hang."""
+        """Return `dead()`: that a query takes long is no fault of its thread."""
         return self.dead()
 
     def dead(self) -> list[str]:
@@ -193,11 +193,11 @@ class Controller:
         return [f"source {keeper.status.name}" for keeper in self._keepers() if keeper.has_died]
 
     def summary(self) -> str:
-        """Return a one-line status without names of people."""
+        """Return a one-line status, which names nobody."""
         return describe_sources(keeper.status for keeper in self._keepers())
 
     def reconfigure(self, change: SettingsChange) -> None:
-        """Apply new settings: what is shown, and how."""
+        """Apply new settings, as far as they concern what is shown."""
         self._config = change.config
 
     def _keepers(self) -> Iterator[Keeper[Any]]:
@@ -211,11 +211,11 @@ class Controller:
     # --- what is known ------------------------------------------------------------
 
     def exposition(self, *, openmetrics: bool, web: WebStatus | None = None) -> bytes:
-        """Return the metrics as text."""
+        """Return the metrics page, of the last good answers."""
         return render(collect(self.context(web), self._config.enabled_collectors()), openmetrics=openmetrics)
 
     def html(self, asked: AskedPage = FRONT) -> str | None:
-        """Return the HTML page; the pages of jobs are on their nodes."""
+        """Return the controller's HTML page, None for a job's page, which its nodes have."""
         if asked.job_id:
             return None
         from jobfeatures_exporter.cluster.overview import compute_cluster_view, find_jobs
@@ -236,7 +236,7 @@ class Controller:
         )
 
     def context(self, web: WebStatus | None = None) -> Context:
-        """Return the current state: the last good answers, whatever their age; `web`: of the listeners."""
+        """Return what a scrape shows: last good answers of any age; `web` is the listeners' status."""
         found = Context(
             now_secs=self._clock.now_secs(),
             sources=tuple(keeper.status for keeper in self._keepers()),
@@ -253,9 +253,9 @@ class Controller:
         return self._privacy.context(found)
 
     def targets(self) -> list[TargetGroup] | None:
-        """Return the nodes to scrape; None until each batch system has answered or failed, and one has some.
+        """Return the nodes to scrape; None until each batch system has answered or failed, and one has nodes.
 
-        Prometheus takes a list whole: it would drop the nodes of one that is still being asked.
+        Prometheus replaces its whole list: it would drop the nodes of a system that is still being queried.
         """
         clusters = list(known(self._clusters))
         if not clusters or not all(map(_was_asked, self._clusters)):
@@ -274,7 +274,7 @@ def _was_asked(keeper: Keeper[Any]) -> bool:
 
 
 def known(keepers: Iterable[Keeper[AnswerT]]) -> Iterator[AnswerT]:
-    """Yield the last good answer of each query."""
+    """Yield the last good answer of each query that has one."""
     for keeper in keepers:
         if (table := keeper.status.table) is not None:
             yield table

@@ -35,7 +35,7 @@ OTHERS_WAIT_SECS = 0.1
 
 
 class LiveQuality:
-    """One batch system's schedule. Only one thread may call `ask`."""
+    """The quality of one batch system's schedule. Only one thread may call `ask`."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class LiveQuality:
         queue: Keeper[JobTable],
         cluster: Keeper[Cluster],
     ) -> None:
-        """Raise ConfigurationError. `fed_secs`: how often another consumer queries the feed; None: never."""
+        """Take `fed_secs`, how often others query `feed` (None: never). Raises ConfigurationError."""
         self._source = source
         self._clock = clock
         self._config = config
@@ -69,7 +69,7 @@ class LiveQuality:
         self._stopping.set()
 
     def ask(self) -> ScheduleQuality:
-        """Return the quality as known now. Raises SourceError; what was read before the error is kept."""
+        """Query what is new; return the quality up to now. Raises SourceError, keeping what it has read."""
         if self._live is None or self._was_set_back():
             self._live, self._shown = self._begin(), None
         live = self._live
@@ -98,7 +98,7 @@ class LiveQuality:
         ahead_secs = self._reported_secs - self._clock.now_secs()
         if ahead_secs > SETTLE_SECS:
             log.warning(
-                "clock was set back, the schedule is read again from the start",
+                "the clock was set back: the schedule is computed again from the start of its history",
                 extra={"by_secs": round(ahead_secs)},
             )
         return ahead_secs > SETTLE_SECS
@@ -174,10 +174,10 @@ class LiveQuality:
 
 
 def compute_shown(before: ScheduleQuality | None, found: ScheduleQuality) -> ScheduleQuality:
-    """Return the figures to show for `found`, none lower than in `before`, which were shown last.
+    """Return `found` to be shown, with no counter lower than in `before`, which was shown last.
 
-    A counter that falls is a reset to Prometheus. A job that was requeued after its end, or whose record was
-    corrected, is subtracted from the schedule's own figures; the shown values stay until other jobs make up.
+    Prometheus takes a counter that falls for a reset. The schedule's own figures fall when a job is requeued
+    after its end or its record is corrected; the shown values stay until other jobs make up for it.
     """
     if before is None:
         return found

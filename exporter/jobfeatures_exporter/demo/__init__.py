@@ -51,7 +51,7 @@ KINDS = (
 
 
 class DemoBatchSystem:
-    """Starts and ends the jobs, and reports them in the spool folder."""
+    """Plays the batch system: starts and ends the jobs, and describes them in the spool folder."""
 
     def __init__(self, spool: str, tree: FeatureTree) -> None:
         self._spool = spool
@@ -126,7 +126,7 @@ class DemoBatchSystem:
 
 
 def run_demo(config_for: Callable[[Mapping[str, str]], ExporterConfig]) -> int:
-    """Run until Ctrl-C, then remove all processes and files.
+    """Run the demonstration until Ctrl-C, then end all its processes and remove its files.
 
     `config_for` returns the configuration with some defaults changed.
     """

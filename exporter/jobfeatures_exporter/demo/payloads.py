@@ -43,7 +43,7 @@ def limited() -> None:
 
 @dataclass
 class Payload:
-    """One of the pilot's own jobs: one process on one CPU."""
+    """One of the jobs that the pilot runs: a process that keeps one CPU busy."""
 
     pid: int
     started_secs: int
@@ -65,7 +65,7 @@ def pilot() -> None:
 
 
 def time_left() -> float:
-    """Return how many seconds this job may still run, asked as any pilot would."""
+    """Return how many seconds this job may still run, as any pilot would find out."""
     seconds = Features.from_environment().remaining(time.time()).seconds
     return float("inf") if seconds is None else seconds
 

@@ -1,9 +1,9 @@
-"""Counters of a foreign job: sums over processes that come and go, which never decrease. Pure.
+"""Counters of a foreign node's job: sums over processes that come and go, which never decrease. Pure.
 
 A process's counters include those of its reaped children: what a process had when it vanished is
 subtracted from the job's later growth if an ancestor exists that may wait for it, so that it is not
-counted twice. Among rolled-up processes it is unknown which ended, so what one adds while
-another ends may be missed. Errors are towards counting too little.
+counted twice. Of processes that the agent has rolled up it is unknown which ended, so what one adds while
+another ends may be missed. If in doubt, too little is counted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DEFUNCT: Final = " <defunct>"  # a zombie still belongs to the processes it was 
 
 
 class Counts(NamedTuple):
-    """The counters: CPU seconds, and bytes where the agent sends them."""
+    """What processes have used: CPU seconds, and bytes where the agent sends them."""
 
     cpu_secs: int = 0
     read_bytes: int = 0
@@ -27,11 +27,11 @@ class Counts(NamedTuple):
     cancelled_bytes: int = 0
 
     def plus(self, other: Counts) -> Counts:
-        """Return the sum."""
+        """Return the sum of both, counter by counter."""
         return Counts(self[0] + other[0], self[1] + other[1], self[2] + other[2], self[3] + other[3])
 
     def less(self, other: Counts) -> Counts:
-        """Return the difference, each counter at least 0."""
+        """Return these less `other`, each counter at least 0."""
         cpu, read, written, cancelled = (
             self[0] - other[0], self[1] - other[1], self[2] - other[2], self[3] - other[3]
         )  # fmt: skip

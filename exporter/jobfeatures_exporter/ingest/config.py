@@ -9,7 +9,7 @@ from jobfeatures.settings.declare import ADDRESS, COUNT, PATH, TEXT, option
 
 @dataclass(frozen=True, kw_only=True)
 class IngestSettings:
-    """Where envelopes of other agents come from, and how many are kept."""
+    """Settings: where documents of other agents come from, and how many are kept."""
 
     listen: str | None = option(
         ADDRESS, None, "listener that accepts documents; beyond loopback only with sonar.users_file"

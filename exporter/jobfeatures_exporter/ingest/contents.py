@@ -1,4 +1,4 @@
-"""The contents of other agents' envelopes as frozen records, where possible in a snapshot's types.
+"""Contents of other agents' envelopes (documents) as frozen records, where possible in a snapshot's types.
 
 A number that an envelope omits is 0 here, since agents omit zeros; None marks what
 the agent's version never sends, or reports as unset.
@@ -16,7 +16,7 @@ from jobfeatures_exporter.model.snapshot import GpuSample, NodeSample, SysinfoSa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessGpuRecord:
-    """One process on one card."""
+    """The use of one card by one process."""
 
     uuid: str
     util_percent: float | None
@@ -44,7 +44,7 @@ class ProcessRecord:
 
     @property
     def is_rolled_up(self) -> bool:
-        """Return whether it stands for several processes, which cannot be followed by pid."""
+        """Return whether this stands for several processes, which cannot be followed by pid."""
         return self.count > 1 or self.pid > PID_MAX
 
 
@@ -60,7 +60,7 @@ class ReceivedJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleRecord:
-    """A node and its jobs at one time; `time_secs` None where the envelope has an empty one."""
+    """A node and its jobs at one time; `time_secs` is None if the envelope's time is empty."""
 
     cluster: str
     node: str

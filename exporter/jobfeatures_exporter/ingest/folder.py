@@ -34,7 +34,7 @@ _CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}\Z")
 
 
 class SonarDirectory:
-    """A folder and the read offset of each of its files. Used by one thread."""
+    """Reads new documents in a folder, by the offset reached in each of its files. Used by one thread."""
 
     def __init__(self, path: str, intake: SonarIntake, *, max_document_bytes: int) -> None:
         self._path = path
@@ -44,12 +44,12 @@ class SonarDirectory:
         self._unreadable = False
 
     def run(self, stopping: threading.Event) -> None:
-        """Read until `stopping` is set."""
+        """Read new documents at intervals until `stopping` is set."""
         while not stopping.is_set():
             try:
                 self.read(stopping)
             except Exception:  # supervised: one bad round must not end the loop
-                log.exception("reading of documents failed")
+                log.exception("documents of other agents cannot be read")
             stopping.wait(POLL_SECS)
 
     def read(self, stopping: threading.Event | None = None) -> None:
@@ -59,7 +59,7 @@ class SonarDirectory:
             root = os.open(self._path, DIRECTORY)
         except OSError as error:
             if not self._unreadable:
-                log.warning("folder of documents cannot be read: %s", error.strerror)
+                log.warning("the folder of other agents' documents cannot be read: %s", error.strerror)
             self._unreadable = True
             return
         self._unreadable = False
@@ -86,7 +86,9 @@ class SonarDirectory:
                 content = os.pread(file, self._max_bytes, offset)
                 read = self._intake.take(content, path, growing=True).end
                 if read == 0 and len(content) >= self._max_bytes:
-                    log.warning("document is too long and skipped", extra={"origin": path})
+                    log.warning(
+                        "a document of another agent is too long and is skipped", extra={"origin": path}
+                    )
                     read = len(content)
                 if read == 0:
                     break

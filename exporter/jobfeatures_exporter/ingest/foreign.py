@@ -1,4 +1,4 @@
-"""A sample in Sonar's format → the snapshot of a foreign node: pure.
+"""Makes the snapshot of a foreign node of a sample in Sonar's format: pure.
 
 Only the sum of a job's CPU seconds is known, not its modes: `page` shows it.
 """
@@ -26,7 +26,7 @@ from jobfeatures_exporter.sampling.gpu.bounds import MAX_PERCENT
 
 
 def work_key(job: int, epoch: int) -> WorkKey:
-    """Return the owner of processes: epoch 0 marks Slurm jobs, all others are process groups."""
+    """Return the key of a job in Sonar's numbering: of a Slurm job if epoch is 0, else of a process group."""
     return JobKey("slurm", str(job)) if epoch == 0 else GroupKey(job, epoch)
 
 
@@ -39,7 +39,7 @@ def processes_by_key(jobs: tuple[ReceivedJob, ...]) -> dict[WorkKey, list[Proces
 
 
 def compute_job_gpus(processes: list[ProcessRecord]) -> dict[str, tuple[float | None, int | None]]:
-    """Return utilisation in percent, 100 at most, and memory in bytes by card; None: of no process known."""
+    """Return a job's percentage (at most 100) and bytes by card; None: unknown of all its processes."""
     uses = grouped((gpu.uuid, gpu) for process in processes for gpu in process.gpus)
     found = {}
     for uuid, mine in uses.items():
@@ -50,7 +50,7 @@ def compute_job_gpus(processes: list[ProcessRecord]) -> dict[str, tuple[float | 
 
 
 def count_gpu(gpu: GpuSample, before: GpuSample | None, at_secs: float, gap_secs: float) -> GpuSample:
-    """Return a card with its counters; its figures are assumed to have held since `before`."""
+    """Return a card with counters: those of `before`, and `gap_secs` at its present figures."""
     busy, energy = (0.0, None) if before is None else (before.busy_secs or 0.0, before.energy_joules)
     if gpu.power_watts is not None:
         energy = (energy or 0.0) + gpu.power_watts * gap_secs
@@ -65,7 +65,7 @@ def compute_snapshot(
     job_gpus: tuple[JobGpu, ...],
     taken_at_secs: float,
 ) -> Snapshot:
-    """Return the snapshot of a sample, with the counters kept for its jobs."""
+    """Return the snapshot of a sample; `totals` has the counters kept for its jobs, by key."""
     processes = processes_by_key(sample.jobs)
     return Snapshot(
         taken_at_secs=taken_at_secs,

@@ -1,4 +1,4 @@
-"""Texts of envelopes → the nodes: faults are named, counted and logged, the rest is accepted."""
+"""Accepts texts of other agents' documents for `SonarNodes`: faulty ones are named, counted and logged."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOGGED_PER_SEC = 1.0  # rejected documents; beyond that they are only counted
 
 @dataclass(frozen=True, slots=True)
 class Intake:
-    """The outcome of a text; `faults` name number, path and reason, `end` is where to continue reading.
+    """The outcome of one text: `faults` name document, path and reason, `end` is where to continue reading.
 
     After too many faults `end` is before the end of the text, and the last fault says so.
     """
@@ -33,7 +33,7 @@ class Intake:
 
 
 class SonarIntake:
-    """Accepts texts from several threads."""
+    """Reads and stores the documents in texts that several threads hand over."""
 
     def __init__(self, nodes: SonarNodes, clock: Clock, minutes_from: str | None = None) -> None:
         self._nodes = nodes
@@ -45,9 +45,10 @@ class SonarIntake:
     def take(
         self, content: bytes, origin: str, *, growing: bool = False, clusters: Collection[str] | None = None
     ) -> Intake:
-        """Accept all valid documents of `clusters`, None for any.
+        """Store all valid documents in a text that are of `clusters`, None: of any.
 
-        An incomplete last one of a `growing` text is left for later. `origin` is for the log, `end` in bytes.
+        An incomplete last one of a `growing` text is left for later. `origin` names the text in the log; the
+        result's `end` is in bytes.
         """
         text = content.decode("utf-8", "surrogateescape")
         taken, end, faults = 0, 0, []

@@ -41,7 +41,7 @@ _CONTENT_TYPES: Final = frozenset(
 
 
 class SonarListener:
-    """Handles requests. All methods run in one event loop; if `users` is None, anybody may send."""
+    """Handles agents' requests. All methods run in one event loop; if `users` is None, anybody may send."""
 
     key = "sonar.listen"
     limits = ConnectionLimits(connections=MAX_CONNECTIONS, idle_secs=IDLE_SECS)
@@ -90,7 +90,7 @@ class SonarListener:
 
     async def _take(self, request: web.BaseRequest, clusters: frozenset[str] | None) -> Intake:
         if self._places == 0:
-            raise Refused(429, "busy", Retry_After=str(RETRY_SECS))
+            raise Refused(429, "all workers are busy", Retry_After=str(RETRY_SECS))
         self._places -= 1
         try:
             body = await read_body(request, most_bytes=MAX_BODY_BYTES, within_secs=BODY_SECS)

@@ -78,7 +78,7 @@ class ClusterState:
 
 
 class SonarNodes:
-    """Stores records and returns states."""
+    """Keeps the latest state of each foreign node and cluster."""
 
     def __init__(self, clock: Clock, *, max_nodes: int, silence_secs: float = SILENCE_SECS) -> None:
         self._clock = clock
@@ -91,7 +91,7 @@ class SonarNodes:
         self.dropped_nodes = 0
 
     def count(self, what: str, number: int = 1) -> None:
-        """Count something accepted or refused."""
+        """Add `number` to the count of documents of one kind, or refused for one reason."""
         with self._lock:
             self._counts[what] += number
 

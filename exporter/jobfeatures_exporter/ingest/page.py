@@ -88,7 +88,7 @@ class _Kept:
 
 
 class SonarPage:
-    """Makes the text of /sonar/metrics."""
+    """Makes the text of /sonar/metrics: the metrics of foreign nodes."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class SonarPage:
         max_series: int = 0,
         privacy: Privacy = NO_PRIVACY,
     ) -> None:
-        """`max_series` limits the series of each node; 0 is unlimited."""
+        """Start without cached pages. `max_series` limits the series of each node; 0 is unlimited."""
         self._privacy = privacy
         self._nodes = nodes
         self._clock = clock
@@ -107,7 +107,7 @@ class SonarPage:
         self._kept: dict[NodeName, _Kept] = {}
 
     def exposition(self, *, openmetrics: bool) -> bytes:
-        """Return the text; each family once, with the samples of all nodes."""
+        """Return the metrics page: each family once, with the samples of all nodes."""
         return render_blocks(self._blocks(), openmetrics=openmetrics)
 
     def _blocks(self) -> Iterator[Block]:

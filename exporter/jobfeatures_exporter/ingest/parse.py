@@ -1,4 +1,4 @@
-"""Envelopes of other agents → records: pure.
+"""Parses envelopes (documents in Sonar's format) of other agents into records: pure.
 
 A bad element of an array of objects (a job, a process, a card) is left out and kept as
 `Rejected`; any other fault rejects the envelope.
@@ -49,10 +49,10 @@ _MADE = re.compile(r"(?:dm-|md|loop|ram|zram|sr|nbd)[0-9]")  # virtual, optical 
 
 
 def parse_envelope(document: object, minutes_from: str | None = None) -> Record:
-    """Return the record of an envelope, of any variant that agents send.
+    """Return the record of an envelope, of any kind and version that agents send.
 
-    The producer `minutes_from` sends time limits in minutes.
-    Raises ParseError naming the path of the first fault that concerns it as a whole.
+    Time limits of the producer `minutes_from` are in minutes.
+    Raises ParseError naming the path of the first fault that rejects the envelope as a whole.
     """
     envelope, reader = read_envelope(document, minutes_from=minutes_from)
     data = envelope.get("data")
@@ -127,7 +127,7 @@ def _disks(found: Collection[Json]) -> dict[str, DiskSample]:
 
 
 def is_whole(name: str, names: Collection[str]) -> bool | None:
-    """Tell by its name whether a device is a disk; None for a partition, such as sda1 or nvme0n1p2."""
+    """Return whether a block device is a disk, by its name; None: a partition, as sda1 or nvme0n1p2."""
     if _MADE.match(name):
         return False
     stem = name.rstrip("0123456789")

@@ -21,14 +21,14 @@ _USER = re.compile(r"(?P<user>[^\[]+)(?:\[(?P<clusters>[^\[\],\s]+(?:,[^\[\],\s]
 
 
 class User(NamedTuple):
-    """One user of the file; `clusters` are those for which they may send documents, None for any."""
+    """A user who may send documents of `clusters`, None: of any."""
 
     password: str
     clusters: frozenset[str] | None = None
 
 
 def parse_users(text: str, source: str = "") -> dict[str, User]:
-    """Return the users by name: lines USER:PASSWORD or USER[CLUSTER,...]:PASSWORD.
+    """Return the users by name, from lines USER:PASSWORD or USER[CLUSTER,...]:PASSWORD.
 
     Empty lines and lines beginning with # are ignored. Raises ParseError, which never shows a password,
     for malformed lines and duplicate users.
@@ -51,7 +51,7 @@ def parse_users(text: str, source: str = "") -> dict[str, User]:
 
 
 def read_users(path: str) -> dict[str, User]:
-    """Return the users by name.
+    """Return the users in a file by name, see `parse_users`.
 
     Raises OSError, ParseError, and UnsafePathError unless it is a file owned by us or root that
     nobody else can read.
@@ -63,10 +63,10 @@ def read_users(path: str) -> dict[str, User]:
 
 
 class UsersFile:
-    """The users of a file, reread when it changes; if it becomes unusable, the previous users remain."""
+    """The users in a file, reread when it changes; if it becomes invalid, the previous users remain."""
 
     def __init__(self, path: str) -> None:
-        """Raise ConfigurationError if the file cannot be used."""
+        """Read the file. Raises ConfigurationError if it cannot be used."""
         self._path = path
         self._pepper = os.urandom(16)
         self._stamp = look_at(path)
@@ -93,7 +93,7 @@ class UsersFile:
         try:
             self._known = self._digests(read_users(self._path))
         except (OSError, JobfeaturesError) as error:
-            log.error("the previous users who may send documents stay in use: %s", reason_of(error))
+            log.error("the users file is invalid, the users read before stay in use: %s", reason_of(error))
 
     def _digests(self, users: dict[str, User]) -> dict[str, tuple[bytes, frozenset[str] | None]]:
         return {name: (self._digest(user.password), user.clusters) for name, user in users.items()}

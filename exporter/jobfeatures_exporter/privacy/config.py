@@ -11,7 +11,7 @@ SHOWN, HASH, WITHHOLD = "none", "hash", "withhold"
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacySettings:
-    """How names are shown."""
+    """Settings: how names of users, accounts, jobs and commands are shown."""
 
     names: str = option(
         choice(SHOWN, HASH, WITHHOLD),

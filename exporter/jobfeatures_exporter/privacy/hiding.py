@@ -50,13 +50,13 @@ _UID_IN_PATH: Final = re.compile(r"(uid_|user-|user@)[0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class Privacy:
-    """Hides names, or shows them."""
+    """Hides names in all that leaves the exporter, or shows them, as settings say."""
 
     mode: str = SHOWN
     key: bytes = field(default=b"", repr=False)
 
     def name(self, kind: str, text: str | None) -> str | None:
-        """Return a name as shown, None if withheld. An unknown or empty name stays as it is."""
+        """Return a name of a `kind` as it is to be shown, None if withheld; None and "" stay as they are."""
         if self.mode == SHOWN or not text:
             return text
         if self.mode == WITHHOLD:
@@ -81,7 +81,7 @@ class Privacy:
         )
 
     def context(self, context: Context) -> Context:
-        """Return the context that collectors, profiles and pages may use."""
+        """Return a context with its names hidden, for collectors, profiles and pages to use."""
         if self.mode == SHOWN:
             return context
         drains = context.drains
@@ -220,7 +220,7 @@ NO_PRIVACY: Final = Privacy()
 
 
 def make_privacy(config: PrivacySettings) -> Privacy:
-    """Return the configured `Privacy`; reads its key, else all here is pure. Raises ConfigurationError."""
+    """Return a `Privacy` by the settings; reads the key of hashes. Raises ConfigurationError."""
     if config.names != HASH:
         return Privacy(config.names)
     if config.key_file is None:

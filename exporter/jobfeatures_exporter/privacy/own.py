@@ -2,7 +2,7 @@
 
 The node's power draw is excluded: the kernel shows it to root only, since it reveals what others compute.
 
-The context is built from an allow-list, so that a field added to contexts stays hidden by default.
+A field of contexts is shown only if it is named here, so that a field added to contexts stays hidden.
 """
 
 from __future__ import annotations

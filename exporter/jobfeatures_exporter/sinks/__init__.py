@@ -1,4 +1,4 @@
-"""Where documents are sent: one file each, named in `SINKS` in config.py.
+"""Where Sonar's documents are sent: one file for each sink, named in `SINKS` in config.py.
 
 A file offers `make_sink(config)`, which returns a `Sink` or raises
 ConfigurationError. It is imported only if it is configured.
@@ -15,6 +15,6 @@ if TYPE_CHECKING:
 
 
 def make_sink(name: str, config: SinksSettings) -> Sink:
-    """Return a sink of this name. Raises ConfigurationError."""
+    """Make the sink of this name. Raises ConfigurationError."""
     made: Sink = import_module(f"jobfeatures_exporter.sinks.{name}").make_sink(config)
     return made

@@ -1,4 +1,4 @@
-"""The settings of sinks."""
+"""The settings of sinks of Sonar's documents."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SINKS = ("stdout", "tree", "http", "kafka")  # each is a module of this package
 
 @dataclass(frozen=True, kw_only=True)
 class SinksSettings:
-    """Where documents are sent, and where they wait."""
+    """Settings: where Sonar's documents are sent, and where they wait for a receiver."""
 
     cluster: str | None = option(
         LINE, None, "name of the cluster in every document, e.g. fox.example.org", is_common=True

@@ -78,7 +78,7 @@ class _Deadline:
             raise TimeoutError("timed out")
 
     def end(self) -> None:
-        """Shut down the open sockets."""
+        """Abort the request: shut down its open sockets."""
         self.is_over = True
         connecting = None if self._connection is None else self._connection.sock
         for each in (self._socket, connecting):
@@ -98,7 +98,7 @@ class HttpSink(Sink):
         self._context = context
 
     def send(self, message: Message) -> None:
-        """Post one document; any status below 300 means that it has arrived."""
+        """Post one document; any status below 300 means that it has arrived. Raises SinkError."""
         address = f"{self._url}/{self._prefix}{message.kind}"
         request = urllib.request.Request(  # noqa: S310  # from a setting, and only http or https
             address, data=message.body, headers=self._headers(), method="POST"
@@ -129,9 +129,9 @@ class HttpSink(Sink):
 
 
 def make_sink(config: SinksSettings) -> HttpSink:
-    """Return the sink. Raises ConfigurationError."""
+    """Return the sink by the settings, without connecting. Raises ConfigurationError."""
     if config.http_url is None:
-        raise ConfigurationError("sonar.http_url", "sink http needs it")
+        raise ConfigurationError("sonar.http_url", "is needed by the sink http")
     ca_file = config.http_ca_file
     if ca_file is not None and not os.path.isfile(ca_file):
         raise ConfigurationError("sonar.http_ca_file", "there is no such file")

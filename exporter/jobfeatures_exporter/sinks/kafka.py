@@ -24,7 +24,7 @@ class KafkaSink(Sink):
         self._producer: Any = None
 
     def send(self, message: Message) -> None:
-        """Produce one record and wait for its acknowledgement."""
+        """Produce one record and wait for the broker's acknowledgement. Raises SinkError."""
         from confluent_kafka import KafkaException
 
         failures: list[Any] = []
@@ -75,7 +75,7 @@ def _is_final(error: Exception) -> bool:
 def make_sink(config: SinksSettings) -> KafkaSink:
     """Return the sink, without contacting any broker. Raises ConfigurationError."""
     if config.kafka_brokers is None:
-        raise ConfigurationError("sonar.kafka_brokers", "sink kafka needs it")
+        raise ConfigurationError("sonar.kafka_brokers", "is needed by the sink kafka")
     try:
         import confluent_kafka  # noqa: F401  # reported before a port opens
     except ImportError as error:

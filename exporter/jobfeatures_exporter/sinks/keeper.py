@@ -20,7 +20,7 @@ MAX_RETRY_SECS = 300.0
 
 
 def compute_retry_secs(failures: int) -> float:
-    """Return the delay after this many consecutive failures: doubling, up to 5 minutes."""
+    """Return the delay in seconds after this many consecutive failures: doubling, up to 5 minutes."""
     return float(min(MAX_RETRY_SECS, FIRST_RETRY_SECS * 2 ** min(failures - 1, 30)))
 
 
@@ -58,7 +58,7 @@ class SinkKeeper:
 
     @property
     def status(self) -> SinkStatus:
-        """Return the present status."""
+        """Return the sink's present status."""
         return SinkStatus(
             name=self.name,
             sent=dict(self._sent),
@@ -71,7 +71,7 @@ class SinkKeeper:
         )
 
     def start(self) -> None:
-        """Start sending, first the documents left in the folder."""
+        """Start the thread that sends, first the documents left in the folder."""
         try:
             self._spool = MessageSpool(self._max_bytes, self._directory)
         except (OSError, UnsafePathError) as error:
@@ -82,7 +82,7 @@ class SinkKeeper:
         self._thread.start()
 
     def stop(self, timeout_secs: float = 5.0) -> None:
-        """Stop; documents waiting in a folder stay there. A sink that hangs is abandoned."""
+        """Stop sending; documents in a folder stay there. A sink that hangs is left behind after a time."""
         self._stopping.set()
         self._wake.set()
         if self._thread.is_alive():

@@ -1,4 +1,4 @@
-"""Messages, the interface of sinks, and reading of passwords."""
+"""Messages (documents on their way to a sink), the interface of sinks, and reading of passwords."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Sink(Protocol):
 
 
 def read_secret(path: str) -> str:
-    """Return the first line of a file. Raises SinkError."""
+    """Return the first line of a file as a password. Raises SinkError if it is empty or unreadable."""
     try:
         with open(path, encoding="utf-8") as file:
             secret = file.readline(4096).rstrip("\n")

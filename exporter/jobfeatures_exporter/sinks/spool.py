@@ -44,7 +44,7 @@ class MessageSpool:
     def __init__(
         self, max_bytes: int, directory: str | None = None, *, max_count: int = SPOOL_MAX_DOCUMENTS
     ) -> None:
-        """Load the messages that wait in the folder. Raises OSError, UnsafePathError."""
+        """Load the messages left in the folder `directory`, if any. Raises OSError, UnsafePathError."""
         self._max_bytes, self._max_count = max_bytes, max_count
         self._lock = threading.Lock()
         self._folder = None if directory is None else _Folder(directory)
@@ -61,11 +61,11 @@ class MessageSpool:
 
     @property
     def corrupt(self) -> int:
-        """Return how many files were set aside, since the start."""
+        """Return how many unreadable files have been set aside since the start."""
         return 0 if self._folder is None else self._folder.corrupt
 
     def put(self, message: Message) -> None:
-        """Append a message, and drop the oldest beyond the limits."""
+        """Append a message; drop and count the oldest ones beyond the limits."""
         with self._lock:
             self._last += 1
             place = self._waiting[self._last] = self._written(self._last, message)
@@ -98,7 +98,7 @@ class MessageSpool:
             return None
 
     def remove(self, number: int) -> None:
-        """Remove a message, which may have been dropped meanwhile."""
+        """Remove a message by its number; it may have been dropped meanwhile."""
         with self._lock:
             if number in self._waiting:
                 self._remove(number)
@@ -126,11 +126,11 @@ class MessageSpool:
             size = self._folder.write(number, format_spooled(message))
         except OSError as error:
             if not self._is_failing:  # once per outage
-                log.error("documents wait in memory: %s", error, extra=where)
+                log.error("the folder cannot be written, documents wait in memory: %s", error, extra=where)
             self._is_failing = True
             return message
         if self._is_failing:
-            log.info("documents wait in the folder again", extra=where)
+            log.info("the folder can be written again, documents wait in it", extra=where)
         self._is_failing = False
         return size
 
@@ -231,7 +231,7 @@ class _Folder:
             log.warning("cannot remove a spooled document: %s", error, extra={"folder": self.path})
 
     def pass_over(self, number: int, error: OSError | ParseError) -> None:
-        """Set an unreadable file aside; leave one of a later format version in place."""
+        """Rename an unreadable file, so that it is not read again; leave one of a later version in place."""
         is_later = isinstance(error, ParseError) and error.field == "format"
         what = "left to a later version" if is_later else "set aside"
         log.warning("spooled document %s: %s", what, error, extra={"folder": self.path})

@@ -27,6 +27,6 @@ class StdoutSink(Sink):
 
 
 def make_sink(config: SinksSettings) -> StdoutSink:
-    """Return the sink."""
+    """Return the sink that writes to standard output."""
     del config
     return StdoutSink(sys.stdout.fileno())

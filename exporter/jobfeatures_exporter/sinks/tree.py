@@ -69,5 +69,5 @@ def file_name(kind: str, node: str) -> str:
 def make_sink(config: SinksSettings) -> TreeSink:
     """Return the sink. Raises ConfigurationError without a folder."""
     if config.tree_directory is None:
-        raise ConfigurationError("sonar.tree_directory", "sink tree needs it")
+        raise ConfigurationError("sonar.tree_directory", "is needed by the sink tree")
     return TreeSink(config.tree_directory)

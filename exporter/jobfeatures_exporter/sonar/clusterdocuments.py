@@ -1,4 +1,4 @@
-"""Builds the documents of the controller role: jobs and cluster."""
+"""Makes Sonar's documents of the controller role: jobs and cluster."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MAX_HISTORY_SECS = 7 * 86400.0
 
 
 class JobsDocuments:
-    """Jobs of one batch system: from accounting, and those not (yet) in accounting from the queue."""
+    """Makes documents of one batch system's jobs: from accounting, and those not there yet from the queue."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class JobsDocuments:
         queue: Callable[[], JobTable | None],
         changes: JobChanges | None = None,
     ) -> None:
-        """Query the last `history_secs` at first, later from `overlap_secs` before the last answer.
+        """Prepare to query `history_secs` back at first, then from `overlap_secs` before the last answer.
 
         Without `changes`, everything is sent each time.
         """
@@ -65,7 +65,7 @@ class JobsDocuments:
         self._complaint = ""
 
     def make(self) -> list[Document]:
-        """Return the documents of one round, at least one. Raises SourceError if there is nothing to send."""
+        """Query; return one or more documents of what has changed. Raises SourceError if nothing is known."""
         taken_at_secs = self._clock.now_secs()
         records = list(self._records(taken_at_secs))
         chunks = [
@@ -75,7 +75,7 @@ class JobsDocuments:
         return [jobs_document(self._origin, chunk, taken_at_secs) for chunk in chunks or [[]]]
 
     def make_one(self) -> Document:
-        """Return all jobs in one document."""
+        """Query; return all jobs in one document."""
         taken_at_secs = self._clock.now_secs()
         return jobs_document(self._origin, self._records(taken_at_secs), taken_at_secs)
 
@@ -93,7 +93,7 @@ class JobsDocuments:
             if new is not None:
                 yield new
         if lost > 1:
-            log.warning("jobs are not sent: %d in all", lost)
+            log.warning("%d jobs of this answer are not sent", lost)
         if self._changes is not None:
             self._changes.end_round()
 
@@ -111,7 +111,7 @@ class JobsDocuments:
         self._complaint = ""
         self._answered_secs = accounting.taken_at_secs
         for rejected in accounting.rejected:
-            log.warning("record skipped: %s", rejected, extra={"source": self._source.name})
+            log.warning("accounting record skipped: %s", rejected, extra={"source": self._source.name})
         if table is None:
             return list(accounting.records)
         known = {record.key for record in accounting.records}
@@ -173,9 +173,10 @@ def _with_queue(record: JobRecord, table: JobTable) -> JobRecord:
 
 
 def cluster_document(origin: Origin, cluster: Cluster) -> Document:
-    """Return the envelope of partitions and node states. Raises ParseError for an invalid node name.
+    """Return the envelope (Sonar's outer object) of partitions and node states.
 
-    Source: NEW-FORMAT.md, "ClusterEnvelope". Nodes in the same states are grouped as compressed ranges.
+    Raises ParseError for an invalid node name. Source: NEW-FORMAT.md, "ClusterEnvelope". Nodes in the same
+    states are grouped as compressed ranges.
     """
     nodes_by_states = grouped(
         (tuple(unicode_text(state).upper() for state in node.states), node.name) for node in cluster.nodes

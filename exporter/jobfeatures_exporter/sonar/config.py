@@ -1,4 +1,4 @@
-"""The settings for sending in Sonar's format."""
+"""The settings for sending documents in Sonar's format."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from jobfeatures_exporter.sinks.config import SinksSettings
 
 @dataclass(frozen=True, kw_only=True)
 class SonarSettings:
-    """What is sent, how often, and where to."""
+    """Settings: which of Sonar's documents are sent, how often, and where to."""
 
     sinks: SinksSettings = record(SinksSettings, "")
     profile: str = option(choice(CURRENT, SEED), CURRENT, "form of the documents: Sonar 0.18's or 0.13's")

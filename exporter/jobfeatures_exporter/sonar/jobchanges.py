@@ -23,10 +23,10 @@ _STATE, _START = _FIELDS.index("job_state"), _FIELDS.index("start_time")
 
 
 class JobChanges:
-    """Remembers a fingerprint of each field that was sent.
+    """Remembers a fingerprint of each field of each job's record that was sent.
 
-    Call `changes` for each record of an answer, then `end_round` once. At most `MAX_RECORDS` are remembered;
-    beyond that, the least recently seen are forgotten, and sent in full when they are seen again.
+    Call `changes` for each record of a query's answer, then `end_round` once. At most `MAX_RECORDS` are
+    remembered; beyond that, the least recently seen are forgotten, and sent in full when seen again.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class JobChanges:
         return len(self._sent)
 
     def changes(self, fields: Document) -> Document | None:
-        """Return the part of a record to send now, None if nothing changed."""
+        """Return the new and changed fields of a record, with its identity; None if there are none."""
         key = fields["job_id"], fields["job_step"]
         now = array("q", [_fingerprint(name, fields) for name in _FIELDS])
         known = self._sent.pop(key, None)

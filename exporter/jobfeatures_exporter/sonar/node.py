@@ -1,4 +1,4 @@
-"""The documents about this node: takes samples, reads process details, builds envelopes."""
+"""Makes Sonar's documents about this node: takes samples, reads process details, builds envelopes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MAX_TOKEN_BYTES = 16 * 1024
 
 
 def make_origin(config: SonarSettings, node_name: str | None) -> Origin:
-    """Return the documents' origin. Raises ConfigurationError if the cluster or node has no usable name.
+    """Return what all documents say of their sender: cluster, node. Raises ConfigurationError for bad names.
 
     Without `node_name`, the node's name is its own full host name, as Sonar sends it.
     """
@@ -59,12 +59,12 @@ def _read_token(path: str | None) -> str:
     except (OSError, UnicodeDecodeError, JobfeaturesError) as error:
         raise ConfigurationError("sonar.token_file", str(error)) from None
     if not token or not token.isprintable():
-        raise ConfigurationError("sonar.token_file", f"{shown_name(path)}: holds no token")
+        raise ConfigurationError("sonar.token_file", f"{shown_name(path)}: has no token on its first line")
     return token
 
 
 class NodeDocuments:
-    """Builds `sample` and `sysinfo` from the snapshots that `take` returns; None if it could take none."""
+    """Makes `sample` and `sysinfo` documents; `take` returns a new snapshot, None if it could take none."""
 
     def __init__(
         self,
@@ -98,13 +98,13 @@ class NodeDocuments:
         return snapshot.claims
 
     def sample(self) -> list[Document]:
-        """Return the state of the node, and of its processes since the previous sample."""
+        """Return the document on the node now, and its processes' use since the previous such sample."""
         snapshot = self._take()
         given = None if snapshot is None else self._read(snapshot)
         return [sample_envelope(self._sample_origin, given, self._config, now_secs=self._clock.now_secs())]
 
     def sysinfo(self) -> list[Document]:
-        """Return the node's hardware and software, once the GPU drivers have answered or timed out."""
+        """Return the document on hardware and software; wait until GPU drivers answer, or for a time."""
         snapshot = self._take()
         deadline_secs = self._clock.monotonic_secs() + CARDS_WAIT_SECS
         while (

@@ -31,7 +31,7 @@ GpuWork = tuple[GpuCard, GpuProcess]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """The figures of one process, or of several rolled up. None is unknown."""
+    """The figures of one process, or the sums of several that are rolled up. None: unknown."""
 
     pid: int  # rolled up: 0, or in the newer profile a number above all pids
     ppid: int
@@ -49,7 +49,7 @@ class Work:
     rolled_up: int = 0  # further processes
 
     def document(self, *, current: bool) -> Document:
-        """Return the process as an object of the format."""
+        """Return the process as an object of Sonar's format; with `current`, with present utilisation."""
         fields: Document = {
             "resident_memory": (self.anon_bytes or 0) // 1024,
             "virtual_memory": (self.data_bytes or 0) // 1024,
@@ -74,7 +74,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleInput:
-    """Two snapshots of the node, and details of its processes."""
+    """What a `sample` document is made of: two snapshots of the node, and details of its processes."""
 
     snapshot: Snapshot
     now_secs: float
@@ -85,7 +85,7 @@ class SampleInput:
 
 
 def measure_processes(given: SampleInput) -> dict[int, Work]:
-    """Return all processes by pid, except dead ones that are still listed."""
+    """Return the figures of all processes by pid, zombies included, without dead ones (state X)."""
     snapshot = given.snapshot
     parents = {process.ppid for process in snapshot.processes.values()}
     gpus = grouped((use.pid, (gpu.card, use)) for gpu in snapshot.gpus for use in gpu.processes)
@@ -237,7 +237,7 @@ def _is_in_container(snapshot: Snapshot, pid: int) -> bool:
 
 
 def whole(value: float | None) -> int | None:
-    """Return a figure rounded to an integer, as in the format; None if unknown."""
+    """Return a figure rounded to an integer, as Sonar's format has it; None if unknown."""
     return None if value is None else round(value)
 
 

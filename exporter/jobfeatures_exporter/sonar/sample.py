@@ -1,4 +1,4 @@
-"""The node and its processes at one time, as an envelope. Pure.
+"""Makes Sonar's `sample` document: the node and its processes at one time. Pure.
 
 Where the specification and Sonar differ, this follows Sonar, because that
 is what consumers know: see docs/sonar.md.
@@ -35,7 +35,7 @@ _OF_NODE = ("load1", "load5", "load15", "runnable_entities", "existing_entities"
 
 
 def attributes_of(config: SonarSettings) -> dict[str, str]:
-    """Return the settings in effect that decide which processes are reported, for readers of the document."""
+    """Return the settings that decide which processes are reported, to put them into the document."""
     flags = {
         "rollup": config.rollup,
         "exclude_system_jobs": config.exclude_system_jobs,
@@ -53,7 +53,7 @@ STALE_SECS = 60.0
 def sample_envelope(
     origin: Origin, given: SampleInput | None, config: SonarSettings, *, now_secs: float
 ) -> Document:
-    """Return the envelope. A node without jobs sends an empty list, which shows that it is alive."""
+    """Return the `sample` document. A node without jobs sends an empty list, which shows that it is alive."""
     if given is None or _is_empty(given.snapshot):
         return error_envelope(origin, "the node could not be read", now_secs)
     snapshot = given.snapshot
@@ -183,7 +183,7 @@ def _names(given: SampleInput) -> dict[int, str]:
 
 
 class WorkId(NamedTuple):
-    """The number by which Sonar's format identifies a process's job, or its substitute for one.
+    """The number by which Sonar's format identifies a process's job, or what stands in for a job.
 
     Epoch 0 marks batch jobs: records with the same number from several nodes belong
     to one job. All others have the node's boot time as epoch, so that they are never merged.
@@ -195,11 +195,11 @@ class WorkId(NamedTuple):
 
 
 def identify(snapshot: Snapshot) -> dict[int, WorkId]:
-    """Return the identity of each process, by pid in ascending order.
+    """Return each process's job in Sonar's numbering, by pid in ascending order.
 
-    A batch job without a number gets the process group and user time of its oldest process, one number for
-    the job while that lives. Other processes, also of containers and services, go by process group, as
-    in Sonar. Without a boot time only jobs with numbers can be reported.
+    A batch job whose id is no number gets one made of the process group and user time of its oldest process,
+    the same as long as that lives. Other processes, also of containers and services, have the number of their
+    process group, as in Sonar. If the boot time is unknown, only jobs with numbers can be reported.
     """
     ids: dict[int, WorkId] = {}
     leaders: dict[JobKey, int] = {}

@@ -1,4 +1,4 @@
-"""Builds documents when they are due, checks them, and passes them to the sinks."""
+"""Makes Sonar's documents when they are due, checks them, and passes them to the sinks."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Sender:
 
     @property
     def faulty(self) -> Mapping[str, int]:
-        """Return how many documents violated the format since the start, by kind."""
+        """Return by kind how many documents have violated the format, and were not sent, since the start."""
         return dict(self._faulty)
 
     def add(
@@ -72,7 +72,7 @@ class Sender:
         *,
         at_start: bool = False,
     ) -> None:
-        """Send documents of one kind at multiples of an interval. Call before `start`."""
+        """Add a kind of document, sent at multiples of an interval in UTC. Call before `start`."""
         self._threads.append(
             threading.Thread(
                 target=self._run,
@@ -83,14 +83,14 @@ class Sender:
         )
 
     def start(self) -> None:
-        """Start the sinks and all kinds."""
+        """Start the sinks, and for each kind of document the thread that makes it."""
         for keeper in self._sinks:
             keeper.start()
         for thread in self._threads:
             thread.start()
 
     def stop(self) -> None:
-        """Stop all; do not wait for one that hangs."""
+        """Stop making and sending documents; what hangs is left behind after 5 s."""
         self._stopping.set()
         for thread in self._threads:
             if thread.is_alive():
@@ -126,7 +126,7 @@ class Sender:
         try:
             return list(make())
         except JobfeaturesError as error:
-            log.warning("nothing to send: %s", error, extra={"type": kind})
+            log.warning("there is no document to send: %s", error, extra={"type": kind})
             words = str(error)
         except Exception as error:  # supervised: the next round may work
             log.exception("document could not be made", extra={"type": kind})
@@ -165,7 +165,7 @@ def encode(document: Document) -> bytes:
 
 
 def compute_next_secs(now_secs: float, interval_secs: float) -> float:
-    """Return the first multiple of an interval after a time, both since the epoch: nodes keep step (UTC)."""
+    """Return the first multiple of an interval after a Unix time, so that all nodes send at the same time."""
     due_secs = (math.floor(now_secs / interval_secs) + 1) * interval_secs
     return due_secs if due_secs > now_secs else due_secs + interval_secs
 

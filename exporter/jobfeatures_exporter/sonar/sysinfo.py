@@ -1,4 +1,4 @@
-"""The node's hardware and software as an envelope. Pure."""
+"""Makes Sonar's `sysinfo` document: the node's hardware and software. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NEEDED = {
 
 
 def sysinfo_envelope(origin: Origin, sample: SysinfoSample) -> Document:
-    """Return the envelope; an error envelope if a mandatory number is unknown."""
+    """Return the `sysinfo` document; one that reports an error if a mandatory number is unknown."""
     missing = [meaning for name, meaning in _NEEDED.items() if not getattr(sample, name)]
     if missing:
         return error_envelope(origin, f"{', '.join(missing)} cannot be found out", sample.taken_at_secs)

@@ -23,7 +23,7 @@ INSTEAD = "run as root, name another folder, or switch publishing off: --no-feat
 
 
 def check(config: ExporterConfig) -> None:
-    """Raise ConfigurationError if settings contradict each other."""
+    """Raise ConfigurationError if settings contradict each other, or a file they name cannot be used."""
     check_ingest(config.ingest)
     check_web(config.web, other_listeners(config), config.shared.site.served.url)
     make_privacy(config.privacy)
@@ -34,7 +34,7 @@ def check(config: ExporterConfig) -> None:
 
 
 def other_listeners(config: ExporterConfig) -> dict[str, str | None]:
-    """Return the addresses of the listeners that systemd's sockets and the web configuration may name."""
+    """Return the addresses of all listeners but that of metrics, by the name that settings give them."""
     return {FEATURES: config.shared.site.served.listen_address, SONAR: config.ingest.listen}
 
 
@@ -42,7 +42,7 @@ def check_ingest(config: IngestSettings) -> None:
     """Raise ConfigurationError if the settings for receiving documents contradict each other."""
     listen = config.listen
     if listen is not None and config.users_file is None and not is_loopback(listen.rpartition(":")[0]):
-        raise ConfigurationError("sonar.listen", "needs sonar.users_file beyond loopback")
+        raise ConfigurationError("sonar.listen", "needs sonar.users_file, unless only on loopback")
     if config.max_nodes == 0:
         raise ConfigurationError("sonar.max_nodes", "must be 1 or more")
 

@@ -1,4 +1,4 @@
-"""Checks what the daemon depends on: findings, in the words of each source, and remedies."""
+"""Checks what the daemon depends on; yields findings, in the words of each source, with remedies."""
 
 from __future__ import annotations
 
@@ -322,7 +322,7 @@ def _certificate(config: ExporterConfig) -> Iterator[DoctorFinding]:
         yield wrong(what, str(error), see("It does not start"))
         return
     if tls is None or not tls.certificate.path:
-        yield note(what, "not checked: it is not in a separate file", "")
+        yield note(what, "not checked: the web configuration has it inline", "")
         return
     try:
         held = _decode(tls.certificate.path)
@@ -378,7 +378,7 @@ def _listener(config: ExporterConfig) -> DoctorFinding:
         with socket.create_connection((host, int(port)), timeout=2.0):
             pass
         if config.web.config_file is not None:
-            return good(what, "listens; it wants TLS or a password, so it is asked nothing more")
+            return good(what, "listens; not queried further, as it requires TLS or a password")
         server = Server(f"http://{f'[{host}]' if ':' in host else host}:{port}", max_bytes=MAX_PAGE_BYTES)
         answer = server.get("/-/ready", timeout_secs=5.0)
         page = server.get("/metrics", timeout_secs=10.0).body

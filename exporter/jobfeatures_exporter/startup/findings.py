@@ -1,4 +1,4 @@
-"""What `doctor` finds."""
+"""The findings of `doctor`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Mark(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DoctorFinding:
-    """The result of one check."""
+    """The result of one check of `doctor`, with a remedy if something is wrong."""
 
     mark: Mark
     what: str

@@ -1,4 +1,4 @@
-"""Whether the drivers of GPUs that the daemon would use answer, and for which cards."""
+"""Checks, for `doctor`, whether the GPU drivers that the daemon would use answer, and for which cards."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _REMEDIES = {
 
 
 def examine_gpus(config: ExporterConfig) -> Iterator[DoctorFinding]:
-    """Read each driver once, as the daemon does; a node without any has no finding."""
+    """Read each GPU driver once, as the daemon does; yield a finding for each, none without drivers."""
     paths = Paths(procfs=config.path.procfs, sysfs=config.path.sysfs)
     for name in chosen_drivers(config.gpu.drivers, paths):
         unreadable = Unreadable()

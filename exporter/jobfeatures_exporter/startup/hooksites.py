@@ -36,7 +36,7 @@ class NamedHook(NamedTuple):
 
 
 def mentions_us(command: str) -> bool:
-    """Return whether a hook names us, in its command (the folder aside) or its file. Raises OSError."""
+    """Return whether a hook's command (without its folder) or script mentions jobfeatures. Raises OSError."""
     path = program_of(command)
     if not path.startswith("/"):
         return "jobfeatures" in command
@@ -48,13 +48,13 @@ def _holds_us(path: str) -> bool:
 
 
 def program_of(command: str) -> str:
-    """Return the program that a command runs, without a leading user name."""
+    """Return the program that a hook's command runs, without the user name that may precede it."""
     word = (command.split() or [""])[0].strip("\"'")
     return re.sub(r"\A[\w.-]+@(?=/)", "", word)
 
 
 def asked(system: str, *argv: str, config: ExporterConfig, may_fail: str = "") -> str:
-    """Return what a command prints. Raises SourceError, except for errors that mention `may_fail`."""
+    """Return what a batch system's command prints. Raises SourceError, unless its error has `may_fail`."""
     output = run_command(
         argv,
         timeout_secs=config.shared.batch.common.timeout_secs,
@@ -74,7 +74,7 @@ def _read(path: str) -> str:
 
 
 def set_in(text: str, names: tuple[str, ...], between: str) -> dict[str, list[str]]:
-    """Return the values of settings, one a line; ``NAME[0]`` counts as NAME. Unset ones are empty."""
+    """Return the values that lines of `text` set, by name; ``NAME[0]`` counts as NAME, unset is empty."""
     found: dict[str, list[str]] = {name: [] for name in names}
     for line in text.replace("\\\n", "").splitlines():
         matched = re.match(rf"\s*(\w+)(?:\[\d+\])?\s*{between}\s*(.*)", line)

@@ -1,4 +1,4 @@
-"""Which batch systems' configurations lead to a folder of hooks; asked before a package is removed.
+"""Finds batch systems that are configured to run hooks in a folder, before a package is removed.
 
 ``python3 -m jobfeatures_exporter.startup.hooksleft FOLDER`` prints a line for each: its name, a tab, and why.
 A batch system that is here but cannot be queried is listed too, as its hooks are unknown.
@@ -55,7 +55,7 @@ def leads_to(command: str, folder: str) -> bool:
 
 
 def main(folder: str) -> int:
-    """Print what was found; broken settings of the daemon are passed over."""
+    """Print the batch systems that run a hook below `folder`; invalid settings of the daemon are ignored."""
     try:
         config = load_config(ExporterConfig)
     except ConfigurationError:

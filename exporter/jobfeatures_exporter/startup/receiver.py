@@ -1,4 +1,4 @@
-"""Assembles the receiver of other agents' documents, for both roles of the daemon."""
+"""Makes the receiver of other agents' documents, for both roles of the daemon."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Ingest:
     """Receives documents of other agents, through a listener, a folder or both."""
 
     def __init__(self, config: ExporterConfig, clock: Clock | None = None) -> None:
-        """Raise ConfigurationError if the settings cannot be used."""
+        """Make all parts; start nothing. Raises ConfigurationError if the settings cannot be used."""
         self._config = config
         self._clock = clock = clock or SystemClock()
         nodes = SonarNodes(clock, max_nodes=config.ingest.max_nodes)
@@ -49,7 +49,7 @@ class Ingest:
 
     @contextlib.asynccontextmanager
     async def running(self, listeners: Listeners) -> AsyncIterator[str | None]:
-        """Accept documents until the context is left; yields the address of the listener."""
+        """Accept documents until the ``with`` block ends; yields the listener's address, None without one."""
         async with contextlib.AsyncExitStack() as stack:
             address = None
             config = self._config

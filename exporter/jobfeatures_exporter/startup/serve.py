@@ -55,10 +55,10 @@ def serve(
 ) -> None:
     """Serve until SIGINT or SIGTERM; a second signal ends the process at once.
 
-    `reread` returns the current settings: SIGHUP applies them, or ends, too, without it.
+    `reread` reads the settings again: SIGHUP applies them; without it SIGHUP ends the process, too.
     `settings_file`, if given, is checked periodically: see `keptsettings`. `on_listening` is called with
-    HOST:PORT once the port is open. `choose_reader` says how processes are read. Raises ConfigurationError
-    before anything has started.
+    HOST:PORT once the port is open. `choose_reader` returns how processes are read. Raises
+    ConfigurationError before anything has started.
     """
     notifier = Notifier.from_environment()
     share_one_arena()

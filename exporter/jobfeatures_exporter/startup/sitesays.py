@@ -1,4 +1,4 @@
-"""What a batch system reports about this node's jobs, and which folders it hides from them; for `doctor`."""
+"""Checks for `doctor`: whether jobs that a batch system reports are seen, and see their features."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Hidden(NamedTuple):
 
 
 def listed_jobs(system: str, config: ExporterConfig, node: str) -> frozenset[JobKey]:
-    """Return the jobs that Slurm lists for this node: other sources list them all.
+    """Return the jobs that Slurm lists for this node; for other systems empty: their sources list all jobs.
 
     Raises SourceError.
     """
@@ -53,7 +53,7 @@ def listed_jobs(system: str, config: ExporterConfig, node: str) -> frozenset[Job
 def jobs_without_group(
     name: str, table: JobTable, snapshot: Snapshot, places: Places, groups: GroupReader
 ) -> Iterator[DoctorFinding]:
-    """Check that the jobs that the batch system reports as running have a control group here."""
+    """Check that jobs reported as running have a control group here; yield a finding on those that do not."""
     before_secs = time.time() - STARTING_SECS
     running = {
         key: job
@@ -98,7 +98,7 @@ def _remedy(daemon: DaemonGroups, places: Places, groups: GroupReader) -> str:
 
 
 def unseen_processes(config: ExporterConfig) -> Iterator[DoctorFinding]:
-    """Check whether processes are hidden, or the paths of their groups unknown."""
+    """Yield findings if processes are hidden from us, or the paths of their control groups unknown."""
     if not os.path.exists(f"{config.path.procfs}/1"):
         yield wrong("processes", f"those of others are hidden in {config.path.procfs}", HIDDEN)
     elif GroupReader(config.path.procfs, config.path.cgroup).is_lost():
@@ -109,7 +109,7 @@ def unseen_processes(config: ExporterConfig) -> Iterator[DoctorFinding]:
 
 
 def refused_places(places: Places) -> Iterator[DoctorFinding]:
-    """Yield the first groups that look like those of jobs and do not count, and how many more there are."""
+    """Yield a finding for each of the first groups that look like jobs' but are ignored, and for the rest."""
     for path, why in sorted(places.refused.items())[:MAX_NAMED]:
         words = printable(f"those below {path} look like jobs' and do not count: {why}")
         remedy = f'if they are jobs\', set batch.cgroup_parents = ["{pattern_of(path)}"]: {CONTROL_GROUPS}'
@@ -119,7 +119,7 @@ def refused_places(places: Places) -> Iterator[DoctorFinding]:
 
 
 def hidden_features(system: str, config: ExporterConfig, node: str) -> Iterator[DoctorFinding]:
-    """Check whether jobs see the folder of their features."""
+    """Yield a finding if jobs cannot see the folder of their features."""
     what = f"{system} jobs"
     try:
         hidden = _hidden_folders(system, config, node)

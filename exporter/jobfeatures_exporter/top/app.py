@@ -54,7 +54,7 @@ HELP = """\
 
 
 def show_live(pages: Pages, *, interval_secs: float, order: str) -> None:
-    """Show the jobs until q is pressed. Raises KeyboardInterrupt. The terminal is always restored."""
+    """Show the live table until q is pressed; then restore the terminal. Raises KeyboardInterrupt."""
     app = Top(pages, interval_secs=interval_secs, order=order)
     app.run()
     if app.ended_by == signal.SIGINT:
@@ -65,7 +65,7 @@ def show_live(pages: Pages, *, interval_secs: float, order: str) -> None:
 
 
 class Keys(ModalScreen[None]):
-    """The list of keys."""
+    """The window with the list of keys."""
 
     CSS = """
     Keys { align: center middle; }
@@ -87,7 +87,7 @@ class Keys(ModalScreen[None]):
 
 
 class JobsTable(DataTable[Text]):
-    """The table; Home and End go to the first and last line."""
+    """The table of jobs; Home and End go to the first and last line."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("home", "scroll_top", show=False),
@@ -96,7 +96,7 @@ class JobsTable(DataTable[Text]):
 
 
 class Top(App[None]):
-    """The jobs of a node."""
+    """The application: the jobs of one node as a live table."""
 
     CSS = """
     Screen { background: ansi_default; color: ansi_default; }
@@ -181,7 +181,7 @@ class Top(App[None]):
         raise error
 
     def on_resize(self) -> None:
-        """Choose the columns again."""
+        """Choose the columns that fit the new size."""
         self.call_after_refresh(self._draw)
 
     def on_input_changed(self, event: Input.Changed) -> None:
@@ -232,7 +232,7 @@ class Top(App[None]):
         self.action_sort(keys[max(0, min(len(keys) - 1, at + step))])
 
     def action_filter(self) -> None:
-        """Open the filter box; in it, type a slash."""
+        """Open the filter box; if it is open, put a slash into it."""
         if isinstance(self.screen, Keys):
             self.screen.dismiss()
             return

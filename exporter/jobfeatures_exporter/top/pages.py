@@ -1,4 +1,4 @@
-"""Where figures come from: a running daemon, which costs little and needs no privileges, or own samples."""
+"""Where `top` gets figures: from a running daemon, cheap and without privileges, or by own samples."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ READY_SECS = 10.0  # how long to wait for the batch systems' first answers
 
 
 def is_here(url: str, boot_time_secs: float | None) -> bool:
-    """Return whether a daemon runs on this machine, by its address and its node's boot time."""
+    """Return whether the daemon at `url` runs on this machine, by address and its node's boot time."""
     host = "localhost" if url.startswith("unix:") else urlsplit(url).hostname or ""
     if boot_time_secs is None or (host != socket.gethostname() and not is_loopback(host)):
         return False
@@ -45,7 +45,7 @@ def is_here(url: str, boot_time_secs: float | None) -> bool:
 
 
 class DaemonPages:
-    """A daemon's metrics; and this machine's processes, if the daemon runs on it."""
+    """Gets a daemon's metrics, and this machine's processes if the daemon runs on it."""
 
     def __init__(self, access: Access, config: ExporterConfig) -> None:
         self._access = access
@@ -57,14 +57,14 @@ class DaemonPages:
 
     @property
     def without_processes(self) -> str:
-        """Return what is shown for a job without known processes."""
+        """Return the text to show for a job whose processes are not known."""
         found = "none found by its control group; "
         if self.name.startswith("unix:"):
             return found + "top --local queries the batch systems, too"
         return f"{found}its page lists them: {self.name.removesuffix('metrics')}"
 
     def read(self) -> Numbers:
-        """Fetch a page. Raises SourceError and ParseError."""
+        """Fetch the daemon's metrics. Raises SourceError and ParseError."""
         numbers = parse_page(self._text(), source=self._access.url)
         self._boot_time_secs = numbers.one(BOOT)
         self._jobs = find_confirmed(numbers)
@@ -99,13 +99,13 @@ class DaemonPages:
 
 
 class OwnPages:
-    """A private daemon without listeners: it publishes nothing, sends nothing and writes nothing."""
+    """Gets figures by a daemon of its own without listeners, which publishes, sends and writes nothing."""
 
     name = "no daemon: sampled here"
     without_processes = "none found here"
 
     def __init__(self, config: ExporterConfig) -> None:
-        """`config` includes the settings in `WITHOUT_TRACES`."""
+        """Start the daemon; `config` has to include the settings in `WITHOUT_TRACES`."""
         from jobfeatures_exporter.node.daemon import Daemon
 
         self._daemon = Daemon(config)
@@ -143,7 +143,7 @@ WITHOUT_TRACES = {
 
 
 def find_confirmed(numbers: Numbers) -> dict[JobKey, Job]:
-    """Return the jobs that a daemon reports, which confirm their control groups."""
+    """Return the jobs whose control groups a daemon's metrics confirm to be theirs."""
     names = JOB_INFO.label_names[2:]
     found: dict[JobKey, Job] = {}
     for key, info in find_jobs(numbers).items():
@@ -183,6 +183,6 @@ def address_of(listen_address: str) -> str:
 
 
 def is_nobody_there(error: SourceError) -> bool:
-    """Return whether the connection was refused, so that nothing listens there."""
+    """Return whether the error is a refused connection: nothing listens there."""
     reason = getattr(error.__cause__, "reason", error.__cause__)
     return isinstance(reason, ConnectionRefusedError)

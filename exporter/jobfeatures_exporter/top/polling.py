@@ -27,7 +27,7 @@ class PagePoll:
 
 
 class PagePoller:
-    """Polls, and hands each result to `show`; an unexpected error goes to `give_up`."""
+    """Polls at intervals, and hands each result to `show`; an unexpected error goes to `give_up`."""
 
     def __init__(
         self,

@@ -32,7 +32,7 @@ NARROWEST_NAME = 12  # guaranteed before later columns in KEPT get room
 
 @dataclass(frozen=True, slots=True)
 class TopColumn:
-    """One column. `value_of` returns its sort key, None if unknown."""
+    """One column of the table. `value_of` returns a job's sort key, None if unknown."""
 
     key: str  # pressed to sort by it
     head: str
@@ -221,7 +221,7 @@ class Style(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line."""
+    """A line of text, and its style."""
 
     text: str
     style: Style = Style.PLAIN

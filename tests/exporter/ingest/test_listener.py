@@ -142,7 +142,7 @@ async def test_more_at_once_than_there_is_room_for_are_refused(post, make):
     waiting = [asyncio.create_task(post("/sample", slowly(), expect100=True)) for _ in range(MAX_AT_ONCE)]
     while len(begun) < MAX_AT_ONCE:
         await asyncio.sleep(0.01)
-    assert (await post("/sample", b"{}"))[:2] == (429, "busy\n")
+    assert (await post("/sample", b"{}"))[:2] == (429, "all workers are busy\n")
     go.set()
     assert [each[0] for each in await asyncio.gather(*waiting)] == [200] * MAX_AT_ONCE
 

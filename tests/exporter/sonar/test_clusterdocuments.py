@@ -116,7 +116,7 @@ def test_a_job_that_the_format_cannot_hold_costs_itself_only(origin, source, clo
     assert ids(documents(origin, source, clock).make()) == [[3]]
     assert [each.message.partition(":")[0] for each in caplog.records] == [
         "job is not sent",
-        "jobs are not sent",
+        "3 jobs of this answer are not sent",
     ]
 
 

@@ -238,7 +238,7 @@ def test_a_certificate_written_into_the_web_configuration_is_not_judged(config, 
     texts = {"cert": Path(certificate).read_text(), "key": Path(key).read_text()}
     file.write_text(f"tls_server_config: {json.dumps(texts)}\n")
     (finding,) = found(changed(config, web_config_file=str(file)), "certificate")
-    assert (finding.mark, finding.words) == (Mark.NOTE, "not checked: it is not in a separate file")
+    assert (finding.mark, finding.words) == (Mark.NOTE, "not checked: the web configuration has it inline")
 
 
 def test_what_the_daemon_says_of_itself_is_repeated(config, daemon):
