@@ -99,7 +99,7 @@ class Features:
 
     @property
     def has_address(self):
-        """Whether one of the two places is an HTTP(S) address."""
+        """Return whether the machine's or the job's features are at an HTTP(S) address."""
         return any(map(_is_url, filter(None, self._locations.values())))
 
     def get(self, area, key):
@@ -1294,7 +1294,7 @@ def _parse_secs(text):
 
 
 def run_command(arguments, complain=_say):
-    """Run the program of ``run``'s arguments; return the exit status."""
+    """Run the program that the arguments of ``run`` name; return the exit status."""
     words = arguments.command_line
     if words[:1] == ["--"]:
         words = words[1:]
@@ -1305,7 +1305,7 @@ def run_command(arguments, complain=_say):
 
 
 def print_remaining(arguments, complain=_say):
-    """Print what ``remaining`` was asked for; return the exit status."""
+    """Print how long the job may still run, as the arguments of ``remaining`` say; return the exit status."""
     now = time.time()
     status, details, bases, left = DONE, {}, {}, None
     try:

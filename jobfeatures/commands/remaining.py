@@ -1,4 +1,4 @@
-"""`jobfeatures remaining`: as `jobfeatures.client` alone does it."""
+"""`jobfeatures remaining`, which `jobfeatures.client` implements."""
 
 from __future__ import annotations
 

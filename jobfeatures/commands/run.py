@@ -1,4 +1,4 @@
-"""`jobfeatures run`: as `jobfeatures.client` alone does it."""
+"""`jobfeatures run`, which `jobfeatures.client` implements."""
 
 from __future__ import annotations
 

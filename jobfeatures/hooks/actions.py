@@ -215,7 +215,7 @@ def is_of_another(tree: FeatureTree, key: JobKey, cluster: str | None) -> bool:
 
 
 def is_of_earlier_prolog(tree: FeatureTree, key: JobKey, reported_at_secs: float) -> bool:
-    """Return whether a prolog before this time (epoch) left a record of the job, as without an epilog."""
+    """Return whether a prolog before this time (epoch) left a record that no epilog has removed since."""
     record = read_record(f"{tree.records_path}/{key.directory_name}.json")
     return record is not None and (record.reported_at_secs or 0.0) < reported_at_secs
 

@@ -85,7 +85,7 @@ class HookRequests:
             self._inotify.close()
 
     def stop(self) -> None:
-        """Make `run` end."""
+        """Make `run` return."""
         self._stopping.set()
         self._inotify.wake()
 

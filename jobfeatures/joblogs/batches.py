@@ -29,7 +29,7 @@ def in_batches(records: Iterable[Any]) -> Iterator[JobBatch]:
 
 
 class HashedIds:
-    """Hashes (8 bytes) of the job ids in batches, to find ids that are repeated: at times a few others."""
+    """Hashes (8 bytes) of the job ids in batches; tell which ids are repeated, and at times a few others."""
 
     def __init__(self) -> None:
         self.of_batches: list[array[int]] = []

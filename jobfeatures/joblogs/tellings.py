@@ -71,7 +71,7 @@ def relation(one: JobRecord, two: JobRecord, at_secs: Number) -> Relation | None
 
 
 def is_reported_again(one: JobRecord, two: JobRecord) -> bool:
-    """Return whether two records have the same submission and start, and no different users: one run."""
+    """Return whether two records are of one run: same submission and start, and no different users."""
     return (
         _both(two.submit_secs, two.start_secs)
         and (one.submit_secs, one.start_secs) == (two.submit_secs, two.start_secs)

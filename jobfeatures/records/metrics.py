@@ -47,7 +47,7 @@ class Metric:
 
     @cached_property
     def is_of_jobs(self) -> bool:
-        """Return whether its labels begin with those that name a job."""
+        """Return whether each of its series belongs to one job, as its first labels name it."""
         return self.label_names[:2] == JOB
 
 

@@ -88,7 +88,7 @@ class DirectoryWatch:
         self._warn_once(problem)
 
     def wait(self, timeout_secs: float) -> frozenset[str]:
-        """Wait for a change, a `wake`, or `timeout_secs`; return what has changed, and stop watching it."""
+        """Wait for a change, `wake` or `timeout_secs`; return the directories changed, no longer watched."""
         self._inotify.wait(timeout_secs)
         paths: set[str] = set()
         for notice in self._inotify.notices():

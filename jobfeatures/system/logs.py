@@ -28,7 +28,7 @@ def configure_logging(level: str, form: str) -> None:
 
 
 class LimitedHandler(logging.StreamHandler):  # type: ignore[type-arg]  # the standard library has no parameter
-    """Writes to standard error; of repeated messages (except debug) the first, then a count each minute."""
+    """Writes to standard error; repeated messages (not debug) once, then once a minute with their count."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__(sys.stderr)
@@ -37,7 +37,7 @@ class LimitedHandler(logging.StreamHandler):  # type: ignore[type-arg]  # the st
         self._timer: threading.Timer | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record, or hold it back for the count."""
+        """Write a log record, or hold it back and count it."""
         if record.levelno < logging.INFO:
             super().emit(record)
             return

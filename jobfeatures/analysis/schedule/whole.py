@@ -47,7 +47,7 @@ class Use(NamedTuple):
 
 
 class CombinedResults:
-    """The sums and lists of results over some hands."""
+    """Sums and lists of results over some hands, each of which is the jobs of some users."""
 
     def __init__(self, by: Iterable[str]) -> None:
         self.users: list[str] = []

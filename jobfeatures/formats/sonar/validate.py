@@ -204,7 +204,7 @@ def _slurm_job(job: Mapping[str, Any], strict: bool, profile: str | None) -> _Fo
         yield "job_state", "is not a state of a job"
     for whole, part in (("array_job_id", "array_task_id"), ("het_job_id", "het_job_offset")):
         if job.get(part) and not job.get(whole):
-            yield part, f"is there without {whole}"
+            yield part, f"is given without {whole}"
 
 
 def _cluster_nodes(nodes: Mapping[str, Any], strict: bool, _profile: str | None) -> _Found:

@@ -108,7 +108,7 @@ class Header:
         for each in Preemption:
             if comment.value.strip().lower() == each.value.lower():
                 return each
-        raise self._error(comment, "none of No, Yes, Double, TS")
+        raise self._error(comment, "must be No, Yes, Double or TS")
 
     def requests_cpu_time(self) -> bool:
         """Return whether a comment says that requested times are average CPU times, not wall clock times."""
@@ -136,7 +136,7 @@ class Header:
             return None
         match = re.match(r"([+-]?[0-9]{1,6})(?:\s|#|\Z)", comment.value)
         if match is None or abs(int(match[1])) >= 86400:
-            raise self._error(comment, "not seconds east of Greenwich")
+            raise self._error(comment, "not a number of seconds east of Greenwich")
         return timezone(timedelta(seconds=int(match[1])))
 
     def wall_clock(self, secs: float) -> datetime | None:

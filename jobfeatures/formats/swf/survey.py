@@ -102,7 +102,7 @@ class NameNumbers:
         return list(map(self._known.__getitem__, names))
 
     def name_interactive(self, names: Iterator[str]) -> None:
-        """Give number 0, SWF's interactive queue, to the first of these queues, unless a queue has it."""
+        """Give number 0, SWF's interactive queue, to the first of the queues `names`, unless one has it."""
         name = next(names, None)
         if name not in {None, str(INTERACTIVE)} and INTERACTIVE not in self.names.values():
             self.names.setdefault(name or "", INTERACTIVE)

@@ -33,7 +33,7 @@ class Waits:
             fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
     def close(self) -> None:
-        """Release all locks."""
+        """Release the locks on all jobs' directories."""
         for name in list(self._held):
             self._end(name)
 

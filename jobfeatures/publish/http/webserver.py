@@ -78,7 +78,7 @@ def make_server(
         except Refused as refused:
             response = refused.response()
         except Exception:
-            log.exception("request failed")
+            log.exception("an HTTP request failed unexpectedly")
             response = Refused(500).response()
         connection.answered_at = asyncio.get_running_loop().time()
         table.answers[response.status] += 1

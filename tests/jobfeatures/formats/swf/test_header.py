@@ -88,7 +88,7 @@ def test_queues_and_partitions_have_numbers_and_names():
 def test_preemption_is_one_of_four_words():
     assert header("; Preemption: double").preemption() is Preemption.DOUBLE
     assert header().preemption() is None
-    with pytest.raises(ParseError, match="none of No, Yes, Double, TS"):
+    with pytest.raises(ParseError, match="must be No, Yes, Double or TS"):
         header("; Preemption: perhaps").preemption()
 
 
