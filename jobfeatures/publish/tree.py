@@ -117,7 +117,7 @@ class FeatureTree(Folders):
             self._make_directory(folder, staging, name, {}, owner)
 
     def link_starters(self, key: JobKey, starters: Collection[int]) -> None:
-        """Let ``starter.PID`` lead to the job's directories for each of its starters, and no other process.
+        """Link ``starter.PID`` to the job's directories for each of its HTCondor starters, and for no others.
 
         HTCondor's configuration can set a job's environment by its starter's process id, but not by its own.
         """

@@ -32,7 +32,7 @@ class SettingsFile(NamedTuple):
 
 
 class Document(NamedTuple):
-    """The settings file and its drop-ins in the order read, and what they amount to together."""
+    """The settings file and its drop-ins in the order read, and their merged content."""
 
     path: str
     files: tuple[SettingsFile, ...]

@@ -51,7 +51,7 @@ class Property:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Return by what defaults are overridden: element, and name of a limit, resource or extension."""
+        """Return the key by which it overrides a default: element, name of a limit, resource or extension."""
         if self.name in {"ResourceLimit", "Resource", "Extension"}:
             kind = "" if self.name == "ResourceLimit" else self.text("type")
             return (self.name, self.text("name"), kind)

@@ -111,7 +111,7 @@ def make_server(
 async def read_body(request: web.BaseRequest, *, most_bytes: int, within_secs: float) -> bytes:
     """Return a request's body. Raises Refused if it is too large, too slow, or does not come whole.
 
-    A client that asks before it sends the body, as curl does with a large one, is told to go on.
+    A client that asks before it sends the body, as curl does with a large one, gets 100 Continue.
     """
     too_large = Refused(413, f"a body has at most {most_bytes} bytes")
     if (request.content_length or 0) > most_bytes:
