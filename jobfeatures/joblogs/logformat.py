@@ -10,7 +10,7 @@
     logs have steps it accepts ``folds_steps=True``: steps that follow their job are
     counted in `notes`, as read and as folded; others are returned as `StepUse`, and jobs
     may be returned as `JobBatch`.
-    Records of a log that reports a job's changes have `told`, which `folding` merges.
+    Records of a log that reports a job's changes have `report`, which `folding` merges.
 ``write_records(records, lost)``
     formats the records as lines; only in formats that can be written. `lost` is called
     with the field's name for every value that the format cannot hold, and with a

@@ -77,7 +77,7 @@ class Evidence:
     """All that is known of one job id: reports, proofs of an end, and its control group.
 
     `published_at_secs` is the time of a directory about which nothing else is known.
-    `end_reported_secs` is `Finding.doubted_since_secs` from the previous judgement.
+    `end_reported_secs` is `Finding.end_reported_secs` from the previous judgement.
     """
 
     reported: tuple[JobObservation, ...] = ()

@@ -37,7 +37,7 @@ class Cells:
             enough = -(-int(last - first + 1) // max(1, MOST_CELLS // users - 2))
             raise ScheduleError(
                 f"{whole.log.name}: a heatmap of {users} users × {columns} cells has more than {MOST_CELLS}: "
-                f"--heatmap {enough} fits"
+                f"--heatmap {enough} would do"
             )
 
     def add(self, hand: Schedule, first_user: int) -> None:
