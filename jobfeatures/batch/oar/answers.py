@@ -36,12 +36,12 @@ _OVERTIME = re.compile(r"\(Elapsed\)|reached its walltime")  # in the words of O
 
 
 def parse_answer(text: str, *, source: str) -> dict[str, Any]:
-    """Return the objects of an answer by id. Raises ParseError."""
+    """Return an answer's objects by job or resource id; none of an empty answer. Raises ParseError."""
     return parse_object(text, source=source) if text.strip() else {}
 
 
 class Values:
-    """One object, with readers for its values; each raises ParseError naming the field."""
+    """Reads the values of one JSON object. Methods raise ParseError, which names the field."""
 
     def __init__(self, values: Any) -> None:
         if not isinstance(values, dict):
@@ -49,19 +49,19 @@ class Values:
         self.asked: Asked[Any] = values if isinstance(values, Asked) else Asked(values)
 
     def checked(self, name: str, is_valid: Callable[[Any], bool], reason: str) -> Any:
-        """Return a valid value, None for null and where it is absent."""
+        """Return a value, None if null or absent. Raises ParseError with `reason` if it is not valid."""
         value = self.asked.get(name)
         if value is not None and not is_valid(value):
             raise ParseError(reason, field=name, text=str(value)[:80])
         return value
 
     def text(self, name: str) -> str | None:
-        """Return a text, None where it is empty or absent."""
+        """Return a text; None if it is empty or absent."""
         value = self.checked(name, lambda value: isinstance(value, str), "not a text")
         return clean(value) if value else None
 
     def number(self, name: str, limit: int, reason: str) -> int | None:
-        """Return an integer from 0 on below `limit`, None for null and where it is absent."""
+        """Return an integer, None if null or absent. Raises ParseError if not from 0 to `limit` - 1."""
         value = numeral(self.asked.get(name))
         if value is not None and not _is_below(value, limit):
             raise ParseError(reason, field=name, text=str(value)[:80])
@@ -69,7 +69,7 @@ class Values:
         return found
 
     def count(self, name: str) -> int | None:
-        """Return an integer, None for null and 0, which both mean that there is no value."""
+        """Return a positive integer; None for null and 0, which both mean that there is no value."""
         return self.number(name, 2**63, "not a non-negative integer") or None
 
     def epoch(self, name: str) -> int | None:
@@ -77,12 +77,12 @@ class Values:
         return self.number(name, MAX_EPOCH_SECS, "not seconds since the epoch") or None
 
     def names(self, name: str) -> tuple[str, ...]:
-        """Return the members of a list as text."""
+        """Return the members of a list as texts; none if it is null or absent."""
         return tuple(map(str, self.checked(name, lambda value: isinstance(value, list), "not a list") or ()))
 
 
 def numeral(value: Any) -> Any:
-    """Return the number that a text of digits is: some versions of Perl write numbers so."""
+    """Return a text of digits as a number, as some versions of Perl write it; anything else as it is."""
     is_numeral = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20
     return int(value) if is_numeral else value
 
@@ -92,14 +92,14 @@ def _is_below(value: Any, limit: int) -> bool:
 
 
 def list_events(job: Values) -> list[dict[str, Any]]:
-    """Return a job's events as they happened: OAR asks its database for no order. Never raises."""
+    """Return a job's events, sorted by time: OAR prints them in any order. Never raises."""
     events = job.asked.get("events")
     found = [each for each in events if isinstance(each, dict)] if isinstance(events, list) else []
     return sorted(found, key=lambda each: [_time(each.get(name)) for name in ("event_id", "date")])
 
 
 def events_of(job: Values) -> dict[str, dict[str, Any]]:
-    """Return the last event of each type. Never raises."""
+    """Return a job's last event of each type, by type. Never raises."""
     return {str(each.get("type")): each for each in list_events(job)}
 
 
@@ -130,7 +130,10 @@ def suspensions_of(job: Values, start_secs: int) -> list[tuple[int, int | None]]
 def suspended_limit(
     job: Values, state: JobState, start_secs: int | None, wall_secs: int | None
 ) -> tuple[int | None, int | None]:
-    """Return when its limit, extended by suspensions, ends a job; of a suspended one, how long it has run."""
+    """Return when the limit, extended by suspensions, ends a running job; how long a suspended one has run.
+
+    One is None, both if the job was never suspended: epoch seconds, seconds.
+    """
     if start_secs is None or wall_secs is None or not (spans := suspensions_of(job, start_secs)):
         return None, None
     before = sum(until - since for since, until in spans[:-1] if until is not None)
@@ -143,7 +146,7 @@ def suspended_limit(
 
 
 def reason_of(job: Values) -> str | None:
-    """Return why a pending job may not start, None if it may."""
+    """Return why a pending job may not start: JobHeld, Dependency, BeginTime; None if it may."""
     if job.text("state") == "Hold":
         return "JobHeld"
     if (job.text("message") or "").startswith("Cannot determine scheduling time due to dependency"):
@@ -152,7 +155,7 @@ def reason_of(job: Values) -> str | None:
 
 
 def state_of(job: Values) -> tuple[JobState, str | None]:
-    """Return a job's state, and what ended it unless it ended by itself.
+    """Return a job's state, and OAR's own word for it if that leaves the state unknown.
 
     ``events`` say why a job is in Error; a WALLTIME event may also mean that the wall limit was changed.
     """
@@ -180,9 +183,9 @@ def exit_fields(code: int | None) -> dict[str, Any]:
 
 
 def array_of(values: Any) -> str | None:
-    """Return a job's array, None for its first job, which looks like a plain one. Raises ParseError.
+    """Return the id of a job's array; None for its first job, which looks like one outside of arrays.
 
-    A job that was resubmitted keeps the array of its first run.
+    A job that was resubmitted keeps the array of its first run. Raises ParseError.
     """
     job = Values(values)
     array, earlier = job.count("array_id"), job.count("resubmit_job_id")
@@ -191,19 +194,19 @@ def array_of(values: Any) -> str | None:
 
 
 def arrays_in(answers: Iterable[Mapping[str, Any]]) -> frozenset[str]:
-    """Return the arrays of which the answers hold a job other than the first."""
+    """Return the ids of the arrays with a job in the answers that is not their first."""
     return frozenset(
         filter(None, parse_each(array_of, (each for found in answers for each in found.values()), []))
     )
 
 
 def make_job(values: Any, arrays: Collection[str] = ()) -> tuple[Job, tuple[str, ...]]:
-    """Return a queued job and its resources; `arrays` come from `arrays_in`. Raises ParseError."""
+    """Return a queued job and the ids of its resources; `arrays` is from `arrays_in`. Raises ParseError."""
     job = Values(values)
     state, _ = state_of(job)
     resources = job.names("assigned_resources")
     if "Job_Id" not in job.asked and "id" in job.asked:
-        raise ParseError("a job of OAR 3, whose answers have no resources", field="id")
+        raise ParseError("a job of OAR 3, which prints no resources", field="id")
     job_id = parse_id(str(job.count("Job_Id")), "Job_Id")
     array, index = job_id if job_id in arrays else array_of(job.asked), job.count("array_index")
     total_cpus = len(resources) or None
@@ -235,7 +238,7 @@ def make_job(values: Any, arrays: Collection[str] = ()) -> tuple[Job, tuple[str,
 
 
 def make_record(values: Any, notes: Notes, arrays: Collection[str]) -> JobRecord:
-    """Return the record of a job; optional fields may be unreadable. Raises ParseError."""
+    """Return a job's record without malformed optional fields, which `notes` counts. Raises ParseError."""
     asked = Values(values).asked
     record = without_unreadable(lambda: _make_record(Values(asked), arrays), asked, NEEDED, notes)
     # redundant, or only planned
@@ -279,7 +282,7 @@ def _only_dependency(answer: Values) -> str | None:
 
 
 def parse_nodes(text: str, *, source: str) -> dict[str, str]:
-    """Return the node of each resource. Raises ParseError."""
+    """Return the host name of each resource, by resource id, from ``oarnodes -J``. Raises ParseError."""
     return {
         name: str(values.get("network_address"))
         for name, values in parse_answer(text, source=source).items()
@@ -288,7 +291,7 @@ def parse_nodes(text: str, *, source: str) -> dict[str, str]:
 
 
 def parse_cluster(text: str, *, source: str, taken_at_secs: float) -> Cluster:
-    """Return the nodes: a resource of type default is a CPU. Raises ParseError if there is no list."""
+    """Return the nodes in ``oarnodes -J``: a resource of type default is a CPU. Raises ParseError."""
     cpus: Counter[str] = Counter()
     busy: Counter[str] = Counter()
     words: dict[str, set[str]] = {}

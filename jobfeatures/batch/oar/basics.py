@@ -24,6 +24,6 @@ def parse_id(text: str, field: str) -> str:
 
 
 def make_limits(wall_secs: int | None, total_cpus: int | None) -> Limits:
-    """Return a job's limits; OAR core has no memory limit."""
+    """Return a job's limits on wall time and CPU time (wall time × CPUs); OAR has none on memory."""
     wall_secs = wall_secs or None
     return Limits(wall_secs=wall_secs, cpu_secs=multiplied(wall_secs, total_cpus))

@@ -31,7 +31,7 @@ _job_of = itemgetter(0)  # of an item of an answer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharesByNode:
-    """The report about all nodes at one time; `shares` are the CPUs of each job by node."""
+    """All nodes' jobs by one query; `shares` has the number of CPUs of each job on each node."""
 
     taken_at_secs: float
     queue: JobTable
@@ -40,7 +40,7 @@ class SharesByNode:
     rejected: tuple[Rejected, ...] = ()
 
     def table(self, node_name: str, now_secs: float) -> JobTable | None:
-        """Return the answer for the node; None if OAR knows no node of this name."""
+        """Return the jobs on a node, and whether it drains; None if OAR knows no node of this name."""
         del now_secs
         node = next((each for each in self.cluster.nodes if is_same_host(each.name, node_name)), None)
         if node is None:
@@ -61,7 +61,7 @@ class SharesByNode:
 
 
 class OarCluster:
-    """Asks ``oarstat`` and ``oarnodes``."""
+    """The controller role's source for OAR: runs ``oarstat`` and ``oarnodes``, one process per query."""
 
     name = NAME
 
@@ -73,7 +73,7 @@ class OarCluster:
         self._resources: Mapping[JobKey, tuple[str, ...]] = {}  # of the jobs in the latest queue
 
     def poll_queue(self) -> JobTable:
-        """Return the pending and running jobs. Truncated output counts as no answer."""
+        """Return the pending and running jobs. Raises SourceError, also if the output is truncated."""
         taken_at_secs = self._clock.now_secs()
         rejected: list[Rejected] = []
         found = self._ask("-J", "-f")
@@ -85,7 +85,7 @@ class OarCluster:
         return JobTable.listed(NAME, jobs, taken_at_secs, rejected)
 
     def poll_by_node(self, queue: JobTable) -> SharesByNode:
-        """Return the jobs of `queue` by node."""
+        """Return the jobs of `queue`, the latest answer of `poll_queue`, with their CPUs on each node."""
         text = self._programs.ask("oarnodes", "-J")
         with failing_source(self._oarnodes, ParseError):
             nodes = parse_nodes(text, source="oarnodes")
@@ -97,7 +97,7 @@ class OarCluster:
         return SharesByNode(taken_at_secs=queue.taken_at_secs, queue=queue, shares=shares, cluster=cluster)
 
     def poll_cluster(self) -> Cluster:
-        """Return the nodes. Every queue of OAR spans all nodes."""
+        """Return the nodes; no queues, as every queue of OAR spans all nodes."""
         taken_at_secs = self._clock.now_secs()
         with failing_source(self._oarnodes, ParseError):
             cluster = parse_cluster(
@@ -108,7 +108,7 @@ class OarCluster:
         return cluster
 
     def poll_accounting(self, since_secs: float) -> Accounting:
-        """Return the pending and running jobs, and those that have ended since then."""
+        """Return the pending and running jobs, and those that ended at `since_secs` (epoch) or later."""
         taken_at_secs = self._clock.now_secs()
         since = max(0, math.floor(since_secs))
         never_ran = (

@@ -1,4 +1,4 @@
-"""Whether OAR is here."""
+"""Whether OAR is on this host, and which control groups hold those of jobs."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _CPUSET_PATH = re.compile(rb"""^CPUSET_PATH=(["']?)((?:/[A-Za-z0-9_.-]+)+)\1[ \t
 
 
 def is_here(config: SystemSettings[OarSettings]) -> bool:
-    """Return whether OAR is installed here, judging by its configuration or its oarstat."""
+    """Return whether OAR is installed on this host: whether it has OAR's configuration or oarstat."""
     return is_installed(config.own.oarstat, CONFIGURATION)
 
 
 def read_parents(_config: SystemSettings[OarSettings]) -> list[str]:
-    """Return the parents of jobs' control groups by CPUSET_PATH of oar.conf: on v1, on v2. Raises OSError."""
+    """Return which control groups hold the jobs' on v1 and v2: CPUSET_PATH of oar.conf. Raises OSError."""
     found = _CPUSET_PATH.search(read_bounded(CONFIGURATION, MAX_BYTES)[0])
     path = found[2].decode() if found else ""
     return [path, f"{path}.slice"] if path else []

@@ -34,7 +34,7 @@ _LINE = re.compile(r"export (OAR_[A-Z_]{1,60})='([^'\n]*)'$", re.MULTILINE)
 
 
 def parse_environment(text: str) -> dict[str, str]:
-    """Return the variables in a job's file, without any set twice. Never raises."""
+    """Return the variables in a job's ``.env`` file, without those set twice. Never raises."""
     found: dict[str, str] = {}
     twice: set[str] = set()
     for name, value in _LINE.findall(text):
@@ -45,7 +45,7 @@ def parse_environment(text: str) -> dict[str, str]:
 
 
 def read_boot_secs(procfs: str) -> int:
-    """Return when the node was booted (epoch), 0 if unknown."""
+    """Return when the node was booted, in epoch seconds; 0 if unknown."""
     with contextlib.suppress(OSError):
         match = _BOOT.search(read_bounded(f"{procfs}/stat", MAX_BYTES)[0])
         return int(match[1]) if match else 0
@@ -53,7 +53,7 @@ def read_boot_secs(procfs: str) -> int:
 
 
 class OarSource(PolledSource):
-    """Reads the folder. A job whose files have been removed has ended.
+    """The jobs that have files in OAR_RUNTIME_DIRECTORY; a job whose files have been removed has ended.
 
     A job that never had files counts as ended only if it has no processes here: the folder may be the wrong
     one. Files from before the node was booted are ignored: a node that crashes cannot remove them.
@@ -118,7 +118,7 @@ class OarSource(PolledSource):
         return self._list().keys()
 
     def _list(self) -> dict[str, tuple[str, str]]:
-        """Return owner and file of each job. Raises SourceError."""
+        """Return the owner and the file's name of each job, by job id. Raises SourceError."""
         found: dict[str, tuple[str, str]] = {}
         with failing_source(self._folder, OSError), os.scandir(self._folder) as entries:
             for count, entry in enumerate(entries):
@@ -158,7 +158,7 @@ class OarSource(PolledSource):
 
 
 class WithFiles(PolledSource):
-    """Another source's jobs: those that run without files here, of type cosystem or deploy, have no group."""
+    """The jobs of `source`; those running without files here (types cosystem, deploy) are `groupless`."""
 
     name = NAME
     is_local = False
@@ -168,7 +168,7 @@ class WithFiles(PolledSource):
         self._files = files
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
-        """Return the source's jobs. Raises SourceError."""
+        """Return the jobs of `source`, and which of them need no control group. Raises SourceError."""
         table = self._source.poll_jobs(seen, claimed)
         running = {key for key, job in table.jobs.items() if job.state is JobState.RUNNING}
         with contextlib.suppress(SourceError):  # then none is excused

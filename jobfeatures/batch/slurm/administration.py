@@ -59,7 +59,7 @@ _LICENCE = re.compile(
 
 
 def parse_sdiag(text: str, *, taken_at_secs: float) -> Scheduler:
-    """Parse the output of sdiag. Raises ParseError for any other text."""
+    """Return the controller's load from the output of sdiag. Raises ParseError for any other text."""
     values: dict[tuple[str, str], int] = {}
     requests: dict[str, list[Requests]] = {"types": [], "users": []}
     rejected: list[Rejected] = []
@@ -75,7 +75,7 @@ def parse_sdiag(text: str, *, taken_at_secs: float) -> Scheduler:
         elif section in requests and "count:" in line:
             rejected.append(Rejected("sdiag", "not a count of requests", text=line.strip()))
     if ("", "Server thread count") not in values:
-        raise ParseError("not what sdiag prints", text=text[:80])
+        raise ParseError("not sdiag's output", text=text[:80])
     return Scheduler(
         source=NAME,
         taken_at_secs=taken_at_secs,
@@ -94,7 +94,10 @@ def parse_sdiag(text: str, *, taken_at_secs: float) -> Scheduler:
 
 
 def make_cycles(values: Iterable[int | None]) -> Cycles:
-    """Return cycles from the columns of `_CYCLES`, times in microseconds; no mean before the first cycle."""
+    """Return a scheduler's cycles from six values of sdiag in the order of `_CYCLES`, times in microseconds.
+
+    The mean is None before the first cycle.
+    """
     count, last, mean, most, depth, queue = values
     last_secs, mean_secs, max_secs = (None if each is None else each * _MICRO for each in (last, mean, most))
     return Cycles(count, last_secs, mean_secs if count else None, max_secs, depth, queue)
@@ -112,7 +115,7 @@ def parse_licences(lines: Iterable[str], *, taken_at_secs: float) -> Licences:
 def make_licences(
     parse: Callable[[T], Licence], records: Iterable[T], *, source: str, taken_at_secs: float
 ) -> Licences:
-    """Return the licences that `parse` makes of records; a malformed one is rejected alone."""
+    """Return the licences that `parse` makes of records; malformed ones and repeated names are rejected."""
     found, rejected = each_once(parse, records, source)
     return Licences(source=NAME, taken_at_secs=taken_at_secs, licences=found, rejected=rejected)
 
@@ -138,7 +141,7 @@ def parse_shares(text: str, *, taken_at_secs: float) -> FairShares:
 def _share(line: str) -> FairShare:
     fields = line.split("|")
     if len(fields) != len(SHARE_FIELDS):
-        raise ParseError("not as many fields as requested", text=line)
+        raise ParseError("not a line of sshare with the requested fields", text=line)
     account, user, shares, raw, usage, factor = map(str.strip, fields)
     return FairShare(
         account=account,
@@ -164,7 +167,7 @@ def _number(text: str, field: str) -> float | None:
 
 
 def parse_all_reservations(lines: Iterable[str], *, taken_at_secs: float) -> Reservations:
-    """Parse ``scontrol -o show reservation``; names that look like fields are rejected."""
+    """Parse ``scontrol -o show reservation``; a record whose name looks like fields is rejected."""
     records = [line for line in lines if line.startswith("ReservationName=")]
     return make_reservations(_reservation, records, source=RESERVATION_SOURCE, taken_at_secs=taken_at_secs)
 
@@ -172,7 +175,7 @@ def parse_all_reservations(lines: Iterable[str], *, taken_at_secs: float) -> Res
 def make_reservations(
     parse: Callable[[T], Reservation], records: Iterable[T], *, source: str, taken_at_secs: float
 ) -> Reservations:
-    """Return current and future reservations that `parse` makes of records; see `make_licences`."""
+    """Return the reservations, made by `parse`, that end after `taken_at_secs`; see `make_licences`."""
     found, rejected = each_once(parse, records, source)
     kept = tuple(each for each in found if each.end_secs > taken_at_secs)
     return Reservations(source=NAME, taken_at_secs=taken_at_secs, reservations=kept, rejected=rejected)

@@ -38,7 +38,7 @@ _DETAILED = ("allocated_cpus", "allocated_gpus", "gpus", "sluid")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """Answers of one scontrol about jobs, by plain job id."""
+    """The answers of one run of scontrol about jobs, by plain job id."""
 
     jobs: Mapping[str, Job]
     gone: frozenset[str]  # no longer known to the controller
@@ -49,7 +49,10 @@ class Answers:
     extra: Mapping[str, Sequence[str]] = field(default_factory=dict)  # answer lines by extra command
 
     def one(self, job_id: str, asked: str) -> Job | None:
-        """Return the only job queried, None if it is gone. Raises ParseError or SourceError."""
+        """Return the only job queried, `job_id`; None if it is gone. Raises ParseError or SourceError.
+
+        `asked` names the command for the error.
+        """
         if job_id in self.jobs or job_id in self.gone:
             return self.jobs.get(job_id)
         if job_id in self.rejected:
@@ -62,7 +65,7 @@ def format_questions(
 ) -> bytes:
     """Return scontrol's standard input: queries about jobs, then the commands `extra`.
 
-    The first `brief` are answered without details, for which scontrol loads all nodes of the cluster.
+    The first `brief` queries are without details, as for these scontrol loads all nodes of the cluster.
 
     scontrol answers ``show hostnames NONCE`` itself, with NONCE on a line. After
     ``verbose`` each answer begins with the controller's time.
@@ -196,7 +199,7 @@ def _single_record(lines: Sequence[str], job_id: str, question: str) -> str | _A
 
 
 class Scontrol:
-    """Runs scontrol, with one process per poll; `timeout_secs` limits a poll, with all its processes."""
+    """Runs scontrol, mostly one process per poll; `timeout_secs` limits a poll, with all its processes."""
 
     def __init__(
         self,
@@ -219,7 +222,7 @@ class Scontrol:
     ) -> Answers:
         """Query jobs by one process, or two where an id belongs to an array or a heterogeneous job.
 
-        The details of `known` jobs are not queried again unless something else shows that they have changed.
+        The details of `known` jobs are queried again only if the rest shows that they have changed.
 
         Jobs whose record is rejected are queried again by the squeue in scontrol's directory: its answers are
         added to `jobs`, while `rejected` still has them. `extra` are commands for the same process. Raises
@@ -267,7 +270,7 @@ class Scontrol:
         now_secs: float,
         known: Mapping[str, Job] = MappingProxyType({}),
     ) -> tuple[Answers, NodeAnswer | None]:
-        """Return answers about jobs and node, by one process. Raises SourceError if there are none."""
+        """Return the answers about jobs and, if `about_node`, about this node. Raises SourceError if none."""
         # A prolog has no use for it.
         from jobfeatures.batch.slurm.node import SHOW_RESERVATIONS, node_questions, parse_node_answer
 

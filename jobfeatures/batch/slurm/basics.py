@@ -1,4 +1,4 @@
-"""What prologs and sources share; kept small, because a prolog pays for every import."""
+"""Slurm's job ids, shared by prologs and sources; kept small, as a prolog pays for every import."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All jobs with each node's share: text to the answers that each node's own query would get. Pure.
+"""One query about all jobs and nodes → for each node what its own query would have answered. Pure.
 
 Source: ``show job``, ``show node`` and ``show reservation`` of one ``scontrol -a
 -o -d``. A node queries one job at a time, framed so that no job name can forge
@@ -29,7 +29,7 @@ _RUN_TIME = re.compile(r" RunTime=\S+(?= TimeLimit=)")  # a name that forges bot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobsByNode:
-    """One poll's jobs and records of all nodes; `jobs` by node."""
+    """The answer of one poll: the `jobs` on each node, and the nodes' own records."""
 
     taken_at_secs: float
     complete: bool
@@ -40,7 +40,7 @@ class JobsByNode:
     clock_ahead_secs: float | None = None  # Slurm's clock minus ours
 
     def table(self, node_name: str, now_secs: float) -> JobTable | None:
-        """Return the node's jobs and notice; None where Slurm knows no node of this name."""
+        """Return the jobs on a node, and whether it drains; None if Slurm knows no node of this name."""
         record = self.nodes.get(node_name)
         if record is None:
             return None
@@ -66,7 +66,7 @@ class JobsByNode:
 
 
 class Known(NamedTuple):
-    """A parsed record, and a digest of its text without RunTime."""
+    """A job's parsed record, and a digest of its text without RunTime, which shows whether it changed."""
 
     digest: int
     shared: SharedJob
@@ -75,7 +75,7 @@ class Known(NamedTuple):
 def parse_whole(
     lines: Iterable[str], queue: JobTable, known: Mapping[JobKey, Known] | None = None
 ) -> tuple[dict[JobKey, Known], set[JobKey]]:
-    """Return the jobs with a trusted record, and the keys of jobs on nodes that have none.
+    """Return the jobs with a trusted record, and the keys of the jobs on nodes that have no such record.
 
     `queue` is squeue's answer, from before `lines`. `known` are the jobs of the previous poll: most
     records are unchanged and need not be parsed again, which is slow.
@@ -112,7 +112,7 @@ def parse_whole(
 def group_by_node(
     shared: Iterable[SharedJob], others: Iterable[Job]
 ) -> dict[str, tuple[SharedJob | Job, ...]]:
-    """Return the jobs of each node."""
+    """Return the jobs on each node, by node: `shared`, with a trusted record, then `others`."""
     found: dict[str, list[SharedJob | Job]] = {}
     for one in shared:
         for name in one.job.nodes:

@@ -83,7 +83,7 @@ MAX_REASON_CHARACTERS = 1000
 
 
 def parse_cluster(nodes: Sequence[str], partitions: Sequence[str], *, taken_at_secs: float) -> Cluster:
-    """Parse the answers to `CLUSTER_QUESTIONS`; a malformed record is rejected alone.
+    """Return nodes and partitions from scontrol's lines; malformed records are rejected, others used.
 
     Two records of one node are both rejected: one of them is forged.
     """
@@ -159,7 +159,7 @@ def parse_node(line: str) -> ClusterNode:
 
 
 def classify_reason(text: str) -> str:
-    """Return the class of a reason; "" without a reason."""
+    """Return the kind of a node's reason, a key of `REASON_CLASSES` or "other"; "" without a reason."""
     if not text.strip() or text.strip().lower() in {"none", "(null)"}:
         return ""
     cut = (text.rpartition(" [")[0] or text)[:MAX_REASON_CHARACTERS]  # without its author and time
@@ -167,7 +167,7 @@ def classify_reason(text: str) -> str:
 
 
 def split_features(text: str) -> tuple[str, ...]:
-    """Return a node's active features that are plain words."""
+    """Return the features in ``ActiveFeatures=a,b`` that are plain words, each once."""
     return tuple(dict.fromkeys(each for each in text.split(",") if _FEATURE.match(each)))
 
 

@@ -29,7 +29,7 @@ MAX_ANSWER_BYTES = 256 * 2**20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommentedJob:
-    """The latest run of a job, from accounting."""
+    """The latest run of a job, and its AdminComment, from accounting."""
 
     job_id: str
     user: str
@@ -43,7 +43,7 @@ class CommentedJob:
 
 
 class CommentedRow(KeyedRecord):
-    """What is asked about a job, in this order: the last must not be free text."""
+    """The fields that sacct is asked for, in this order: the last must not be free text."""
 
     source = SOURCE
     nothing = UNKNOWN
@@ -81,7 +81,7 @@ class JobComments:
         return [each for each in found if each.end_secs is not None and each.end_secs >= since_secs]
 
     def find(self, job: str) -> list[CommentedJob]:
-        """Return a job, or an array's tasks, if started; none if unknown. Raises SourceError."""
+        """Return the started runs of a job or of an array's tasks; none if unknown. Raises SourceError."""
         return self._ask("-j", job)
 
     def _ask(self, *options: str) -> list[CommentedJob]:
@@ -111,7 +111,7 @@ class JobComments:
         return [each for each in found if each is not None]
 
     def write(self, job_id: str, comment: str) -> None:
-        """Set a job's comment. Raises SourceError."""
+        """Set a job's AdminComment by sacctmgr. Raises SourceError."""
         if not is_plain_id(job_id):
             raise SourceError(f"not a job id: {job_id[:40]!r}")
         ask_command(

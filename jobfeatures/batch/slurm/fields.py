@@ -57,7 +57,7 @@ def split_open(
 
 
 def reason_word(text: str) -> str:
-    """Return why a job is pending: the one sentence that squeue prints becomes ``Resources``, as in JSON.
+    """Return why a job is pending, in one word: a sentence of squeue's becomes ``Resources``, as in JSON.
 
     Source: slurmctld's node_scheduler.c, "Nodes required for job are DOWN, DRAINED or reserved for jobs in
     higher priority partitions".
@@ -92,6 +92,6 @@ def count_tasks(text: str) -> int:
 
 
 def whole_part(text: str) -> str:
-    """Return a list of array tasks without a part that Slurm's library has cut off: ``5`` of ``5,7-...``."""
+    """Return a list of array tasks without its last part if Slurm has cut it off: ``5`` of ``5,7-...``."""
     shown, dots, _ = text.partition("...")
     return shown.rpartition(",")[0] if dots else text

@@ -39,16 +39,16 @@ def parse_tres_gpus(text: str) -> int | None:
 
 
 def parse_resources(text: str, begin: str = "") -> dict[str, int]:
-    """Parse ``billing=2,cpu=2,mem=200M,gres/gpu=1`` to numbers by name, of names that `begin` so.
+    """Return the numbers in ``billing=2,cpu=2,mem=200M,gres/gpu=1`` by name; only names with this `begin`.
 
-    What is no number is left out.
+    Sizes are in bytes. What is no number is left out.
     """
     found = _RESOURCE.findall(text)
     return {name: parse_binary_size(size) for name, size in found if name.startswith(begin)}
 
 
 def count_gpus(found: dict[str, int]) -> int | None:
-    """Return the number of GPUs in a list of resources, None where none are reported."""
+    """Return the number of GPUs in resources from `parse_resources`; None where none are reported."""
     if not found:
         return None
     total = found.get("gres/gpu")
@@ -69,13 +69,13 @@ def parse_gpu_list(text: str) -> tuple[str, ...]:
         else:
             found.update(dict.fromkeys(_expand(part)))
     if len(found) > MAX_CARDS:
-        raise ParseError("too many cards", text=text)
+        raise ParseError("too many GPUs", text=text)
     return tuple(found)
 
 
 def _expand(text: str) -> Sequence[str]:
     """Return the numbers in ``0-1,4``; none for an empty text."""
-    ranges = parse_ranges(text, "a range of cards", field="IDX") if text else []
+    ranges = parse_ranges(text, "a range of GPUs", field="IDX") if text else []
     if any(each[-1] >= MAX_CARDS for each in ranges):
-        raise ParseError("not a range of cards", field="IDX", text=text)
+        raise ParseError("not a range of GPUs", field="IDX", text=text)
     return [str(number) for each in ranges for number in each]

@@ -1,9 +1,9 @@
-"""Finds the job id of a SLUID on the node itself.
+"""Finds the job id of a SLUID on the node itself, without a query.
 
-Slurm 26.05 names control groups by SLUID. The job id is in two places on the node: the title of the job's
-slurmstepd, ``slurmstepd: [3385.0]``, and SLURM_JOB_ID in the environment of its processes. Users can forge
-environments and the titles of their own processes, so a title counts only if the real user of its process is
-root, and the environment only while there is no such title.
+Slurm 26.05 names control groups by SLUID, an id that only one run of a job has. The job id is in two places
+on the node: the title of the job's slurmstepd, ``slurmstepd: [3385.0]``, and SLURM_JOB_ID in the environment
+of its processes. Users can forge environments and the titles of their own processes, so a title counts only
+if the real user of its process is root, and the environment only while there is no such title.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def parse_job_variable(environ: bytes) -> str | None:
 
 
 class SluidResolver:
-    """Follows the job ids of the SLUIDs on the node."""
+    """Finds the job ids of the SLUIDs in the node's control groups, called once per sample."""
 
     def __init__(self, config: SystemSettings[object], failures: Failures) -> None:
         self._procfs = config.procfs
@@ -51,7 +51,7 @@ class SluidResolver:
         self._sample = 0
 
     def update(self, groups: UnnumberedGroups) -> Mapping[str, str]:
-        """Return the job id by SLUID, for those found so far; the batch system's answers take precedence.
+        """Return the job ids found so far by SLUID; those in `groups.jobs`, from Slurm, take precedence.
 
         Unproven ids are searched again at growing intervals. A SLUID without processes does not keep other
         SLUIDs from getting its id.

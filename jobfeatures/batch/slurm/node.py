@@ -34,7 +34,7 @@ _RESERVATION_FREE_TEXT = re.compile(r" (?:Users|Groups|Accounts|Comment)=")
 
 @dataclass(frozen=True, slots=True)
 class NodeAnswer:
-    """The answer about a node; `notice` is None where its state is not reported."""
+    """What the controller answered about a node; `notice` is None if its state is not reported."""
 
     notice: NodeNotice | None
     rejected: tuple[Rejected, ...] = ()
@@ -43,7 +43,7 @@ class NodeAnswer:
 
 
 def node_questions(node_name: str | None) -> tuple[str, ...]:
-    """Return scontrol's commands that query a node; none where the name is not a host name."""
+    """Return the commands to scontrol that query a node; none if `node_name` is not a host name."""
     if node_name is None or not is_host_name(node_name):
         return ()
     return f"show node {node_name}", SHOW_RESERVATIONS
@@ -88,7 +88,7 @@ def parse_reservations(lines: Iterable[str]) -> tuple[tuple[Maintenance, ...], t
 def parse_notice(
     node_lines: Sequence[str], maintenances: Iterable[Maintenance], *, node_name: str, now_secs: float
 ) -> NodeNotice:
-    """Return a node's notice from its record; see `parse_node_answer`. Raises ParseError."""
+    """Return whether a node drains, its shutdowns and CPUs, from its record's lines. Raises ParseError."""
     line = node_lines[0] if node_lines else ""
     if re.match(rf"Node {re.escape(node_name)} not found\b", line):
         reason = "Slurm knows no node of this name"
@@ -105,7 +105,7 @@ def parse_notice(
 
 @dataclass(frozen=True, slots=True)
 class Maintenance:
-    """A maintenance reservation. Times are epoch seconds; a floating one's move on with the clock."""
+    """A maintenance reservation. Times are epoch seconds; those of a floating one move on with the clock."""
 
     start_secs: int
     end_secs: int
@@ -114,13 +114,13 @@ class Maintenance:
 
 
 def shutdowns_of(maintenances: Iterable[Maintenance], node_name: str, now_secs: float) -> tuple[int, ...]:
-    """Return when maintenances of a node begin that are not over."""
+    """Return when the maintenances of a node that are not over begin (epoch seconds)."""
     mine = (each for each in maintenances if node_name in each.nodes and not each.floats)
     return tuple(sorted({each.start_secs for each in mine if each.end_secs > now_secs}))
 
 
 def floating(maintenances: Iterable[Maintenance], nodes: Collection[str]) -> tuple[Rejected, ...]:
-    """Return a message about floating maintenances of these nodes, the same whatever the time."""
+    """Return one problem to report if any of these nodes has a floating maintenance, else none."""
     if all(each.nodes.isdisjoint(nodes) for each in maintenances if each.floats):
         return ()
     reason = "its start moves on with the clock, so that no shutdown is announced"
@@ -146,7 +146,7 @@ def parse_maintenance(line: str) -> Maintenance | None:
 
 
 def find_reservation(line: str) -> re.Match[str]:
-    """Return the fields of a reservation's record. Raises ParseError, also where its name forges fields."""
+    """Return the match of a reservation's record. Raises ParseError, also if its name looks like fields."""
     free_text = _RESERVATION_FREE_TEXT.search(line)
     head = line[: free_text.start()] if free_text else line
     match = _RESERVATION.match(head)

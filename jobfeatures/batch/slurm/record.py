@@ -1,4 +1,4 @@
-"""One record of ``scontrol -o -d show job``: text to Job, as a whole and on each of its nodes. Pure."""
+"""One record of ``scontrol -o -d show job`` → a job, with its share of one or of all of its nodes. Pure."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _NODE_DETAIL = re.compile(r" Nodes=(\S+) CPU_IDs=(\S+) Mem=(\S+)(?: GRES=(\S*))?
 
 
 def parse_state(text: str) -> JobState:
-    """Return a job's state; UNKNOWN for other words."""
+    """Return the state that one of Slurm's words means; UNKNOWN for a word that is not in `STATES`."""
     return STATES.get(text, JobState.UNKNOWN)
 
 
@@ -88,7 +88,7 @@ def _parse_start(record: ScontrolJob, text: str) -> int | None:
 
 
 class ScontrolJob(KeyedRecord):
-    """The fields of a record that are read, those that stand before the job's name first."""
+    """The fields of a record that are used; first those that precede the job's name in the record."""
 
     source = SOURCE
     nothing = UNKNOWN
@@ -127,7 +127,7 @@ _FIELD = re.compile(rf" ({'|'.join(_NAMES)})=")
 
 @dataclass(frozen=True, slots=True)
 class SlurmShare:
-    """What one node allocates to a job; 0 and () where not reported."""
+    """What a job has on one node; 0 and () if not reported. `cards` are the indices of its GPUs."""
 
     cpus: int = 0
     memory_bytes: int = 0
@@ -149,7 +149,7 @@ class SharedJob:
     total_gpus: int | None = None
 
     def on(self, node_name: str | None) -> Job:
-        """Return the job with the node's share; with None only a job on a single node has one.
+        """Return the job with its share of a node; without a name, only a job on a single node has one.
 
         Where the details have no CPUs or GPUs, a job on a single node gets its
         totals. `allocated_gpus` is None where GPUs are shared (shard, mps).
@@ -174,7 +174,7 @@ class SharedJob:
 
 
 def parse_shares(details: str) -> dict[str, SlurmShare]:
-    """Return the shares by node name. Raises ParseError."""
+    """Return a job's share of each node, by node, from the details of its record. Raises ParseError."""
     found: dict[str, SlurmShare] = {}
     for match in _NODE_DETAIL.finditer(details):
         share = SlurmShare(
@@ -301,9 +301,9 @@ def _parse_fields(job_id: str, values: Mapping[str, str], details: str, *, tz: t
 def job_ends(
     state: JobState, start_secs: int | None, wall: Limit, end_secs: int | None, *, is_preempted: bool
 ) -> tuple[int | None, int | None]:
-    """Return when a running job's limit ends it, and when its grace time does: Slurm shows the earlier one.
+    """Return when a running job's limit ends it, and when its grace time does; None if there is no such end.
 
-    For a job that was suspended before it was preempted it may be either.
+    Slurm shows only the earlier one, `end_secs`; of a job suspended before it was preempted it may be either.
     """
     if state is not JobState.RUNNING:
         return None, None

@@ -41,9 +41,9 @@ def ask_squeue(
 def parse_refused(
     text: str, separator: str, ids: Collection[str], *, node_name: str | None
 ) -> dict[str, Job]:
-    """Return the jobs queried, without an array's other tasks in the output. Raises ParseError if truncated.
+    """Return the jobs `ids`, without an array's other tasks in the output. Raises ParseError if truncated.
 
-    A malformed record is left out: that job stays refused, the others do not.
+    A job with a malformed record is left out.
     """
     answer = split_closed(text, separator, QUEUE_FIELDS, source=QUEUE_SOURCE)
     asked = (values for values in answer if values["JobID"] in ids)
@@ -65,7 +65,7 @@ def _with_share(values: Mapping[str, str], node_name: str | None) -> Job:
 
 
 def queue_environment(separator: str) -> dict[str, str]:
-    """Return the environment for squeue; it prints lists of array tasks in full, as they are counted."""
+    """Return the environment for squeue, in which it prints lists of array tasks in full, to be counted."""
     return {**ENVIRONMENT, "SLURM_BITSTR_LEN": "0", "SQUEUE_FORMAT2": queue_format(separator)}
 
 

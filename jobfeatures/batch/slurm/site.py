@@ -1,4 +1,4 @@
-"""Whether Slurm is here, and what hooks ask it."""
+"""Whether Slurm is on this host, which control groups hold those of jobs, and what a prolog queries."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def is_here(config: SystemSettings[SlurmSettings]) -> bool:
-    """Return whether this machine belongs to a Slurm cluster; used where no sources are configured.
+    """Return whether this host belongs to a Slurm cluster; used if ``batch.sources = auto``.
 
     Slurm's configuration is proof enough: if scontrol is missing then, that is reported as a failure.
     """
@@ -69,7 +69,7 @@ def ask_in_prolog(
 
 
 def read_parents(_config: SystemSettings[SlurmSettings]) -> list[str]:
-    """Return the slice of slurmstepd's scope that the first existing ``cgroup.conf`` sets. Raises OSError.
+    """Return the slice that CgroupSlice in ``cgroup.conf`` sets for slurmstepd's scope. Raises OSError.
 
     Source: cgroup.conf(5) of Slurm 26.05, ``CgroupSlice=site-batch.slice``, or with those above it.
     """
@@ -81,7 +81,7 @@ def read_parents(_config: SystemSettings[SlurmSettings]) -> list[str]:
 
 
 def parse_slice(text: str) -> list[str]:
-    """Return the path of CgroupSlice, if it is set: systemd puts ``a-b.slice`` into ``a.slice``."""
+    """Return the path, none or one, of CgroupSlice in a file: systemd puts ``a-b.slice`` into ``a.slice``."""
     found = _SLICE.search(text)
     if found is None or "//" in found[1]:
         return []

@@ -31,9 +31,9 @@ SPREAD = (0.75, 1.25)  # random factor on the refresh interval
 
 
 class Unexplained:
-    """Notices at two polls in a row that more CPUs are allocated than the known jobs have.
+    """Notices that a node has more CPUs allocated, at two polls in a row, than its known jobs have.
 
-    A difference that a list of jobs has not explained is not asked about again until it grows.
+    Then a list of all its jobs is needed. If that does not explain the excess, no other until it grows.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Unexplained:
         self.has_to_ask = False  # the next poll has to ask about the node again
 
     def is_due(self, allocated_cpus: int, jobs: Iterable[Job]) -> bool:
-        """Return whether to ask for the list now."""
+        """Return whether to ask for the list of jobs now, given the node's allocated CPUs and known jobs."""
         known = sum(job.allocated_cpus or job.total_cpus or 0 for job in jobs if job.state.is_on_node)
         excess = allocated_cpus - known
         if excess <= 0:
@@ -73,7 +73,10 @@ class SlurmSource(PolledSource):
         list_jobs: Lister = lambda _: frozenset(),
         waited_for: Container[str] = (),
     ) -> None:
-        """`ask` is that of `Scontrol` or of `JsonAsker`; it is asked about the node every `refresh_secs`."""
+        """`ask` is that of `Scontrol` or of `JsonAsker`, called about the node every `refresh_secs`.
+
+        `list_jobs` returns the ids of a node's jobs; those in `waited_for` are queried each minute.
+        """
         self._clock = clock
         self._node_name = node_name
         self._ask = ask
@@ -148,7 +151,10 @@ class SlurmSource(PolledSource):
 
 
 def make_source(config: SystemSettings[SlurmSettings], clock: Clock, node_name: str) -> BatchSource:
-    """Return a node's job source. Raises ConfigurationError."""
+    """Return the daemon's source of this node's jobs, with those that slurmd's folder shows.
+
+    Raises ConfigurationError.
+    """
     # A node whose name is not known has no steps.
     steps = LocalSteps(node_name or "", config.procfs, clock, config.common.cgroup_parents)
     scontrol = Scontrol(config.own.scontrol, node_name=node_name, timeout_secs=config.common.timeout_secs)
@@ -160,7 +166,7 @@ def make_source(config: SystemSettings[SlurmSettings], clock: Clock, node_name: 
 def make_asking_source(
     config: SystemSettings[SlurmSettings], clock: Clock, node_name: str, scontrol: Scontrol
 ) -> BatchSource:
-    """Return the source that asks what the settings say. Raises ConfigurationError."""
+    """Return the source that ``slurm.ask`` selects, without slurmd's folder. Raises ConfigurationError."""
     timeout_secs = config.common.timeout_secs
     if config.own.ask == "controller":
         from jobfeatures.batch.controller.source import ControllerSource

@@ -43,14 +43,14 @@ _SET = re.compile(r"^(SlurmdSpoolDir|ProctrackType)\s*= (\S+)$", re.MULTILINE)
 
 
 class Setup(NamedTuple):
-    """What Slurm's configuration says about a node's steps; `spool` still has %n and %h."""
+    """SlurmdSpoolDir, still with %n and %h, and whether Slurm makes control groups, by its configuration."""
 
     spool: str
     makes_groups: bool
 
 
 class Steps(NamedTuple):
-    """The jobs that have a step here; `is_whole`: no other job has one, as each slurmd's folder was read."""
+    """The ids of jobs with a step on this node; `is_whole`: each slurmd's folder was read, so none lacks."""
 
     jobs: frozenset[str] = frozenset()
     is_whole: bool = False
@@ -60,12 +60,12 @@ def parse_setup(text: str) -> Setup:
     """Parse ``scontrol show config``, ``SlurmdSpoolDir          = /var/spool/slurmd``. Raises ParseError."""
     found = dict(_SET.findall(text))
     if not found.get("SlurmdSpoolDir", "").startswith("/"):
-        raise ParseError("names no SlurmdSpoolDir", source=SOURCE)
+        raise ParseError("no SlurmdSpoolDir in the configuration", source=SOURCE)
     return Setup(found["SlurmdSpoolDir"], found.get("ProctrackType", TRACKS_GROUPS) == TRACKS_GROUPS)
 
 
 def ask_setup(programs: Programs) -> Setup:
-    """Ask Slurm for its configuration. Raises SourceError or ParseError."""
+    """Return the `Setup` by ``scontrol show config``. Raises SourceError or ParseError."""
     return parse_setup(programs.ask("scontrol", "show", "config", max_bytes=MAX_CONFIG_BYTES))
 
 
@@ -80,7 +80,7 @@ def list_jobs(programs: Programs, node_name: str) -> frozenset[str]:
 
 
 def expand_spool(spool: str, node_name: str) -> str:
-    """Return SlurmdSpoolDir of one node, see slurm.conf(5)."""
+    """Return SlurmdSpoolDir of one node, with %n and %h replaced as in slurm.conf(5)."""
     return spool.replace("%n", node_name).replace("%h", socket.gethostname().partition(".")[0])
 
 
@@ -96,7 +96,7 @@ def list_steps(folder: str, node_name: str) -> frozenset[str]:
 
 
 class LocalSteps:
-    """Reads the folder of each slurmd that is seen, and the node's own."""
+    """Reads SlurmdSpoolDir on the node, and in the mount namespace of each running slurmd."""
 
     def __init__(self, node_name: str, procfs: str, clock: Clock, parents: Collection[str] = ()) -> None:
         """`parents` are those of `batch.cgroup_parents`: containers there are trusted."""
@@ -108,7 +108,7 @@ class LocalSteps:
         self._searched_secs = float("-inf")  # monotonic
 
     def read(self, spool: str) -> Steps:
-        """Return the jobs that have a step here; `spool` is SlurmdSpoolDir, as the configuration has it."""
+        """Return the jobs with a step on this node; `spool` is SlurmdSpoolDir of Slurm's configuration."""
         folder = expand_spool(spool, self._node_name)
         jobs: set[str] = set()
         read, denied = 0, 0
@@ -126,7 +126,7 @@ class LocalSteps:
         return Steps(frozenset(jobs), bool(read) and not denied)
 
     def _is_believed(self, pid: int) -> bool:
-        """Return whether a slurmd is the host's, or in a container that is named."""
+        """Return whether a slurmd is the host's, or in a container at one of the `parents`."""
         with contextlib.suppress(OSError):
             if not is_in_container(self._procfs, pid):
                 return True
@@ -161,10 +161,10 @@ class LocalSteps:
 
 
 class WithSteps:
-    """A source of Slurm's jobs that also asks about those that only slurmd's folder shows.
+    """Has `source` also ask about the jobs of which slurmd's folder shows a step.
 
-    Jobs that run and of which no control group is to be expected go into `JobTable.groupless`: all where
-    Slurm makes none, else those without a step here.
+    Running jobs that need not have a control group go into `JobTable.groupless`: all if Slurm makes none,
+    else those without a step here.
     """
 
     name = NAME
@@ -179,9 +179,9 @@ class WithSteps:
         *,
         has_command: bool = True,
     ) -> None:
-        """`ask_setup` may raise SourceError or ParseError: it is called again later.
+        """`ask_setup` may raise SourceError or ParseError: it is called again after `AGAIN_SECS`.
 
-        A node that asks by HTTP need not have Slurm's commands.
+        Its failures are reported if `has_command`: a node that asks by HTTP need not have scontrol.
         """
         self._source = source
         self._ask_setup = ask_setup
@@ -192,11 +192,11 @@ class WithSteps:
         self._due_secs = float("-inf")  # monotonic
 
     def watch(self, notify: Callable[[], None]) -> AbstractContextManager[object]:
-        """Watch what the source watches."""
+        """Return what `source.watch` returns."""
         return self._source.watch(notify)
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
-        """Return the source's jobs. Raises SourceError."""
+        """Return the jobs of `source`, which of them are groupless, and own problems. Raises SourceError."""
         rejected = self._learn_setup()
         steps = Steps() if self._setup is None else self._steps.read(self._setup.spool)
         table = self._source.poll_jobs({*seen, *(JobKey(NAME, each) for each in steps.jobs)}, claimed)

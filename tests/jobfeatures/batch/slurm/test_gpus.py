@@ -30,7 +30,7 @@ def test_the_indices_of_gpus(text, expected):
 
 
 def test_a_range_without_end_is_not_unfolded():
-    with pytest.raises(ParseError, match="not a range of cards"):
+    with pytest.raises(ParseError, match="not a range of GPUs"):
         parse_gpu_list("0-999999999999")
 
 

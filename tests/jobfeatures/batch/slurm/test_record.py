@@ -203,7 +203,7 @@ def test_the_gpus_of_a_job_on_this_node(details: str, gpus: tuple[str, ...], cou
 
 def test_a_malformed_gpu_index_rejects_the_record() -> None:
     line = record(NumCPUs="2   Nodes=n1 CPU_IDs=0-1 Mem=1 GRES=gpu:2(IDX:3-1)")
-    with pytest.raises(ParseError, match="not a range of cards"):
+    with pytest.raises(ParseError, match="not a range of GPUs"):
         parse_scontrol_job(line, node_name="n1", tz=UTC)
 
 
