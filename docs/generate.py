@@ -390,7 +390,7 @@ def batch_page() -> str:
     parts = [BATCH_HEAD]
     whole, grouped = (
         ", ".join(f"`{name}`" for name in names)
-        for names in (CLUSTER_SYSTEMS, [name for name, each in SYSTEMS.items() if each.groups])
+        for names in (CLUSTER_SYSTEMS, [name for name, each in SYSTEMS.items() if each.has_groups])
     )
     ids = [f"`{each.job_variable}` ({name})" for name, each in SYSTEMS.items() if each.job_variable]
     parts.append(

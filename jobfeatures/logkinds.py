@@ -5,6 +5,7 @@ Each kind is a module with the functions that `jobfeatures.joblogs.logformat` de
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import tzinfo
@@ -16,6 +17,7 @@ from jobfeatures.batch.system import DOCUMENT, LIST_OF_NODES, LogKind
 from jobfeatures.errors import JobfeaturesError, Rejected, shown_name
 from jobfeatures.formats.swf.fields import Meaning
 from jobfeatures.joblogs.folding import fold_batches, fold_jobs
+from jobfeatures.joblogs.logformat import LogReader, LogWriter
 from jobfeatures.joblogs.loggedjob import (
     Found,
     JobRecord,
@@ -32,56 +34,101 @@ class KindError(JobfeaturesError):
     exit_status = 2
 
 
-_OF_NO_SYSTEM: Final = (
-    LogKind(
-        "swf",
-        "Standard Workload Format 2.2",
-        "jobfeatures.formats.swf.records",
-        writes="jobfeatures.formats.swf.write",
-        endings=(".swf",),
-        has_header=True,
-        jobs_only=True,
-        keeps_text=True,
-        repairs=True,
-        is_sorted=True,
-        is_by_line=True,
-    ),
-    LogKind(
-        "sss",
-        "SSS job objects",
-        "jobfeatures.formats.sss.records",
-        writes="jobfeatures.formats.sss.writerecords",
-        endings=(".xml",),
-        jobs_only=True,
-        keeps_text=True,
-        repairs=True,
-        longest_line=DOCUMENT,
-    ),
-    LogKind(
-        "sonar",
-        "Sonar's JSON documents of jobs",
-        "jobfeatures.formats.sonar.joblog",
-        writes="jobfeatures.formats.sonar.joblog",
-        endings=(".json",),
-        repairs=True,
-        longest_line=DOCUMENT,
-    ),
-    LogKind(
-        "records",
-        "one JSON object a line, which holds everything that any other kind can hold",
-        "jobfeatures.formats.joblines",
-        writes="jobfeatures.formats.joblines",
-        endings=(".jsonl",),
-        keeps_text=True,
-        longest_line=LIST_OF_NODES,
-        is_by_line=True,
-    ),
-)
+class WritableKind(LogKind):
+    """A format that can be written too."""
+
+    @abstractmethod
+    def writer(self) -> LogWriter:
+        """Return the module that writes it."""
+
+
+class SwfKind(WritableKind):
+    name = "swf"
+    meaning = "Standard Workload Format 2.2"
+    endings = (".swf",)
+    has_header = True
+    jobs_only = True
+    keeps_text = True
+    repairs = True
+    is_sorted = True
+    is_by_line = True
+
+    def reader(self) -> LogReader:
+        from jobfeatures.formats.swf import records
+
+        return records
+
+    def writer(self) -> LogWriter:
+        from jobfeatures.formats.swf import write
+
+        return write
+
+
+class SssKind(WritableKind):
+    name = "sss"
+    meaning = "SSS job objects"
+    endings = (".xml",)
+    jobs_only = True
+    keeps_text = True
+    repairs = True
+    longest_line = DOCUMENT
+
+    def reader(self) -> LogReader:
+        from jobfeatures.formats.sss import records
+
+        return records
+
+    def writer(self) -> LogWriter:
+        from jobfeatures.formats.sss import writerecords
+
+        return writerecords
+
+
+class SonarKind(WritableKind):
+    name = "sonar"
+    meaning = "Sonar's JSON documents of jobs"
+    endings = (".json",)
+    repairs = True
+    longest_line = DOCUMENT
+
+    def reader(self) -> LogReader:
+        from jobfeatures.formats.sonar import joblog
+
+        return joblog
+
+    def writer(self) -> LogWriter:
+        from jobfeatures.formats.sonar import joblog
+
+        return joblog
+
+
+class RecordsKind(WritableKind):
+    name = "records"
+    meaning = "one JSON object a line, which holds everything that any other kind can hold"
+    endings = (".jsonl",)
+    keeps_text = True
+    longest_line = LIST_OF_NODES
+    is_by_line = True
+
+    def reader(self) -> LogReader:
+        from jobfeatures.formats import joblines
+
+        return joblines
+
+    def writer(self) -> LogWriter:
+        from jobfeatures.formats import joblines
+
+        return joblines
+
+
 KINDS: Final[dict[str, LogKind]] = {
     kind.name: kind
-    for kind in (*_OF_NO_SYSTEM, *(kind for system in SYSTEMS.values() for kind in system.log_kinds))
+    for kind in (
+        *(SwfKind(), SssKind(), SonarKind(), RecordsKind()),
+        *(kind for system in SYSTEMS.values() for kind in system.log_kinds),
+    )
 }
-WRITABLE: Final = {name: kind for name, kind in KINDS.items() if kind.writes}
+WRITABLE: Final = {name: kind for name, kind in KINDS.items() if isinstance(kind, WritableKind)}
 _BY_LINE: Final = tuple(name for name, kind in KINDS.items() if kind.is_by_line)
 
 

@@ -1,15 +1,14 @@
 """`System`: what a batch system provides. Each batch system has a package with a subclass of it.
 
 The subclass is in ``system.py``, the settings and what commands need in ``__init__.py``. Hooks start often,
-and load these two files of every system: these import nothing else of their package, `part` does when needed.
+and load these two files of every system: these import nothing else of their package, methods do when needed.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
 
 from jobfeatures.errors import ParseError, Rejected
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:  # hooks start often
     from jobfeatures.batch.processes import Failures, GroupNames, JobProcesses
     from jobfeatures.batch.settings import SystemSettings
     from jobfeatures.batch.source import BatchSource, ClusterSource
-    from jobfeatures.joblogs.logformat import LogReader, LogWriter
+    from jobfeatures.joblogs.logformat import LogReader
     from jobfeatures.records.model import Job
     from jobfeatures.system.clock import Clock
 
@@ -26,40 +25,25 @@ DOCUMENT: Final = 2**28
 LIST_OF_NODES: Final = 2**20
 
 
-class LogKind(NamedTuple):
-    """A log format, with the names of the modules that read and write it: `jobfeatures.joblogs.logformat`."""
+class LogKind(ABC):
+    """A log format; `jobfeatures.joblogs.logformat` says what the modules offer that read and write it."""
 
-    name: str
-    meaning: str
-    reads: str  # the module that reads it, by its name: it is imported when it is needed
-    writes: str = ""  # the one that writes it, if any does
-    endings: tuple[str, ...] = ()  # of file names that select this format when --to is not given
-    is_zoned: bool = False  # its times are local, in the time zone that `zone` names
-    has_header: bool = False  # of comments, which may describe the machine
-    has_steps: bool = False  # its reader can return steps for the caller to fold
-    jobs_only: bool = False  # has one entry per job: steps and runs are folded before writing
-    keeps_text: bool = False  # is written as it was read, byte for byte
-    is_sorted: bool = False  # its jobs are in order: its writer sorts
-    is_by_line: bool = False  # each line stands for itself: a log may begin anywhere
-    repairs: bool = False  # its reader, unless strict, repairs small errors
-    longest_line: int = 2**16  # characters; a whole document may be one line
+    name: ClassVar[str]
+    meaning: ClassVar[str]
+    endings: ClassVar[tuple[str, ...]] = ()  # of file names that select this format when --to is not given
+    is_zoned: ClassVar[bool] = False  # its times are local, in the time zone that `zone` names
+    has_header: ClassVar[bool] = False  # of comments, which may describe the machine
+    has_steps: ClassVar[bool] = False  # its reader can return steps for the caller to fold
+    jobs_only: ClassVar[bool] = False  # has one entry per job: steps and runs are folded before writing
+    keeps_text: ClassVar[bool] = False  # is written as it was read, byte for byte
+    is_sorted: ClassVar[bool] = False  # its jobs are in order: its writer sorts
+    is_by_line: ClassVar[bool] = False  # each line stands for itself: a log may begin anywhere
+    repairs: ClassVar[bool] = False  # its reader, unless strict, repairs small errors
+    longest_line: ClassVar[int] = 2**16  # characters; a whole document may be one line
 
+    @abstractmethod
     def reader(self) -> LogReader:
         """Import and return the module that reads this format."""
-        return cast("LogReader", import_module(self.reads))
-
-    def writer(self) -> LogWriter:
-        """Import and return the module that writes this format, which `writes` has to name."""
-        return cast("LogWriter", import_module(self.writes))
-
-
-def part(module: str, name: str) -> Callable[..., Any]:
-    """Return a method that imports `module` when called, and passes its arguments to `name` there."""
-
-    def call(_system: object, *arguments: Any, **more: Any) -> Any:
-        return getattr(import_module(module), name)(*arguments, **more)
-
-    return call
 
 
 Own_contra = TypeVar("Own_contra", contravariant=True)  # its record of settings
@@ -83,7 +67,6 @@ class System(ABC, Generic[Own_contra]):
     tells_start: ClassVar[bool] = False  # hooks learn the start time, by the same clock as in its answers
     node_variable: ClassVar[str | None] = None  # holds this node's name in the environment of hooks
     cluster_variable: ClassVar[str | None] = None  # holds the cluster's there
-    groups: ClassVar[str] = ""  # the module with the patterns of its control groups, if it makes any
     command: ClassVar[str] = "its setting"  # the key of the setting that names its command
     variables: ClassVar[tuple[str, ...]] = ()  # of our environment, to pass on to its commands
 
@@ -138,7 +121,12 @@ class System(ABC, Generic[Own_contra]):
 
     def hierarchy(self) -> BatchHierarchy | None:
         """Return the path patterns of the jobs' control groups; None if the system makes no groups."""
-        return cast("BatchHierarchy", import_module(self.groups).HIERARCHY) if self.groups else None
+        return None
+
+    @property
+    def has_groups(self) -> bool:
+        """Return whether it makes control groups."""
+        return self.hierarchy() is not None
 
     def make_group_names(self, config: SystemSettings[Own_contra], failures: Failures) -> GroupNames | None:
         """Return what finds the jobs of control groups whose paths name no job; None without such groups."""

@@ -68,7 +68,7 @@ def jobs_without_group(
     if missed:
         words = f"{_some(missed, running)}: no control group is found; {describe(daemon)}"
         yield wrong(f"{name} jobs", words, _remedy(daemon, places, groups))
-    if others and SYSTEMS[name].groups:
+    if others and SYSTEMS[name].has_groups:
         words = f"{_some(others, running)} have no control group, and none is to be expected"
         remedy = "they have no step here, or none is made for jobs: "
         yield note(f"{name} jobs", words, remedy + see("Jobs are missing, wrong, or shown twice"))

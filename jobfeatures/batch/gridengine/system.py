@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
 from jobfeatures.batch.gridengine import COMMAND, VARIABLES, GridEngineSettings
-from jobfeatures.batch.system import ClusterSystem, LogKind, part
+from jobfeatures.batch.settings import SystemSettings
+from jobfeatures.batch.system import ClusterSystem, LogKind
+
+if TYPE_CHECKING:  # hooks start often
+    from jobfeatures.batch.processes import Failures, JobProcesses
+    from jobfeatures.batch.source import BatchSource, ClusterSource
+    from jobfeatures.errors import Rejected
+    from jobfeatures.joblogs.logformat import LogReader
+    from jobfeatures.records.model import Job
+    from jobfeatures.system.clock import Clock
 
 _CONFIG = "config of the job's spool directory"
 KEY_SOURCES = {
@@ -16,6 +28,28 @@ KEY_SOURCES = {
 }
 
 
+class GridEngineKind(LogKind):
+    name = "gridengine"
+    meaning = "Grid Engine's accounting file"
+    is_by_line = True
+
+    def reader(self) -> LogReader:
+        from jobfeatures.batch.gridengine import accounting
+
+        return accounting
+
+
+class QacctKind(LogKind):
+    name = "qacct"
+    meaning = "what qacct -j of Grid Engine prints"
+    is_zoned = True
+
+    def reader(self) -> LogReader:
+        from jobfeatures.batch.gridengine import qacct
+
+        return qacct
+
+
 class GridEngine(ClusterSystem[GridEngineSettings]):
     """Grid Engine, described in `jobfeatures.batch.gridengine`."""
 
@@ -26,27 +60,55 @@ class GridEngine(ClusterSystem[GridEngineSettings]):
     daemon = "sge_execd"
     command = COMMAND
     variables = VARIABLES
-    log_kinds = (
-        LogKind(
-            "gridengine",
-            "Grid Engine's accounting file",
-            "jobfeatures.batch.gridengine.accounting",
-            is_by_line=True,
-        ),
-        LogKind(
-            "qacct",
-            "what qacct -j of Grid Engine prints",
-            "jobfeatures.batch.gridengine.qacct",
-            is_zoned=True,
-        ),
-    )
+    log_kinds = (GridEngineKind(), QacctKind())
     key_sources = KEY_SOURCES
 
-    is_here = part("jobfeatures.batch.gridengine.site", "is_here")
-    job_id_of = part("jobfeatures.batch.gridengine.prolog", "job_id_of")
-    job_from_prolog = part("jobfeatures.batch.gridengine.prolog", "job_from_prolog")
-    needs_server = part("jobfeatures.batch.gridengine.site", "needs_server")
-    ask_in_prolog = part("jobfeatures.batch.gridengine.site", "ask_in_prolog")
-    make_job_processes = part("jobfeatures.batch.gridengine.processes", "GridEngineJobs")
-    make_source = part("jobfeatures.batch.gridengine.source", "GridEngineSource")
-    make_cluster_source = part("jobfeatures.batch.gridengine.clustersource", "GridEngineCluster")
+    def is_here(self, config: SystemSettings[GridEngineSettings]) -> bool:
+        from jobfeatures.batch.gridengine.site import is_here
+
+        return is_here(config)
+
+    def job_id_of(self, environ: Mapping[str, str]) -> str:
+        from jobfeatures.batch.gridengine.prolog import job_id_of
+
+        return job_id_of(environ)
+
+    def job_from_prolog(
+        self, environ: Mapping[str, str], *, node_name: str | None, note: Callable[[Rejected], None]
+    ) -> Job:
+        from jobfeatures.batch.gridengine.prolog import job_from_prolog
+
+        return job_from_prolog(environ, node_name=node_name, note=note)
+
+    def needs_server(self, job: Job, config: SystemSettings[GridEngineSettings]) -> bool:
+        from jobfeatures.batch.gridengine.site import needs_server
+
+        return needs_server(job, config)
+
+    def ask_in_prolog(
+        self, job: Job, config: SystemSettings[GridEngineSettings], *, node_name: str, timeout_secs: float
+    ) -> Job | None:
+        from jobfeatures.batch.gridengine.site import ask_in_prolog
+
+        return ask_in_prolog(job, config, node_name=node_name, timeout_secs=timeout_secs)
+
+    def make_job_processes(
+        self, config: SystemSettings[GridEngineSettings], failures: Failures
+    ) -> JobProcesses:
+        from jobfeatures.batch.gridengine.processes import GridEngineJobs
+
+        return GridEngineJobs(config, failures)
+
+    def make_source(
+        self, config: SystemSettings[GridEngineSettings], clock: Clock, node_name: str
+    ) -> BatchSource:
+        from jobfeatures.batch.gridengine.source import GridEngineSource
+
+        return GridEngineSource(config, clock, node_name)
+
+    def make_cluster_source(
+        self, config: SystemSettings[GridEngineSettings], clock: Clock, timeout_secs: float
+    ) -> ClusterSource:
+        from jobfeatures.batch.gridengine.clustersource import GridEngineCluster
+
+        return GridEngineCluster(config, clock, timeout_secs)

@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING
+
 from jobfeatures.batch.htcondor import COMMAND, VARIABLES, HTCondorSettings
-from jobfeatures.batch.system import DOCUMENT, ClusterSystem, LogKind, part
+from jobfeatures.batch.settings import SystemSettings
+from jobfeatures.batch.system import DOCUMENT, ClusterSystem, LogKind
+
+if TYPE_CHECKING:  # hooks start often
+    from jobfeatures.batch.groups import BatchHierarchy
+    from jobfeatures.batch.processes import Failures, GroupNames
+    from jobfeatures.batch.source import BatchSource, ClusterSource
+    from jobfeatures.errors import Rejected
+    from jobfeatures.joblogs.logformat import LogReader
+    from jobfeatures.records.model import Job
+    from jobfeatures.system.clock import Clock
 
 KEY_SOURCES = {
     "allocated_cpu": "CpusProvisioned (job ad), else Cpus (machine ad)",
@@ -20,6 +33,17 @@ KEY_SOURCES = {
 }
 
 
+class HTCondorKind(LogKind):
+    name = "htcondor"
+    meaning = "HTCondor's history, as files and as condor_history prints it (long form, JSON)"
+    longest_line = DOCUMENT
+
+    def reader(self) -> LogReader:
+        from jobfeatures.batch.htcondor import accounting
+
+        return accounting
+
+
 class HTCondor(ClusterSystem[HTCondorSettings]):
     """HTCondor, described in `jobfeatures.batch.htcondor`."""
 
@@ -30,23 +54,63 @@ class HTCondor(ClusterSystem[HTCondorSettings]):
     daemon = "condor_startd"
     command = COMMAND
     variables = VARIABLES
-    log_kinds = (
-        LogKind(
-            "htcondor",
-            "HTCondor's history, as files and as condor_history prints it (long form, JSON)",
-            "jobfeatures.batch.htcondor.accounting",
-            longest_line=DOCUMENT,
-        ),
-    )
+    log_kinds = (HTCondorKind(),)
     key_sources = KEY_SOURCES
 
-    is_here = part("jobfeatures.batch.htcondor.site", "is_here")
-    job_id_of = part("jobfeatures.batch.htcondor.prolog", "job_id_of")
-    job_from_prolog = part("jobfeatures.batch.htcondor.prolog", "job_from_prolog")
-    ask_in_prolog = part("jobfeatures.batch.htcondor.site", "ask_in_prolog")
-    read_parents = part("jobfeatures.batch.htcondor.site", "read_parents")
-    daemon_uids = part("jobfeatures.batch.htcondor.site", "daemon_uids")
-    groups = "jobfeatures.batch.htcondor.groups"
-    make_group_names = part("jobfeatures.batch.htcondor.groupnames", "SlotResolver")
-    make_source = part("jobfeatures.batch.htcondor.source", "CondorSource")
-    make_cluster_source = part("jobfeatures.batch.htcondor.clustersource", "CondorPool")
+    def is_here(self, config: SystemSettings[HTCondorSettings]) -> bool:
+        from jobfeatures.batch.htcondor.site import is_here
+
+        return is_here(config)
+
+    def job_id_of(self, environ: Mapping[str, str]) -> str:
+        from jobfeatures.batch.htcondor.prolog import job_id_of
+
+        return job_id_of(environ)
+
+    def job_from_prolog(
+        self, environ: Mapping[str, str], *, node_name: str | None, note: Callable[[Rejected], None]
+    ) -> Job:
+        from jobfeatures.batch.htcondor.prolog import job_from_prolog
+
+        return job_from_prolog(environ, node_name=node_name, note=note)
+
+    def ask_in_prolog(
+        self, job: Job, config: SystemSettings[HTCondorSettings], *, node_name: str, timeout_secs: float
+    ) -> Job | None:
+        from jobfeatures.batch.htcondor.site import ask_in_prolog
+
+        return ask_in_prolog(job, config, node_name=node_name, timeout_secs=timeout_secs)
+
+    def read_parents(self, config: SystemSettings[HTCondorSettings]) -> Collection[str]:
+        from jobfeatures.batch.htcondor.site import read_parents
+
+        return read_parents(config)
+
+    def daemon_uids(self, config: SystemSettings[HTCondorSettings]) -> Collection[int]:
+        from jobfeatures.batch.htcondor.site import daemon_uids
+
+        return daemon_uids(config)
+
+    def hierarchy(self) -> BatchHierarchy:
+        from jobfeatures.batch.htcondor.groups import HIERARCHY
+
+        return HIERARCHY
+
+    def make_group_names(self, config: SystemSettings[HTCondorSettings], failures: Failures) -> GroupNames:
+        from jobfeatures.batch.htcondor.groupnames import SlotResolver
+
+        return SlotResolver(config, failures)
+
+    def make_source(
+        self, config: SystemSettings[HTCondorSettings], clock: Clock, node_name: str
+    ) -> BatchSource:
+        from jobfeatures.batch.htcondor.source import CondorSource
+
+        return CondorSource(config, clock, node_name)
+
+    def make_cluster_source(
+        self, config: SystemSettings[HTCondorSettings], clock: Clock, timeout_secs: float
+    ) -> ClusterSource:
+        from jobfeatures.batch.htcondor.clustersource import CondorPool
+
+        return CondorPool(config, clock, timeout_secs)

@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
 from jobfeatures.batch.lsf import COMMAND, VARIABLES, LsfSettings
-from jobfeatures.batch.system import LIST_OF_NODES, ClusterSystem, LogKind, part
+from jobfeatures.batch.settings import SystemSettings
+from jobfeatures.batch.system import LIST_OF_NODES, ClusterSystem, LogKind
+
+if TYPE_CHECKING:  # hooks start often
+    from jobfeatures.batch.groups import BatchHierarchy
+    from jobfeatures.batch.source import BatchSource, ClusterSource
+    from jobfeatures.errors import Rejected
+    from jobfeatures.joblogs.logformat import LogReader
+    from jobfeatures.records.model import Job
+    from jobfeatures.system.clock import Clock
 
 KEY_SOURCES = {
     "allocated_cpu": "slots of this host in ALLOC_SLOT, else EXEC_HOST (bjobs), or LSB_MCPU_HOSTS (pre-exec)",
@@ -17,6 +29,18 @@ KEY_SOURCES = {
 }
 
 
+class LsfKind(LogKind):
+    name = "lsf"
+    meaning = "LSF's lsb.acct"
+    longest_line = LIST_OF_NODES
+    is_by_line = True
+
+    def reader(self) -> LogReader:
+        from jobfeatures.batch.lsf import accounting
+
+        return accounting
+
+
 class Lsf(ClusterSystem[LsfSettings]):
     """IBM Spectrum LSF, described in `jobfeatures.batch.lsf`."""
 
@@ -25,21 +49,46 @@ class Lsf(ClusterSystem[LsfSettings]):
     daemon = "sbatchd"
     command = COMMAND
     variables = VARIABLES
-    log_kinds = (
-        LogKind(
-            "lsf",
-            "LSF's lsb.acct",
-            "jobfeatures.batch.lsf.accounting",
-            longest_line=LIST_OF_NODES,
-            is_by_line=True,
-        ),
-    )
+    log_kinds = (LsfKind(),)
     key_sources = KEY_SOURCES
 
-    is_here = part("jobfeatures.batch.lsf.site", "is_here")
-    job_id_of = part("jobfeatures.batch.lsf.prolog", "job_id_of")
-    job_from_prolog = part("jobfeatures.batch.lsf.prolog", "job_from_prolog")
-    ask_in_prolog = part("jobfeatures.batch.lsf.site", "ask_in_prolog")
-    groups = "jobfeatures.batch.lsf.groups"
-    make_source = part("jobfeatures.batch.lsf.source", "LsfSource")
-    make_cluster_source = part("jobfeatures.batch.lsf.clustersource", "LsfCluster")
+    def is_here(self, config: SystemSettings[LsfSettings]) -> bool:
+        from jobfeatures.batch.lsf.site import is_here
+
+        return is_here(config)
+
+    def job_id_of(self, environ: Mapping[str, str]) -> str:
+        from jobfeatures.batch.lsf.prolog import job_id_of
+
+        return job_id_of(environ)
+
+    def job_from_prolog(
+        self, environ: Mapping[str, str], *, node_name: str | None, note: Callable[[Rejected], None]
+    ) -> Job:
+        from jobfeatures.batch.lsf.prolog import job_from_prolog
+
+        return job_from_prolog(environ, node_name=node_name, note=note)
+
+    def ask_in_prolog(
+        self, job: Job, config: SystemSettings[LsfSettings], *, node_name: str, timeout_secs: float
+    ) -> Job | None:
+        from jobfeatures.batch.lsf.site import ask_in_prolog
+
+        return ask_in_prolog(job, config, node_name=node_name, timeout_secs=timeout_secs)
+
+    def hierarchy(self) -> BatchHierarchy:
+        from jobfeatures.batch.lsf.groups import HIERARCHY
+
+        return HIERARCHY
+
+    def make_source(self, config: SystemSettings[LsfSettings], clock: Clock, node_name: str) -> BatchSource:
+        from jobfeatures.batch.lsf.source import LsfSource
+
+        return LsfSource(config, clock, node_name)
+
+    def make_cluster_source(
+        self, config: SystemSettings[LsfSettings], clock: Clock, timeout_secs: float
+    ) -> ClusterSource:
+        from jobfeatures.batch.lsf.clustersource import LsfCluster
+
+        return LsfCluster(config, clock, timeout_secs)

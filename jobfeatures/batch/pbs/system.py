@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 from jobfeatures.batch.pbs import VARIABLES, QstatSettings
 from jobfeatures.batch.settings import SystemSettings
-from jobfeatures.batch.system import LIST_OF_NODES, ClusterSystem, LogKind, part
+from jobfeatures.batch.system import LIST_OF_NODES, ClusterSystem, LogKind
 
 if TYPE_CHECKING:  # hooks start often
+    from jobfeatures.batch.groups import BatchHierarchy
     from jobfeatures.batch.source import BatchSource, ClusterSource
+    from jobfeatures.errors import Rejected
+    from jobfeatures.joblogs.logformat import LogReader
+    from jobfeatures.records.model import Job
     from jobfeatures.system.clock import Clock
 
 PBS_KEY_SOURCES = {
@@ -29,6 +34,19 @@ TORQUE_KEY_SOURCES = {
 }
 
 
+class PbsKind(LogKind):
+    name = "pbs"
+    meaning = "accounting files of PBS and Torque"
+    is_zoned = True
+    longest_line = LIST_OF_NODES
+    is_by_line = True
+
+    def reader(self) -> LogReader:
+        from jobfeatures.batch.pbs import accounting
+
+        return accounting
+
+
 class QstatSystem(ClusterSystem[QstatSettings]):
     """Base class of PBS and Torque, which are both queried by a qstat."""
 
@@ -36,8 +54,15 @@ class QstatSystem(ClusterSystem[QstatSettings]):
     daemon = "pbs_mom"
     variables = VARIABLES
 
-    is_here = part("jobfeatures.batch.pbs.site", "is_here")
-    job_id_of = part("jobfeatures.batch.pbs.values", "job_id_of")
+    def is_here(self, config: SystemSettings[QstatSettings]) -> bool:
+        from jobfeatures.batch.pbs.site import is_here
+
+        return is_here(config)
+
+    def job_id_of(self, environ: Mapping[str, str]) -> str:
+        from jobfeatures.batch.pbs.values import job_id_of
+
+        return job_id_of(environ)
 
     def make_source(self, config: SystemSettings[QstatSettings], clock: Clock, node_name: str) -> BatchSource:
         from jobfeatures.batch.pbs.source import QstatSource
@@ -57,21 +82,25 @@ class Pbs(QstatSystem):
 
     name = "pbs"
     command = "pbs.qstat"
-    log_kinds = (
-        LogKind(
-            "pbs",
-            "accounting files of PBS and Torque",
-            "jobfeatures.batch.pbs.accounting",
-            is_zoned=True,
-            longest_line=LIST_OF_NODES,
-            is_by_line=True,
-        ),
-    )
+    log_kinds = (PbsKind(),)
     key_sources = PBS_KEY_SOURCES
 
-    job_from_prolog = part("jobfeatures.batch.pbs.openpbs", "job_from_prolog")
-    read_parents = part("jobfeatures.batch.pbs.site", "read_parents")
-    groups = "jobfeatures.batch.pbs.openpbs"
+    def job_from_prolog(
+        self, environ: Mapping[str, str], *, node_name: str | None, note: Callable[[Rejected], None]
+    ) -> Job:
+        from jobfeatures.batch.pbs.openpbs import job_from_prolog
+
+        return job_from_prolog(environ, node_name=node_name, note=note)
+
+    def read_parents(self, config: SystemSettings[QstatSettings]) -> Collection[str]:
+        from jobfeatures.batch.pbs.site import read_parents
+
+        return read_parents(config)
+
+    def hierarchy(self) -> BatchHierarchy:
+        from jobfeatures.batch.pbs.openpbs import HIERARCHY
+
+        return HIERARCHY
 
 
 class Torque(QstatSystem):
@@ -82,6 +111,21 @@ class Torque(QstatSystem):
     command = "torque.qstat"
     key_sources = TORQUE_KEY_SOURCES
 
-    job_from_prolog = part("jobfeatures.batch.pbs.torque", "job_from_prolog")
-    ask_in_prolog = part("jobfeatures.batch.pbs.torque", "ask_in_prolog")
-    groups = "jobfeatures.batch.pbs.torque"
+    def job_from_prolog(
+        self, environ: Mapping[str, str], *, node_name: str | None, note: Callable[[Rejected], None]
+    ) -> Job:
+        from jobfeatures.batch.pbs.torque import job_from_prolog
+
+        return job_from_prolog(environ, node_name=node_name, note=note)
+
+    def ask_in_prolog(
+        self, job: Job, config: SystemSettings[QstatSettings], *, node_name: str, timeout_secs: float
+    ) -> Job | None:
+        from jobfeatures.batch.pbs.torque import ask_in_prolog
+
+        return ask_in_prolog(job, config, node_name=node_name, timeout_secs=timeout_secs)
+
+    def hierarchy(self) -> BatchHierarchy:
+        from jobfeatures.batch.pbs.torque import HIERARCHY
+
+        return HIERARCHY

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from jobfeatures.batch.settings import SystemSettings
 from jobfeatures.batch.spool import SpoolSettings
-from jobfeatures.batch.system import System, part
+from jobfeatures.batch.system import System
+
+if TYPE_CHECKING:  # hooks start often
+    from jobfeatures.batch.source import BatchSource
+    from jobfeatures.system.clock import Clock
 
 KEY_SOURCES = {
     "allocated_cpu": "Processors, or those of its task groups, of a job on one node",
@@ -27,4 +33,7 @@ class Spool(System[SpoolSettings]):
     def is_here(self, config: SystemSettings[SpoolSettings]) -> bool:
         return config.own.directory is not None
 
-    make_source = part("jobfeatures.batch.spool.source", "SpoolSource")
+    def make_source(self, config: SystemSettings[SpoolSettings], clock: Clock, node_name: str) -> BatchSource:
+        from jobfeatures.batch.spool.source import SpoolSource
+
+        return SpoolSource(config, clock, node_name)

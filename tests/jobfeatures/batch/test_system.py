@@ -6,7 +6,6 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -50,38 +49,18 @@ def test_a_method_says_what_the_class_of_all_systems_says(system: System[Any]) -
     assert system.key_sources
 
 
-def parts_of(system: System[Any]) -> list[tuple[str, str, str]]:
-    """Return the methods that are parts of other modules, with the module and its part."""
-    text = "".join(inspect.getsource(each) for each in type(system).__mro__ if issubclass(each, System))
-    return re.findall(r"^    (\w+) = part\(\"(\S+)\", \"(\w+)\"\)$", text, re.MULTILINE)
-
-
 @EACH
-def test_a_system_names_parts_of_its_own_room(system: System[Any]) -> None:
+def test_a_method_imports_a_part_of_its_own_room(system: System[Any]) -> None:
     text = Path(inspect.getfile(type(system))).read_text()
     inside = re.findall(r"^ {8}from (\S+) import", text, re.MULTILINE)
-    named = [*inside, *(module for _, module, _ in parts_of(system)), *filter(None, [system.groups])]
-    assert {each for each in named if not each.startswith(room_of(system))} == set()
+    assert {each for each in inside if not each.startswith(room_of(system))} == set()
     assert system.make_source.__qualname__ != "System.make_source"
-
-
-@EACH
-def test_a_part_takes_what_the_method_takes_that_it_is(system: System[Any]) -> None:
-    """What it takes beside has defaults."""
-    for method, module, name in parts_of(system):
-        _, *declared = inspect.signature(getattr(ClusterSystem, method)).parameters.values()
-        given = inspect.signature(getattr(import_module(module), name)).parameters
-        by_place = [each for each in given.values() if each.kind is each.POSITIONAL_OR_KEYWORD]
-        for place, each in enumerate(declared):
-            found = by_place[place] if each.kind is each.POSITIONAL_OR_KEYWORD else given[each.name]
-            assert found.name.lstrip("_") == each.name, (module, name)
-        beside = {*given} - {each.name for each in declared} - {f"_{each.name}" for each in declared}
-        assert all(given[each].default is not inspect.Parameter.empty for each in beside), (module, name)
 
 
 @EACH
 def test_the_groups_of_a_system_bear_its_name(system: System[Any]) -> None:
     hierarchy = system.hierarchy()
+    assert system.has_groups == (hierarchy is not None)
     assert hierarchy is None or hierarchy.name == system.name
 
 
@@ -98,7 +77,7 @@ def test_a_system_s_settings_are_those_of_its_room(system: System[Any]) -> None:
 def test_a_kind_of_log_is_read_in_its_room(system: System[Any]) -> None:
     for kind in system.log_kinds:
         assert KINDS[kind.name] is kind
-        assert kind.reads.startswith(f"{room_of(system)}.")
+        assert kind.reader().__name__.startswith(f"{room_of(system)}.")
 
 
 @EACH
