@@ -134,10 +134,7 @@ class Range(NamedTuple):
 
 
 def parse_accept(header: str) -> list[Range]:
-    """Return the elements of an Accept header; an invalid quality counts as 1.
-
-    Source: RFC 9110, 12.4.2 and 12.5.1.
-    """
+    """Return an Accept header's elements (RFC 9110, 12.4.2, 12.5.1); an invalid quality counts as 1."""
     found = []
     for element in _ELEMENT.findall(header.lower()):
         name, *rest = [each.strip() for each in _PART.findall(element)] or [""]

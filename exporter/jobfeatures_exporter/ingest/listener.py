@@ -85,7 +85,7 @@ class SonarListener:
         if request.content_type not in _CONTENT_TYPES:
             raise Refused(415, "content type must be application/json")
         if request.headers.get("Content-Encoding", "identity").lower() != "identity":
-            raise Refused(415, "content must not be encoded")
+            raise Refused(415, "content must not be compressed or otherwise encoded")
         return clusters
 
     async def _take(self, request: web.BaseRequest, clusters: frozenset[str] | None) -> Intake:

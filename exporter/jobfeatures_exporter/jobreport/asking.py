@@ -60,10 +60,7 @@ class JobReports:
 
 
 def ask_all(ask: Ask, question: ReportQuestion) -> JobReports:
-    """Query and return the reports of the job asked for.
-
-    Raises NoSuchJobError, AmbiguousJobError and what `ask` raises.
-    """
+    """Query the reports asked for. Raises NoSuchJobError, AmbiguousJobError and what `ask` raises."""
     warnings: dict[str, None] = {}
 
     def query(text: str, at_secs: float) -> tuple[Series, ...]:

@@ -101,7 +101,7 @@ class SummaryWriter:
             self.comments.write(job.job_id, "")  # nobody could read it
             raise CommentsSpoiltError(
                 "sacctmgr of this Slurm writes comments in lower case, which spoils summaries: "
-                "a newer one is needed"
+                "a newer Slurm is needed"
             )
 
 

@@ -372,7 +372,7 @@ class Snapshot:
 
 
 class ProcessDetail(NamedTuple):
-    """What is read of a process only on request; None if it cannot be read."""
+    """Figures of a process that are read only for Sonar's documents; None: unreadable."""
 
     uid: int | None = None
     anon_bytes: int | None = None  # private resident memory, RssAnon of proc_pid_status(5)

@@ -168,7 +168,7 @@ class Daemon:
         return self._metrics.render(self.context(web), openmetrics=openmetrics)
 
     def families(self) -> list[Family]:
-        """Return the metric families of `exposition`, from a new sample likewise."""
+        """Return the metric families that `exposition` shows, from a new sample if in time."""
         return self._metrics.families(self.context())
 
     def context(self, web: WebStatus | None = None) -> Context:

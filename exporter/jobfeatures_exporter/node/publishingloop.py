@@ -71,7 +71,7 @@ class PublishingLoop:
     def publish(self) -> None:
         """Bring the directories up to date, in steps: a failure of one does not affect the others."""
         board = self._board
-        with supervised("drains"):
+        with supervised("reading drains"):
             board.drains.refresh(board.tables(), board.source_names)
         with supervised("listing published jobs"):
             self._judge(board.tree.published())
@@ -82,7 +82,7 @@ class PublishingLoop:
             self._judge()
             self._knowledge.end_rest()
             self.round.want()
-        with supervised("drains of ended jobs"):
+        with supervised("removing drains of ended jobs"):
             board.drains.forget_ended(board.jobs, board.tree.published())
         self._statuses.refresh()  # directories may have been created
 

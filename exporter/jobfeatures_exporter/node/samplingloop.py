@@ -222,7 +222,7 @@ class SamplingLoop:
                     return
 
     def pause_secs(self) -> float:
-        """Return the seconds to the next sample: more while the kernel reports that jobs begin or end."""
+        """Return the seconds to the next sample: more if the kernel counts, and reports changes."""
         interval_secs, snapshot = self._board.config.sample_interval_secs, self._board.samples.snapshot
         rests = (
             snapshot is not None

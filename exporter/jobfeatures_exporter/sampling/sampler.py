@@ -125,9 +125,9 @@ class Sampler:
         """Take a snapshot of the node. What cannot be read is omitted and counted.
 
         The stages, each of which takes values and returns one: the node; all processes if they are wanted;
-        the control groups of jobs; the kernel's sums; else the processes that are due; which job has which;
-        what these have used in all; what the groups say; the records of jobs; kills that none of them shows;
-        joules; GPUs. What is read of a group depends on what its processes did, so these come first.
+        the control groups of jobs; the kernel's sums; else the processes that are due; attribution to jobs;
+        totals of processes; figures of groups; records of jobs; OOM kills that no record shows; joules;
+        GPUs. What is read of a group depends on what its processes did, so these come first.
         """
         taken_at_secs, started_secs = self._clock.now_secs(), self._clock.monotonic_secs()
         last = self._last

@@ -72,7 +72,7 @@ async def fail_if_dead(served: Threaded) -> None:
         except (RuntimeError, MemoryError) as error:
             raise JobfeaturesError(f"no request can be answered: {describe_lack(error)}") from error
         if dead := sorted(served.dead()):
-            raise JobfeaturesError(f"ended unexpectedly: {', '.join(dead)}; {LOOK_AT}")
+            raise JobfeaturesError(f"threads have ended unexpectedly: {', '.join(dead)}; {LOOK_AT}")
         wait = int
         with contextlib.suppress(TimeoutError):
             wait = (await asyncio.wait_for(ended.get(), LOOK_SECS)).join  # it is still about to end

@@ -52,7 +52,9 @@ def test_a_thread_that_hangs_after_a_pause_is_noticed_all_the_same():
 async def test_a_thread_that_has_ended_ends_the_daemon_with_its_name(monkeypatch):
     monkeypatch.setattr(threading, "excepthook", threading.excepthook)
     monkeypatch.setattr(goingon, "LOOK_SECS", 0.001)
-    with pytest.raises(JobfeaturesError, match=r"^ended unexpectedly: publishing, status; is memory"):
+    with pytest.raises(
+        JobfeaturesError, match=r"^threads have ended unexpectedly: publishing, status; is memory"
+    ):
         await fail_if_dead(Served([], [], ["status", "publishing"]))
 
 
@@ -73,7 +75,7 @@ async def test_the_exception_that_ends_a_thread_is_noticed_at_once_though_looks_
             allowed.set()  # after the first look
             return [] if thread.is_alive() else ["sampling"]
 
-    with pytest.raises(JobfeaturesError, match=r"^ended unexpectedly: sampling;"):
+    with pytest.raises(JobfeaturesError, match=r"^threads have ended unexpectedly: sampling;"):
         await fail_if_dead(One())
 
 

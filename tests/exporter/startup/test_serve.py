@@ -38,7 +38,7 @@ def end(_address):
 
 def test_a_daemon_one_of_whose_threads_has_ended_ends_with_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(Daemon, "dead", lambda _daemon: ["publishing"])
-    with pytest.raises(JobfeaturesError, match=r"^ended unexpectedly: publishing"):
+    with pytest.raises(JobfeaturesError, match=r"^threads have ended unexpectedly: publishing"):
         serve(make_config(tmp_path))
 
 

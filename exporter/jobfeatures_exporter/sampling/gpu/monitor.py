@@ -65,7 +65,7 @@ class DriverReader(SteadyReader):
         try:
             driver.close()
         except Exception:  # supervised, like reading
-            log.exception("cannot close the driver", extra={"source": self.name})
+            log.exception("cannot close the GPU driver", extra={"source": self.name})
 
     def _read(self) -> None:
         if self._driver is None:

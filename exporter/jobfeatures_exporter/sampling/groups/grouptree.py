@@ -1,7 +1,7 @@
 """Follows the tree of control groups: the directories above jobs, wherever a site puts them, and jobs' own.
 
-The tree is listed once; then the kernel reports each directory that is made, removed or renamed. What it
-refuses to watch, and what is beyond the bounds here, is listed again at intervals.
+The tree is listed once; then the kernel reports each directory that is made, removed or renamed. What the
+kernel refuses to watch, and what exceeds the limits here, is listed again at intervals.
 """
 
 from __future__ import annotations

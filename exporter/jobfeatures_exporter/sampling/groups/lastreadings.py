@@ -155,7 +155,10 @@ class LastReadings:
                     continue
                 if error.errno not in NO_MORE_FILES:
                     self._works = False
-                    log.warning("cannot wait for ends of processes: %s", error.strerror)
+                    log.warning(
+                        "cannot wait for ends of processes, so kills and peaks may be missed: %s",
+                        error.strerror,
+                    )
                 break
             self._waiting[pid] = descriptor
             self._poll.register(descriptor, select.POLLIN)

@@ -152,7 +152,7 @@ def is_of_users(path: str) -> bool:
 
 @lru_cache(MAX_REMEMBERED)
 def name_place(parent: str) -> str:
-    """Return the name of a place, to tell its jobs from those of the same number elsewhere.
+    """Return a place's name, which distinguishes its jobs from those of the same number elsewhere.
 
     It is the container that `parent` is in, with the path below that unless usual, else the path of `parent`.
     """

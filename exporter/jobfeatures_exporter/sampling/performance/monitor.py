@@ -235,7 +235,7 @@ def open_counter(event: Event, cpu: int, cgroup: int | None) -> int:
 
 
 def read_counter(descriptor: int) -> tuple[int, int, int]:
-    """Return the count, and the nanoseconds enabled and running. Raises OSError."""
+    """Return a counter's value, and the nanoseconds it was enabled and running. Raises OSError."""
     data = os.read(descriptor, _READING.size)
     if len(data) != _READING.size:
         raise OSError("the counter is in an error state")

@@ -68,7 +68,7 @@ class Attribution(NamedTuple):
 
 
 def owner_of(membership: Membership) -> Owner:
-    """Return what identifies the owner of a control group, as strangers are listed by."""
+    """Return what identifies the owner of a control group, as in `Attribution.ignored`."""
     return membership.batch_system, membership.name, membership.uid, membership.parent
 
 
