@@ -54,7 +54,7 @@ class Reloader:
             loop.add_signal_handler(signal.SIGHUP, self._wanted.set)
 
     async def follow(self) -> None:
-        """Reload on request; requests that come together cause one reload."""
+        """Reload the settings at each SIGHUP, once for several that come together, until cancelled."""
         while True:
             await self._wanted.wait()
             self._wanted.clear()

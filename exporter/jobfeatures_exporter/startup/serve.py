@@ -177,7 +177,7 @@ def _end_signals(*, hangup: bool) -> asyncio.Event:
 
 @contextlib.asynccontextmanager
 async def _at_work(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Run these tasks until the context is left."""
+    """Run these tasks until the ``with`` block ends."""
     tasks = [asyncio.create_task(each) for each in work]
     for task in tasks:
         task.add_done_callback(_log_end)

@@ -50,7 +50,7 @@ NAMES = frozenset(each.sample_name for each in METRICS)  # of all samples that a
 
 @dataclass(frozen=True, slots=True)
 class WasteSum:
-    """Core seconds summed over the `counted` of `jobs` jobs for which enough is known. None: unknown."""
+    """Core seconds summed over jobs: `counted` of the `jobs` on the node, of the rest it is unknown."""
 
     core_secs: Number | None = None
     basis: Basis | None = None

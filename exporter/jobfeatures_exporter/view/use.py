@@ -197,7 +197,7 @@ class JobUse:
         return bool(self.oom_kills) or self.state == "OUT_OF_MEMORY"
 
     def stalled_share(self, resource: str, *, all_tasks: bool = False) -> float | None:
-        """Return the share of time in which some task, or all, stalled for a resource: mean of the nodes."""
+        """Return the share of time in which some task, or all, waited for a resource: mean of the nodes."""
         return self._share(
             lambda node: (node.all_stalled_secs if all_tasks else node.stalled_secs).get(resource),
             lambda node: node.elapsed_secs,

@@ -40,7 +40,7 @@ def host_asked(target: str, header: str | None) -> str | None:
 def is_ours(header: str | None, names: Collection[str] | None) -> bool:
     """Return whether a Host header is an address, localhost or in `names` (None: any header).
 
-    Else foreign web pages could read a listener through a user's browser: with DNS rebinding, the header
+    Otherwise foreign web pages could read a listener by a user's browser: with DNS rebinding, the header
     holds the attacker's own name; IP addresses and localhost cannot be rebound.
     """
     if names is None or header is None:

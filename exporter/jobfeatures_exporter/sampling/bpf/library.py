@@ -66,7 +66,7 @@ class Bpf:
         self._library.libbpf_set_print(self._log_line)
 
     def call(self, name: str, *arguments: object) -> int:
-        """Call a function that returns a pointer, or a negative number on failure. Raises OSError."""
+        """Call libbpf's function `name`; return its result. Raises OSError if that is negative."""
         ctypes.set_errno(0)
         result = getattr(self._library, name)(*arguments)
         if _FUNCTIONS[name][0] is None:

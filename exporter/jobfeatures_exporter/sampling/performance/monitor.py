@@ -1,4 +1,4 @@
-"""Performance counters of jobs that have the node to themselves: read at each sample, closed on request."""
+"""Performance counters of jobs that have the node to themselves: read at samples, left to a job that asks."""
 
 from __future__ import annotations
 

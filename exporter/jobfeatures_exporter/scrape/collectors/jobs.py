@@ -137,7 +137,7 @@ _IO_VALUES = attrgetter(*_OF_PROCESS_IO.values())
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the families of batch jobs, and of other kinds of work on request."""
+    """Yield the families of batch jobs, and of other kinds of work that jobs.kinds names."""
     samples = [(job_labels(sample.key), sample) for sample in context.shown_samples]
     yield from context.rows.families(METRICS, samples, _row)
 

@@ -1,4 +1,4 @@
-"""The last hour as drawings: sparklines of jobs, the time line of the node. Pure."""
+"""The last hour as charts: sparklines of jobs, the time line of the node. Pure."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def lines_of_job(
     limit: float | None = None,
     cards: float | None = None,
 ) -> Html:
-    """Return what a job used in the last hour: a drawing of each resource, with its range in words."""
+    """Return what a job used in the last hour: a sparkline of each resource, with its range in words."""
     course = course or Course()
     lines = zip(_figures(course), job_lines(course, now_secs, given, limit, cards), strict=True)
     found: list[Child] = [

@@ -87,7 +87,7 @@ def box(title: str, *content: Child) -> Html:
 
 
 def tile(title: str, *content: Child, drawn: Html | None = None) -> Html:
-    """Return a tile for the top of the page: lines of text, below an optional drawing."""
+    """Return a tile for the top of the page: lines of text, with the chart `drawn` above them, if any."""
     return box(title, drawn, lines(*content))
 
 
