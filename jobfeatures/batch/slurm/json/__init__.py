@@ -1,1 +1,1 @@
-"""Slurm's JSON, as its commands print it and slurmrestd answers."""
+"""Parsers of Slurm's JSON, which its commands print and slurmrestd answers, and the sources that use it."""

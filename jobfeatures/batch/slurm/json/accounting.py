@@ -43,7 +43,7 @@ NEEDED = frozenset(
 
 
 def parse_json_accounting(document: JsonRecord, *, source: str, taken_at_secs: float) -> Accounting:
-    """Parse an answer; a malformed record is rejected alone. Raises ParseError without a list of jobs."""
+    """Return an answer's jobs and steps; malformed ones are rejected. Raises ParseError without a list."""
     records: list[JobRecord] = []
     rejected: list[Rejected] = []
     version, notes = version_of(document), Notes()
@@ -56,7 +56,7 @@ def parse_json_accounting(document: JsonRecord, *, source: str, taken_at_secs: f
 
 
 def version_of(document: JsonRecord) -> str:
-    """Return an answer's version, such as ``v0.0.40``; "" where unknown."""
+    """Return the API version of an answer, such as ``v0.0.40``; "" if unknown."""
     for name in ("data_parser", "type"):
         match = _VERSION.search(document.raw_text("meta", "plugin", name) or "")
         if match is not None:
@@ -67,9 +67,10 @@ def version_of(document: JsonRecord) -> str:
 def parse_db_job(
     record: JsonRecord, *, version: str, notes: Notes
 ) -> tuple[list[JobRecord], list[ParseError]]:
-    """Return a job followed by its steps, and the errors of those rejected; never raises.
+    """Return a job followed by its steps, and why some of them were rejected; never raises.
 
-    Without a value of `NEEDED` a job or step is rejected; any other may be unknown, and is counted.
+    A job or step is rejected if a value of `NEEDED` is malformed; any other is unknown, and counted by
+    `notes`.
     """
     try:
         job = _read(partial(_parse_job, version=version), record.values, notes)
@@ -283,7 +284,7 @@ def _exit(record: JsonRecord, word: str, *, version: str) -> tuple[int | None, i
 
 
 def db_state(record: JsonRecord, *path: str) -> str:
-    """Return the base state: a text, or the first word of a list. Raises ParseError.
+    """Return the base state at `path`, a text or the first word of a list. Raises ParseError.
 
     A run that was requeued is ``["PENDING", "REQUEUED"]`` since Slurm 23.11: REQUEUED, as sacct prints
     it; the part of a run before it was resized is ``["PENDING", "RESIZING"]``.
@@ -298,10 +299,10 @@ def db_state(record: JsonRecord, *path: str) -> str:
 
 
 def resources(record: JsonRecord, *path: str) -> dict[str, int]:
-    """Return a list of trackable resources by name: ``cpu``, ``mem``, ``fs/disk``, ``gres/gpu``.
+    """Return the numbers in a list of trackable resources, by name: ``cpu``, ``mem``, ``gres/gpu``.
 
-    One without a number is left out, and one with a malformed number too, but remembered. Raises
-    ParseError for a malformed number of CPUs, memory, nodes or GPUs.
+    One without a number is left out, and one with a malformed number too, but noted in `record.unread`.
+    Raises ParseError for a malformed number of CPUs, memory, nodes or GPUs.
     """
     found = {}
     for each in record.records(*path):

@@ -57,7 +57,7 @@ Made = TypeVar("Made", bound=Requests)
 def parse_json_cluster(
     nodes: JsonRecord, partitions: JsonRecord, *, source: str, taken_at_secs: float
 ) -> Cluster:
-    """Parse two answers; a malformed record is rejected alone. Raises ParseError where a list is missing."""
+    """Return nodes and partitions; malformed ones are rejected. Raises ParseError if a list is missing."""
     rejected: list[Rejected] = []
     of_nodes, of_partitions = nodes.listed("nodes", source), partitions.listed("partitions", source)
     found_partitions = tuple(parse_each(parse_json_partition, of_partitions, rejected, source))
@@ -99,7 +99,7 @@ def parse_json_partition(record: JsonRecord) -> Partition:
     """Parse a partition; raises ParseError."""
     name = record.text("name")
     if name is None:
-        raise ParseError("no name", field="name")
+        raise ParseError("a partition without a name", field="name")
     nodes = record.get("nodes")
     path = ("nodes", "configured") if isinstance(nodes, Mapping) else ("nodes",)
     state = record.words("state") or record.words("partition", "state")
@@ -109,7 +109,7 @@ def parse_json_partition(record: JsonRecord) -> Partition:
 def parse_json_notice(
     node: JsonRecord, reservations: JsonRecord, *, node_name: str, now_secs: float, source: str
 ) -> NodeAnswer:
-    """Return a node's notice from two answers; never raises. See `parse_node_answer`."""
+    """Return what answers about a node and reservations say of it; never raises; see `parse_node_answer`."""
     rejected: list[Rejected] = []
     try:
         record = _own_record(node, node_name)
@@ -156,10 +156,10 @@ def _maintenance(record: JsonRecord) -> Maintenance | None:
 
 
 def parse_json_diag(document: JsonRecord, *, source: str, taken_at_secs: float) -> Scheduler:
-    """Parse an answer to ``diag``. Raises ParseError."""
+    """Return the controller's load from an answer to ``diag``. Raises ParseError."""
     found = JsonRecord(document.get("statistics"))
     if (threads := found.count("server_thread_count")) is None:
-        raise ParseError("no statistics", source=source, field="statistics")
+        raise ParseError("the answer has no statistics", source=source, field="statistics")
     jobs = {each: found.count(f"jobs_{each}") for each in _JOBS}
     queued = {to: found.count(name) for to, name in _QUEUED.items()}
     rejected: list[Rejected] = []

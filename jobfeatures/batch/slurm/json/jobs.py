@@ -35,9 +35,9 @@ _BITS = re.compile(r"0x([0-9A-Fa-f]{1,1000001})(?:%[0-9]{1,10})?\Z")  # slurm.co
 def parse_json_jobs(
     document: JsonRecord, *, source: str, taken_at_secs: float, node_name: str | None = None
 ) -> JobTable:
-    """Parse the jobs of an answer; a malformed one is rejected alone. Raises ParseError without a list.
+    """Return the jobs of an answer; malformed ones are rejected. Raises ParseError if the list is missing.
 
-    slurmrestd cuts a list of array tasks after 64 characters: fewer count then, which is said.
+    slurmrestd cuts a list of array tasks after 64 characters: then fewer are counted, which is reported.
     """
     rejected: list[Rejected] = []
     made = parse_each(
@@ -72,7 +72,7 @@ def parse_json_job(record: JsonRecord, *, node_name: str | None = None) -> Job:
     job_id = checked_id(str(record.count("job_id")), field="job_id")
     words = record.words("job_state")
     if not words:
-        raise ParseError("no state", field="job_state")
+        raise ParseError("a job without a state", field="job_state")
     state = STATES.get(state_word(words), JobState.UNKNOWN)
     started = state.is_on_node or state.is_finished
     nodes = record.nodes("nodes")

@@ -36,12 +36,12 @@ _JOBS = re.compile(
 
 
 def recognise(head: str) -> bool:
-    """Return whether a text begins like Slurm's JSON: with its meta, or, in later versions, with a job."""
+    """Return whether a text begins like Slurm's JSON: with ``meta``, or, in later versions, ``jobs``."""
     return _META.match(head) is not None or _JOBS.match(head) is not None
 
 
 def read_records(lines: Iterable[str], *, source: str, notes: Notes) -> Iterator[JobRecord | Rejected]:
-    """Yield the jobs of all documents, each followed by its steps."""
+    """Yield the jobs of all documents, each followed by its steps, and what was rejected."""
     for found in parse_objects("".join(lines), source=source):
         try:
             if isinstance(found, ParseError):

@@ -26,7 +26,7 @@ _OFFERED = re.compile(r"/slurm/(v[0-9]+\.[0-9]+\.[0-9]+)/")
 
 
 class Rest(Server):
-    """Queries slurmrestd. Finds the API version at the first query, and again once that is not found."""
+    """Client of slurmrestd. Finds an API version at the first query, and again if the server drops that."""
 
     def __init__(self, url: str, *, token_file: str | None = None, max_bytes: int = 32 * 2**20) -> None:
         """Raise SourceError for an invalid address."""
@@ -35,7 +35,7 @@ class Rest(Server):
         self._version: str | None = None
 
     def ask(self, question: str, timeout_secs: float, *, service: str = "slurm") -> JsonRecord:
-        """Return the answer for a path below the version. Raises SourceError."""
+        """Return the answer to GET ``/SERVICE/VERSION/QUESTION``. Raises SourceError."""
         version = self._version or self._find_version(timeout_secs)
         path = f"/{service}/{version}/{question}"
         response = self.fetch(path, timeout_secs)
@@ -78,7 +78,7 @@ class Rest(Server):
         )
 
     def fetch(self, path: str, timeout_secs: float) -> Response:
-        """Request a path. Raises SourceError where there is no answer, or a longer one than allowed."""
+        """Return the response to GET `path`. Raises SourceError if there is none, refused, or too long."""
         headers = {"Accept": "application/json"}
         if self._token_file is not None:  # read each time, because tokens expire and are replaced
             token = read_token(self._token_file)
@@ -87,12 +87,12 @@ class Rest(Server):
                 headers["X-SLURM-USER-NAME"] = user
         response = self.get(path, headers=headers, timeout_secs=timeout_secs)
         if response.status in {401, 403}:
-            raise SourceError(f"{self.name}: refused (status {response.status}): slurm.rest_token_file")
+            raise SourceError(f"{self.name}: refused (status {response.status}): see slurm.rest_token_file")
         return response
 
 
 def make_rest(config: SystemSettings[SlurmSettings], *, max_bytes: int) -> Rest:
-    """Return the client that the settings describe. Raises ConfigurationError."""
+    """Return a client for ``slurm.rest_url``; answers have at most `max_bytes`. Raises ConfigurationError."""
     if config.own.rest_url is None:
         raise ConfigurationError("slurm.rest_url", "is not set: slurm.ask = rest needs it")
     try:
@@ -133,7 +133,7 @@ def read_token(path: str) -> str:
 
 
 def user_of_token(token: str) -> str | None:
-    """Return the user that a token claims (``sun``, slurm.schedmd.com/jwt.html), None without one."""
+    """Return the user name that a JWT claims (``sun``, slurm.schedmd.com/jwt.html); None without one."""
     parts = token.split(".")
     if len(parts) != 3:
         return None

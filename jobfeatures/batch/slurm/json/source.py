@@ -38,7 +38,7 @@ INVALID_JOB_ID = 2017  # slurm_errno.h, ESLURM_INVALID_JOB_ID
 
 
 class JsonAsker:
-    """Queries a node's jobs one by one; all queries of a poll share one timeout."""
+    """Queries slurmrestd about a node's jobs one by one; all queries of a poll share one timeout."""
 
     def __init__(
         self, config: SystemSettings[SlurmSettings], clock: Clock, node_name: str, timeout_secs: float
@@ -115,14 +115,14 @@ class JsonAsker:
     def _remaining_secs(self, deadline: float) -> float:
         remaining = deadline - self._clock.monotonic_secs()
         if remaining <= 0:
-            raise SourceError(f"{self._rest.name}: no end after {self._timeout_secs:g} s")
+            raise SourceError(f"{self._rest.name}: answers took longer than {self._timeout_secs:g} s")
         return remaining
 
     def _job_of(self, document: JsonRecord, job_id: str) -> Job | None:
         """Return the queried job; answers may hold an array's other tasks or a heterogeneous job's parts."""
         own = [each for each in document.records("jobs") if str(each.get("job_id")) == job_id]
         if len(own) > 1:
-            raise ParseError("more than one record of a job", field="job_id")
+            raise ParseError("several records of one job", field="job_id")
         return parse_json_job(own[0], node_name=self._node_name) if own else None
 
     def _ask_about_node(self, deadline: float, now_secs: float) -> NodeAnswer:
@@ -134,7 +134,7 @@ class JsonAsker:
 
 
 class JsonCluster:
-    """The source of the controller role."""
+    """The controller role's source: queries slurmrestd about the whole cluster."""
 
     name = NAME
 
@@ -145,7 +145,7 @@ class JsonCluster:
         self._timeout_secs = timeout_secs
 
     def poll_queue(self) -> JobTable:
-        """Return the queue; jobs stay in it for Slurm's MinJobAge. Errors make it incomplete."""
+        """Return the queue, with jobs that ended within MinJobAge; incomplete if Slurm reports an error."""
         table, problems = self._ask_with_errors("jobs", "jobs", parse_json_jobs)
         return replace(table, complete=table.complete and not problems)
 
@@ -175,7 +175,7 @@ class JsonCluster:
         return self._reported("reservations", "reservations", parse_json_reservations)
 
     def poll_shares(self) -> FairShares:
-        """Raise SourceError: slurmrestd does not provide them."""
+        """Raise SourceError: slurmrestd does not provide fair shares."""
         raise SourceError(f"{self._rest.name}: shares are read by commands only (slurm.ask = scontrol)")
 
     def _reported(self, question: str, field: str, parse: Callable[..., T], *, service: str = "slurm") -> T:

@@ -45,12 +45,12 @@ _LARGEST = 2**63 - 1
 
 
 def parse_document(data: bytes | str, *, source: str) -> JsonRecord:
-    """Parse an answer, which has to be one JSON object. Raises ParseError."""
+    """Return the one JSON object that an answer has to be. Raises ParseError."""
     return JsonRecord(parse_object(data, source=source))
 
 
 def missing_field(document: JsonRecord) -> str | None:
-    """Return the first field that an answer lacks, such as ``jobs[0].cpus``; None if all are there."""
+    """Return the first field of `ALWAYS_THERE` that an answer lacks, such as ``jobs[0].cpus``, or None."""
     for kind, names in ALWAYS_THERE.items():
         found = document.get(kind)
         for place, each in enumerate(found if isinstance(found, list) else ()):
@@ -61,7 +61,7 @@ def missing_field(document: JsonRecord) -> str | None:
 
 
 class JsonRecord:
-    """One object, and methods that read its values. Each takes a path and raises ParseError naming it."""
+    """Reads the values of one JSON object, given their paths. Methods raise ParseError, naming the path."""
 
     def __init__(self, values: Any) -> None:
         """Take an object; anything else counts as an empty one."""
@@ -78,7 +78,7 @@ class JsonRecord:
         return found
 
     def number(self, *path: str) -> Limit:
-        """Return a whole number, UNLIMITED, or None where none is set."""
+        """Return a whole number or UNLIMITED; None if it is not set."""
         return parse_number(self.get(*path), ".".join(path))
 
     def count(self, *path: str) -> int | None:
@@ -103,12 +103,12 @@ class JsonRecord:
         return None if found is None else found * MEBIBYTE
 
     def text(self, *path: str) -> str | None:
-        """Return a text, None for Slurm's words for unknown or none."""
+        """Return a text; None if absent, or one of Slurm's words for unknown or none."""
         value = self.raw_text(*path)
         return None if value is None or value in NOTHING else value
 
     def raw_text(self, *path: str) -> str | None:
-        """Return a text as it is, but with U+FFFD for invalid Unicode."""
+        """Return a text as it is, but with U+FFFD for invalid Unicode; None if absent."""
         value = self.get(*path)
         if value is None:
             return None
@@ -128,12 +128,12 @@ class JsonRecord:
         return tuple(clean(each) for each in value if each)
 
     def nodes(self, *path: str) -> tuple[str, ...]:
-        """Return the node names of a compressed list, or of several in a JSON list."""
+        """Return the node names of a compressed list, ``n[1-2]``, or of all such in a JSON list."""
         lists = (expand_nodes(each) for each in self.words(*path) if each not in NOTHING)
         return tuple(dict.fromkeys(chain.from_iterable(lists)))
 
     def listed(self, name: str, source: str) -> list[JsonRecord]:
-        """Return the members of a required list. Raises ParseError."""
+        """Return the objects of a list that has to be there; `source` is for the error. Raises ParseError."""
         value = self.values.get(name)
         if not isinstance(value, list):
             raise ParseError(f"no list of {name}", source=source, field=name)
@@ -153,7 +153,7 @@ class JsonRecord:
 
 
 def parse_number(value: Any, field: str) -> Limit:
-    """Parse a number of any shape; None if it is not set. Raises ParseError."""
+    """Return a number of any shape in the module's table; None if it is not set. Raises ParseError."""
     if isinstance(value, Mapping):
         if value.get("infinite") is True:
             return UNLIMITED
@@ -176,7 +176,7 @@ def parse_number(value: Any, field: str) -> Limit:
 
 
 def exit_code_of(record: JsonRecord) -> tuple[int | None, int | None]:
-    """Return exit status and signal from an object or a wait status; no status if a signal ended it."""
+    """Return the ``exit_code``'s status and signal, from an object or a wait status; only one is set."""
     if isinstance(record.get("exit_code"), Mapping):
         signals = (record.nonzero("exit_code", "signal", name) for name in ("id", "signal_id"))
         signal = next(filter(None, signals), None)
@@ -206,7 +206,7 @@ def state_word(words: Sequence[str]) -> str:
 
 
 def complaints(document: JsonRecord) -> tuple[str, ...]:
-    """Return the texts of an answer's errors."""
+    """Return the texts of the errors that an answer reports."""
     return tuple(_complaint(each) for each in _objects(document.get("errors")))
 
 

@@ -35,9 +35,9 @@ _WITHOUT_0: Final = frozenset({JobState.FAILED, JobState.PREEMPTED})
 
 
 def derive_columns(values: Mapping[str, Any], count: int) -> dict[str, list[Any]]:
-    """Return the columns of `DERIVED` for columns of `TOLD`.
+    """Return the columns named in `DERIVED` of `count` rows, from the columns named in `TOLD`.
 
-    Values of rows that ran and have ended are taken as they are; `derive` makes those of the others.
+    Values of jobs that ran and have ended are taken as they are; for the others `derive` makes them.
     """
     given = {name: values.get(name) or [_ABSENT.get(name)] * count for name in TOLD}
     # sacct before 26.05 takes 128 from exit statuses; what was taken from its nodes had none.
@@ -75,7 +75,7 @@ def derive_columns(values: Mapping[str, Any], count: int) -> dict[str, list[Any]
 
 
 def pairs_of(columns: Sequence[tuple[str, Sequence[Any]]], count: int) -> list[tuple[tuple[str, Any], ...]]:
-    """Return for each row the names and values of the columns in which it has one."""
+    """Return for each of `count` rows its values that are not None, as (column's name, value)."""
     named = [
         [None if value is None else (name, value) for value in column]
         for name, column in columns
@@ -106,7 +106,7 @@ def derive(
     user: float | None,
     system: float | None,
 ) -> tuple[Any, ...]:
-    """Return the values of `DERIVED`.
+    """Return one job's values of `DERIVED`, in this order, from its values of `TOLD`.
 
     A job that never had a CPU or a node has not run, whatever its Start is. The end of a running or pending
     job is unknown. CPU time is reported when steps end, so 0 for a running job means unknown.

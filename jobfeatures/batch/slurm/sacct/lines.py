@@ -46,7 +46,7 @@ def parse_header(line: str) -> tuple[str, list[str]]:
 
 
 class Rows:
-    """Batches of rows, each with its line number; lines that make no row go to `rejected`."""
+    """Splits a log's lines after the header into batches of rows; lines that make no row are `rejected`."""
 
     def __init__(self, lines: Iterable[str], delimiter: str, names: Sequence[str]) -> None:
         self.rejected: list[ParseError] = []

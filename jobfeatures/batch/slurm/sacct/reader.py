@@ -145,7 +145,7 @@ class _Column:
 
 
 class RecordConverter:
-    """Converts the texts of columns to records, with caches: logs repeat the same texts."""
+    """Converts rows, given as columns of texts, to records; with caches, as logs repeat the same texts."""
 
     def __init__(
         self,
@@ -158,8 +158,9 @@ class RecordConverter:
     ) -> None:
         """`names` are the columns' names, `zone` is the time zone of their times.
 
-        `adds_memory` gives a job the most memory of the steps after it. `folds_steps` does so too, and counts
-        these steps in `notes` instead of returning them; others become `StepUse`. All texts are checked.
+        With `adds_memory` a job gets the largest memory use of the steps after it. So it does with
+        `folds_steps`; then steps are counted in `notes` instead of returned, those without their job become
+        `StepUse`. All texts are checked.
         """
         self._notes = notes
         self._adds_memory, self._folds_steps = adds_memory, folds_steps
@@ -203,10 +204,10 @@ class RecordConverter:
     def each(
         self, numbers: Sequence[int], columns: Sequence[Sequence[str]], repaired: Collection[int] = ()
     ) -> Iterator[Sequence[Entry | ParseError]]:
-        """Yield for each row its record, or the error that it has, in one list or several.
+        """Yield, in one or several lists, each row's record, or the error if it is malformed.
 
-        In optional columns, unreadable text is unknown, and counted in `notes`, unless the row is `repaired`:
-        its fields may then belong to other columns.
+        `numbers` are the rows' line numbers. Malformed text in an optional column is unknown and counted in
+        `notes`; in a `repaired` row it is an error, as its fields may belong to other columns.
         """
         try:
             yield self.convert(columns)
@@ -237,7 +238,7 @@ class RecordConverter:
                 return found
 
     def convert(self, columns: Sequence[Sequence[str]]) -> Sequence[Entry]:
-        """Return the records of all rows, or a batch if steps fold. Raises ParseError naming the column."""
+        """Return the rows' records, with `folds_steps` as a `JobBatch`. Raises ParseError with the column."""
         if not columns:
             return []
         heads: Sequence[str] = columns[self._id_place]
@@ -389,7 +390,8 @@ def read_rows(
 ) -> Iterator[Entry | Rejected]:
     """Yield the jobs of the lines after a header, each followed by its steps, and rejected rows.
 
-    `zone` is the time zone of the machine that ran sacct; None: this machine's. Memory use is constant.
+    `names` are the header's columns, `source` is for errors. `zone` is the time zone of the machine that ran
+    sacct; None: this machine's. Memory use does not grow with the log.
     """
     converter = RecordConverter(names, zone, notes=notes, adds_memory=True, folds_steps=folds_steps)
     unused = [(name, place) for place, name in enumerate(names) if name and name not in TAKEN]

@@ -25,7 +25,7 @@ BATCH = 256  # records converted together
 
 
 def recognise(head: str) -> bool:
-    """Return whether a text begins with a header of sacct."""
+    """Return whether a text begins with a header that sacct prints."""
     try:
         parse_header(head.lstrip().partition("\n")[0])
     except ParseError:
@@ -61,7 +61,7 @@ def read_records(
 def parse_accounting(text: str, separator: str, *, taken_at_secs: float) -> Accounting:
     """Parse the output of ``sacct -a -P -n --noconvert --delimiter SEPARATOR``, times as epoch seconds.
 
-    A malformed record is rejected alone. Raises ParseError where the output is truncated.
+    Malformed records are rejected, the others used. Raises ParseError if the output is truncated.
     """
     records: list[JobRecord] = []
     rejected: list[Rejected] = []

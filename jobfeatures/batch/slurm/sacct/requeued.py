@@ -1,9 +1,9 @@
-"""What accounting's REQUEUED means: not only runs that were taken from their nodes. Pure.
+"""What the state REQUEUED means in accounting: not only runs that were taken from their nodes. Pure.
 
-Slurm requeues a scrontab's job at its end, for its next time, and one that exits with a code of RequeueExit:
-each of their runs is REQUEUED. Of one that is taken away ExitCode is 0:0 (26.05.5), so with another a run
-has ended by itself. With 0:0 and a batch step that is COMPLETED nobody knows: a scrontab's run has succeeded,
-or a script has ended in order when its requeue was announced, or asked for it.
+Slurm also requeues a scrontab's job at its end, for its next time, and one that exits with a code of
+RequeueExit. A run that is taken away has the ExitCode 0:0 (26.05.5), so one with another has ended by itself.
+With 0:0 and a batch step that is COMPLETED nobody knows: a scrontab's run has succeeded, or a script has
+ended in order when its requeue was announced, or asked for it.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _EXIT = re.compile("[0-9]+:[0-9]+")
 
 
 def state_of_requeued(*, has_code: bool, batch_step: str | None) -> JobState:
-    """Return the state of a run that is REQUEUED, with an exit code or signal, by its batch step's state."""
+    """Return the state of a REQUEUED run: FAILED with an exit code or signal, else by its batch step's."""
     if has_code:
         return JobState.FAILED
     return JobState.UNKNOWN if batch_step == JobState.COMPLETED.value else JobState.PREEMPTED
 
 
 def with_ends(batches: Iterable[Batch], names: Sequence[str]) -> Iterator[Batch]:
-    """Yield batches of rows with the meaning of a job's REQUEUED appended to it, after a blank.
+    """Yield batches of rows in which a job's state REQUEUED is followed by what it means, after a blank.
 
-    A batch is the numbers of its lines, and its columns. The last rows may come with the next batch.
+    A batch has the numbers of its lines, and its columns. Its last rows may be put into the next one.
     """
     places = {name: place for place, name in reversed([*enumerate(names)])}
     head, state, code = (

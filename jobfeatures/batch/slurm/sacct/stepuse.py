@@ -1,4 +1,4 @@
-"""What steps add to the jobs before them, in batches of rows and across them. Pure."""
+"""Adds the memory use of steps to the jobs before them, in batches of rows and across batches. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ def with_steps(
     clusters: Sequence[str | None],
     memory_bytes: Sequence[int | None],
 ) -> tuple[list[int | None], list[bool]]:
-    """Return the rows' memory, a job's including its steps', and which rows are not steps."""
+    """Return each row's memory use, for a job the most of its own and its steps', and whether to keep it.
+
+    `heads` are job ids. The steps that follow their job are not kept.
+    """
     most = list(memory_bytes)
     is_shown = [True] * len(most)
     job = -1
@@ -36,12 +39,12 @@ def with_steps(
 
 
 def is_step(each: Entry) -> bool:
-    """Return whether something that was read is one step."""
+    """Return whether an entry is one step, not a job or a batch."""
     return not isinstance(each, JobBatch) and each.step is not None
 
 
 def steps_of_last(last: list[Entry], found: Sequence[Any], notes: Notes) -> int:
-    """Add the steps at the beginning of a batch to the job before them, and return how many these are."""
+    """Add the first steps of `found` to the job `last[0]` if they are its own; return how many these are."""
     job: Any = last[0] if last else None
     if job is None or is_step(job):
         return 0

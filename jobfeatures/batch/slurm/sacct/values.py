@@ -53,21 +53,21 @@ class Kept(dict[str, Any]):
         return value
 
     def column(self, texts: Sequence[str]) -> list[Any]:
-        """Return the values of texts, which often are all the same."""
+        """Return the values of a column's texts, fast if all are the same."""
         if texts and texts.count(texts[0]) == len(texts):
             return [self[texts[0]]] * len(texts)
         return list(map(self.__getitem__, texts))
 
 
 class KeptNodes(Kept):
-    """The same for lists of nodes: long ones have a smaller cache of their own."""
+    """A cache of single nodes; lists of nodes are only in the smaller cache of their parser."""
 
     def __missing__(self, text: str) -> Any:
         return super().__missing__(text) if len(text) < MAX_NODE and "[" not in text else self._convert(text)
 
 
 class Identity(NamedTuple):
-    """The parts of JobID."""
+    """The parts of a JobID: job, array and tasks, or heterogeneous job and component."""
 
     number: str
     array_job_id: str | None = None
@@ -84,8 +84,8 @@ ENDED = {REQUEUED: JobState.PREEMPTED, "RESIZING": JobState.UNKNOWN}  # of what 
 def parse_job_id(text: str) -> Identity:
     """Split ``12``, ``12_3``, ``12_[4-9%2]`` or ``12+1`` into its parts. Raises ParseError.
 
-    sacct cuts a list of tasks after 64 characters unless SLURM_BITSTR_LEN is set: ``12_[1,3,6...%3]``. Known
-    is what it shows whole then, if anything.
+    sacct cuts a list of tasks after 64 characters unless SLURM_BITSTR_LEN is set, ``12_[1,3,6...%3]``: then
+    the tasks before the cut are returned.
     """
     match = matched(_JOB, text, "not a job id", field="JobID")
     if match[2] is not None:
@@ -97,22 +97,22 @@ def parse_job_id(text: str) -> Identity:
 
 
 def are_job_ids(texts: Sequence[str]) -> bool:
-    """Return whether all texts are plain numbers of jobs, as nearly all are; else `parse_job_id` decides."""
+    """Return whether all texts are plain job numbers, which need no `parse_job_id`, as in most logs."""
     together = "".join(texts)
     are_numbers = together.isdigit() and together.isascii() and all(texts)
     return are_numbers and min(texts)[0] > "0" and max(map(len, texts)) <= 10
 
 
 def split_step(text: str) -> tuple[str, str, str]:
-    """Split ``12.batch`` into a job's id, the dot, and its step's, but not a cut list, ``12_[1,3...]``."""
+    """Split ``12.batch`` into job id, dot and step; the dots of a cut list, ``12_[1,3...]``, are no step."""
     return (text, "", "") if text.endswith("]") else text.partition(".")
 
 
 def parse_state(text: str) -> JobState:
     """Return a state from its first word (``CANCELLED by 6001``, ``CANCELLED+`` where truncated).
 
-    REQUEUED is PREEMPTED, that run ended early, or what stands behind it: see `with_ends`. RESIZING is
-    UNKNOWN: what ended is a part of the job, which goes on with other resources. Raises ParseError.
+    REQUEUED is PREEMPTED, as the run ended early, or the state that `with_ends` puts behind it. RESIZING is
+    UNKNOWN: only a part of the job ended, which goes on with other resources. Raises ParseError.
     """
     word, _, more = text.partition(" ")
     word = word.rstrip("+")
@@ -124,35 +124,35 @@ def parse_state(text: str) -> JobState:
 
 
 def parse_state_word(text: str) -> str | None:
-    """Return the word of a state, None where `JobState` has the same word."""
+    """Return Slurm's own word for a state; None if `JobState` has the same word."""
     word = text.partition(" ")[0].rstrip("+")
     return None if word in JobState.__members__ or text == FAILED_AND_REQUEUED else word
 
 
 def parse_text(text: str) -> str | None:
-    """Return a text, None for Slurm's words for unknown or none."""
+    """Return a text; None if it is one of Slurm's words for unknown or none."""
     return None if text in UNKNOWN else text
 
 
 def parse_nodes(text: str) -> tuple[str, ...] | None:
-    """Return the names of a compressed list; () for ``None assigned``: the job has not run. May raise."""
+    """Return the names of a compressed list; () for ``None assigned``, not run. Raises ParseError."""
     return None if text != NO_NODES and text in UNKNOWN else expand_kept(text)
 
 
 def parse_number(text: str) -> int | None:
-    """Return a count, None if unknown. ``2K`` is 2048. May raise."""
+    """Return a count, None if unknown. ``2K`` is 2048. Raises ParseError."""
     if text.isdigit() and text.isascii() and len(text) < 19:
         return int(text)
     return None if text in UNKNOWN else parse_binary_size(text)
 
 
 def parse_whole(text: str) -> int | None:
-    """Return a number that sacct never abbreviates, None if unknown. May raise."""
+    """Return a number that sacct never abbreviates, None if unknown. Raises ParseError."""
     return None if text in UNKNOWN else parse_count(text)
 
 
 def parse_positive(text: str) -> int | None:
-    """Return a count; None also for 0, where that means unknown or none."""
+    """Return a count; None also for 0, for columns in which that means unknown. Raises ParseError."""
     return parse_number(text) or None
 
 
@@ -224,7 +224,7 @@ def parse_energy(text: str) -> int | None:
 
 
 def parse_memory(text: str) -> int | None:
-    """Return the bytes of ``mem=`` in a list of resources."""
+    """Return the bytes of ``mem=`` in a list such as ``cpu=2,mem=200M``; None without."""
     return parse_resources(text).get("mem") if text else None
 
 
@@ -256,7 +256,7 @@ class RequestedMemory(NamedTuple):
     per: str
 
     def of_job(self, cpus: int | None, nodes: int | None) -> int | None:
-        """Return bytes of the whole job; None where the number of CPUs or nodes is unknown."""
+        """Return the bytes of the whole job; None if the needed number of CPUs or nodes is unknown."""
         count = 1 if not self.per else cpus if self.per == "c" else nodes
         return self.size_bytes * count if count and self.size_bytes else None
 
@@ -272,8 +272,8 @@ def parse_requested_memory(text: str) -> RequestedMemory | None:
 class Times:
     """Converts columns of times, in ISO local time or epoch seconds, to epoch seconds.
 
-    sacct prints local time; where ``SLURM_TIME_FORMAT`` asks for an offset, it counts. `are_odd` is set where
-    a time is `Twice` or `Skipped`, because clocks repeat or skip its hour.
+    sacct prints local time; an offset that ``SLURM_TIME_FORMAT`` adds is respected. `are_odd` is set if a
+    time is `Twice` or `Skipped`, because clocks repeat or skip its hour.
     """
 
     def __init__(self, zone: tzinfo | None = None) -> None:
