@@ -36,7 +36,7 @@ _DECLARATION = re.compile(r"<\?xml[^>]*\?>")
 
 @dataclass(frozen=True, slots=True)
 class RequestedLimits:
-    """What ``qstat -j`` reports about a job: the wall limits that it requested."""
+    """What ``qstat -j`` reports about a job: the lower of the wall limits h_rt and s_rt that it requested."""
 
     wall_secs: Limit = None
     known: bool = True  # False: the master knows no such job
@@ -72,7 +72,7 @@ def parse_xml(data: bytes, tags: Collection[str], about: str, *, source: str) ->
         text = data.decode("latin-1")
     declaration = _DECLARATION.search(text)
     if declaration is None:
-        raise ParseError("no XML", source=source, text=text.strip())
+        raise ParseError("no XML in the answer", source=source, text=text.strip())
     body = _FORBIDDEN.sub("", text[declaration.end() :])
     body = body.replace("<>", "<element>").replace("</>", "</element>")
     try:
@@ -94,12 +94,12 @@ def text_of(element: Element, name: str) -> str | None:
 
 
 def notice_of(queues: Mapping[str, QueueInstance]) -> NodeNotice | None:
-    """Return the node's notice according to its host's queues; None if it has no queue."""
+    """Return whether a host drains: whether all its queues do; None if it has no queue."""
     return NodeNotice(draining=all(each.is_draining for each in queues.values())) if queues else None
 
 
 def parse_asked_jobs(data: bytes) -> tuple[dict[str, RequestedLimits], list[Rejected]]:
-    """Return the limits in the answer to ``qstat -j 10,11 -xml``.
+    """Return the requested wall limits, by job number, in the answer to ``qstat -j 10,11 -xml``.
 
     Sample, shortened: ``<djob_info><element><JB_job_number>10</JB_job_number> …
     <JB_hard_resource_list><qstat_l_requests><CE_name>h_rt</CE_name> <CE_stringval>1::1</CE_stringval> …``.
@@ -158,7 +158,7 @@ def _job_elements(root: Element) -> Iterator[Element]:
 
 
 def parse_host_queues(data: bytes) -> tuple[dict[str, QueueInstance], list[Rejected]]:
-    """Return the queues in the answer to ``qstat -f -F h_rt,s_rt -q *@HOST -xml``.
+    """Return a host's queues, by name, in the answer to ``qstat -f -F h_rt,s_rt -q *@HOST -xml``.
 
     Sample, shortened: ``<Queue-List><name>all.q@node1</name> … <slots_used>3</slots_used> …
     <slots_total>4</slots_total> … <state>d</state> <resource name="h_rt" type="qf">02:00:00</resource> …``.

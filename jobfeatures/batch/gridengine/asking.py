@@ -24,21 +24,21 @@ NOBODYS_JOBS = "-u", "root"  # queues are listed with these users' jobs: root ha
 def ask_about_jobs(
     numbers: Collection[str], *, qstat: str, timeout_secs: float
 ) -> tuple[dict[str, RequestedLimits], list[Rejected]]:
-    """Return what the master reports about jobs, by number. Raises SourceError or ParseError."""
+    """Return, by job number, the wall limits that jobs requested. Raises SourceError or ParseError."""
     return parse_asked_jobs(_run([qstat, "-j", ",".join(numbers), "-xml"], timeout_secs))
 
 
 def ask_about_queues(
     node_name: str, *, qstat: str, timeout_secs: float
 ) -> tuple[dict[str, QueueInstance], list[Rejected]]:
-    """Return a host's queues by name; its name may lack the domain. Raises SourceError or ParseError."""
+    """Return a host's queues, by queue; `node_name` may lack the domain. Raises SourceError or ParseError."""
     hosts = f"*@{node_name},*@{node_name}.*"
     argv = [qstat, "-f", "-F", "h_rt,s_rt", "-q", hosts, *NOBODYS_JOBS, "-xml"]
     return parse_host_queues(_run(argv, timeout_secs))
 
 
 def with_wall_limit(job: Job, asked: RequestedLimits | None, queue: QueueInstance | None) -> Job:
-    """Return a job with its wall limit: the lowest of those it requested and its queue's."""
+    """Return a job with its wall limit: the lowest of those it requested and its queue's, if both known."""
     if asked is None or not asked.known:  # it may have requested less than its queue allows
         return job
     wall = least_limit(asked.wall_secs, queue.wall_secs if queue else None)

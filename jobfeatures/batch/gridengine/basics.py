@@ -96,7 +96,7 @@ def parse_limit_bytes(text: str, *, field: str = "") -> Limit:
 
 
 def least_limit(*limits: Limit) -> Limit:
-    """Return the lowest limit. None is unknown and ignored: it does not mean UNLIMITED."""
+    """Return the lowest limit. An unknown one, None, is ignored: it does not mean UNLIMITED."""
     numbers = [each for each in limits if isinstance(each, int)]
     if numbers:
         return min(numbers)
@@ -104,7 +104,7 @@ def least_limit(*limits: Limit) -> Limit:
 
 
 def known(text: str | None) -> str | None:
-    """Return a text, or None if it is a placeholder for no value."""
+    """Return a text; None if it is one of Grid Engine's words for no value, such as NONE."""
     return None if text is None or text.lower() in NOTHING else text
 
 

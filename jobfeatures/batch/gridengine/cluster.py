@@ -33,7 +33,7 @@ CLOSED_LETTERS = DRAINING_LETTERS | frozenset("sSCPEcu")
 
 
 def parse_cluster(data: bytes, *, taken_at_secs: float) -> Cluster:
-    """Parse the answer to ``qhost -q -xml``; a bad host or queue is rejected on its own.
+    """Return hosts and queues in the answer to ``qhost -q -xml``; malformed hosts are rejected, others used.
 
     Sample, shortened: ``<host name='node1'> <hostvalue name='num_proc'>2</hostvalue> … <hostvalue
     name='mem_total'>23.5G</hostvalue> … <queue name='all.q'> <queuevalue qname='all.q'
@@ -93,10 +93,10 @@ def _parse_host(element: Element) -> tuple[ClusterNode, list[QueueInstance]]:
 
 
 def compute_slots(queues: Sequence[QueueInstance], processors: int | None) -> int | None:
-    """Return the slots of a host: those of its queue.
+    """Return the slots of a host: those of its queue; without one, its processors.
 
-    Several queues may share or divide its processors, which their slots do not reveal: their sum is capped
-    at the host's processors, unless a single queue has more.
+    Several queues may share or divide the processors, which their slots do not reveal: the sum of slots is
+    capped at the number of processors, unless a single queue has more.
     """
     slots = [each.slots for each in queues if each.slots is not None]
     if len(slots) < 2:

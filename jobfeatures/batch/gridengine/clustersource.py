@@ -34,7 +34,7 @@ class GridEngineCluster:
     name = NAME
 
     def __init__(self, config: SystemSettings[GridEngineSettings], clock: Clock, timeout_secs: float) -> None:
-        """`timeout_secs` applies to each query; without an accounting file there is no accounting."""
+        """`timeout_secs` limits each query. Without an accounting file `poll_accounting` fails."""
         self._clock = clock
         self._programs = Programs(
             COMMAND, config.own.qstat, timeout_secs, kept=VARIABLES, environment={"TZ": "UTC0"}
@@ -42,7 +42,7 @@ class GridEngineCluster:
         self._accounting_file = config.own.accounting_file or _default_accounting_file()
 
     def poll_queue(self) -> JobTable:
-        """Return the queue, with the latest ended jobs: `finished_jobs` of sge_conf(5) says how many."""
+        """Return the queue, with as many of the latest ended jobs as `finished_jobs` of sge_conf(5) says."""
         taken_at_secs = self._clock.now_secs()
         data = self._ask("qstat", *QUEUE_QUESTION)
         with failing_source(QUEUE_SOURCE, ParseError):
@@ -88,7 +88,7 @@ class GridEngineCluster:
         return cluster
 
     def poll_accounting(self, since_secs: float) -> Accounting:
-        """Return the records of jobs that ended since `since_secs`; running jobs have none yet."""
+        """Return the records of jobs that ended since `since_secs` (epoch); running jobs have none yet."""
         taken_at_secs = self._clock.now_secs()
         if self._accounting_file is None:
             raise SourceError("no accounting: neither gridengine.accounting_file nor SGE_ROOT is set")

@@ -42,9 +42,9 @@ _MOST_COLONS = 256  # of a category
 
 
 def parse_line(line: str) -> Mapping[str, str]:
-    """Return the fields of a line. Raises ParseError where it is not clear which is which.
+    """Return a line's fields by name. Raises ParseError if it is not clear where the name and category end.
 
-    Anything may follow the known fields. A single malformed number is unknown, the rest of its line counts.
+    Anything may follow the known fields. One malformed number is passed on; with more the line is rejected.
     """
     if len(line) > MAX_LINE_CHARACTERS:
         raise ParseError("line is too long", text=line)

@@ -38,10 +38,10 @@ class _Known:
 
 
 class GridEngineJobs:
-    """Follows the jobs of an execution daemon.
+    """Finds, once per sample, the processes of an execution daemon's jobs, by its spool directory.
 
-    Its spool directory on this node, such as ``/var/spool/gridengine/execd/HOST``,
-    is the working directory of the running sge_execd unless that is set.
+    That directory on this node, such as ``/var/spool/gridengine/execd/HOST``,
+    is the working directory of the running sge_execd unless a setting names it.
     """
 
     def __init__(self, config: SystemSettings[GridEngineSettings], failures: Failures) -> None:
@@ -59,7 +59,7 @@ class GridEngineJobs:
         return self._spool is not None
 
     def update(self, processes: Mapping[int, Process]) -> Mapping[JobKey, ActiveJob]:
-        """Return the jobs that are active now; the previous ones if the spool cannot be listed."""
+        """Return the jobs that are active now; the previous ones if the spool directory cannot be listed."""
         if self._spool is None:
             if self._sample % FIND_GAP_SAMPLES == 0:
                 self._spool = self._find(processes)

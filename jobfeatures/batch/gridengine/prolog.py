@@ -44,7 +44,7 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
 
 
 def read_job(path: str, name: str, owners: Collection[int], note: Note) -> Job:
-    """Return the job that a spool directory describes. Raises OSError or ParseError."""
+    """Return the job that its directory `path` in ``active_jobs`` describes. Raises OSError or ParseError."""
 
     def text(file: str) -> str:
         try:

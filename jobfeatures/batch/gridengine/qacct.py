@@ -53,14 +53,14 @@ _UNKNOWN: Final = frozenset({"-/-", "", "undefined"})
 
 
 def recognise(head: str) -> bool:
-    """Return whether a text begins like qacct's records."""
+    """Return whether a text begins as ``qacct -j`` prints records."""
     return _HEAD.match(head) is not None
 
 
 def read_records(
     lines: Iterable[str], *, source: str, notes: Notes, zone: tzinfo | None = None
 ) -> Iterator[JobRecord | Rejected]:
-    """Yield one record of each block; times are local to `zone` (None: this machine's).
+    """Yield a record for each block between lines of ``=``; times are local to `zone` (None: this host's).
 
     `restarts` counts the job's earlier runs that appear earlier in the text. Memory is unknown where
     ``ru_maxrss`` is no whole number: 8.1.9 prints KiB as if they were bytes (4612 KiB: ``4.504KB``).

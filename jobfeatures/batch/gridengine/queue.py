@@ -1,4 +1,4 @@
-"""Parse a cluster's queue as ``qstat`` reports it. Pure.
+"""The jobs in a cluster's queue, as ``qstat`` prints them in XML. Pure.
 
 Command: qstat(1), "OUTPUT FORMATS". Job states: sge_status(5), "Job state",
 https://manpages.debian.org/bookworm/gridengine-common/sge_status.5.en.html
@@ -63,7 +63,7 @@ def reason_of(text: str) -> str | None:
 
 
 def parse_queue(data: bytes, *, taken_at_secs: float, tz: tzinfo | None = None) -> JobTable:
-    """Parse the answer of ``qstat`` to `QUEUE_QUESTION`.
+    """Return the jobs in the answer of ``qstat`` to `QUEUE_QUESTION`.
 
     Sample, shortened: ``<job_list state="running"><JB_job_number>11</JB_job_number> …
     <JB_owner>bob</JB_owner> … <state>r</state> <JAT_start_time>2026-11-21T13:33:21</JAT_start_time> …
@@ -95,7 +95,7 @@ def parse_queue(data: bytes, *, taken_at_secs: float, tz: tzinfo | None = None) 
 
 
 def parse_queued_job(element: Element, tz: tzinfo | None = None) -> Job:
-    """Return the job of one row. Raises ParseError.
+    """Return the job of one row of the queue, ``<job_list>``. Raises ParseError.
 
     The pending tasks of an array are reported as one job with the array's
     number. `nodes` is the host of this row.

@@ -1,4 +1,4 @@
-"""One job as its directory in ``active_jobs`` reports it: texts to Job. Pure.
+"""One job from the texts of the files in its directory in ``active_jobs``. Pure.
 
 sge_execd writes ``config`` for the job's shepherd: lines ``name=value``, some with unescaped values from
 users: a job's argument, folder or path may contain newlines and so forge complete lines. A name with two
@@ -123,7 +123,7 @@ def parse_epoch(text: str) -> int:
 
 
 def scale_epoch(stamp: int) -> tuple[int, int]:
-    """Return a timestamp's seconds and microseconds, detecting its unit by magnitude."""
+    """Return the seconds and microseconds of a timestamp whose unit (s, ms, µs) its magnitude shows."""
     for limit, unit in ((10**14, 10**6), (10**11, 10**3)):
         if stamp >= limit:
             return stamp // unit, stamp % unit * (10**6 // unit)
@@ -131,7 +131,7 @@ def scale_epoch(stamp: int) -> tuple[int, int]:
 
 
 def parse_hosts(text: str) -> tuple[tuple[str, int], ...]:
-    """Return each host's slots from ``pe_hostfile``: ``node1 2 all.q@node1 UNDEFINED``. Raises ParseError."""
+    """Return hosts and slots in ``pe_hostfile``: ``node1 2 all.q@node1 UNDEFINED``. Raises ParseError."""
     granted: dict[str, int] = {}
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split()

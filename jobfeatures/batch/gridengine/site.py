@@ -1,4 +1,4 @@
-"""Whether Grid Engine is here, and what hooks ask it."""
+"""Whether Grid Engine is on this host, and what a prolog queries."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def is_here(config: SystemSettings[GridEngineSettings]) -> bool:
-    """Return whether Grid Engine runs or is set up here; a qstat is no proof, as other systems have one."""
+    """Return whether Grid Engine runs or is set up on this host; a qstat is no proof, others have one too."""
     if config.own.spool_directory is not None or find_spool(config.procfs) is not None:
         return True
     return "SGE_ROOT" in os.environ and is_installed(config.own.qstat.removesuffix("qstat") + "qhost")
 
 
 def needs_server(job: Job, config: SystemSettings[GridEngineSettings]) -> bool:
-    """Return whether to query the master about a starting job: no file holds its wall limit."""
+    """Return whether a prolog has to query the master for a starting job's wall limit: no file holds it."""
     del job
     return config.common.hook_ask != "never"
 
@@ -30,7 +30,7 @@ def needs_server(job: Job, config: SystemSettings[GridEngineSettings]) -> bool:
 def ask_in_prolog(
     job: Job, config: SystemSettings[GridEngineSettings], *, node_name: str, timeout_secs: float
 ) -> Job | None:
-    """Return the job with its wall limit, which no file on the node holds; None if not to be queried.
+    """Return the job with its wall limit, which no file on the node holds; None without `needs_server`.
 
     A prolog runs once per job, on the host of its first task. Raises SourceError or ParseError.
     """

@@ -1,4 +1,4 @@
-"""The source that reads this node's spool directory, and queries the master for what it lacks."""
+"""The source that reads this node's spool directory, and queries the master for wall limits and queues."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class GridEngineSource(PolledSource):
     is_local = True
 
     def __init__(self, config: SystemSettings[GridEngineSettings], clock: Clock, node_name: str) -> None:
-        """Without a spool directory in `config`, that of the running sge_execd is read."""
+        """Without ``gridengine.spool_directory``, that of the running sge_execd is read."""
         self._config = config
         self._clock = clock
         self._node_name = node_name

@@ -27,9 +27,9 @@ _NUMBER = re.compile(rb"[ \t]*([1-9][0-9]{0,9})[ \t]*\n?")
 
 
 def list_active(spool: str) -> tuple[frozenset[str], frozenset[int]]:
-    """Return the directories with job names, and the uids that may own files in them.
+    """Return the names of the job directories in `spool`, and the uids whose files in them are trusted.
 
-    Raises OSError; EPERM if others may write.
+    Raises OSError; EPERM if others may write to `spool`.
     """
     top = os.stat(f"{spool}/{ACTIVE}")
     if top.st_mode & stat.S_IWOTH:
@@ -39,14 +39,14 @@ def list_active(spool: str) -> tuple[frozenset[str], frozenset[int]]:
 
 
 def list_folders(path: str) -> list[str]:
-    """Return a job's directory, and those of its tasks started here by `qrsh -inherit`. Raises OSError."""
+    """Return the paths of a job's directory and of its tasks started by `qrsh -inherit`. Raises OSError."""
     with os.scandir(path) as entries:
         tasks = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
     return [path, *(f"{path}/{name}" for name in tasks[:MAX_TASKS])]
 
 
 def read_config(path: str, owners: Collection[int]) -> str:
-    """Return the `config` in a job's or task's directory; "" until it is written. Raises OSError."""
+    """Return the text of `config` in a job's or task's directory; "" until written. Raises OSError."""
     for folder in list_folders(path):
         with contextlib.suppress(FileNotFoundError):
             return read_owned(f"{folder}/config", owners, MAX_FILE_BYTES)[0].decode("utf-8", "replace")

@@ -57,14 +57,14 @@ _JSON_HEAD = re.compile(r'\A[\s\[]*\{\s*"[A-Za-z_][A-Za-z0-9_]*"\s*:')
 
 
 def recognise(head: str) -> bool:
-    """Return whether a text that begins so contains job ads, in long form or JSON."""
+    """Return whether a text that begins with `head` contains job ads, in long form or JSON."""
     if _JSON_HEAD.match(head):
         return _JSON.match(head) is not None
     return _LONG.search(head) is not None and not head.lstrip().startswith(("{", "[", "<"))
 
 
 def read_records(lines: Iterable[str], *, source: str, notes: Notes) -> Iterator[JobRecord | Rejected]:
-    """Yield a history's jobs, ``-long`` or ``-json``."""
+    """Yield the jobs of a history, printed by ``condor_history -long`` or ``-json``, or a history file."""
     evaluate = find_evaluator()
     for each in read_ads(lines, source=source):
         yield each if isinstance(each, Rejected) else _record_or_fault(each, source, evaluate, notes)
@@ -158,7 +158,7 @@ def parse_record(job: Fields) -> JobRecord:
 
 
 def used_memory(job: Fields) -> int | None:
-    """Return the most memory measured; MemoryUsage is an expression of the other two, or rounded."""
+    """Return the most memory measured, in bytes; MemoryUsage is an expression of others, or rounded."""
     for name, unit in (("ResidentSetSize_RAW", KIB), ("ResidentSetSize", KIB), ("MemoryUsage", MIB)):
         if size := job.count(name, unit):  # 0 is what stands there before the first measurement
             return size

@@ -50,7 +50,7 @@ class CondorPool:
     def poll_queue(self) -> JobTable:
         """Return the jobs of all schedds; ended ones stay until their schedd moves them to its history.
 
-        Of a schedd that does not answer it has the jobs of its last answer, and is incomplete.
+        If a schedd does not answer, the jobs of its last answer are added, and the table is incomplete.
         """
         taken_at_secs = self._clock.now_secs()
         text, failed = self._ask_queue((*QUEUE_ATTRIBUTES, *self._site_limits))

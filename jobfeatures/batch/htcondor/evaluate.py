@@ -36,7 +36,7 @@ _NAMES = re.compile(
 
 @functools.cache
 def find_evaluator() -> Evaluate | None:
-    """Return the evaluator of expressions, None where the library is not installed or cannot be loaded."""
+    """Return a function that evaluates an ad's expressions; None if HTCondor's library cannot be loaded."""
     try:
         library = importlib.import_module(_LIBRARY)
     except (ImportError, OSError):

@@ -27,7 +27,7 @@ SITE_LIMITS: Final = ("BatchRuntime", "MaxRuntime")  # by HTCondor-CE, and by so
 
 
 class Reading(NamedTuple):
-    """How ads are read: where malformed values are reported, what evaluates, a site's own limits.
+    """How ads are read: what reports malformed values, what evaluates expressions, a site's own limits.
 
     Without `evaluate` expressions have no value, but for products of numbers.
     """
@@ -81,12 +81,12 @@ class Fields:
         return None if value is None else int(value // 1)
 
     def whole(self, name: str) -> int | None:
-        """Return a whole number; a real is one only without a fraction."""
+        """Return a whole number; a real with a fraction is malformed."""
         value = self._value(name, lambda value: _is_number(value) and value % 1 == 0, "not a whole number")
         return None if value is None else int(value)
 
     def has(self, name: str) -> bool:
-        """Return whether the ad has this attribute, readable or not."""
+        """Return whether the ad has this attribute, even if its value is malformed."""
         return self.ad.value(name) is not Special.UNDEFINED
 
     def count(self, name: str, unit: int = 1) -> int | None:
@@ -98,7 +98,7 @@ class Fields:
         return None if value is None else value * unit
 
     def epoch(self, name: str) -> int | None:
-        """Return a time (epoch); None for 0, a future event."""
+        """Return a time in epoch seconds; None for 0, which means not yet."""
         value = self.count(name) or None
         if value is not None and value >= MAX_EPOCH_SECS:
             self._note(Rejected(self.source, "not a time", field=name, text=str(value)))
@@ -142,7 +142,7 @@ def parse_job_id(ad: ClassAd) -> str | None:
 
 
 def parse_global_id(ad: ClassAd) -> str | None:
-    """Return ``ClusterId.ProcId@schedd`` by GlobalJobId, which is in the ads of a job and of its slot."""
+    """Return ``ClusterId.ProcId@schedd`` from GlobalJobId, which a job's ad and its slot's ad both have."""
     found = _GLOBAL.match(ad.text("GlobalJobId") or "")
     return found and f"{found['number']}@{found['schedd']}"
 
@@ -151,7 +151,7 @@ def required_job_id(ad: ClassAd, *, source: str, field: str = "ClusterId") -> st
     """Return the id of a job ad. Raises ParseError if there is none."""
     job_id = parse_job_id(ad)
     if job_id is None:
-        raise ParseError("not the ad of a job", source=source, field=field)
+        raise ParseError("not a job's ad: it has no id", source=source, field=field)
     return job_id
 
 
@@ -161,6 +161,6 @@ def schedd_of(job_id: str) -> str | None:
 
 
 def is_ad_of_slot(ad: ClassAd, slot: str) -> bool:
-    """Return whether a machine ad may belong to a slot, given with or without its host."""
+    """Return whether a machine ad's Name may be that of `slot`, which is given with or without its host."""
     name = ad.text("Name")
     return name is None or name == slot or ("@" not in slot and name.partition("@")[0] == slot)

@@ -41,7 +41,7 @@ class _Answer(FoundJobId):
 
 
 class SlotResolver:
-    """Follows the jobs of the slots on the node."""
+    """Finds the jobs of the slots that have a control group, called once per sample."""
 
     def __init__(self, config: SystemSettings[HTCondorSettings], failures: Failures) -> None:
         self._procfs = config.procfs
@@ -51,10 +51,10 @@ class SlotResolver:
         self._sample = 0
 
     def update(self, groups: UnnumberedGroups) -> Mapping[str, str]:
-        """Return the job id by slot, for those found so far.
+        """Return the job ids found so far, by slot.
 
-        No process in a control group of a job is a starter. A slot is searched at growing gaps until its
-        starter is known, and again after that has ended, since each job has its own.
+        No process in a control group of a job counts as a starter. A slot is searched at growing gaps until
+        its starter is known, and again after that has ended, since each job has its own.
         """
         self._sample += 1
         slots, processes = groups.members, groups.processes

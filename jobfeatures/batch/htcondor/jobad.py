@@ -73,18 +73,18 @@ class VacateTime(NamedTuple):
 
     @property
     def least_secs(self) -> int | None:
-        """Return what the job has at least."""
+        """Return the seconds that the job has at least; None if unknown."""
         return self.after_retirement(0)
 
     def after_retirement(self, left_secs: int) -> int | None:
-        """Return what it has if it gave up `left_secs` of its retirement time for it."""
+        """Return the seconds that it has if `left_secs` of its retirement time were left when it began."""
         if self.machine_secs is None or self.wanted_secs is None:
             return None
         return min(self.wanted_secs, max(self.machine_secs, left_secs))
 
 
 def vacate_time(job: Fields, slot: Fields) -> VacateTime:
-    """Return what a job may take to end, by its ad and the ad of its slot."""
+    """Return how long a job may take to end when it is vacated, by its ad and the ad of its slot."""
     machine = slot.count("MachineMaxVacateTime")
     for name in ("JobMaxVacateTime", "KillSigTimeout"):  # the latter from before 7.9
         if job.ad.value(name) is not Special.UNDEFINED:
@@ -95,7 +95,7 @@ def vacate_time(job: Fields, slot: Fields) -> VacateTime:
 def job_from_ads(
     job_ad: ClassAd, machine_ad: ClassAd, how: Reading = PLAINLY, *, node_name: str | None
 ) -> Job:
-    """Return the job in a slot; the state is RUNNING. Raises ParseError without a job id.
+    """Return the job in a slot, from both ads; the state is RUNNING. Raises ParseError without a job id.
 
     NumJobStarts is incremented after the job has started, so the ad on the
     node has the number of earlier starts.
@@ -132,7 +132,7 @@ def job_from_ads(
 
 
 def with_slot_of(job: Job, other: Job) -> Job:
-    """Return a job of the parallel universe with what another of its slots on this machine adds."""
+    """Return a job of the parallel universe with what `other`, its part in another slot here, adds."""
     limits, added = job.limits, other.limits
     return replace(
         job,
@@ -156,7 +156,7 @@ def _sum(one: Limit, other: Limit) -> int | None:
 
 
 def wall_limit(job: Fields) -> int | None:
-    """Return the wall limit in seconds: what HTCondor enforces, else the first of a site's own attributes.
+    """Return the wall limit in seconds: the one that HTCondor enforces, else the site's first that is set.
 
     AllowedExecuteDuration counts from the end of the input transfer, after
     the start: the job may run longer than the limit, never shorter.
@@ -168,12 +168,12 @@ def wall_limit(job: Fields) -> int | None:
 
 
 def parse_site_limits(text: str) -> tuple[str, ...]:
-    """Return a site's own attributes with a wall limit, as ``htcondor.wall_limit_attributes`` names them."""
+    """Return the attribute names in the setting ``htcondor.wall_limit_attributes``: sites' wall limits."""
     return tuple(text.replace(",", " ").split())
 
 
 def common_fields(job: Fields) -> dict[str, Any]:
-    """Return the fields of jobs and of their records that are the same wherever an ad comes from.
+    """Return the arguments that `Job` and `JobRecord` have in common, from any ad of a job.
 
     A job submitted as one of several is a task of an array, the cluster.
     """
@@ -190,9 +190,9 @@ def common_fields(job: Fields) -> dict[str, Any]:
 
 
 def state_of(job: Fields) -> JobState:
-    """Return the state; FAILED for a completed job with a signal or an exit code that is not its success.
+    """Return the state; FAILED for a completed job with a signal, or another exit code than its success.
 
-    It is UNKNOWN where an attribute about its end has another type: an exit code ``"3"`` or 3.7.
+    It is UNKNOWN if an attribute about the end is malformed: an exit code ``"3"`` or 3.7.
     """
     state = STATES.get(job.whole("JobStatus") or 0, JobState.UNKNOWN)
     if state is not JobState.COMPLETED:
@@ -211,7 +211,7 @@ def state_of(job: Fields) -> JobState:
 
 
 def end_of(job: Fields, state: JobState) -> int | None:
-    """Return when a job's last run ended, or when one was removed that never ran.
+    """Return when a job's last run ended, or when a job that never ran was removed (epoch); None if unknown.
 
     CompletionDate is 0 for a removed one. A job that was held or evicted before (LastJobStatus) had left its
     machine then: its run ended after the time that it had the machine, where that is known.
@@ -226,7 +226,7 @@ def end_of(job: Fields, state: JobState) -> int | None:
 
 
 def machine_secs_of(job: Fields) -> int | float | None:
-    """Return for how long a job had a machine in its last run, with suspensions; None if not known."""
+    """Return for how many seconds a job had a machine in its last run, with suspensions; None if unknown."""
     last = job.seconds("LastRemoteWallClockTime")
     if last is None and job.count("NumJobStarts") == 1:
         return job.seconds("RemoteWallClockTime")  # it adds up all runs
@@ -234,7 +234,7 @@ def machine_secs_of(job: Fields) -> int | float | None:
 
 
 def slots_of(job: Fields) -> int | None:
-    """Return how many slots a job has or wants; None for one that takes none, and where it is unknown."""
+    """Return how many slots a job has or requests; None if it needs none, or the number is unknown."""
     universe = job.integer("JobUniverse")
     if universe == PARALLEL_UNIVERSE:
         return job.count("MaxHosts")
@@ -242,7 +242,7 @@ def slots_of(job: Fields) -> int | None:
 
 
 def restarts_of(job: Fields, state: JobState) -> int | None:
-    """Return the number of runs before this one; a pending job has had all of them."""
+    """Return how often a job ran before its current or last run; for a pending job, how often it ran."""
     starts = job.count("NumJobStarts")
     return starts if starts is None or state is JobState.PENDING else max(0, starts - 1)
 

@@ -116,7 +116,7 @@ def _most(slots: Sequence[Fields], name: str) -> int | None:
 
 
 class SlotNotice(NamedTuple):
-    """What this node's slots announce: of the node, and when each job has to have left (epoch), by job id."""
+    """Whether the node drains, by its slots, and when each job has to have ended (epoch), by job id."""
 
     node: NodeNotice
     ends: Mapping[str, int]
@@ -125,11 +125,11 @@ class SlotNotice(NamedTuple):
 def parse_notice(
     text: str, ratings: Mapping[str, str], vacate: Mapping[str, VacateTime] = MappingProxyType({})
 ) -> SlotNotice | None:
-    """Return this node's notice from its slots, None without slots. Raises ParseError.
+    """Return the notice of this node, from its slots' ads; None without slots. Raises ParseError.
 
-    `ratings` maps attributes that rate each processor to our keys; the first slot with a value counts.
-    `vacate` has what the jobs here may take to end, by id. The node's shutdown is its last job's end; it is
-    unknown if that of any job is.
+    `ratings` maps attributes with a rating per core to keys of machine features; the first slot with a value
+    counts. `vacate`, by job id, is how long a job may take to end. The node's shutdown is its last job's end;
+    it is unknown if that of any job is.
     """
     ads: list[ClassAd] = parse_json_ads(text, source=STATUS_SOURCE)
     if not ads:
@@ -153,7 +153,7 @@ def parse_notice(
 
 
 def _end_of(slot: Fields, vacate: VacateTime | None) -> int | None:
-    """Return when a slot's job must have left, None while it need not or the time is unknown.
+    """Return when a slot's job must have ended; None if it need not, or the time is unknown.
 
     A retiring job may run until its retirement is over, and is then asked to end (vacating). While it
     vacates, RetirementTimeRemaining stands still, as it was before.

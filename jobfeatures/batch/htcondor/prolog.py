@@ -1,4 +1,4 @@
-"""A job from the ads that HTCondor names in its environment."""
+"""A job from the files with its ads, which HTCondor names in the job's environment."""
 
 from __future__ import annotations
 

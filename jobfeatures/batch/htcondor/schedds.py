@@ -27,19 +27,19 @@ _FAILED = re.compile(
 
 
 def parse_failed(stderr: str) -> dict[str, str]:
-    """Return by address the schedds that did not answer, and why, from what condor_q says of them."""
+    """Return why schedds did not answer, by address, from condor_q's standard error."""
     return {match[1].strip(): match[2] or "no reason is told" for match in _FAILED.finditer(stderr)}
 
 
 def parse_schedds(text: str) -> dict[str, str]:
-    """Return the names of schedds by address, from ``condor_status -schedd -json``. Raises ParseError."""
+    """Return schedds' names, by address, in ``condor_status -schedd -json``. Raises ParseError."""
     found = ((ad.text("MyAddress"), ad.text("Name")) for ad in parse_json_ads(text, source="condor_status"))
     return {address: name for address, name in found if address and name}
 
 
 @dataclass(slots=True)
 class LastAnswers:
-    """The jobs of each schedd by its last answer, and when that was (epoch)."""
+    """The jobs in each schedd's last answer, and when that was taken (epoch), by schedd."""
 
     jobs: dict[str, Mapping[JobKey, Job]] = field(default_factory=dict)
     taken_at_secs: dict[str, float] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class LastAnswers:
     def complete(
         self, table: JobTable, failed: Mapping[str, str], ask_schedds: Callable[[], Mapping[str, str]]
     ) -> JobTable:
-        """Return an answer with the last known jobs of schedds that are silent; it is incomplete then.
+        """Return `table`, plus the last known jobs of silent schedds: then marked incomplete. Remember it.
 
         Silent are schedds that did not answer (`failed`, by address), and those that had jobs but are no
         longer in the collector, which forgets a dead schedd after 15 minutes. `ask_schedds` returns the names

@@ -40,15 +40,15 @@ class Ads(NamedTuple):
 
 
 def list_scratch(execute: str) -> dict[int, str]:
-    """Return the names of the scratch directories by their starter's PID. Raises OSError."""
+    """Return the names of the ``dir_PID`` in `execute`, by PID, that of a starter. Raises OSError."""
     return {int(match[1]): name for name in os.listdir(execute) if (match := _SCRATCH.fullmatch(name))}
 
 
 def find_execute(procfs: str, pid: int, trusted: Collection[int] = (0,)) -> str | None:
-    """Return the EXECUTE of a starter, by the scratch directory in which it works.
+    """Return the EXECUTE of the starter `pid`, by the scratch directory that is its working directory.
 
-    Slots may have their own (SLOT<N>_EXECUTE), and so may a second startd. None before it works there, and
-    if its real user is none of the `trusted`: anybody's process may be called so. Raises OSError, ParseError.
+    Slots may have their own (SLOT<N>_EXECUTE), and so may a second startd. None before it works there, and if
+    its real uid is not `trusted`: any process may have a starter's name. Raises OSError, ParseError.
     """
     if read_real_uid(procfs, pid) not in trusted:
         return None
@@ -65,7 +65,7 @@ def find_owner(execute: str) -> int:
 
 
 def read_ads(path: str, trusted: Collection[int]) -> Ads:
-    """Return the ads, from files owned by `trusted` or the directory's owner. Raises OSError, ParseError."""
+    """Return a scratch directory's ads, if `trusted` or its owner own them. Raises OSError, ParseError."""
     directory = os.lstat(path)
     if not stat.S_ISDIR(directory.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
@@ -86,7 +86,7 @@ def _find_folder(path: str) -> str:
 
 
 def find_job_uid(path: str, procfs: str, pid: int, trusted: Collection[int]) -> int | None:
-    """Return the uid that the job of a scratch directory runs as, None while it is not known. Raises OSError.
+    """Return the uid of a scratch directory's job; None while it is not known. Raises OSError.
 
     A starter that can change its user writes the ads before it gives the directory to the job's user:
     until then it belongs to one of the `trusted`, HTCondor itself.
@@ -113,7 +113,7 @@ def _read_ad(path: str, owners: Collection[int]) -> tuple[ClassAd, int]:
 
 
 def read_lines(path: str, max_bytes: int) -> tuple[bytes, os.stat_result]:
-    """Return a file's content with the values of its long lines cut, and its status.
+    """Return a file's content, with values cut out of lines over MAX_LINE_BYTES, and its status.
 
     Raises OSError, EFBIG if it is still longer than `max_bytes`, or has been longer than MAX_FILE_BYTES.
     """

@@ -1,4 +1,4 @@
-"""Whether HTCondor is here, and what hooks read of a job with a site's own limits."""
+"""Whether HTCondor is on this host, its daemons' uids and groups, and a site's own limits in a prolog."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ if TYPE_CHECKING:
 
 
 def is_here(config: SystemSettings[HTCondorSettings]) -> bool:
-    """Return whether HTCondor is installed here; used where no sources are configured."""
+    """Return whether HTCondor is installed on this host; used if ``batch.sources = auto``."""
     return os.path.isdir(config.own.execute_directory) or is_installed(config.own.condor_status)
 
 
 def ask_in_prolog(
     job: Job, config: SystemSettings[HTCondorSettings], *, node_name: str, timeout_secs: float
 ) -> Job | None:
-    """Return the job read again with the site's own limits, None without such limits. Needs no query."""
+    """Return the job with the limits that the site's own attributes state; None if these are the default.
+
+    Needs no query: reads the job's ads.
+    """
     del job, timeout_secs
     limits = parse_site_limits(config.own.wall_limit_attributes)
     if limits == SITE_LIMITS:
@@ -34,16 +37,16 @@ def ask_in_prolog(
 
 
 def daemon_uids(config: SystemSettings[HTCondorSettings]) -> list[int]:
-    """Return the uids beside root's that its daemons may run as: the owner of EXECUTE. Raises OSError."""
+    """Return the uids, besides root's, of HTCondor's daemons: the owner of EXECUTE. Raises OSError."""
     from jobfeatures.batch.htcondor.scratch import find_owner  # a hook has no use for it
 
     return [find_owner(config.own.execute_directory)]
 
 
 def read_parents(config: SystemSettings[HTCondorSettings]) -> list[str]:
-    """Return the parents of slots' control groups by BASE_CGROUP, from condor_config_val.
+    """Return which control groups hold the slots', by BASE_CGROUP as condor_config_val prints it.
 
-    Below the root, or the daemon's own group. Raises SourceError.
+    It is below the root, or below the daemon's own group. Raises SourceError.
     """
     from jobfeatures.batch.htcondor import COMMAND, VARIABLES
     from jobfeatures.batch.programs import Programs

@@ -68,10 +68,10 @@ class FoundJob:
 class CondorSource:
     """The jobs below EXECUTE, the configured one and each in which a starter works.
 
-    A job exists while its scratch directory, once its user's, and its starter do. A table is
-    complete if the scratch directory of every running starter could be read.
-    A known job whose directory has gone is reported as gone in any case; whether it completed, was
-    removed or is held its schedd knows alone.
+    A job exists from when its scratch directory belongs to its user until that or its starter is gone. A
+    table is complete if the scratch directory of every running starter could be read. A known job whose
+    directory has gone is reported as gone in any case; whether it completed, was removed or is held its
+    schedd knows alone.
     """
 
     name = NAME
@@ -144,7 +144,7 @@ class CondorSource:
         )
 
     def watch(self, notify: Callable[[], None]) -> AbstractContextManager[object]:
-        """Notify when a scratch directory is created or removed."""
+        """Call `notify` when a scratch directory is created or removed, until the context exits."""
         self._request_poll = notify
         self._watch(self._execute)
         return self._watching

@@ -45,7 +45,7 @@ def recognise(head: str) -> bool:
 
 
 def read_records(lines: Iterable[str], *, source: str, notes: Notes) -> Iterator[JobRecord | Rejected]:
-    """Yield the jobs of a file in order."""
+    """Yield the jobs of a file in the order of its lines, and what was rejected."""
     for number, line in enumerate(lines, 1):
         text = line.strip()
         if not text or text.startswith("#"):
@@ -103,7 +103,7 @@ class _Fields:
         return float(value)
 
     def optional(self, name: str) -> int:
-        """Return an optional whole number, likewise."""
+        """Return an optional whole number; -1, as LSF writes for none, if it is unreadable."""
         value = self.number(name)
         if value != int(value):
             self.unread.append((name, str(value)))

@@ -22,7 +22,7 @@ MAX_CONFIGURATION_BYTES = 2**20
 
 
 class Output(NamedTuple):
-    """A command's output and its error messages."""
+    """A command's standard output, the messages on its standard error, and its exit status."""
 
     stdout: str
     complaints: tuple[str, ...]
@@ -35,7 +35,7 @@ class LsfCommands:
     If `lsf.user` is set, they run as that user: newer fix packs of 10.1 deny root most of them unless
     LSF_ROOT_USER=Y. `timeout_secs` applies to each.
 
-    bjobs is asked for the further fields too; after a failure, only for the plain ones for a while.
+    bjobs is asked for FURTHER_FIELDS too; after a failure only for PLAIN_FIELDS, for `batch.refresh`.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ def _refusal(name: str, output: Output) -> str:
 
 
 def read_limit_unit() -> str:
-    """Return the unit of sizes set in lsf.conf, LSF's default if it cannot be read."""
+    """Return the unit of limits' sizes that lsf.conf sets, such as MB; LSF's default if it is unreadable."""
     path = os.path.join(os.environ.get("LSF_ENVDIR", "/etc"), "lsf.conf")
     try:
         with opened(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC) as file:

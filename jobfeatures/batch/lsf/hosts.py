@@ -40,7 +40,7 @@ _STARTS_NONE = frozenset({"DRAIN", "DOWN", "NOT_RESPONDING"})
 
 
 def parse_notice(records: Iterable[Record], node_name: str) -> NodeNotice | None:
-    """Return whether this host is draining, None if not reported.
+    """Return whether this host is draining, and its CPUs, from records of bhosts; None if not reported.
 
     Sample: ``{"HOST_NAME":"n1","STATUS":"closed_Adm","MAX":"8","NJOBS":"2"}``. A host that is full, runs an
     exclusive job or is too busy accepts jobs again by itself: it is not draining.
@@ -77,7 +77,7 @@ def parse_queue(record: Record) -> Partition:
     """Return one queue. Sample: ``{"QUEUE_NAME":"normal","STATUS":"Open:Active"}``. Raises ParseError."""
     name = text_of(record, "QUEUE_NAME")
     if name is None:
-        raise ParseError("no queue", field="QUEUE_NAME")
+        raise ParseError("a queue without a name", field="QUEUE_NAME")
     return Partition(name=name, state=_queue_state(record.get("STATUS", "")))
 
 
@@ -96,7 +96,7 @@ def _queue_state(status: str) -> str | None:
 
 
 def parse_memory(records: Iterable[Record]) -> dict[str, int]:
-    """Return the memory of hosts from lshosts (``31.2G``, ``31998M``; MiB without a letter)."""
+    """Return hosts' memory in bytes, by host, from lshosts (``31.2G``, ``31998M``; MiB without a letter)."""
 
     def parse(record: Record) -> tuple[str | None, int | None]:
         return text_of(record, "HOST_NAME"), parse_size(record.get("MAXMEM", ""), bare_unit="M")

@@ -27,7 +27,7 @@ _GPU = re.compile(r"[0-9]{1,6}(?::[0-9]{1,6}/[0-9]{1,6})?\Z")  # or card:GPU ins
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
-    """The context for parsing a record: when and where it was queried, and the site's rules."""
+    """What parsing a record depends on: when and on which node it was queried, and the site's rules."""
 
     now_secs: float
     node_name: str | None = None  # None: queried for the whole cluster
@@ -49,7 +49,7 @@ def _parse_end(job: PlainJob, text: str) -> int | None:
 
 
 class PlainJob(KeyedRecord):
-    """A record as far as LSF and its administrator alone write it, in every version of 10.1."""
+    """The fields that every LSF 10.1 has and no user writes: only LSF and its administrator."""
 
     source = BJOBS
     nothing = NOTHING
@@ -75,7 +75,7 @@ class PlainJob(KeyedRecord):
 
 
 class AskedJob(PlainJob):
-    """With what users write, or some versions of 10.1 lack: requested until a query with it fails."""
+    """All fields: also those that users write or some versions lack, until a query with these fails."""
 
     name = key(str, "JOB_NAME")
     account = key(str, "PROJ_NAME")
@@ -87,7 +87,7 @@ FURTHER_FIELDS = tuple(map(str.lower, AskedJob.names[len(PlainJob.names) :]))
 
 
 def parse_jobs(records: Iterable[Record], around: Circumstances) -> tuple[dict[JobKey, Job], list[Rejected]]:
-    """Return jobs and bad records; a bad record with a readable id is also a job in state UNKNOWN."""
+    """Return jobs and malformed records; one of these with a valid id is also a job in state UNKNOWN."""
     jobs: dict[JobKey, Job] = {}
     rejected: list[Rejected] = []
     for record in records:

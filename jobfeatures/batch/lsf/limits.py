@@ -36,7 +36,7 @@ QueueLimits = Mapping[str, TimeLimit]  # for jobs that set none: RUNLIMIT, CPULI
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """The site's rules. If `absolute` is None (unknown), no wall limit is reported."""
+    """How the site's limits are meant. `absolute`: wall-clock time; None: unknown, so no wall limit."""
 
     node_name: str | None = None
     absolute: bool | None = None
@@ -58,7 +58,7 @@ class Rules:
         return self.limit_secs(limit, absolute=self.absolute)
 
     def cpu_limit(self, queue: str | None) -> int | None:
-        """Return the CPU limit of a job in this queue on this node in seconds. It is never absolute."""
+        """Return a queue's CPU limit in seconds on this node, always normalized by CPU factors."""
         limit = self.queues.get(queue or "", {}).get("CPULIMIT")
         return None if limit is None else self.limit_secs(limit, absolute=False)
 
@@ -171,7 +171,7 @@ def parse_factors(records: Iterable[Record]) -> tuple[dict[str, Fraction], tuple
 
 
 def hosts_of_limits(records: Iterable[Record], queues: Iterable[QueueLimits]) -> set[str]:
-    """Return the hosts whose speed limits refer to. Bad values are reported when their record is parsed."""
+    """Return the hosts and models to whose speed limits refer. Malformed limits are passed over."""
     own = parse_each(lambda record: parse_limit(record.get("RUNTIMELIMIT", "")), records, [])
     limits = chain(own, *(queue.values() for queue in queues))
     return {limit.host for limit in limits if limit is not None and limit.host is not None}

@@ -1,4 +1,4 @@
-"""Whether LSF is here, and what hooks look up."""
+"""Whether LSF is on this host, and what a prolog looks up."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ CONFIGURATION = "/etc/lsf.conf"
 
 
 def is_here(config: SystemSettings[LsfSettings]) -> bool:
-    """Return whether LSF is installed or configured here, for automatic choice of sources."""
+    """Return whether LSF is installed or configured on this host; used if ``batch.sources = auto``."""
     return is_installed(config.own.bjobs, CONFIGURATION, variable="LSF_ENVDIR")
 
 
 def ask_in_prolog(
     job: Job, config: SystemSettings[LsfSettings], *, node_name: str, timeout_secs: float
 ) -> Job | None:
-    """Return the job with its user's id; None if it is unknown, or not known yet.
+    """Return the job with its user's uid; None if the job has one, or it is unknown, or a look-up still runs.
 
     mbatchd is not queried: a job of many hosts starts on all of them at once. The
     limits come with the daemon's next poll.

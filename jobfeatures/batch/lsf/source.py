@@ -112,7 +112,7 @@ class LsfSource(PolledSource):
         )
 
     def _refresh(self, records: Sequence[Record]) -> tuple[Rejected, ...]:
-        """Refresh the other data when due, keeping old values if a query fails; return new problems."""
+        """Refresh the data that rarely changes if due, keeping it if a query fails; return new problems."""
         now_secs = self._clock.monotonic_secs()
         due = self._refreshed_secs is None or now_secs - self._refreshed_secs >= self._refresh_secs
         problems = set(self._node.ask(self._read_notice, now_secs))

@@ -22,7 +22,7 @@ def is_here(config: SystemSettings[OarSettings]) -> bool:
 
 
 def read_parents(_config: SystemSettings[OarSettings]) -> list[str]:
-    """Return which control groups hold the jobs' on v1 and v2: CPUSET_PATH of oar.conf. Raises OSError."""
+    """Return the parents of jobs' control groups on v1 and v2: CPUSET_PATH of oar.conf. Raises OSError."""
     found = _CPUSET_PATH.search(read_bounded(CONFIGURATION, MAX_BYTES)[0])
     path = found[2].decode() if found else ""
     return [path, f"{path}.slice"] if path else []

@@ -122,7 +122,7 @@ def make_host(name: str, vnodes: Sequence[ClusterNode]) -> ClusterNode:
     """Return the host of which `vnodes` are parts, such as sockets; one without CPUs does not count.
 
     If some of the vnodes start no jobs, their free resources are left out: what counts is what jobs can get.
-    Beside its base state the host has the states that all its vnodes have, without those that start none.
+    Beside its base state the host has the states that all vnodes have that start jobs.
     """
     if len(vnodes) == 1:
         return vnodes[0]

@@ -158,9 +158,8 @@ class RecordConverter:
     ) -> None:
         """`names` are the columns' names, `zone` is the time zone of their times.
 
-        With `adds_memory` a job gets the largest memory use of the steps after it. So it does with
-        `folds_steps`; then steps are counted in `notes` instead of returned, those without their job become
-        `StepUse`. All texts are checked.
+        With either flag a job gets the largest memory use of the steps after it. `folds_steps` counts these
+        in `notes` instead of returning them; steps without their job become `StepUse`. All texts are checked.
         """
         self._notes = notes
         self._adds_memory, self._folds_steps = adds_memory, folds_steps
@@ -390,8 +389,7 @@ def read_rows(
 ) -> Iterator[Entry | Rejected]:
     """Yield the jobs of the lines after a header, each followed by its steps, and rejected rows.
 
-    `names` are the header's columns, `source` is for errors. `zone` is the time zone of the machine that ran
-    sacct; None: this machine's. Memory use does not grow with the log.
+    `zone` is the time zone of the machine that ran sacct; None: this machine's. Memory use is constant.
     """
     converter = RecordConverter(names, zone, notes=notes, adds_memory=True, folds_steps=folds_steps)
     unused = [(name, place) for place, name in enumerate(names) if name and name not in TAKEN]
