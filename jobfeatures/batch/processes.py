@@ -42,7 +42,7 @@ class Process(Protocol):
 
 
 class Failures(Protocol):
-    """Counts failed reads by kind."""
+    """Counts failures to read files, by what was to be read."""
 
     def add(self, what: str, error: OSError | ParseError) -> None:
         """Count one failure to read `what`; a file that vanished meanwhile is not a failure."""

@@ -109,7 +109,7 @@ class System(ABC, Generic[Own_contra]):
         return False
 
     def read_parents(self, config: SystemSettings[Own_contra]) -> Collection[str]:
-        """Return which control groups hold the jobs', by the system's own configuration: path patterns.
+        """Return the parents of jobs' control groups, by the system's own configuration: path patterns.
 
         Raises OSError, JobfeaturesError.
         """

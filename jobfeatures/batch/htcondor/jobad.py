@@ -214,7 +214,7 @@ def end_of(job: Fields, state: JobState) -> int | None:
     """Return when a job's last run ended, or when a job that never ran was removed (epoch); None if unknown.
 
     CompletionDate is 0 for a removed one. A job that was held or evicted before (LastJobStatus) had left its
-    machine then: its run ended after the time that it had the machine, where that is known.
+    machine then: its run's end is its start plus the time that it had the machine, if that is known.
     """
     if not state.is_finished and job.whole("JobStatus") != ENDED:
         return job.epoch("CompletionDate") if state is JobState.UNKNOWN else None

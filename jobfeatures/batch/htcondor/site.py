@@ -44,7 +44,7 @@ def daemon_uids(config: SystemSettings[HTCondorSettings]) -> list[int]:
 
 
 def read_parents(config: SystemSettings[HTCondorSettings]) -> list[str]:
-    """Return which control groups hold the slots', by BASE_CGROUP as condor_config_val prints it.
+    """Return the parents of slots' control groups, by BASE_CGROUP as condor_config_val prints it.
 
     It is below the root, or below the daemon's own group. Raises SourceError.
     """

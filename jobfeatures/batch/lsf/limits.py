@@ -36,7 +36,7 @@ QueueLimits = Mapping[str, TimeLimit]  # for jobs that set none: RUNLIMIT, CPULI
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """How the site's limits are meant. `absolute`: wall-clock time; None: unknown, so no wall limit."""
+    """How limits are meant. `absolute`: run limits are wall-clock time; None: unknown, none is reported."""
 
     node_name: str | None = None
     absolute: bool | None = None

@@ -132,7 +132,7 @@ def suspended_limit(
 ) -> tuple[int | None, int | None]:
     """Return when the limit, extended by suspensions, ends a running job; how long a suspended one has run.
 
-    One is None, both if the job was never suspended: epoch seconds, seconds.
+    In epoch seconds and in seconds; one is None, both are for a job that was never suspended.
     """
     if start_secs is None or wall_secs is None or not (spans := suspensions_of(job, start_secs)):
         return None, None

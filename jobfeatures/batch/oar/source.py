@@ -178,7 +178,7 @@ class WithFiles(PolledSource):
 
 
 def make_source(config: SystemSettings[OarSettings], clock: Clock, node_name: str) -> BatchSource:
-    """Return the daemon's source. Raises ConfigurationError."""
+    """Return the daemon's source of this node's jobs. Raises ConfigurationError."""
     files = OarSource(config, clock, node_name)
     if config.own.ask != "controller":
         return files

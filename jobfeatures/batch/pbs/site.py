@@ -21,7 +21,7 @@ def is_here(config: SystemSettings[QstatSettings]) -> bool:
 
 
 def read_parents(config: SystemSettings[QstatSettings]) -> list[str]:
-    """Return which control groups hold the jobs', by the hook's ``cgroup_prefix``. Raises OSError.
+    """Return the parents of jobs' control groups, by the hook's ``cgroup_prefix``. Raises OSError.
 
     Older hooks have them below ``/PREFIX`` or in ``/PREFIX.slice``, others in ``PREFIX.service``.
     """

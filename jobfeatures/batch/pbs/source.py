@@ -155,7 +155,7 @@ def _plain_id(text: str) -> str:
 
 
 def read_mom_jobs(home: str) -> dict[str, Version]:
-    """Return the ids of jobs with a pbs_mom file, and each file's version. Raises OSError."""
+    """Return the version of each job's file in `home`/mom_priv/jobs, by job id. Raises OSError."""
     found: dict[str, Version] = {}
     with os.scandir(os.path.join(home, "mom_priv", "jobs")) as entries:
         for number, entry in enumerate(entries):

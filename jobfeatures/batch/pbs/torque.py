@@ -73,7 +73,7 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
 def ask_in_prolog(
     job: Job, config: SystemSettings[QstatSettings], *, node_name: str, timeout_secs: float
 ) -> Job | None:
-    """Return hosts and slots from pbs_mom's ``aux/123.server``, None without; SourceError or ParseError."""
+    """Return hosts and slots by ``aux/123.server``; None without it. Raises SourceError or ParseError."""
     del timeout_secs
     folder = os.path.join(config.own.home, "aux")
     try:

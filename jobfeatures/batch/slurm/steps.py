@@ -57,7 +57,7 @@ class Steps(NamedTuple):
 
 
 def parse_setup(text: str) -> Setup:
-    """Parse ``scontrol show config``, ``SlurmdSpoolDir          = /var/spool/slurmd``. Raises ParseError."""
+    """Return the `Setup` in ``scontrol show config``: ``SlurmdSpoolDir = /var/spool``. Raises ParseError."""
     found = dict(_SET.findall(text))
     if not found.get("SlurmdSpoolDir", "").startswith("/"):
         raise ParseError("no SlurmdSpoolDir in the configuration", source=SOURCE)

@@ -29,7 +29,7 @@ class Rest(Server):
     """Client of slurmrestd. Finds an API version at the first query, and again if the server drops that."""
 
     def __init__(self, url: str, *, token_file: str | None = None, max_bytes: int = 32 * 2**20) -> None:
-        """Raise SourceError for an invalid address."""
+        """`url` is slurmrestd's address. Raise SourceError if it is malformed."""
         super().__init__(url, max_bytes=max_bytes)
         self._token_file = token_file
         self._version: str | None = None

@@ -117,7 +117,7 @@ class JsonRecord:
         return clean(value)
 
     def words(self, *path: str) -> tuple[str, ...]:
-        """Return the words of a list, or the one word of a text."""
+        """Return the words of a list, or the one word of a text; () if absent."""
         value = self.get(*path)
         if isinstance(value, str):
             value = [value]
