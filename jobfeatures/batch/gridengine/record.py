@@ -109,7 +109,7 @@ def parse_spooled_job(
 
 
 def account_of(project: str | None, account: str | None) -> str | None:
-    """Return a job's project, else its account unless that is the default."""
+    """Return a job's project, else its account unless that is "sge", the default."""
     return known(project) or (None if account == DEFAULT_ACCOUNT else known(account))
 
 

@@ -60,7 +60,7 @@ def parse_node(record: Record, memory: Mapping[str, int]) -> ClusterNode:
     """Return one host. MAX slots are its CPUs; ``-`` means no limit. Raises ParseError."""
     name = record.get("HOST_NAME", "")
     if not is_host_name(name):
-        raise ParseError("not a host", field="HOST_NAME", text=name)
+        raise ParseError("not a host's name", field="HOST_NAME", text=name)
     slots, used = count_of(record, "MAX"), count_of(record, "NJOBS")
     status = record.get("STATUS", "")
     words = STATES.get(status)

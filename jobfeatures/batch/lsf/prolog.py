@@ -62,6 +62,6 @@ def parse_mcpu_hosts(text: str) -> dict[str, int]:
         raise ParseError("not hosts and slots, such as n1 4 n2 2", field="LSB_MCPU_HOSTS", text=text)
     for name, count in zip(words[::2], words[1::2], strict=True):
         if not is_host_name(name):
-            raise ParseError("not a host", field="LSB_MCPU_HOSTS", text=name)
+            raise ParseError("not a host's name", field="LSB_MCPU_HOSTS", text=name)
         slots[name] = slots.get(name, 0) + parse_count(count, field="LSB_MCPU_HOSTS")
     return slots

@@ -78,7 +78,7 @@ def parse_time(text: str) -> int:
     try:
         begun = datetime(year, _MONTHS.index(match[1]) + 1, day, hour, minute, tzinfo=UTC).timestamp()
     except ValueError as error:
-        raise ParseError("not a time", text=text) from error
+        raise ParseError("not a time such as Wed Apr 26 13:40:10 2023", text=text) from error
     return int(begun) + second
 
 

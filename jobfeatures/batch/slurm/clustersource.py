@@ -101,13 +101,13 @@ class SlurmCluster:
             return parse_sdiag(text, taken_at_secs=taken_at_secs)
 
     def poll_shares(self) -> FairShares:
-        """Return the shares of all accounts and users."""
+        """Return the fair shares of all accounts and users."""
         taken_at_secs = self._clock.now_secs()
         text = self._programs.ask("sshare", "-a", "-P", "-n", "-o", ",".join(SHARE_FIELDS))
         return parse_shares(text, taken_at_secs=taken_at_secs)
 
     def poll_licences(self) -> Licences:
-        """Return the licences."""
+        """Return the software licences that Slurm counts."""
         taken_at_secs = self._clock.now_secs()
         return parse_licences(self._show(SHOW_LICENCES), taken_at_secs=taken_at_secs)
 

@@ -33,7 +33,7 @@ SPREAD = (0.75, 1.25)  # random factor on the refresh interval
 class Unexplained:
     """Notices that a node has more CPUs allocated, at two polls in a row, than its known jobs have.
 
-    Then a list of all its jobs is needed. If that does not explain the excess, no other until it grows.
+    Then its jobs have to be listed; if these do not explain the excess, not again until it grows.
     """
 
     def __init__(self) -> None:

@@ -50,7 +50,7 @@ class Setup(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """The ids of jobs with a step on this node; `is_whole`: each slurmd's folder was read, so none lacks."""
+    """The ids of jobs with a step on this node; all, if `is_whole`: each slurmd's folder was read."""
 
     jobs: frozenset[str] = frozenset()
     is_whole: bool = False

@@ -167,7 +167,7 @@ class JsonCluster:
         return self._reported("diag", "statistics", parse_json_diag)
 
     def poll_licences(self) -> Licences:
-        """Return the licences."""
+        """Return the software licences that Slurm counts."""
         return self._reported("licenses", "licenses", parse_json_licences)
 
     def poll_reservations(self) -> Reservations:
