@@ -24,7 +24,7 @@ class Programs:
         prefix: Sequence[str] = (),
         **more: Any,
     ) -> None:
-        """`command` is the path of the command that a `setting`, such as ``slurm.scontrol``, is named after.
+        """`command` is the value of a `setting`, such as ``slurm.scontrol``: scontrol's name or path.
 
         The commands get the environment variables `kept` of ours; `prefix` is put before every command line.
         """

@@ -63,7 +63,7 @@ QUEUE_ATTRIBUTES = (
 
 
 class VacateTime(NamedTuple):
-    """The seconds from the signal to end until the kill: what the machine gives, and what the job asks for.
+    """How many seconds pass from the signal to end to the kill: what the machine allows, what the job wants.
 
     Source: condor_submit(1), ``job_max_vacate_time``.
     """
