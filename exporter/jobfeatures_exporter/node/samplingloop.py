@@ -218,7 +218,7 @@ class SamplingLoop:
             if wanted.wait(part_secs):
                 return
             with supervised("looking whether a sample is needed"):
-                if secs > 0 and self.sampler.needs_sample(self._arrivals.tells_end):
+                if secs > 0 and self.sampler.needs_sample():
                     return
 
     def pause_secs(self) -> float:

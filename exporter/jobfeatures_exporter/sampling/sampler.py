@@ -23,7 +23,6 @@ from jobfeatures_exporter.sampling.host.disks import Disks
 from jobfeatures_exporter.sampling.host.hugepages import read_huge_pages
 from jobfeatures_exporter.sampling.host.procfs import read_node, read_oom_kills
 from jobfeatures_exporter.sampling.layout.hierarchies import ORDINARY, Places
-from jobfeatures_exporter.sampling.layout.jobdirectory import JobDirectory
 from jobfeatures_exporter.sampling.power.energy import JobEnergy
 from jobfeatures_exporter.sampling.power.rapl import NodeEnergy
 from jobfeatures_exporter.sampling.processes.attribution import compute_epoch
@@ -208,19 +207,16 @@ class Sampler:
         """Return whether the last sample had a job."""
         return any(isinstance(key, JobKey) for key in self._last.jobs)
 
-    def needs_sample(self, tells_end: Callable[[JobDirectory], bool]) -> bool:
+    def needs_sample(self) -> bool:
         """Return whether something has happened since the last sample that triggers no sample by itself.
 
-        That is: a job was frozen or thawed; a job has used CPU time whose end would go unnoticed (neither
-        `tells_end` is true nor are its first processes waited for); the node has counted an OOM kill while
-        there are jobs on v1, where each group below a job's counts its own kills and may be removed.
+        That is: a job was frozen or thawed, or has used CPU time, which is lost if its group is removed
+        before it could be read at its end; the node has counted an OOM kill while there are jobs on v1,
+        where each group below a job's counts its own kills and may be removed.
         """
-        awaited = set() if self._last_readings is None else self._last_readings.awaited()
         for directory, group in self._cgroups.known():
-            if self._last.key_of.get(directory.cpu_source) is None:
-                continue
-            is_followed = directory.cpu_source in awaited or tells_end(directory)
-            if group.freezing.has_changed() or (not is_followed and group.has_run()):
+            is_of_job = self._last.key_of.get(directory.cpu_source) is not None
+            if is_of_job and (group.freezing.has_changed() or group.has_run()):
                 return True
         return self._cgroups.count_kills_apart and self._node.has_killed()
 

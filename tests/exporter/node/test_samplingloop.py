@@ -72,14 +72,14 @@ def count_samples(tmp_path):
     return count
 
 
-def test_jobs_whose_end_is_told_are_sampled_at_scrapes_and_else_once_a_minute(count_samples):
+def test_jobs_that_sleep_are_sampled_at_scrapes_and_else_once_a_minute(count_samples):
     first = 2  # of which the first reads all processes
     assert count_samples() == first + 4
     assert count_samples(15.0) == first + 19
     assert count_samples(60.0) == first + 4
 
 
-def test_a_job_that_runs_and_whose_end_nothing_tells_is_sampled_each_interval(count_samples):
+def test_a_job_that_runs_is_sampled_each_interval(count_samples):
     assert count_samples(is_busy=True) == 30
 
 

@@ -100,10 +100,6 @@ class GroupTree:
         """Return paths of directories with a child that looks like a batch system's group. Any thread."""
         return self._candidates
 
-    def is_followed(self, path: str) -> bool:
-        """Return whether the kernel reports what happens at a path. Any thread."""
-        return path in self._watches
-
     def walk(self, tops: Iterable[str], *, is_anew: bool = False) -> None:
         """List the directories that are not watched below the hierarchies' roots `tops`, by importance.
 

@@ -14,7 +14,6 @@ from jobfeatures.system.clock import Clock
 from jobfeatures.system.inotify import Inotify
 from jobfeatures_exporter.sampling.extrasamples import ExtraSamples
 from jobfeatures_exporter.sampling.groups.grouptree import (
-    EVENTS_FILE,
     Change,
     GroupTree,
     Shapes,
@@ -22,7 +21,7 @@ from jobfeatures_exporter.sampling.groups.grouptree import (
 )
 from jobfeatures_exporter.sampling.layout.hierarchies import is_in_container, is_of_users, shapes_at
 from jobfeatures_exporter.sampling.layout.hierarchy import find_hierarchies
-from jobfeatures_exporter.sampling.layout.jobdirectory import FREEZER, UNIFIED, JobDirectory
+from jobfeatures_exporter.sampling.layout.jobdirectory import FREEZER, UNIFIED
 
 log = logging.getLogger(__name__)
 
@@ -102,11 +101,6 @@ class JobArrivals:
         """Have `run` list all directories again, as `shapes_at` has changed. Any thread."""
         self._is_anew = True
         self._inotify.wake()
-
-    def tells_end(self, directory: JobDirectory) -> bool:
-        """Return whether the kernel will report it when a job's group loses its last process. Any thread."""
-        top = directory.groups.get(UNIFIED)
-        return top is not None and self.tree.is_followed(f"{top}/{EVENTS_FILE}")
 
     def rescan(self) -> None:
         """List the directories that cannot be watched, the first time all. Triggers no sample."""

@@ -73,14 +73,6 @@ class LastReadings:
         for each in self._directories.get(path, ()):
             self._note(each)
 
-    def awaited(self) -> set[str]:
-        """Return the `cpu_source` of groups whose living first processes are all waited for. Any thread."""
-        wanted = self._wanted
-        found: dict[bool, set[str]] = {True: set(), False: set()}
-        for pid in wanted.keys() - self._ended:
-            found[pid in self._waiting].update(each.cpu_source for each in wanted[pid])
-        return found[True] - found[False]
-
     def take(self) -> dict[str, JobFigures]:
         """Return the readings since the last call, by `cpu_source`; waits for one in progress."""
         with self._lock:

@@ -17,7 +17,6 @@ from jobfeatures_exporter.sampling.groups.groupwatch import JobArrivals
 from jobfeatures_exporter.sampling.layout.hierarchies import shapes_at
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
-from tests.exporter.sampling.groups.made import listed
 from tests.running import NO_INOTIFY, count_watches, until
 
 V2 = "system.slice/slurmstepd.scope"
@@ -206,14 +205,6 @@ def test_the_thread_wakes_the_sampling_and_ends(node, clock, open_descriptors):
     thread.join(60)
     assert not thread.is_alive()
     assert open_descriptors() == before
-
-
-def test_the_end_of_a_job_is_told_where_its_group_has_a_file_for_it_that_is_watched(node, watch, unreadable):
-    (node.job_v2("job_1") / "cgroup.events").write_text("populated 1\n")
-    node.job_v2("job_2")
-    looks, _ = watch()
-    told = {each.membership.job_id: looks.tells_end(each) for each in listed(node.cgroup, unreadable)}
-    assert told == {"1": True, "2": False}
 
 
 def test_without_inotify_the_thread_goes_on_says_so_once_and_watches_as_soon_as_it_can(

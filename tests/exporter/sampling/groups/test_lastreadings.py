@@ -88,28 +88,6 @@ def test_the_groups_of_a_job_are_read_when_its_first_process_has_ended():
         assert list(until(words.take)) == [first.cpu_source]
 
 
-def test_a_group_is_awaited_while_each_of_its_first_processes_that_lives_is_waited_for(rounds):
-    words, source = LastReadings(lambda _: figures(9)), directory().cpu_source
-    with started(["sleep", "1000"]) as one, started(["sleep", "1000"]) as two, running(words):
-        words.follow([directory()], {one.pid: [directory()], two.pid: [directory()]})
-        until(lambda: words.awaited() == {source})
-        one.kill()
-        until(words.take)
-        assert words.awaited() == {source}, "the other one's end is told"
-        two.kill()
-        until(words.take)
-        assert words.awaited() == set(), "what is left in the group has no end that is told"
-
-
-def test_a_group_is_not_awaited_if_one_of_its_first_processes_is_one_too_many(rounds, monkeypatch):
-    monkeypatch.setattr(lastreadings, "MAX_WAITED_FOR", 1)
-    words = LastReadings(lambda _: figures(9))
-    with started(["sleep", "1000"]) as one, started(["sleep", "1000"]) as two, running(words):
-        words.follow([directory()], {one.pid: [directory()], two.pid: [directory()]})
-        until(waited_for)
-        assert words.awaited() == set()
-
-
 def test_the_groups_are_read_if_the_process_has_ended_before_it_could_be_waited_for(rounds):
     words = LastReadings(lambda _: figures(9))
     with started(["sleep", "1000"]) as child, running(words):

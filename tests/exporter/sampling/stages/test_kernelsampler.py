@@ -260,7 +260,7 @@ def test_input_and_output_are_left_out_where_nobody_wants_them(kernel, job, node
 
 @pytest.fixture
 def rested(make_sampler, node, kernel, job):
-    """Return a sampler at rest with a job, and what it says of a further sample if nothing tells a job's end."""
+    """Return a sampler at rest with a job, and what it says of a further sample."""
     (node.proc / "vmstat").write_text("nr_free_pages 1\noom_kill 7\n")
     (job / "cgroup.events").write_text("populated 1\nfrozen 0\n")
     (job / "user.slice").mkdir()
@@ -270,21 +270,16 @@ def rested(make_sampler, node, kernel, job):
     assert not sampler.is_at_rest, "processes may have been missed"
     sampler.sample()
     assert sampler.is_at_rest
-    return lambda: sampler.needs_sample(lambda _: False)
+    return sampler.needs_sample
 
 
 def test_while_nothing_has_run_no_sample_is_needed(rested):
     assert not rested()
 
 
-def test_a_group_that_has_run_needs_a_sample_unless_its_end_is_told(make_sampler, rested, job):
+def test_a_group_that_has_run_needs_a_sample_as_it_may_be_removed_before_its_last_reading(rested, job):
     (job / "cpu.stat").write_text("usage_usec 3000001\nuser_usec 2000001\nsystem_usec 1000000\n")
     assert rested()
-    sampler = make_sampler()
-    sampler.sample()
-    (job / "cpu.stat").write_text("usage_usec 4000000\nuser_usec 3000000\nsystem_usec 1000000\n")
-    assert not sampler.needs_sample(lambda directory: directory.membership.job_id == "7")
-    assert sampler.needs_sample(lambda directory: False)
 
 
 def test_an_oom_kill_anywhere_needs_a_sample_where_groups_below_a_jobs_count_their_own(
@@ -299,9 +294,9 @@ def test_an_oom_kill_anywhere_needs_a_sample_where_groups_below_a_jobs_count_the
     kernel.by_path[f"/{path}"] = sums(5)
     sampler = make_sampler()
     sampler.sample()
-    assert not sampler.needs_sample(lambda _: False)
+    assert not sampler.needs_sample()
     (node.proc / "vmstat").write_text("nr_free_pages 1\noom_kill 9\n")
-    assert sampler.needs_sample(lambda _: False)
+    assert sampler.needs_sample()
 
 
 def test_a_job_that_is_frozen_or_thawed_needs_a_sample(rested, job, monkeypatch):
