@@ -87,7 +87,8 @@ class PbsCluster:
             cards=self._cards,
         )
         if not cluster.nodes:
-            raise SourceError(f"pbsnodes: no nodes in the answer: {nodes.complaint or cluster.rejected[:1]}")
+            first = next((each.reason for each in cluster.rejected), "it is empty")
+            raise SourceError(f"pbsnodes: no nodes in the answer: {nodes.complaint or first}")
         remarks = (*nodes.complaints, *queues.complaints)
         return replace(cluster, rejected=(*cluster.rejected, *remarks))
 

@@ -11,7 +11,7 @@ from jobfeatures.batch.slurm.sacct.values import RequestedMemory
 from jobfeatures.records.model import JobState
 
 # The arguments of `derive`, each from one column, and the fields of a record that it returns.
-TOLD: Final = (
+REPORTED: Final = (
     *("state", "start_secs", "end_secs", "suspended_secs", "run_secs", "exit", "nodes", "total_nodes"),
     *("total_cpus", "requested_nodes", "requested_cpus", "requested_memory_bytes", "allocated", "requested"),
     *("used_cpu_secs", "user_cpu_secs", "system_cpu_secs"),
@@ -35,11 +35,11 @@ _WITHOUT_0: Final = frozenset({JobState.FAILED, JobState.PREEMPTED})
 
 
 def derive_columns(values: Mapping[str, Any], count: int) -> dict[str, list[Any]]:
-    """Return the columns named in `DERIVED` of `count` rows, from the columns named in `TOLD`.
+    """Return the columns named in `DERIVED` of `count` rows, from the columns named in `REPORTED`.
 
     Values of jobs that ran and have ended are taken as they are; for the others `derive` makes them.
     """
-    given = {name: values.get(name) or [_ABSENT.get(name)] * count for name in TOLD}
+    given = {name: values.get(name) or [_ABSENT.get(name)] * count for name in REPORTED}
     # sacct before 26.05 takes 128 from exit statuses; what was taken from its nodes had none.
     if not _WITHOUT_0.isdisjoint(given["state"]):
         given["exit"] = [
@@ -67,7 +67,7 @@ def derive_columns(values: Mapping[str, Any], count: int) -> dict[str, list[Any]
         plain = [False] * count
     if False in plain:
         places = [place for place, is_plain in enumerate(plain) if not is_plain]
-        rows = zip(*(given[name] for name in TOLD), strict=True)
+        rows = zip(*(given[name] for name in REPORTED), strict=True)
         for place, row in zip(places, compress(rows, map(not_, plain)), strict=True):
             for name, value in zip(DERIVED, derive(*row), strict=True):
                 found[name][place] = value
@@ -106,7 +106,7 @@ def derive(
     user: float | None,
     system: float | None,
 ) -> tuple[Any, ...]:
-    """Return one job's values of `DERIVED`, in this order, from its values of `TOLD`.
+    """Return one job's values of `DERIVED`, in this order, from its values of `REPORTED`.
 
     A job that never had a CPU or a node has not run, whatever its Start is. The end of a running or pending
     job is unknown. CPU time is reported when steps end, so 0 for a running job means unknown.
