@@ -199,6 +199,8 @@ class SamplingLoop:
         board = self._board
         while not self._stopping:
             board.samples.wanted.clear()
+            board.pause_secs = board.config.sample_interval_secs  # a sample that hangs is late by this
+            self._progress.made()
             with supervised("sampling"):
                 self.sample()
             self._progress.made()

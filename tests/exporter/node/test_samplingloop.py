@@ -83,6 +83,41 @@ def test_a_job_that_runs_is_sampled_each_interval(count_samples):
     assert count_samples(is_busy=True) == 30
 
 
+def test_a_sample_that_hangs_is_late_by_the_interval_though_sampling_rested_before(tmp_path):
+    node, clock = FakeNode(tmp_path), HandClock(1000.0)
+    flags = {"features.root": str(tmp_path / "features"), "batch.sources": ""}
+    flags |= {"path.cgroup": str(node.cgroup), "path.procfs": str(node.proc)}
+    daemon = Daemon(load_config(ExporterConfig, flags=flags, environ={}), clock, lambda: Choice(MadeUpSums()))
+    loop, sample, late = daemon.sampling, daemon.sampling.sampler.sample, []
+
+    def passes(secs):
+        clock.secs += secs
+        return loop.is_late()
+
+    def hang(wishes):
+        if daemon.board.samples.snapshot is not None:
+            late.append([passes(20.0) for _ in range(3)])
+            loop.stop()
+        return sample(wishes)
+
+    class Requested:
+        """A sample is requested 5 s after the rest has begun."""
+
+        def wait(self, secs):
+            assert secs == 70.0
+            return not passes(5.0)
+
+        def clear(self):
+            pass
+
+        def set(self):
+            pass
+
+    loop.sampler.sample, daemon.board.samples.wanted = hang, Requested()
+    loop.run()
+    assert late == [[False, False, True]]
+
+
 def test_without_sums_in_the_kernel_jobs_are_sampled_each_interval(count_samples):
     assert count_samples(choice=Choice()) == 30
 
