@@ -147,6 +147,11 @@ class NodeBoard:
         snapshot = self.samples.snapshot
         return snapshot if snapshot is not None and snapshot.lists_all else None
 
+    def recent_context(self) -> Context:
+        """Return `context` as of a sample at most `sample.interval` old, taken now if need be and in time."""
+        self.samples.wait_for_fresh(self.config.sample_interval_secs, self.config.scrape_deadline_secs)
+        return self.context()
+
     def context(self, web: WebStatus | None = None) -> Context:
         """Return all that is known as of the latest sample, no names hidden; `web`: the listeners' status."""
         sender, publisher = self.sender, self.publisher

@@ -36,7 +36,7 @@ class NodePages:
 
     def html(self, asked: AskedPage = FRONT) -> str | None:
         """Return the HTML of the page `asked` for, None for an unknown job. A job's page takes a sample."""
-        return self._render(asked, self._privacy.context(self._board.context()))
+        return self._render(asked, self._privacy.context(self._board.recent_context()))
 
     def own_html(self, context: Context, asked: AskedPage) -> str | None:
         """Return a page made of one user's `context`, with all names, without the node's history."""

@@ -264,7 +264,7 @@ async def _serve_own(stack: contextlib.AsyncExitStack, config: ExporterConfig, d
         return
     from jobfeatures_exporter.web.ownsocket import OwnSocket, serving_own
 
-    own = OwnSocket(daemon.board.context, daemon.pages.own_html, config.path.procfs)
+    own = OwnSocket(daemon.board.recent_context, daemon.pages.own_html, config.path.procfs)
     await stack.enter_async_context(serving_own(config.web.own_socket, own))
     log.info("showing users their own jobs", extra={"path": config.web.own_socket})
 

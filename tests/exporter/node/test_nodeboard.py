@@ -82,6 +82,15 @@ def board(clock, tmp_path):
     return NodeBoard(config, clock)
 
 
+def test_a_page_is_of_a_sample_within_the_interval_and_asks_for_one_if_sampling_rests(board, clock):
+    board.samples.put(snapshot(clock.now_secs() - 9.0))
+    assert board.recent_context().snapshot is not None
+    assert not board.samples.wanted.is_set()
+    board.samples.put(snapshot(clock.now_secs() - 11.0))
+    board.recent_context()
+    assert board.samples.wanted.is_set()
+
+
 def test_a_listing_that_takes_too_long_is_none(board, clock):
     assert board.listing() is None
     board.samples.put(snapshot(clock.now_secs(), lists_all=False))
