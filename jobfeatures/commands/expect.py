@@ -126,7 +126,7 @@ def _of_log(arguments: argparse.Namespace, rules: ShareRules, zone: tzinfo | Non
     user = asked.reported.facts.user
     if CPU not in rules.default and user not in rules.users:
         raise ConfigurationError(
-            "--share", f"is needed with --log, or --share-of for user {shown(user or '')}"
+            "--share", f"or --share-of for user {shown(user or '?')} is needed with --log"
         )
     unknown = [f"{notes.rejected} records of the log could not be read"] * bool(notes.rejected)
     unknown += [each.reason for each in notes.faults("")]

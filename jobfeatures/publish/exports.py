@@ -1,9 +1,8 @@
 """The lines that export $MACHINEFEATURES, $JOBFEATURES and $JOBSTATUS, as paths or as HTTP URLs.
 
 They are readable by the job's user alone: whoever can read a job's URLs can use them, and a hook that looks
-for the wrong job's lines must not find them. Until the user is known, root alone can read them. Where the
-file cannot be restricted to one reader, as by a daemon that is another user, the job gets paths, and all can
-read them.
+for the wrong job's lines must not find them. Until the user is known, root alone can read them. A daemon
+that is neither root nor that user cannot restrict the file so: then it holds only paths, and all can read it.
 """
 
 from __future__ import annotations

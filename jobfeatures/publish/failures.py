@@ -24,7 +24,7 @@ _libc.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c
 
 
 def read_failures(folder: int) -> dict[tuple[str, str], int]:
-    """Return the counts by action and reason; preallocate space for more. `folder`: open. Raises OSError."""
+    """Return the counts by action and reason in the open `folder`; reserve disk for more. Raises OSError."""
     found: dict[tuple[str, str], int] = {}
     for action, reason in PAIRS:
         with contextlib.suppress(_NotOursError):

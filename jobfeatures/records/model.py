@@ -282,7 +282,7 @@ class NodeNotice:
 
     `draining`: it starts no more jobs here. `shutdowns`: epoch seconds at which the node will be taken down,
     including past ones still in force. `cpus` are those that it can allocate here, None if not reported.
-    `features` are any values that it reports for keys of the machine.
+    `features` are values that it reports for $MACHINEFEATURES keys.
     """
 
     draining: bool = False

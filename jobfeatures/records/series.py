@@ -101,5 +101,5 @@ def _all_of(result: list[Any], source: str) -> Iterator[Series]:
         name = labels.pop("__name__", "")
         for value in values:
             if not isinstance(value, list) or len(value) != 2:
-                raise ParseError("not a series", source=source, field="result", text=str(each))
+                raise ParseError("not a sample", source=source, field="result", text=str(each))
             yield Series(name, labels, _value(value[1], source, 0))

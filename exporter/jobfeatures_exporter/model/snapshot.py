@@ -333,7 +333,7 @@ class KernelChecks(NamedTuple):
 class Snapshot:
     """One sample: everything that was read of the node at one time.
 
-    If the kernel sums the use of processes, only some processes are listed, unless all were requested.
+    Where eBPF sums the use of jobs, most samples list only the jobs' processes then due; see `lists_all`.
     """
 
     taken_at_secs: float

@@ -153,9 +153,9 @@ class Listeners:
 
 
 def check_web(config: WebSettings, others: Mapping[str, str | None], features_url: str | None) -> None:
-    """Raise ConfigurationError if the settings of the listeners contradict each other, or a file is bad.
+    """Raise ConfigurationError if web.config_file is bad, or does not suit a listener in web.config_for.
 
-    `others` are the addresses of other listeners, `features_url` is that of features for jobs.
+    `others`: the other listeners' addresses by name; `features_url`: the URL that jobs are given.
     """
     if config.config_file is None:
         if config.config_for:

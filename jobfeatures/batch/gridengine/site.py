@@ -22,7 +22,7 @@ def is_here(config: SystemSettings[GridEngineSettings]) -> bool:
 
 
 def needs_server(job: Job, config: SystemSettings[GridEngineSettings]) -> bool:
-    """Return whether a prolog has to query the master for a starting job's wall limit: no file holds it."""
+    """Return whether hook.ask lets a prolog query the master for the wall limit, which no file holds."""
     del job
     return config.common.hook_ask != "never"
 

@@ -175,7 +175,7 @@ def parse_all_reservations(lines: Iterable[str], *, taken_at_secs: float) -> Res
 def make_reservations(
     parse: Callable[[T], Reservation], records: Iterable[T], *, source: str, taken_at_secs: float
 ) -> Reservations:
-    """Return the reservations, made by `parse`, that end after `taken_at_secs`; see `make_licences`."""
+    """Return the reservations that end after `taken_at_secs`; bad and repeated records are rejected."""
     found, rejected = each_once(parse, records, source)
     kept = tuple(each for each in found if each.end_secs > taken_at_secs)
     return Reservations(source=NAME, taken_at_secs=taken_at_secs, reservations=kept, rejected=rejected)

@@ -121,7 +121,7 @@ def test_what_cannot_be_said_is_said_to_be(log, capsys, words, status, why):
 
 
 def test_a_log_needs_a_share(log, capsys):
-    assert "--share: is needed with --log, or --share-of for user 'ann'" in said(
+    assert "--share: or --share-of for user 'ann' is needed with --log" in said(
         capsys, "4", "--log", log, status=2
     )
 

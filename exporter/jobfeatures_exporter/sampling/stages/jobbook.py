@@ -1,6 +1,6 @@
 """Makes one record per job of what was read of control groups and processes, and of accumulated times: pure.
 
-Its counters never decrease during a run; docs/evidence.md says when another one begins.
+Counters never decrease within a run of a job; docs/evidence.md says when a run begins.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ METRICS = (NODE_SHUTDOWN, JOB_SHUTDOWN, NODE_DRAINING, DRAINING_WASTE, DRAINING_
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the families of drains; those of the node's waste also without a drain."""
+    """Yield the metric families of drains, and of what a drain or kill now would waste."""
     view = context.drains
     if view is not None:
         shutdowns = machine_shutdowns(view.drains, view.announced)

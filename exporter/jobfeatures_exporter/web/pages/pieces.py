@@ -92,7 +92,7 @@ def tile(title: str, *content: Child, drawn: Html | None = None) -> Html:
 
 
 def tiles(*made: Html) -> Html:
-    """Return the tiles at the top of the page."""
+    """Return the page's list of these tiles."""
     return tag("dl", *made, class_="tiles")
 
 

@@ -55,7 +55,7 @@ class ExpressionPart:
 
 @dataclass(frozen=True, slots=True)
 class Parenthesis:
-    """The parts in one pair of parentheses."""
+    """A group in parentheses, or the whole expression."""
 
     parts: tuple[ExpressionPart, ...] = ()
 
