@@ -195,7 +195,10 @@ class _Watcher:
                         self._unobserve(each)
                         self._observe(each, own)
                 for each in {*changed, *lost}:  # what changed unwatched went undetected
-                    each.notify()
+                    try:
+                        each.notify()
+                    except Exception:  # supervised: this thread watches other folders too
+                        log.exception("a change in %s could not be told", each.path)
 
     def _take(self, events: Collection[InotifyEvent]) -> tuple[list[_Folder], list[_Folder]]:
         """Return the folders to notify of these events, and those that have lost their watch by them."""

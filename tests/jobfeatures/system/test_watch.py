@@ -21,6 +21,7 @@ from jobfeatures.system.watch import (
     parse_mount_types,
     watch_directory,
 )
+from tests.running import until
 
 MOUNTINFO = """\
 22 27 0:21 / /proc rw,relatime - proc proc rw
@@ -255,3 +256,17 @@ def test_any_text_gives_mounts(text):
     for mount, file_system in parse_mount_types(text).items():
         assert " " not in mount + file_system
     assert parse_mount_id(text) in text
+
+
+def test_a_failure_of_one_that_is_told_ends_no_other_watch(tmp_path, caplog):
+    def fail():
+        raise ZeroDivisionError
+
+    (tmp_path / "other").mkdir()
+    (tmp_path / "failing").mkdir()
+    with watching(tmp_path / "other") as notes, watch_directory(str(tmp_path / "failing"), fail):
+        (tmp_path / "failing" / "a").touch()
+        until(lambda: "could not be told" in caplog.text)
+        seen = notes.count
+        (tmp_path / "other" / "a.xml").touch()
+        assert notes.wait_for_more_than(seen)
