@@ -28,7 +28,7 @@ from jobfeatures.settings.declare import record
 
 @dataclass(frozen=True, kw_only=True)
 class BatchSettings:
-    """The settings of all batch systems, in a record for each, and those that they have in common."""
+    """The settings of all batch systems: one record for each, `common` and `controller` for all."""
 
     common: CommonSettings = record(CommonSettings, "batch")
     controller: ControllerSettings = record(ControllerSettings)
@@ -42,7 +42,7 @@ class BatchSettings:
     spool: SpoolSettings = record(SpoolSettings)
 
     def of(self, system: str, **mounts: str) -> SystemSettings[Any]:
-        """Return the settings for `system`; `mounts`: where `procfs` and `cgroup` are, if not as usual."""
+        """Return one system's settings; `mounts`: `procfs` and `cgroup`, if not /proc, /sys/fs/cgroup."""
         own = getattr(self, system, None)  # one may have no settings
         return SystemSettings(own=own, common=self.common, controller=self.controller, **mounts)
 

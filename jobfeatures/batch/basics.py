@@ -33,7 +33,7 @@ def parse_epoch(text: str, *, field: str = "") -> int:
 
 
 class Texts:
-    """Parses texts by name. A malformed one is reported to `note` and counts as unknown."""
+    """Parses texts by name, such as variables. A malformed one is reported to `note`, and None."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Texts:
         return None
 
     def read(self, parse: Callable[[str], T], *names: str) -> T | None:
-        """Return what `parse` makes of the first of `names` that is set and well-formed; None without one."""
+        """Return the parsed text of the first of `names` that is set and well-formed; None if none is."""
         for name in names:
             text = self.text(name)
             try:
@@ -75,7 +75,7 @@ class Texts:
 
 
 def is_installed(command: str, *paths: str, variable: str = "") -> bool:
-    """Return whether there is a command, a file or folder, or a variable of our environment."""
+    """Return whether PATH has the `command`, or one of the `paths` exists, or the `variable` is set."""
     import shutil  # a hook has no use for it
 
     return any(map(os.path.exists, paths)) or variable in os.environ or shutil.which(command) is not None
@@ -92,7 +92,7 @@ def find_host(names: Iterable[str], node_name: str | None) -> str | None:
 
 
 def share_of(slots: Mapping[str, int], node_name: str | None) -> int | None:
-    """Return the slots on the host `node_name`, given those on each host; None if it is not among them."""
+    """Return the slots of the host `node_name`, from `slots` by host; None if this host is not among them."""
     return slots.get(find_host(slots, node_name) or "")
 
 
@@ -103,7 +103,7 @@ def is_elsewhere(job: Job, known_as: str | None) -> bool:
 
 
 def parse_ranges(text: str, what: str, *, field: str) -> list[range]:
-    """Return the ranges of ``1-5,9`` or ``0-100:4``. Raises ParseError, "not `what`", for any other text."""
+    """Return the ranges in ``1-5,9`` or ``0-100:4``. Raises ParseError, which says "not" and `what`."""
     found: list[range] = []
     for part in text.split(","):
         match = _RANGE.match(part)

@@ -1,4 +1,4 @@
-"""How a batch system names its control groups, and what a control group's path says about a job: pure."""
+"""How batch systems name the control groups of jobs, and which job the path of a group names. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jobfeatures.records.model import Alias
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Membership:
-    """What a control group's path says about its job: `job_id`, or an `alias` whose id is found elsewhere."""
+    """The job that a control group's path names: by its id, or by an `alias`, such as an HTCondor slot."""
 
     batch_system: str
     job_id: str | None = None
@@ -27,25 +27,25 @@ class Membership:
 
     @property
     def name(self) -> str:
-        """Return the job's id, else its alias, by which it goes until the id is found."""
+        """Return the job's id if the path has it, else the name of its alias."""
         return self.job_id or (self.alias.name if self.alias else "")
 
     @property
     def is_shared(self) -> bool:
-        """Return whether a group with this name is used by one job after another, like a slot's."""
+        """Return whether one job after another uses the group, as with the group of an HTCondor slot."""
         return self.alias is not None and self.alias.is_reused
 
     @property
     def owner(self) -> Alias | int | None:
-        """Return what tells a job's runs apart: an alias that no other run has, else the uid if known."""
+        """Return what tells a job's runs apart: an alias that only one run has, else the uid if known."""
         return self.uid if self.alias is None or self.is_shared else self.alias
 
 
 class Layout(NamedTuple):
-    """One form of jobs' control groups: the part of their paths that the batch system makes below a parent.
+    """One way in which a batch system lays out jobs' control groups below a parent group.
 
-    Patterns match paths with their ``/``; their named groups are fields of `Membership`. Shapes have one
-    fnmatch pattern per path component.
+    The regular expressions match paths from a ``/`` on; what their named groups match becomes the fields of
+    `Membership`. A shape is a tuple of fnmatch patterns, one for each component of a path.
     """
 
     path: re.Pattern[str] | None  # from the hierarchy's root, below an ordinary parent; None: it has none
@@ -56,7 +56,7 @@ class Layout(NamedTuple):
     directories: tuple[tuple[str, ...], ...]  # shapes of whole jobs' directories below any parent
 
     def is_ordinary(self, parent: str) -> bool:
-        """Return whether `parent`, a path from the root, is one below which jobs' groups need no proof."""
+        """Return whether jobs' groups below `parent`, a path from the root, count without a proof."""
         names = parent.split("/")[1:]
         return any(
             len(shape) == len(names) and all(map(fnmatchcase, names, shape)) for shape in self.ordinary
@@ -71,10 +71,10 @@ def make_layout(
     mark: str | None = None,
     strict: str | None = None,
 ) -> Layout:
-    """Return a layout with its regular expressions compiled.
+    """Return a `Layout`; all arguments but the shapes are regular expressions.
 
-    `parents` matches the ordinary parents; None: there are none. Without `strict`, `below` is used if there
-    is a `mark`.
+    `parents` matches the paths of the parents `ordinary`; None: there are none. If `strict` is None, `below`
+    takes its place, but only if `mark` is given.
     """
     strict = below if strict is None and mark is not None else strict
     return Layout(
@@ -88,12 +88,12 @@ def make_layout(
 
 
 class BatchHierarchy(NamedTuple):
-    """How one batch system names control groups, and who makes them.
+    """How one batch system names control groups, and which of its programs make them.
 
-    `daemons` are the names of its own programs on a node, each with a text that the path of its control group
-    has to contain where the program's name proves too little. `steps` begins the names of steps' groups:
-    they, not the job's, are frozen when a job is suspended; the step `idle_step` runs no program of the job.
-    `alias` has no name yet: that is what the group ``alias`` of a layout's pattern matches.
+    `daemons` are the names of these programs; the text with each must be in the path of the program's own
+    control group, "" if the name is proof enough. The names of steps' groups begin with `steps`: they, not
+    the job's group, are frozen when a job is suspended. The step `idle_step` runs no program of the job.
+    `alias` is the kind of alias in the paths; the alias of one job also has a name, taken from the path.
     """
 
     name: str
@@ -105,7 +105,7 @@ class BatchHierarchy(NamedTuple):
 
     @property
     def job_directories(self) -> tuple[tuple[str, ...], ...]:
-        """Return the paths of jobs' own groups below ordinary parents: one fnmatch pattern per component."""
+        """Return the shapes (see `Layout`) of the whole paths of jobs' groups below ordinary parents."""
         return tuple(
             (*parent, *directory)
             for each in self.layouts
@@ -114,14 +114,14 @@ class BatchHierarchy(NamedTuple):
         )
 
     def match(self, path: str) -> Membership | None:
-        """Return the job that a path from the root names; None if it is no group of this batch system."""
+        """Return the job that a control group's path names; None if this batch system has no such group."""
         for layout in self.layouts:
             if layout.path is not None and (found := layout.path.match(path)):
                 return self.read(found)
         return None
 
     def read(self, found: re.Match[str], parent: str = "", *, is_proven: bool = False) -> Membership:
-        """Return the job that a layout's pattern has matched; `parent` is given if it is not ordinary."""
+        """Return the job in a match of a `Layout`'s pattern; `parent` is "" if it is an ordinary one."""
         values: dict[str, Any] = {name: text and unescape(text) for name, text in found.groupdict().items()}
         if "uid" in values:
             values["uid"] = int(values["uid"])
@@ -131,9 +131,9 @@ class BatchHierarchy(NamedTuple):
 
 
 def count_named(names: Sequence[str], entries: Iterable[Sequence[str]]) -> int:
-    """Return how many components, from the root, the longest matching entry covers; 0 if none matches.
+    """Return how many of a path's first components the longest matching entry has; 0 if none matches.
 
-    `names` are a path's components. An entry has one fnmatch pattern for each, as in `batch.cgroup_parents`.
+    `names` are the path's components. An entry is a list of fnmatch patterns, one for each component.
     """
     fitting = (each for each in entries if len(each) <= len(names))
     return max((len(each) for each in fitting if all(map(fnmatchcase, names, each))), default=0)

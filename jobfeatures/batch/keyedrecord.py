@@ -1,7 +1,7 @@
-"""Base class for records, in which a command prints texts by key: declares how each becomes a value. Pure.
+"""Base class for records that a command prints as keys with texts, such as ``JobId=12``. Pure.
 
-A kind of record is a subclass of `KeyedRecord`, its attributes declared by `key` and the two functions below
-it. An instance parses texts in the order of these declarations; errors name source, key and text.
+A subclass of `KeyedRecord` declares its attributes by `key`, `key_within` and `required_key`: which key's
+text each is made from, and by which parser. Texts are parsed in the order of these declarations.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Step = tuple[tuple[str, ...], Callable[..., Any], bool, Collection[str]]
 
 
 class RecordKey(Generic[T]):
-    """One attribute: its parser, and the keys, of which the first that is set and well-formed counts."""
+    """One attribute of a `KeyedRecord`, made from the first of its keys that is set and well-formed."""
 
     def __init__(
         self, parse: Callable[..., Any], *names: str, is_within: bool = False, is_required: bool = False
@@ -27,7 +27,7 @@ class RecordKey(Generic[T]):
         self._parse, self._is_within, self._is_required = parse, is_within, is_required
 
     def step(self, nothing: Collection[str]) -> Step:
-        """Return how to make the value, where `nothing` are the source's words for no value."""
+        """Return how to make the attribute; texts in `nothing` are the source's words for no value."""
         return self.names, self._parse, self._is_within, () if self._is_required else nothing
 
     @overload
@@ -43,9 +43,9 @@ class RecordKey(Generic[T]):
 def key(
     parse: Callable[[str], T | None], *names: str, when: Callable[[Any], bool] | None = None
 ) -> RecordKey[T | None]:
-    """Declare an attribute: the text of the first of the keys `names` that is set, parsed; else None.
+    """Declare an attribute: the parsed text of the first of the keys `names` that is set, else None.
 
-    It is also None unless `when` is true of the record, which has the attributes declared before.
+    `when` gets the record, with the attributes declared so far: if it returns False, the attribute is None.
     """
     if when is None:
         return RecordKey(parse, *names)
@@ -53,17 +53,17 @@ def key(
 
 
 def key_within(parse: Callable[[Any, str], T | None], *names: str) -> RecordKey[T | None]:
-    """Declare an attribute like `key`; `parse` also gets the record, with the attributes declared before."""
+    """Declare an attribute as `key` does; `parse` gets the record, parsed so far, and the text."""
     return RecordKey(parse, *names, is_within=True)
 
 
 def required_key(parse: Callable[[str], T], name: str) -> RecordKey[T]:
-    """Declare an attribute whose text is parsed in any case: also if it is missing, or means no value."""
+    """Declare an attribute whose text is always parsed: "" if it is missing, and also words for no value."""
     return RecordKey(parse, name, is_required=True)
 
 
 class KeyedRecord(Texts):
-    """One record of a `source`, whose words for no value are `nothing`; see the module."""
+    """One record of the command `source`, which prints the words `nothing` where there is no value."""
 
     source: ClassVar[str]
     nothing: ClassVar[Collection[str]] = frozenset({""})
@@ -79,7 +79,7 @@ class KeyedRecord(Texts):
         cls._shared = {}
 
     def __init__(self, values: Mapping[str, str], note: Note | None = None, *, about: str = "") -> None:
-        """Parse `values`. A malformed one is None and reported to `note`; without `note` raise ParseError."""
+        """Parse `values`: a malformed one is None, reported to `note`; without `note` raise ParseError."""
         self.values, self._source, self._nothing = values, self.source, self.nothing
         self._note = note or _refuse
         self._about = about and f" ({about})"

@@ -1,8 +1,8 @@
 """Keeps the last known jobs of a server that does not answer while others do. Pure.
 
-A command that asks several servers, or clusters, prints the jobs of those that answer, and says on standard
-error which did not. Jobs are kept after such a message only: others may come with every answer, so jobs that
-have ended would stay.
+A command that queries several servers, or clusters, prints the jobs of those that answer, and says on
+standard error which did not. Only such a message has jobs kept: after any other, which may come with every
+answer, jobs that have ended would be kept.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class LastJobs:
     def complete(
         self, table: JobTable, complaint: str, server_of: Callable[[JobKey], str] = lambda _: ""
     ) -> JobTable:
-        """Return `table`, plus the last known jobs of silent servers: then marked incomplete. Remember it.
+        """Return `table`, marked incomplete if the last known jobs of silent servers had to be added.
 
-        If `complaint` reports silence, those servers are silent that had jobs and have none in `table`; if
-        there are none, the answer was cut, and may lack any job. `server_of` returns the server of a job,
-        also of one from an earlier answer.
+        If `complaint`, from standard error, reports silence, the servers without a job in `table` that had
+        some before are silent; if all have jobs, any job may be missing, and each known one is added.
+        `server_of` returns a job's server. Jobs are kept for KEPT_SECS after they were last reported.
         """
         now_secs = table.taken_at_secs
         kept: dict[JobKey, Job] = {}

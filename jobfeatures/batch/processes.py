@@ -76,7 +76,7 @@ class GroupNames(Protocol):
 
 
 class ActiveJob(NamedTuple):
-    """What identifies a job's processes: their supplementary groups, and the supervisors' pids above them."""
+    """What identifies a job's processes: their supplementary groups, and the pids of their supervisors."""
 
     gids: frozenset[int] = frozenset()
     supervisors: frozenset[int] = frozenset()
@@ -95,7 +95,7 @@ class JobProcesses(Protocol):
 
 @dataclass(slots=True)
 class FoundJobId:
-    """The job id of one group, None until found; `proven`: no user can forge it. Searches get rarer."""
+    """The job id of a control group, None until found, searched ever less often. `proven`: not forgeable."""
 
     job_id: str | None = None
     proven: bool = False
@@ -103,7 +103,7 @@ class FoundJobId:
     next_sample: int = 0
 
     def is_due(self, sample: int) -> bool:
-        """Return whether to search for the id in sample number `sample`; schedule the next search if so."""
+        """Return whether to search in sample number `sample`; if so, the next search becomes due later."""
         if sample < self.next_sample:
             return False
         self.gap = min(max(1, self.gap * 2), MAX_GAP_SAMPLES)

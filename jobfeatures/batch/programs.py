@@ -12,7 +12,7 @@ MAX_ANSWER_BYTES = 512 * 2**20  # about a whole cluster: a queue of a million jo
 
 
 class Programs:
-    """Runs a batch system's commands, one process per query, all with the same limits; see `run_command`."""
+    """Runs the commands of one batch system, one process per query, all with the same timeout and limits."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class Programs:
     ) -> None:
         """`command` is the value of a `setting`, such as ``slurm.scontrol``: scontrol's name or path.
 
-        The commands get the environment variables `kept` of ours; `prefix` is put before every command line.
+        Commands get our environment variables `kept`; `prefix` begins each command line.
         """
         self._command = command
         self._name = setting.partition(".")[2]
@@ -35,19 +35,19 @@ class Programs:
         self._bounds = {**bounds, **more}
 
     def path(self, name: str) -> str:
-        """Return a command's path, or its name where PATH is searched."""
+        """Return the path of the command `name`: beside the configured one; its name if PATH is searched."""
         return self._command if name == self._name else f"{self._command.removesuffix(self._name)}{name}"
 
     def run(self, name: str, *arguments: str, **more: Any) -> CommandOutput:
-        """Run a command; checking its exit status is up to the caller. Raises CommandError."""
+        """Run the command `name` and return its output, whatever its exit status. Raises CommandError."""
         return run_command([*self._prefix, self.path(name), *arguments], **{**self._bounds, **more})
 
     def ask(self, name: str, *arguments: str, **more: Any) -> str:
-        """Return the output of a command. Raises SourceError if it fails."""
+        """Return what the command `name` prints on standard output. Raises SourceError if it fails."""
         return ask_command([*self._prefix, self.path(name), *arguments], **{**self._bounds, **more})
 
     def hear(self, name: str, *arguments: str, **more: Any) -> tuple[str, tuple[Rejected, ...]]:
-        """Return a command's output, and a note if it wrote to standard error: its answer may lack a part.
+        """Return a command's output, and a note if it wrote to standard error: a part may be missing then.
 
         Raises SourceError if the command fails.
         """

@@ -1,4 +1,4 @@
-"""For sources that query job by job: when to ask about which job, the last answers, the clock. Pure."""
+"""For sources that query single jobs: which job is due when, the last answers, clock differences. Pure."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ MAX_DOUBT_SECS = 4.0  # a wider interval is too inaccurate to learn a clock's di
 
 @dataclass(frozen=True, slots=True)
 class KnownJob:
-    """The last usable answer about one job. `job`: None if it is forgotten there, or runs on other nodes.
+    """The last usable answer about one job: None for one unknown to the controller, or on other nodes only.
 
-    `reported_secs` (epoch) is the time just before the query that gave this answer, `asked_secs` that of the
-    latest query, whose answer may not have been usable. `full_secs` is the time of the last answer with all
-    details.
+    `reported_secs` is the time just before the query that gave this answer, `asked_secs` that of the latest
+    query, even if its answer was unusable, and `full_secs` that of the last answer with all details.
     """
 
     job: Job | None
@@ -40,14 +39,14 @@ def compute_questions(
     at_secs: float = float("-inf"),
     waited_for: Container[str] = (),
 ) -> tuple[str, ...]:
-    """Return the ids of jobs to ask about: first those never asked about, then by age of the answer.
+    """Return the ids of the jobs to query now: first those never queried, then those queried longest ago.
 
-    An answer is refreshed after `refresh_secs`, or a minute if the job reaches its limit within an hour of
-    `at_secs` (epoch) or is `waited_for`. `now_secs` is monotonic; `seen` and `claimed` are as in
-    `BatchSource.poll_jobs`.
+    A job is queried again after `refresh_secs`, or after a minute if it will reach its limit within an hour
+    or is `waited_for`. The time is `now_secs` (monotonic) = `at_secs` (epoch). `seen` and `claimed` are ids
+    as in `BatchSource.poll_jobs`.
 
-    Two kinds are asked about at every poll: jobs that are known but not seen, until the controller has
-    forgotten them, and jobs that are seen although they are finished or pending (they are just ending, or
+    Two kinds are queried at every poll: jobs that are known but not seen, until the controller no longer
+    knows them, and jobs that are seen although they are finished or pending (they are just ending, or
     were requeued and started again).
     """
 
@@ -72,7 +71,7 @@ def compute_questions(
 
 
 class AskedJobs:
-    """The jobs that a node asks about individually, and the last answer for each."""
+    """The jobs about which a node queries its batch system one by one, and the last answer about each."""
 
     def __init__(
         self,
@@ -82,9 +81,9 @@ class AskedJobs:
         refresh_secs: float,
         waited_for: Container[str] = (),
     ) -> None:
-        """`is_plain` tells whether an id can be queried; a job is queried again after `refresh_secs`.
+        """`is_plain` returns whether an id can be queried; a job is queried again after `refresh_secs`.
 
-        Jobs that are `waited_for` are queried each minute.
+        Jobs whose id is in `waited_for` are queried each minute.
         """
         self._batch_system = batch_system
         self._is_plain = is_plain
@@ -102,7 +101,7 @@ class AskedJobs:
         taken_at_secs: float,
         here: Collection[str] = (),
     ) -> tuple[str, ...]:
-        """Begin a poll at `now_secs` (monotonic) = `taken_at_secs` (epoch), and return the ids to ask about.
+        """Begin a poll at `now_secs` (monotonic) = `taken_at_secs` (epoch); return the ids of jobs to query.
 
         The ids `here` count as seen; `seen` and `claimed` are as in `BatchSource.poll_jobs`.
         """
@@ -127,7 +126,7 @@ class AskedJobs:
         return due[:MAX_QUESTIONS]
 
     def fully_known(self, job_ids: Iterable[str]) -> dict[str, Job]:
-        """Return, by id, those of the jobs whose details are recent enough not to be queried in this poll."""
+        """Return, by id, the jobs among `job_ids` of which this poll need not query the details again."""
         known = ((job_id, self._known.get(job_id)) for job_id in job_ids)
         return {
             job_id: each.job
@@ -141,9 +140,9 @@ class AskedJobs:
     def keep(
         self, jobs: Iterable[Job], gone: Iterable[str], unclear: Iterable[str], known_as: str | None
     ) -> None:
-        """Store a poll's answers: `jobs`, ids that are `gone`, and `unclear` ones, whose answer is unusable.
+        """Store a poll's answers: `jobs`, ids of `gone` jobs, and of `unclear` ones, with unusable answers.
 
-        Unclear jobs stay. `known_as` is this node's name in the batch system: jobs on others only are gone.
+        Unclear jobs are kept. Jobs that are only on other nodes than `known_as`, this one, count as gone.
         """
         for job in jobs:
             local, old = None if is_elsewhere(job, known_as) else job, self._known.get(job.key.job_id)
@@ -158,7 +157,7 @@ class AskedJobs:
             self._known[job_id] = replace(old, asked_secs=self._times[0], full_secs=float("-inf"))
 
     def table(self, *, complete: bool, **more: Any) -> JobTable:
-        """Return the jobs as known after this poll; forget ended ones that are neither seen nor claimed."""
+        """Return all jobs known after this poll; then forget ended ones that are neither seen nor claimed."""
         reported = [(each.job, each.reported_secs) for each in self._known.values() if each.job is not None]
         jobs = {job.key: job for job, _ in reported}
         # Ids that are not plain cannot be queried, so their jobs must not be taken to be gone.
@@ -184,7 +183,7 @@ class AskedJobs:
 
 
 class NodeQuestion:
-    """Asks a batch system about this node at intervals; `notice` is the last answer, also after failures."""
+    """Queries a batch system about this node at intervals; `notice` is the last good answer, or None."""
 
     def __init__(self, source: str, refresh_secs: float) -> None:
         """`refresh_secs` is the interval between queries."""
@@ -200,9 +199,9 @@ class NodeQuestion:
         now_secs: float,
         run: Callable[[Callable[[], None]], None] = lambda query: query(),
     ) -> tuple[Rejected, ...]:
-        """Query by `read` if it is due; return why that failed. `read` may raise SourceError or ParseError.
+        """Call `read`, the query, if it is due; return a problem to report if it fails, else nothing.
 
-        `run` runs the query, perhaps in a thread: until that ends, the last answer counts.
+        `read` may raise SourceError or ParseError. `run` runs it, perhaps in a thread of its own.
         """
         if now_secs < self._due_secs:
             return ()

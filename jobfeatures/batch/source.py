@@ -49,7 +49,7 @@ class BatchSource(Protocol):
         """
 
     def watch(self, notify: Callable[[], None]) -> AbstractContextManager[object]:
-        """Return a context manager: within it `notify` is called, by any thread, when to poll again."""
+        """Return a context manager: within it any thread calls `notify` when the jobs may have changed."""
 
 
 def watch_nothing(notify: Callable[[], None]) -> AbstractContextManager[object]:
@@ -96,13 +96,13 @@ class UserSource(Protocol):
     """A source that can be queried for one user's jobs only. Each method raises SourceError."""
 
     def find_user(self, job_id: str) -> str | None:
-        """Return the user of a job, None if the batch system does not know the job."""
+        """Return the name of a job's user, None if the batch system does not know the job."""
 
     def poll_user_queue(self, user: str) -> JobTable:
         """Return one user's jobs that are pending, running or ended recently."""
 
     def poll_user_history(self, user: str, since_secs: float) -> Accounting:
-        """Return one user's records, as `ClusterSource.poll_accounting` does everybody's."""
+        """Return records of a user's jobs that were pending, running or ended since `since_secs` (epoch)."""
 
 
 @runtime_checkable
@@ -123,7 +123,7 @@ class AdministrationSource(Protocol):
 
 
 class KeptAnswer(Protocol):
-    """The attributes that an answer of a source needs for a `Keeper`."""
+    """The attributes that a source's answer must have for a `Keeper` to keep it."""
 
     @property
     def taken_at_secs(self) -> float:
@@ -165,9 +165,9 @@ SourceStatus = KeeperStatus[JobTable]
 class Keeper(Generic[AnswerT]):
     """Polls one source at once, then every `interval_secs` less a random part up to JITTER, and on request.
 
-    `min_interval_secs` is the least interval between polls: a node on which jobs start every second must not
-    query the controller every second. It is HASTE_SECS for a request in haste, which a prolog makes that does
-    not query about its job itself: so there is at most one query per job.
+    Polls are at least `min_interval_secs` apart: a node on which jobs start every second must not query the
+    controller every second. HASTE_SECS are enough if a prolog requests the poll because it does not query
+    the batch system itself: this makes at most one query per job.
     """
 
     def __init__(
@@ -223,7 +223,7 @@ class Keeper(Generic[AnswerT]):
         return self._rounds.has_died
 
     def refresh(self, *, in_haste: bool = False) -> None:
-        """Request a poll, as soon as the least interval has passed, or HASTE_SECS if `in_haste`."""
+        """Request a poll once `min_interval_secs` have passed since the last, HASTE_SECS if `in_haste`."""
         self._round.want(in_haste=in_haste)
 
     def poll_once(self) -> None:
@@ -251,7 +251,7 @@ class Keeper(Generic[AnswerT]):
             self._notify()
 
     def _note_skipped(self, rejected: Collection[Rejected]) -> None:
-        """Keep what was rejected within SKIPPED_SECS; log only what was not already among it."""
+        """Keep the records rejected within the last SKIPPED_SECS; log those that were not kept already."""
         now_secs = self._clock.monotonic_secs()
         known = {each: at for each, at in self._skipped.items() if now_secs - at < SKIPPED_SECS}
         for each in rejected:

@@ -1,7 +1,7 @@
 """`System`: what a batch system provides. Each batch system has a package with a subclass of it.
 
-The subclass is in ``system.py``, the settings and what commands need in ``__init__.py``. Hooks start often,
-and load these two files of every system: these import nothing else of their package, methods do when needed.
+The subclass is in ``system.py``, the settings and what commands need in ``__init__.py``. Hooks load these two
+files of every system, and start often: so only methods import the other files of a package, when called.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class System(ABC, Generic[Own_contra]):
     def ask_in_prolog(
         self, job: Job, config: SystemSettings[Own_contra], *, node_name: str, timeout_secs: float
     ) -> Job | None:
-        """Return the job with values that the hook's environment lacks; None if no more can be learnt.
+        """Return the job with values that the prolog's environment lacks; None if there are no more.
 
         Raises JobfeaturesError.
         """
@@ -116,26 +116,26 @@ class System(ABC, Generic[Own_contra]):
         return ()
 
     def daemon_uids(self, config: SystemSettings[Own_contra]) -> Collection[int]:
-        """Return the uids, besides root's, that its daemons may run as. Raises OSError, JobfeaturesError."""
+        """Return the uids, besides root's, of the system's daemons. Raises OSError, JobfeaturesError."""
         return ()
 
     def hierarchy(self) -> BatchHierarchy | None:
-        """Return the path patterns of the jobs' control groups; None if the system makes no groups."""
+        """Return how the batch system names jobs' control groups; None if it makes none."""
         return None
 
     @property
     def has_groups(self) -> bool:
-        """Return whether it makes control groups."""
+        """Return whether the batch system makes control groups for jobs."""
         return self.hierarchy() is not None
 
     def make_group_names(self, config: SystemSettings[Own_contra], failures: Failures) -> GroupNames | None:
-        """Return what finds the jobs of control groups whose paths name no job; None without such groups."""
+        """Return a finder of the job ids of control groups whose paths name none; None if all paths do."""
         return None
 
     def make_job_processes(
         self, config: SystemSettings[Own_contra], failures: Failures
     ) -> JobProcesses | None:
-        """Return what finds jobs by their processes; None if jobs have control groups."""
+        """Return a finder of jobs by their processes; None if jobs have control groups."""
         return None
 
 

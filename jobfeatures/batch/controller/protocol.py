@@ -45,7 +45,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 
 
 def format_answer(table: JobTable, problem: str = "") -> str:
-    """Return an answer's text. `problem`: why later queries failed; if set, `table` is sent as incomplete."""
+    """Return an answer's text, marked incomplete by a `problem`: why queries since `table` failed."""
     notice = table.node
     head = {
         "batch_system": table.source,

@@ -108,7 +108,7 @@ class ControllerClient:
 def make_client(
     config: ControllerSettings, clock: Clock, node_name: str, timeout_secs: float, *, key: str
 ) -> ControllerClient:
-    """Return a client; `key` is the setting that requires it. Raises ConfigurationError."""
+    """Return a client; `key` is the setting with the value controller. Raises ConfigurationError."""
     if config.url is None:
         raise ConfigurationError("controller.url", f"is not set: {key} = controller needs it")
     parts = urlsplit(config.url)
@@ -147,7 +147,7 @@ class ControllerSource(PolledSource):
     ) -> None:
         """`name` is the batch system, whose setting ``ask`` is "controller". Raises ConfigurationError.
 
-        `ask_one` asks it for one job by plain id, and raises SourceError or ParseError.
+        `ask_one` queries the batch system for one job by id, and may raise SourceError or ParseError.
         """
         self.name = name
         self._client = make_client(config, clock, node_name, timeout_secs, key=f"{name}.ask")
@@ -160,7 +160,7 @@ class ControllerSource(PolledSource):
         self._reported: dict[JobKey, float] = {}  # when the batch system itself last reported each job; epoch
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
-        """Return this node's jobs. Raises SourceError if both fail or the fallback query is not yet due."""
+        """Return this node's jobs. Raises SourceError if neither controller role nor fallback answers."""
         try:
             table = self._client.ask()
         except SourceError as error:
@@ -201,7 +201,7 @@ class ControllerSource(PolledSource):
         return self._table
 
     def _most_wanted(self, ours: Collection[JobKey]) -> JobKey | None:
-        """Return a job that was never reported, else the one reported longest ago."""
+        """Return the job of `ours` never reported by the batch system, else the one reported longest ago."""
         here = [key for key in ours if key.batch_system == self.name and self._is_plain(key.job_id)]
 
         def order(key: JobKey) -> tuple[float, int, str]:

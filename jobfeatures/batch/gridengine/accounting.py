@@ -64,7 +64,7 @@ def recognise(head: str) -> bool:
 def read_records(lines: Iterable[str], *, source: str, notes: Notes) -> Iterator[JobRecord | Rejected]:
     """Yield one record per line; comments and empty lines are skipped.
 
-    `restarts` counts the job's earlier runs that appear earlier in the lines.
+    A record's `restarts` is the number of the job's rescheduled runs in earlier lines.
     A task of a parallel job (``pe_taskid``) is a step.
     """
     numbered = (
@@ -82,7 +82,7 @@ def _parse(line: str) -> Mapping[str, str]:
 def make_records(
     numbered: Iterable[tuple[int, T]], parse: Callable[[T], Mapping[str, str]], *, source: str, notes: Notes
 ) -> Iterator[JobRecord | Rejected]:
-    """Yield a record for each of the numbered items; `parse` returns its values by accounting(5)'s names."""
+    """Yield a record per item, each with its line number; `parse` returns its fields, as in accounting(5)."""
     reruns: dict[str, int] = {}
     for number, each in numbered:
         try:
@@ -124,7 +124,7 @@ def _plain(value: object) -> str:
 
 
 def make_record(values: Mapping[str, str], reruns: dict[str, int]) -> JobRecord:
-    """Return one line's record. `reruns`, by job, is the number of its rescheduled runs. Raises ParseError.
+    """Return the record of one line; `reruns` counts rescheduled runs by job so far. Raises ParseError.
 
     A time of ``0`` means that the event never happened. The category holds the
     requests (``-l h_rt=60,h_vmem=500M -pe smp 2``).
@@ -185,7 +185,7 @@ def make_record(values: Mapping[str, str], reruns: dict[str, int]) -> JobRecord:
 def compute_state(
     failed: int, status: int | None, elapsed: Number | None, wall: Limit, *, deleted: bool = False
 ) -> JobState:
-    """Return how a run ended, by the code `failed`, its exit `status`, and its elapsed time and limit (s).
+    """Return how a run ended, from ``failed``, its exit `status`, and elapsed time and limit in seconds.
 
     Code 100 says only that the job was killed: if its wall limit had passed, that
     is taken as the reason. Without an exit status nobody knows whether the job failed. Only
@@ -205,7 +205,7 @@ def compute_state(
 
 
 def parse_requests(category: str) -> dict[str, str]:
-    """Return the texts of the limits that a job requested, such as ``-l h_rt``, by such names."""
+    """Return the texts of the limits that a job requested in its `category`, by name: ``-l h_rt``."""
     asked = (
         part.partition("=")[::2] for match in _REQUESTS.finditer(category) for part in match[1].split(",")
     )
@@ -258,5 +258,5 @@ def _time(values: Mapping[str, str], name: str) -> Number | None:
 
 
 def whole_secs(secs: Number | None) -> int | None:
-    """Return a time in whole seconds, as times in the queue are; None if it is None."""
+    """Return a time without its fraction of a second, as qstat prints times; None if it is None."""
     return None if secs is None else int(secs)

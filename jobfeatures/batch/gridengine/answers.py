@@ -44,7 +44,7 @@ class RequestedLimits:
 
 @dataclass(frozen=True, slots=True)
 class QueueInstance:
-    """One queue on one host. `states` are letters, empty while it accepts jobs."""
+    """One queue on one host. `states` are qstat's letters, empty while the queue accepts jobs."""
 
     queue: str
     host: str
@@ -88,13 +88,13 @@ def parse_xml(data: bytes, tags: Collection[str], about: str, *, source: str) ->
 
 
 def text_of(element: Element, name: str) -> str | None:
-    """Return the text of the first child with this name; None if absent or empty."""
+    """Return the text of the first child element `name`; None if it is absent or empty."""
     child = element.find(name)
     return None if child is None else (child.text or "").strip() or None
 
 
 def notice_of(queues: Mapping[str, QueueInstance]) -> NodeNotice | None:
-    """Return whether a host drains: whether all its queues do; None if it has no queue."""
+    """Return whether a host drains, which it does if all its queues do; None if it has no queue."""
     return NodeNotice(draining=all(each.is_draining for each in queues.values())) if queues else None
 
 

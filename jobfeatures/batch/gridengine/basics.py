@@ -36,12 +36,12 @@ def is_number(text: str) -> bool:
 
 
 def checked_number(text: str, *, source: str = "", field: str = "") -> str:
-    """Return a text that is a job number. Raises ParseError for any other."""
+    """Return `text` as it is if it is a job number, else raise ParseError."""
     return matched(_PLAIN_ID, text, "not a job id", source=source, field=field)[0]
 
 
 def number_of(job_id: str) -> str | None:
-    """Return the job number that commands take: ``7`` for ``7`` and for ``7.3``; None if not a job id."""
+    """Return the number in a job id, as qstat takes it: ``7`` for ``7`` and ``7.3``; None if not an id."""
     match = _ID.match(job_id)
     return match[1] if match else None
 

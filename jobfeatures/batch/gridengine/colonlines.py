@@ -70,12 +70,12 @@ def _is_amiss(fields: Sequence[str], place: int) -> bool:
 
 
 def _amiss(fields: Sequence[str], places: Sequence[int], more: int = 0) -> int:
-    """Return how many numbers are malformed (2 at most) if they are `more` fields further right."""
+    """Return how many of the numbers at `places`, plus `more`, are malformed; counts to 2 at most."""
     return len(list(islice((place for place in places if _is_amiss(fields, place + more)), 2)))
 
 
 def _ends(fields: Sequence[str], more: int) -> bool:
-    """Return whether the category may go on for so many fields."""
+    """Return whether the category may contain `more` colons, and so extend over as many further fields."""
     is_category = fields[CATEGORY].startswith("-") and len(fields) - more >= len(FIELDS)
     return (is_category or not more) and not _amiss(fields, _TAIL, more)
 

@@ -62,7 +62,7 @@ def read_records(
 ) -> Iterator[JobRecord | Rejected]:
     """Yield a record for each block between lines of ``=``; times are local to `zone` (None: this host's).
 
-    `restarts` counts the job's earlier runs that appear earlier in the text. Memory is unknown where
+    A record's `restarts` is the number of the job's rescheduled runs before it. Memory is unknown where
     ``ru_maxrss`` is no whole number: 8.1.9 prints KiB as if they were bytes (4612 KiB: ``4.504KB``).
     """
     parse = partial(_parse_block, zone=zone, notes=notes)
@@ -70,7 +70,7 @@ def read_records(
 
 
 def _blocks(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows of each record with the number of its first line; sums before and behind are skipped."""
+    """Yield the first line's number and the rows of each record, without the sums at the begin and end."""
     first, rows, is_ruled = 0, list[str](), False
     for number, line in enumerate(lines, 1):
         text = line.rstrip("\r\n ")

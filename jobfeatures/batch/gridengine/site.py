@@ -22,7 +22,7 @@ def is_here(config: SystemSettings[GridEngineSettings]) -> bool:
 
 
 def needs_server(job: Job, config: SystemSettings[GridEngineSettings]) -> bool:
-    """Return whether hook.ask lets a prolog query the master for the wall limit, which no file holds."""
+    """Return whether a prolog queries the master for the wall limit: unless ``hook.ask`` is never."""
     del job
     return config.common.hook_ask != "never"
 
@@ -30,7 +30,7 @@ def needs_server(job: Job, config: SystemSettings[GridEngineSettings]) -> bool:
 def ask_in_prolog(
     job: Job, config: SystemSettings[GridEngineSettings], *, node_name: str, timeout_secs: float
 ) -> Job | None:
-    """Return the job with its wall limit, which no file on the node holds; None without `needs_server`.
+    """Return the job with its wall limit from the master; None if ``hook.ask`` forbids the query.
 
     A prolog runs once per job, on the host of its first task. Raises SourceError or ParseError.
     """

@@ -194,7 +194,7 @@ class GridEngineSource(PolledSource):
     def _answered(
         self, question: str, ask: Callable[..., tuple[T, list[Rejected]]], note: Note
     ) -> tuple[T, list[Rejected]] | None:
-        """Return an answer and report its bad records; None after a failure, which is reported once."""
+        """Return what `ask` returns; None if it fails. Bad records, and a failure once, go to `note`."""
         try:
             answers = ask(qstat=self._config.own.qstat, timeout_secs=self._config.common.timeout_secs)
         except (SourceError, ParseError) as error:

@@ -89,7 +89,7 @@ class CondorPool:
     def _ask_history(
         self, since_secs: float, attributes: Collection[str], rejected: list[Rejected]
     ) -> _History:
-        """Return what is known of ended jobs after reading the history down to where it was read before.
+        """Return the ended jobs, after reading the part of the history that was added since the last query.
 
         Its order is that in which jobs left the queue, where a job may stay after its end:
         ``-completedsince`` stops at the first that ended earlier, and passes over those below it.

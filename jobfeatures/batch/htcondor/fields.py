@@ -27,9 +27,9 @@ SITE_LIMITS: Final = ("BatchRuntime", "MaxRuntime")  # by HTCondor-CE, and by so
 
 
 class Reading(NamedTuple):
-    """How ads are read: what reports malformed values, what evaluates expressions, a site's own limits.
+    """How ads are read. `note` gets malformed values; `site_limits` are a site's wall limit attributes.
 
-    Without `evaluate` expressions have no value, but for products of numbers.
+    `evaluate` evaluates expressions: without it only products of numbers have a value.
     """
 
     note: Note = lambda _: None
@@ -41,9 +41,9 @@ PLAINLY: Final = Reading()
 
 
 class Fields:
-    """Reads one ad. An attribute without a value is None, as is a malformed one, which is reported.
+    """Reads attributes of one ad: None if one has no value or is malformed, which is reported.
 
-    `without_value` names those that are expressions without a value.
+    `without_value` are the names of attributes that are expressions without a value.
     """
 
     def __init__(self, ad: ClassAd, source: str = "", how: Reading = PLAINLY) -> None:
@@ -53,7 +53,7 @@ class Fields:
         self.without_value: set[str] = set()
 
     def _value(self, name: str, is_valid: Callable[[Any], bool], reason: str) -> Any:
-        """Return a value; report an invalid one with `reason`, and return None."""
+        """Return an attribute's value; None if it is not `is_valid`, which is reported with `reason`."""
         value = written = self.ad.value(name)
         if isinstance(value, Expression) and _PRODUCT.fullmatch(value.text):
             product = math.prod(map(int, re.findall("[0-9]+", value.text)))
@@ -72,16 +72,16 @@ class Fields:
         return None
 
     def text(self, name: str) -> str | None:
-        """Return a string; None for an empty one."""
+        """Return a string attribute; None if it is empty."""
         return self._value(name, lambda value: isinstance(value, str), "not a string") or None
 
     def integer(self, name: str) -> int | None:
-        """Return a whole number; reals are rounded down."""
+        """Return a numeric attribute as a whole number; reals are rounded down."""
         value = self._value(name, _is_number, "not a number")
         return None if value is None else int(value // 1)
 
     def whole(self, name: str) -> int | None:
-        """Return a whole number; a real with a fraction is malformed."""
+        """Return a numeric attribute as a whole number; a real with a fraction is malformed."""
         value = self._value(name, lambda value: _is_number(value) and value % 1 == 0, "not a whole number")
         return None if value is None else int(value)
 
@@ -90,7 +90,7 @@ class Fields:
         return self.ad.value(name) is not Special.UNDEFINED
 
     def count(self, name: str, unit: int = 1) -> int | None:
-        """Return a non-negative number, multiplied by `unit`."""
+        """Return a numeric attribute, rounded down, times `unit`; a negative one is malformed."""
         value = self.integer(name)
         if value is not None and value < 0:
             self._note(Rejected(self.source, "negative", field=name, text=str(value)))
@@ -98,7 +98,7 @@ class Fields:
         return None if value is None else value * unit
 
     def epoch(self, name: str) -> int | None:
-        """Return a time in epoch seconds; None for 0, which means not yet."""
+        """Return a time attribute in epoch seconds; None for 0, which means not yet."""
         value = self.count(name) or None
         if value is not None and value >= MAX_EPOCH_SECS:
             self._note(Rejected(self.source, "not a time", field=name, text=str(value)))
@@ -106,14 +106,14 @@ class Fields:
         return value
 
     def seconds(self, name: str) -> int | float | None:
-        """Return a duration in seconds, with its fraction."""
+        """Return a duration attribute in seconds, with its fraction."""
         value: int | float | None = self._value(
             name, lambda value: _is_number(value) and value >= 0, "not a duration"
         )
         return value
 
     def flag(self, name: str) -> bool | None:
-        """Return a boolean."""
+        """Return a boolean attribute."""
         value: bool | None = self._value(name, lambda value: isinstance(value, bool), "not a boolean")
         return value
 
@@ -123,7 +123,7 @@ def _is_number(value: object) -> bool:
 
 
 def is_plain_id(text: str) -> bool:
-    """Return whether a text is a job's id, and not the name of a slot."""
+    """Return whether a text is a job id, such as ``12.0@schedd``, and not the name of a slot."""
     return _ID.match(text) is not None
 
 

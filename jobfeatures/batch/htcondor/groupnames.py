@@ -53,8 +53,8 @@ class SlotResolver:
     def update(self, groups: UnnumberedGroups) -> Mapping[str, str]:
         """Return the job ids found so far, by slot.
 
-        No process in a control group of a job counts as a starter. A slot is searched at growing gaps until
-        its starter is known, and again after that has ended, since each job has its own.
+        A process in a job's control group is no starter. A slot's starter is searched ever less often until
+        it is found, and anew after it has ended, since each job has its own.
         """
         self._sample += 1
         slots, processes = groups.members, groups.processes

@@ -63,7 +63,7 @@ QUEUE_ATTRIBUTES = (
 
 
 class VacateTime(NamedTuple):
-    """How many seconds pass from the signal to end to the kill: what the machine allows, what the job wants.
+    """How long a vacated job may take to end before it is killed, by the machine and by the job's wish.
 
     Source: condor_submit(1), ``job_max_vacate_time``.
     """
@@ -73,18 +73,18 @@ class VacateTime(NamedTuple):
 
     @property
     def least_secs(self) -> int | None:
-        """Return the seconds that the job has at least; None if unknown."""
+        """Return the seconds that the job has at least to end once it is vacated; None if unknown."""
         return self.after_retirement(0)
 
     def after_retirement(self, left_secs: int) -> int | None:
-        """Return the seconds that it has if `left_secs` of its retirement time were left when it began."""
+        """Return the same if `left_secs` of the job's retirement time were left when vacating began."""
         if self.machine_secs is None or self.wanted_secs is None:
             return None
         return min(self.wanted_secs, max(self.machine_secs, left_secs))
 
 
 def vacate_time(job: Fields, slot: Fields) -> VacateTime:
-    """Return how long a job may take to end when it is vacated, by its ad and the ad of its slot."""
+    """Return the `VacateTime` of a job, from its ad and the ad of its slot."""
     machine = slot.count("MachineMaxVacateTime")
     for name in ("JobMaxVacateTime", "KillSigTimeout"):  # the latter from before 7.9
         if job.ad.value(name) is not Special.UNDEFINED:
@@ -132,7 +132,7 @@ def job_from_ads(
 
 
 def with_slot_of(job: Job, other: Job) -> Job:
-    """Return a job of the parallel universe with what `other`, its part in another slot here, adds."""
+    """Return a parallel job plus the CPUs, GPUs and limits of `other`, its part in another slot here."""
     limits, added = job.limits, other.limits
     return replace(
         job,
@@ -190,7 +190,7 @@ def common_fields(job: Fields) -> dict[str, Any]:
 
 
 def state_of(job: Fields) -> JobState:
-    """Return the state; FAILED for a completed job with a signal, or another exit code than its success.
+    """Return a job's state; FAILED if it ended by a signal, or with an exit code that is not its success.
 
     It is UNKNOWN if an attribute about the end is malformed: an exit code ``"3"`` or 3.7.
     """

@@ -78,7 +78,7 @@ def _node(name: str, slots: Sequence[Fields]) -> ClusterNode:
 
 
 def _allocated(slots: Sequence[Fields], name: str) -> int:
-    """Return what a startd's jobs have, at most all that it has: backfill slots take what others leave.
+    """Return how much of `name`, such as Cpus, a startd's jobs have: at most all, as slots may overlap.
 
     A partitionable slot has the free resources and runs nothing; its dynamic slots have ads of their own.
     """
@@ -107,7 +107,7 @@ def _drain(slots: Sequence[Fields]) -> bool:
 
 
 def _most(slots: Sequence[Fields], name: str) -> int | None:
-    """Return the largest total that a slot reports, else the most that was detected."""
+    """Return the largest ``Total<name>`` in the slots' ads, else ``Detected<name>``; None without both."""
     for kind in ("Total", "Detected"):
         values = [value for each in slots if (value := each.count(f"{kind}{name}")) is not None]
         if values:
@@ -116,7 +116,7 @@ def _most(slots: Sequence[Fields], name: str) -> int | None:
 
 
 class SlotNotice(NamedTuple):
-    """Whether the node drains, by its slots, and when each job has to have ended (epoch), by job id."""
+    """Whether this node drains, and by when each of its jobs must have ended (epoch seconds), by job id."""
 
     node: NodeNotice
     ends: Mapping[str, int]
@@ -127,9 +127,9 @@ def parse_notice(
 ) -> SlotNotice | None:
     """Return the notice of this node, from its slots' ads; None without slots. Raises ParseError.
 
-    `ratings` maps attributes with a rating per core to keys of machine features; the first slot with a value
-    counts. `vacate`, by job id, is how long a job may take to end. The node's shutdown is its last job's end;
-    it is unknown if that of any job is.
+    `ratings` maps names of attributes, whose value is a rating per core, to $MACHINEFEATURES keys; the first
+    slot with a value counts. `vacate` is by job id. A draining node's shutdown is when its last job must have
+    ended; it is unknown if the end of any job is.
     """
     ads: list[ClassAd] = parse_json_ads(text, source=STATUS_SOURCE)
     if not ads:
@@ -153,7 +153,7 @@ def parse_notice(
 
 
 def _end_of(slot: Fields, vacate: VacateTime | None) -> int | None:
-    """Return when a slot's job must have ended; None if it need not, or the time is unknown.
+    """Return when a slot's job must have ended (epoch); None if it need not, or the time is unknown.
 
     A retiring job may run until its retirement is over, and is then asked to end (vacating). While it
     vacates, RetirementTimeRemaining stands still, as it was before.

@@ -47,11 +47,11 @@ class LastAnswers:
     def complete(
         self, table: JobTable, failed: Mapping[str, str], ask_schedds: Callable[[], Mapping[str, str]]
     ) -> JobTable:
-        """Return `table`, plus the last known jobs of silent schedds: then marked incomplete. Remember it.
+        """Return `table`; if schedds are silent, with their last known jobs, and marked incomplete.
 
-        Silent are schedds that did not answer (`failed`, by address), and those that had jobs but are no
-        longer in the collector, which forgets a dead schedd after 15 minutes. `ask_schedds` returns the names
-        that the collector has, by address. Raises SourceError if no schedd has answered.
+        Silent are schedds that did not answer (`failed`: why, by address), and those that had jobs but have
+        left the collector, which drops a dead schedd after 15 minutes. `ask_schedds` returns the names of
+        the schedds in the collector, by address. Raises SourceError if no schedd has answered.
         """
         pairs = ((job.schedd, (key, job)) for key, job in table.jobs.items() if job.schedd is not None)
         answered = {name: dict(jobs) for name, jobs in grouped(pairs).items()}

@@ -32,7 +32,7 @@ _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class Ads(NamedTuple):
-    """The ads of a scratch directory. `is_proven`: no user could have written them."""
+    """The ads of a job and its slot in a scratch directory. `is_proven`: no user could have written them."""
 
     job: ClassAd
     machine: ClassAd
@@ -40,15 +40,15 @@ class Ads(NamedTuple):
 
 
 def list_scratch(execute: str) -> dict[int, str]:
-    """Return the names of the ``dir_PID`` in `execute`, by PID, that of a starter. Raises OSError."""
+    """Return the names of the directories ``dir_PID`` in `execute`, by the starter's PID. Raises OSError."""
     return {int(match[1]): name for name in os.listdir(execute) if (match := _SCRATCH.fullmatch(name))}
 
 
 def find_execute(procfs: str, pid: int, trusted: Collection[int] = (0,)) -> str | None:
     """Return the EXECUTE of the starter `pid`, by the scratch directory that is its working directory.
 
-    Slots may have their own (SLOT<N>_EXECUTE), and so may a second startd. None before it works there, and if
-    its real uid is not `trusted`: any process may have a starter's name. Raises OSError, ParseError.
+    Slots may have their own (SLOT<N>_EXECUTE), and so may a second startd. None if the starter
+    works elsewhere, or its real uid is not `trusted`: its name proves nothing. Raises OSError, ParseError.
     """
     if read_real_uid(procfs, pid) not in trusted:
         return None
@@ -57,7 +57,7 @@ def find_execute(procfs: str, pid: int, trusted: Collection[int] = (0,)) -> str 
 
 
 def find_owner(execute: str) -> int:
-    """Return the owner's uid of EXECUTE. Raises OSError, also if everyone may create a ``dir_PID`` there."""
+    """Return the uid of EXECUTE's owner. Raises OSError, also if everyone may create a ``dir_PID`` there."""
     found = os.stat(execute)
     if found.st_mode & stat.S_IWOTH:
         raise PermissionError(errno.EPERM, "others may write here", execute)
@@ -65,7 +65,7 @@ def find_owner(execute: str) -> int:
 
 
 def read_ads(path: str, trusted: Collection[int]) -> Ads:
-    """Return a scratch directory's ads, if `trusted` or its owner own them. Raises OSError, ParseError."""
+    """Return a scratch directory's ads, which `trusted` or its owner must own. Raises OSError, ParseError."""
     directory = os.lstat(path)
     if not stat.S_ISDIR(directory.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
@@ -81,7 +81,7 @@ def read_ads(path: str, trusted: Collection[int]) -> Ads:
 
 
 def _find_folder(path: str) -> str:
-    """Return which of the `FOLDERS` has the ads."""
+    """Return which of `FOLDERS`, relative to the scratch directory, has the ads; "" if none has."""
     return next((each for each in FOLDERS if os.path.lexists(f"{path}/{each}.job.ad")), "")
 
 
@@ -131,7 +131,7 @@ def read_lines(path: str, max_bytes: int) -> tuple[bytes, os.stat_result]:
 
 
 def _cut(begin: bytes, file: BinaryIO, left: int) -> tuple[bytes, int]:
-    """Read a long line to its end; return one without its value, and what is left of the bytes to read.
+    """Read a long line to its end; return it without its value, and how many of `left` bytes remain.
 
     A string that does not end on the line remains open: what follows is the user's text and no attribute.
     """

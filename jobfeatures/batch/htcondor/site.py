@@ -1,4 +1,4 @@
-"""Whether HTCondor is on this host, its daemons' uids and groups, and a site's own limits in a prolog."""
+"""Whether HTCondor is on this host, its daemons' uids, the parents of its groups, sites' wall limits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def is_here(config: SystemSettings[HTCondorSettings]) -> bool:
 def ask_in_prolog(
     job: Job, config: SystemSettings[HTCondorSettings], *, node_name: str, timeout_secs: float
 ) -> Job | None:
-    """Return the job with the limits that the site's own attributes state; None if these are the default.
+    """Return the job with its wall limit from the attributes that a setting names; None without the setting.
 
     Needs no query: reads the job's ads.
     """

@@ -66,7 +66,7 @@ class FoundJob:
 
 
 class CondorSource:
-    """The jobs below EXECUTE, the configured one and each in which a starter works.
+    """The jobs with a scratch directory below the configured EXECUTE, or below that of a running starter.
 
     A job exists from when its scratch directory belongs to its user until that or its starter is gone. A
     table is complete if the scratch directory of every running starter could be read. A known job whose
@@ -262,9 +262,9 @@ class CondorSource:
         return FoundJob(job, ads.is_proven, vacate, ads.job.integer("JobUniverse") == PARALLEL_UNIVERSE)
 
     def _read_notice(self) -> NodeNotice | None:
-        """Return the startd's notice, the last one if it reports no slot. Raises SourceError.
+        """Return whether the node drains; the last answer if the startd reports no slot. Raises SourceError.
 
-        Its times for jobs are kept for those that were here at the query, not for later runs of them.
+        When jobs must have ended is kept only for jobs here at the query, not for later runs of them.
         """
         attributes = ",".join((*NOTICE_ATTRIBUTES, *self._ratings))
         here = self._known

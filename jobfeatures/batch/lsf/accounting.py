@@ -93,7 +93,7 @@ class _Fields:
         return int(value)
 
     def number(self, name: str) -> float:
-        """Return an optional number; -1, as LSF writes for none, if it is unreadable."""
+        """Return the next field, an optional number; -1, as LSF writes for none, if it is unreadable."""
         value, quoted = self._take(name)
         if quoted:  # a text: the record has another layout
             raise ParseError("not a number", field=name, text=value)
@@ -103,7 +103,7 @@ class _Fields:
         return float(value)
 
     def optional(self, name: str) -> int:
-        """Return an optional whole number; -1, as LSF writes for none, if it is unreadable."""
+        """Return the next field, an optional whole number; -1, LSF's word for none, if it is unreadable."""
         value = self.number(name)
         if value != int(value):
             self.unread.append((name, str(value)))
@@ -111,7 +111,7 @@ class _Fields:
         return int(value)
 
     def epoch(self, name: str) -> int:
-        """Return a time in epoch seconds; 0 and -1 are none."""
+        """Return the next field, a time in epoch seconds; 0 and -1 mean none."""
         value = self.whole(name)
         return value if value < 0 else parse_epoch(str(value), field=name)
 
@@ -128,7 +128,7 @@ class _Fields:
         return value
 
     def texts(self, name: str) -> list[str]:
-        """Return a list that is preceded by its length."""
+        """Return the next fields, the texts of a list, which are preceded by their number."""
         return [self.text(name) for _ in range(self.count(name))]
 
     def are_limits(self) -> bool:
@@ -311,7 +311,7 @@ def _state(status: int, exit_info: int, has_started: bool) -> JobState:
 
 
 def _suspended(run_secs: int | None, started: int, ended: int) -> int | None:
-    """Return for how long a started job was not running, None if that was not recorded."""
+    """Return for how many seconds a started job was suspended; None if it was not, or is unknown."""
     if not run_secs or run_secs < 0:
         return None
     return max(0, ended - started - run_secs) or None

@@ -83,7 +83,7 @@ def count_of(record: Record, field: str) -> int | None:
 
 
 def complaints(stderr: str) -> list[str]:
-    """Return the lines of standard error, except notices of waiting: the daemon did answer then."""
+    """Return the lines of standard error, but not ``still trying`` and the like: LSF has answered since."""
     lines = (line.strip() for line in stderr.splitlines())
     return [line for line in lines if line and not _WAITING.match(line)]
 
@@ -95,7 +95,7 @@ def is_nothing_found(stdout: str, lines: Sequence[str]) -> bool:
 
 
 def unknown_jobs(lines: Sequence[str]) -> frozenset[str] | None:
-    """Return the ids in lines ``Job <7> is not found``; None if there are other lines too."""
+    """Return the ids in lines ``Job <7> is not found``; None if any line is not such."""
     matches = [_UNKNOWN_JOB.match(line) for line in lines]
     found = frozenset(match[1] for match in matches if match)
     return found if all(matches) else None

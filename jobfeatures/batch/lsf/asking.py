@@ -33,9 +33,9 @@ class LsfCommands:
     """LSF's commands as installed at a site.
 
     If `lsf.user` is set, they run as that user: newer fix packs of 10.1 deny root most of them unless
-    LSF_ROOT_USER=Y. `timeout_secs` applies to each.
+    LSF_ROOT_USER=Y. `timeout_secs` limits each command.
 
-    bjobs is asked for FURTHER_FIELDS too; after a failure only for PLAIN_FIELDS, for `batch.refresh`.
+    bjobs is queried for PLAIN_FIELDS and FURTHER_FIELDS; after a failure, for `batch.refresh`, without these.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class LsfCommands:
     ) -> list[Record]:
         """Return the records of ``NAME -o FIELDS -json``. Raises SourceError.
 
-        What the command says beside them is added to `remarks`: the answer may lack a part.
+        If the command also wrote to standard error, that is added to `remarks`: records may be missing.
         """
         output = self.run(name, "-o", " ".join(fields), "-json", *arguments)
         try:
@@ -98,8 +98,8 @@ class LsfCommands:
     ) -> list[Record]:
         """Return the records that bjobs prints. Raises SourceError.
 
-        `is_proof`: a job's absence from the answer counts as proof, so any other error message is a failure.
-        Else it is added to `remarks`.
+        An error message other than that a job is unknown raises SourceError if `is_proof`, as then a job that
+        is not in the answer counts as gone; else it is added to `remarks`.
         """
         now_secs = self._clock.monotonic_secs()
         if now_secs >= self._plain_until_secs:
@@ -151,7 +151,7 @@ def _refusal(name: str, output: Output) -> str:
 
 
 def read_limit_unit() -> str:
-    """Return the unit of limits' sizes that lsf.conf sets, such as MB; LSF's default if it is unreadable."""
+    """Return LSF_UNIT_FOR_LIMITS of lsf.conf, such as MB; K, LSF's default, if the file is unreadable."""
     path = os.path.join(os.environ.get("LSF_ENVDIR", "/etc"), "lsf.conf")
     try:
         with opened(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC) as file:

@@ -39,7 +39,7 @@ class LsfCluster:
     def poll_queue(self) -> JobTable:
         """Return the queue, with jobs that ended within CLEAN_PERIOD; no time limits, as hosts differ.
 
-        While a part of LSF is silent, the last known jobs that are missing are added: it is incomplete then.
+        While a part of LSF is silent, its last known jobs are added, and the table is marked incomplete.
         """
         taken_at_secs = self._clock.now_secs()
         rules = Rules(unit=read_limit_unit())

@@ -40,7 +40,7 @@ _STARTS_NONE = frozenset({"DRAIN", "DOWN", "NOT_RESPONDING"})
 
 
 def parse_notice(records: Iterable[Record], node_name: str) -> NodeNotice | None:
-    """Return whether this host is draining, and its CPUs, from records of bhosts; None if not reported.
+    """Return whether this host is draining, and its CPUs, from bhosts; None if its STATUS is unknown.
 
     Sample: ``{"HOST_NAME":"n1","STATUS":"closed_Adm","MAX":"8","NJOBS":"2"}``. A host that is full, runs an
     exclusive job or is too busy accepts jobs again by itself: it is not draining.
@@ -82,7 +82,7 @@ def parse_queue(record: Record) -> Partition:
 
 
 def _queue_state(status: str) -> str | None:
-    """Return UP if a queue accepts and starts jobs, DRAIN if it only starts, INACTIVE if it only accepts."""
+    """Return UP if a queue accepts and starts jobs, DRAIN: only starts, INACTIVE: accepts, DOWN: neither."""
     opened, _, active = status.partition(":")
     known = {
         ("Open", "Active"): "UP",
@@ -108,7 +108,7 @@ def parse_memory(records: Iterable[Record]) -> dict[str, int]:
 def parse_cluster(
     hosts: Iterable[Record], queues: Iterable[Record], memory: Mapping[str, int], *, taken_at_secs: float
 ) -> Cluster:
-    """Return hosts and queues; only bad records are rejected."""
+    """Return hosts and queues; malformed records are rejected, others used."""
     rejected: list[Rejected] = []
     nodes: dict[str, ClusterNode] = {}
     partitions: dict[str, Partition] = {}

@@ -49,7 +49,7 @@ def _parse_end(job: PlainJob, text: str) -> int | None:
 
 
 class PlainJob(KeyedRecord):
-    """The fields that every LSF 10.1 has and no user writes: only LSF and its administrator."""
+    """A job's fields that every LSF 10.1 prints, and that only LSF and its administrator write."""
 
     source = BJOBS
     nothing = NOTHING
@@ -75,7 +75,7 @@ class PlainJob(KeyedRecord):
 
 
 class AskedJob(PlainJob):
-    """All fields: also those that users write or some versions lack, until a query with these fails."""
+    """A job's fields with those that users write or that some versions lack; not queried after a failure."""
 
     name = key(str, "JOB_NAME")
     account = key(str, "PROJ_NAME")
@@ -87,7 +87,7 @@ FURTHER_FIELDS = tuple(map(str.lower, AskedJob.names[len(PlainJob.names) :]))
 
 
 def parse_jobs(records: Iterable[Record], around: Circumstances) -> tuple[dict[JobKey, Job], list[Rejected]]:
-    """Return jobs and malformed records; one of these with a valid id is also a job in state UNKNOWN."""
+    """Return the jobs, and the malformed records: one with a valid id is also a job, in state UNKNOWN."""
     jobs: dict[JobKey, Job] = {}
     rejected: list[Rejected] = []
     for record in records:
@@ -110,7 +110,7 @@ def key_of(record: Record) -> JobKey:
 
 
 def parse_job(record: Record, around: Circumstances, job_key: JobKey | None = None) -> Job:
-    """Return one job, by its key if that is known; raises ParseError.
+    """Return the job in a record; `job_key` is its key, if parsed before. Raises ParseError.
 
     Sample: ``{"JOBID":"7", "JOBINDEX":"0", "STAT":"RUN", "USER":"alice", "QUEUE":"normal",
     "EXEC_HOST":"4*n1:2*n2", "ALLOC_SLOT":"4*n1:2*n2", "NREQ_SLOT":"6", "SUBMIT_TIME":"Nov 21 12:30",

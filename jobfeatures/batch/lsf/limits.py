@@ -36,7 +36,7 @@ QueueLimits = Mapping[str, TimeLimit]  # for jobs that set none: RUNLIMIT, CPULI
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """How limits are meant. `absolute`: run limits are wall-clock time; None: unknown, none is reported."""
+    """What LSF's limits mean. `absolute`: run limits are wall-clock time; None: unknown, none is reported."""
 
     node_name: str | None = None
     absolute: bool | None = None
@@ -67,9 +67,8 @@ class Rules:
 
         Source: "CPU time and run time normalization",
         https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=limits-cpu-time-run-time-normalization:
-        the time times the factor of the host it was set for, divided by the factor
-        of the host it is used on, unless it is `absolute` (ABS_RUNLIMIT=Y). If no host
-        is named, the factor that it was set for is 1.
+        unless it is `absolute` (ABS_RUNLIMIT=Y), the limit is multiplied by the CPU factor of the host for
+        which it was set (1 if no host is named), and divided by that of this node.
         """
         if absolute:
             return int(limit.secs)
@@ -145,7 +144,7 @@ def parse_queues(text: str) -> Mapping[str, QueueLimits]:
 
 
 def _take(heads: list[str], line: str, found: dict[str, TimeLimit], *, is_default: bool) -> None:
-    """Store the values below the headings; none if their numbers differ."""
+    """Add the limits in `line` to `found`, by heading; none if there are not as many as headings."""
     values = _MINUTES.findall(line)
     if len(values) != len(heads):
         return
@@ -156,7 +155,7 @@ def _take(heads: list[str], line: str, found: dict[str, TimeLimit], *, is_defaul
 
 
 def parse_factors(records: Iterable[Record]) -> tuple[dict[str, Fraction], tuple[Rejected, ...]]:
-    """Return the CPU factors that ``lshosts -o "host_name cpuf …" -json``, without 0 and ``-``."""
+    """Return CPU factors by host, from ``lshosts -o "host_name cpuf …" -json``, without 0 and ``-``."""
     factors: dict[str, Fraction] = {}
     rejected: list[Rejected] = []
     for record in records:

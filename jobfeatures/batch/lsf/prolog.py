@@ -25,7 +25,7 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
     LSB_PROJECT_NAME=physics LSB_DJOB_NUMPROC=6 LSB_MCPU_HOSTS=n1 4 n2 2``. Source:
     https://www.ibm.com/docs/en/SSWRJV_10.1.0/lsf_config_ref/lsf_envars_job_exec.html
 
-    It has no times and no limits, and the user's own files (LSB_DJOB_HOSTFILE) are not read. A
+    The environment has no times and no limits; the user's own files (LSB_DJOB_HOSTFILE) are not read. A
     malformed value is reported to `note` and stays unknown. Raises ParseError without a plain LSB_JOBID.
     """
     job_id = job_id_of(environ)

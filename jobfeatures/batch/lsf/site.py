@@ -23,7 +23,7 @@ def is_here(config: SystemSettings[LsfSettings]) -> bool:
 def ask_in_prolog(
     job: Job, config: SystemSettings[LsfSettings], *, node_name: str, timeout_secs: float
 ) -> Job | None:
-    """Return the job with its user's uid; None if the job has one, or it is unknown, or a look-up still runs.
+    """Return the job with its user's uid; None if it has one already, or if the uid is not known (yet).
 
     mbatchd is not queried: a job of many hosts starts on all of them at once. The
     limits come with the daemon's next poll.

@@ -41,7 +41,7 @@ def parse_answer(text: str, *, source: str) -> dict[str, Any]:
 
 
 class Values:
-    """Reads the values of one JSON object. Methods raise ParseError, which names the field."""
+    """Reads values of one JSON object by field name. Methods raise ParseError, which names the field."""
 
     def __init__(self, values: Any) -> None:
         if not isinstance(values, dict):
@@ -49,19 +49,19 @@ class Values:
         self.asked: Asked[Any] = values if isinstance(values, Asked) else Asked(values)
 
     def checked(self, name: str, is_valid: Callable[[Any], bool], reason: str) -> Any:
-        """Return a value, None if null or absent. Raises ParseError with `reason` if it is not valid."""
+        """Return a field's value, None if null or absent. Raises ParseError, `reason`, if it is not valid."""
         value = self.asked.get(name)
         if value is not None and not is_valid(value):
             raise ParseError(reason, field=name, text=str(value)[:80])
         return value
 
     def text(self, name: str) -> str | None:
-        """Return a text; None if it is empty or absent."""
+        """Return a field's text; None if it is empty or absent."""
         value = self.checked(name, lambda value: isinstance(value, str), "not a text")
         return clean(value) if value else None
 
     def number(self, name: str, limit: int, reason: str) -> int | None:
-        """Return an integer, None if null or absent. Raises ParseError if not from 0 to `limit` - 1."""
+        """Return a field's integer, None if null or absent. ParseError if not from 0 to `limit` - 1."""
         value = numeral(self.asked.get(name))
         if value is not None and not _is_below(value, limit):
             raise ParseError(reason, field=name, text=str(value)[:80])
@@ -69,15 +69,15 @@ class Values:
         return found
 
     def count(self, name: str) -> int | None:
-        """Return a positive integer; None for null and 0, which both mean that there is no value."""
+        """Return a field's positive integer; None for null and 0, which both mean that there is no value."""
         return self.number(name, 2**63, "not a non-negative integer") or None
 
     def epoch(self, name: str) -> int | None:
-        """Return a time in epoch seconds, None for null and 0: not yet."""
+        """Return a field's time in epoch seconds; None for null and 0, which mean not yet."""
         return self.number(name, MAX_EPOCH_SECS, "not seconds since the epoch") or None
 
     def names(self, name: str) -> tuple[str, ...]:
-        """Return the members of a list as texts; none if it is null or absent."""
+        """Return the members of a field's list as texts; () if it is null or absent."""
         return tuple(map(str, self.checked(name, lambda value: isinstance(value, list), "not a list") or ()))
 
 
@@ -92,7 +92,7 @@ def _is_below(value: Any, limit: int) -> bool:
 
 
 def list_events(job: Values) -> list[dict[str, Any]]:
-    """Return a job's events, sorted by time: OAR prints them in any order. Never raises."""
+    """Return a job's events, sorted by id, then by time: OAR prints them in any order. Never raises."""
     events = job.asked.get("events")
     found = [each for each in events if isinstance(each, dict)] if isinstance(events, list) else []
     return sorted(found, key=lambda each: [_time(each.get(name)) for name in ("event_id", "date")])
@@ -109,10 +109,10 @@ def _time(value: Any) -> int:
 
 
 def suspensions_of(job: Values, start_secs: int) -> list[tuple[int, int | None]]:
-    """Return the times between which a job was suspended (epoch); the last ends with None if it still is.
+    """Return start and end (epoch) of each suspension of a job; the last end is None if it still lasts.
 
-    These are the requests; OAR acts seconds later. Requests before the job's start do not count. Never
-    raises.
+    These are the times of the requests; OAR acts seconds later. A request from before the job's start counts
+    from its start on. Never raises.
     """
     found: list[tuple[int, int | None]] = []
     for each in list_events(job):
@@ -130,9 +130,9 @@ def suspensions_of(job: Values, start_secs: int) -> list[tuple[int, int | None]]
 def suspended_limit(
     job: Values, state: JobState, start_secs: int | None, wall_secs: int | None
 ) -> tuple[int | None, int | None]:
-    """Return when the limit, extended by suspensions, ends a running job; how long a suspended one has run.
+    """Return when a running job reaches its wall limit (epoch), or how many seconds a suspended one has run.
 
-    In epoch seconds and in seconds; one is None, both are for a job that was never suspended.
+    The other one is None. Suspensions extend the limit; both are None for a job that was never suspended.
     """
     if start_secs is None or wall_secs is None or not (spans := suspensions_of(job, start_secs)):
         return None, None
@@ -177,7 +177,7 @@ def state_of(job: Values) -> tuple[JobState, str | None]:
 
 
 def exit_fields(code: int | None) -> dict[str, Any]:
-    """Return exit status and signal of a record by its wait status; no status if a signal ended the job."""
+    """Return exit_status and exit_signal of a `JobRecord`, from a wait status; a signal leaves no status."""
     signal = (code and code & 127) or None
     return {"exit_status": None if code is None or signal else code >> 8, "exit_signal": signal}
 
@@ -194,14 +194,14 @@ def array_of(values: Any) -> str | None:
 
 
 def arrays_in(answers: Iterable[Mapping[str, Any]]) -> frozenset[str]:
-    """Return the ids of the arrays with a job in the answers that is not their first."""
+    """Return the ids of the arrays of which the answers have a job other than the first."""
     return frozenset(
         filter(None, parse_each(array_of, (each for found in answers for each in found.values()), []))
     )
 
 
 def make_job(values: Any, arrays: Collection[str] = ()) -> tuple[Job, tuple[str, ...]]:
-    """Return a queued job and the ids of its resources; `arrays` is from `arrays_in`. Raises ParseError."""
+    """Return a job of the queue, and its resources' ids; `arrays` is from `arrays_in`. Raises ParseError."""
     job = Values(values)
     state, _ = state_of(job)
     resources = job.names("assigned_resources")
@@ -238,7 +238,7 @@ def make_job(values: Any, arrays: Collection[str] = ()) -> tuple[Job, tuple[str,
 
 
 def make_record(values: Any, notes: Notes, arrays: Collection[str]) -> JobRecord:
-    """Return a job's record without malformed optional fields, which `notes` counts. Raises ParseError."""
+    """Return a job's record; malformed optional fields are None, counted in `notes`. Raises ParseError."""
     asked = Values(values).asked
     record = without_unreadable(lambda: _make_record(Values(asked), arrays), asked, NEEDED, notes)
     # redundant, or only planned
@@ -274,7 +274,7 @@ def _make_record(answer: Values, arrays: Collection[str]) -> JobRecord:
 
 
 def _only_dependency(answer: Values) -> str | None:
-    """Return the job that this one waited for, None of several: then they are not taken."""
+    """Return the id of the one job that this job waited for; None if it waited for several, or none."""
     if len(answer.names("dependencies")) == 1:
         return parse_id(answer.names("dependencies")[0], "dependencies")
     answer.asked.names.discard("dependencies")

@@ -17,7 +17,7 @@ def is_plain_id(text: str) -> bool:
 
 
 def parse_id(text: str, field: str) -> str:
-    """Return a job id. Raises ParseError."""
+    """Return `text` as it is if it is a job id, else raise ParseError."""
     if not is_plain_id(text):
         raise ParseError("not a job id", field=field, text=text)
     return text

@@ -31,7 +31,7 @@ _job_of = itemgetter(0)  # of an item of an answer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharesByNode:
-    """All nodes' jobs by one query; `shares` has the number of CPUs of each job on each node."""
+    """The jobs of all nodes, from one query. `shares` are numbers of CPUs, by job and by node."""
 
     taken_at_secs: float
     queue: JobTable

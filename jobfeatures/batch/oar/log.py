@@ -38,7 +38,7 @@ def recognise(head: str) -> bool:
 
 
 def read_records(lines: Iterable[str], *, source: str, notes: Notes) -> Iterator[JobRecord | Rejected]:
-    """Yield the jobs of answers, one behind the other."""
+    """Yield the jobs of a text, which may hold several answers of oarstat one after another."""
     for found in parse_objects("".join(lines), source=source):
         if isinstance(found, ParseError):
             yield Rejected.from_error(found)
@@ -55,20 +55,20 @@ def read_records(lines: Iterable[str], *, source: str, notes: Notes) -> Iterator
 
 
 def is_job(values: Any) -> bool:
-    """Return whether an object is a job of OAR 3."""
+    """Return whether a JSON value is a job as OAR 3 prints it."""
     return isinstance(values, Mapping) and "id" in values and "Job_Id" not in values
 
 
 def arrays_in(answer: Mapping[str, Any]) -> frozenset[str]:
-    """Return the arrays of which an answer holds a job other than the first, which looks like a plain one."""
+    """Return the ids of arrays of which an answer has more than the first job, which looks like any other."""
     pairs = ((each.get("array_id"), each.get("id")) for each in answer.values() if is_job(each))
     return frozenset(str(array) for array, job_id in pairs if array and array != job_id)
 
 
 def make_record(values: Mapping[str, Any], notes: Notes, arrays: Collection[str] = ()) -> JobRecord:
-    """Return the record of a job; optional fields may be unreadable. Raises ParseError.
+    """Return the record of a job of OAR 3; `arrays` are from `arrays_in`. Raises ParseError.
 
-    `arrays` come from `arrays_in`.
+    A malformed optional field is None, and counted in `notes`.
     """
     asked = Asked[Any](values)
     for name in sorted(NEEDED - asked.keys()):

@@ -114,7 +114,7 @@ class OarSource(PolledSource):
             return None if found is None else self._read(job_id, *found)
 
     def list_ids(self) -> Collection[str]:
-        """Return the jobs that have files here. Raises SourceError."""
+        """Return the ids of the jobs that have files here. Raises SourceError."""
         return self._list().keys()
 
     def _list(self) -> dict[str, tuple[str, str]]:
@@ -158,7 +158,7 @@ class OarSource(PolledSource):
 
 
 class WithFiles(PolledSource):
-    """The jobs of `source`; those running without files here (types cosystem, deploy) are `groupless`."""
+    """The jobs of `source`, and as `JobTable.groupless` those without files here (types cosystem, deploy)."""
 
     name = NAME
     is_local = False

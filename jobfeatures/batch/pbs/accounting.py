@@ -79,7 +79,7 @@ class _Life:
     end_secs: int | None = None
 
     def take_run(self, at_secs: int) -> _Life | None:
-        """Return the run that ended for a rerun, which the job forgets; None if it had not begun."""
+        """Return the run that a rerun ended, and drop it from the job; None if it had not begun."""
         run = replace(self, state=JobState.PREEMPTED, end_secs=at_secs)
         self.values = {name: value for name, value in self.values.items() if not _OF_A_RUN.match(name)}
         self.reruns += 1
@@ -95,7 +95,7 @@ def recognise(head: str) -> bool:
 def read_records(
     lines: Iterable[str], *, source: str, notes: Notes, zone: tzinfo | None = None
 ) -> Iterator[JobRecord | Rejected]:
-    """Yield each job's record at its last line; those of unfinished jobs at the end, in their latest state.
+    """Yield a record for each job: at its last line, or, for an unfinished job, at the end of the lines.
 
     A run before a rerun is a PREEMPTED record of its own, if it had begun. `zone` is the server's (None:
     this machine's). The batch system is torque if a line has keys that only Torque writes, else pbs. Array
@@ -134,7 +134,7 @@ class _Book:
         self._ended: dict[str, None] = {}  # the latest; a later deletion removes only the job's history
 
     def take(self, line: str, number: int) -> _Life | None:
-        """Apply a line to its job; return the job at its last line, a run at its end. Raises ParseError."""
+        """Apply a line; return its job if that has ended by it, or the run that has. Raises ParseError."""
         if len(line) > MAX_LINE_CHARACTERS and not line.endswith("\n"):
             raise ParseError("line too long", text=line)
         match = _LINE.match(line.rstrip("\r\n"))
@@ -190,7 +190,7 @@ class _Book:
 
 
 def _live(life: _Life, kind: str, at_secs: int) -> bool:
-    """Apply a line to a job; return whether the job has ended."""
+    """Apply a line of type `kind` and time `at_secs` (epoch) to a job; return whether the job has ended."""
     if life.suspended_since is not None and kind in {RESUMED, ENDED, RERUN}:
         life.suspended_secs += max(0, at_secs - life.suspended_since)
         life.suspended_since = None

@@ -27,14 +27,14 @@ _OTHER = re.compile(r"mic[0-9]{1,3}\Z", re.ASCII)
 
 
 def parse_devices(text: str) -> tuple[str, ...]:
-    """Return the minor numbers of the GPUs that ``devices.list`` lets open; () if it lets open everything."""
+    """Return the minor numbers of the GPUs in ``devices.list``; () if all devices may be opened."""
     if _ALL.search(text):
         return ()
     return tuple(dict.fromkeys(number for number in _CARD.findall(text) if number not in _NO_CARDS))
 
 
 def parse_assigned(text: str) -> tuple[str, ...]:
-    """Return the minor numbers of the GPUs in the hook's file; () if that is malformed or ambiguous."""
+    """Return the minor numbers of the GPUs in ``hook_data/ID``; () if it is malformed or ambiguous."""
     try:
         names = json.loads(text)["device_names"]
         found = {name: _NAME.match(name) for name in names if not _OTHER.match(name)}

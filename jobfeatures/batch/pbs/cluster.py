@@ -82,7 +82,7 @@ def make_node(
     """Return a node. A state that is not in `NODE_WORDS` is kept, in capitals. Raises ParseError.
 
     PBS: ncpus, mem and ngpus of resources_available and resources_assigned.
-    Torque: np, slots in jobs (`counts_slots`: as numbers, see `count_slots`), physmem of status, gpus;
+    Torque: np, the slots in jobs (`counts_slots`: these are numbers of slots), physmem of status, gpus;
     `cards` are the numbers of GPUs in use by host, from the jobs in the queue.
     """
     values = record.attributes
@@ -119,10 +119,10 @@ def make_node(
 
 
 def make_host(name: str, vnodes: Sequence[ClusterNode]) -> ClusterNode:
-    """Return the host of which `vnodes` are parts, such as sockets; one without CPUs does not count.
+    """Return the host of which `vnodes` are parts, such as sockets; vnodes without CPUs are left out.
 
     If some of the vnodes start no jobs, their free resources are left out: what counts is what jobs can get.
-    Beside its base state the host has the states that all vnodes have that start jobs.
+    Its states are a base state, and those that are common to all vnodes that start jobs.
     """
     if len(vnodes) == 1:
         return vnodes[0]
@@ -151,7 +151,7 @@ def make_host(name: str, vnodes: Sequence[ClusterNode]) -> ClusterNode:
 
 
 def find_hosts(nodes: Iterable[Record]) -> dict[str, str]:
-    """Return the name of each vnode's host, by vnode: its own name if it is the host's only one."""
+    """Return the host's name for each vnode; for a host with one vnode, the vnode's own name."""
     of_host = grouped(
         (each.attributes.get("resources_available.host") or each.name, each.name) for each in nodes
     )
@@ -159,7 +159,7 @@ def find_hosts(nodes: Iterable[Record]) -> dict[str, str]:
 
 
 def compute_states(words: Sequence[str], cpus: int | None, allocated: int | None) -> tuple[str, ...]:
-    """Return a node's states in the words of `NODE_WORDS`, base state first: by its CPUs if none is given."""
+    """Return a node's states, base state first; if `words` has none, allocated CPUs decide on that."""
     properties: dict[str, None] = {}
     for word in words:
         common = NODE_WORDS.get(word, (re.sub(r"[^A-Z_]", "_", word.upper())[:40],))
@@ -171,7 +171,7 @@ def compute_states(words: Sequence[str], cpus: int | None, allocated: int | None
 def count_slots(text: str, *, is_number: bool = False) -> int:
     """Count the slots in use on a node: ``0/12.s, 1/12.s`` or ``0-3,6/12.s,4/13.s``. Raises ParseError.
 
-    Torque's branch "develop" writes each job's number of slots instead, ``16/12.s``: `is_number`.
+    `is_number`: it has each job's number of slots instead, ``16/12.s``, as in Torque's branch "develop".
     """
     count, position, end = 0, 0, len(text.rstrip())
     while position < end:
@@ -185,7 +185,7 @@ def count_slots(text: str, *, is_number: bool = False) -> int:
 
 
 def counts_slots(nodes: Iterable[Record]) -> bool:
-    """Return whether Torque's records have each job's number of slots: one is too high to be a slot's."""
+    """Return whether numbers in Torque's ``jobs`` count slots: yes if one is too high to name a slot."""
     for each in nodes:
         slots = each.attributes.get("np", "")
         numbers = _ALONE.findall(each.attributes.get("jobs", ""))
@@ -225,7 +225,7 @@ def make_cluster(
     taken_at_secs: float,
     cards: Mapping[str, int] | None = None,
 ) -> Cluster:
-    """Return nodes and execution queues without malformed records, which are listed. `cards`: `make_node`."""
+    """Return nodes and execution queues; malformed ones are rejected. `cards`: GPUs in use, by host."""
     rejected = [*nodes.rejected, *queues.rejected]
     found = nodes.found.values()
     make = partial(make_node, counts_slots=counts_slots(found), cards=cards)

@@ -76,14 +76,14 @@ class Answer:
 
     @property
     def whole(self) -> bool:
-        """Return whether a job that is not in this answer is unknown: no complaint, no record rejected."""
+        """Return whether no job is missing from this answer: no complaint, and no unreadable record."""
         return not self.complaint and not self.records.unsure
 
 
 class Question(NamedTuple):
-    """A command, the kind of records in its answer, and its arguments for JSON or XML, and for text.
+    """A command, the kind of records that it prints, its arguments for JSON or XML, and those for text.
 
-    Arguments are None if the command lacks the format.
+    Arguments are None if the command cannot print that format.
     """
 
     command: str
@@ -94,9 +94,9 @@ class Question(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """How to query PBS or Torque; `members` are the names of jobs, nodes and queues in its answers.
+    """How to query PBS or Torque. `members`: what its JSON or XML calls a job, a node and a queue.
 
-    The `questions`: jobs, given by id; queue, all jobs with subjobs of arrays; node, one; nodes, all; queues.
+    `questions` by name: jobs (by id), queue (all jobs and subjobs), node (by name), nodes (all), queues.
     """
 
     states: Mapping[str, JobState | None]
@@ -154,7 +154,7 @@ class QstatCommands:
         self._is_old = False  # it supports text output only
 
     def ask(self, question: str, *names: str) -> Answer:
-        """Run the query with this name in `Dialect`, about the jobs or the node `names`, if any."""
+        """Run one of `Dialect.questions`, given by its name; `names` are the jobs or the node it is about."""
         source, kind, structured, text = self._dialect.questions[question]
         if structured is not None and not (self._is_old and text is not None):
             member = self._dialect.members[kind]

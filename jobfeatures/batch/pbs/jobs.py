@@ -120,7 +120,7 @@ def parse_cards(text: str) -> tuple[tuple[str, int], ...]:
 
 
 class PbsRecord(KeyedRecord):
-    """The attributes that qstat and accounting files name alike. A malformed one is reported and None."""
+    """Attributes of jobs that qstat and accounting files name alike. A malformed one is reported and None."""
 
     source = ""
 
@@ -134,7 +134,7 @@ class PbsRecord(KeyedRecord):
     def count_cpus(self) -> int | None:
         """Return the CPUs that a job requests: ncpus, procs, or the total of ``nodes=2:ppn=4+n7:ppn=1``.
 
-        Of Torque 6 also the logical processors that ``qsub -L`` requests.
+        For Torque 6 these may be the logical processors that ``qsub -L`` requests.
         """
         if self.asked_nodes is not None and "ppn=" in self.asked_nodes:
             return self.read(count_ppn, *PbsRecord.asked_nodes.names)
@@ -156,7 +156,7 @@ def _has_ended(job: QstatJob) -> bool:
 
 
 class QstatJob(PbsRecord):
-    """A job's attributes by qstat. `states` has the state for each letter; None: see `state_of_exit`."""
+    """A job's attributes by qstat. `states` are job states by letter; None: by the exit status."""
 
     source = "qstat"
 
@@ -202,7 +202,7 @@ def make_job(
     node_name: str | None,
     note: Note,
 ) -> Job:
-    """Return the job in a record of the qstat of a `batch_system`; `states` are those of `QstatJob`.
+    """Return the job in a record of the qstat of a `batch_system`; `states` are job states by letter.
 
     CPUs, memory and GPUs are those on the node `node_name`; None: those of a single-node job. A malformed
     value is reported to `note` and stays unknown. Times are epoch seconds or, in UTC, ``Wed Apr 26

@@ -21,9 +21,9 @@ def is_here(config: SystemSettings[QstatSettings]) -> bool:
 
 
 def read_parents(config: SystemSettings[QstatSettings]) -> list[str]:
-    """Return the parents of jobs' control groups, by the hook's ``cgroup_prefix``. Raises OSError.
+    """Return the parents of jobs' control groups, by the cgroups hook's ``cgroup_prefix``. Raises OSError.
 
-    Older hooks have them below ``/PREFIX`` or in ``/PREFIX.slice``, others in ``PREFIX.service``.
+    Older hooks make the groups in ``/PREFIX`` or ``/PREFIX.slice``, others in ``PREFIX.service``.
     """
     try:
         prefix = json.loads(read_bounded(f"{config.own.home}/{HOOK_CONFIGURATION}", MAX_BYTES)[0])[

@@ -113,7 +113,7 @@ class QstatSource(PolledSource):
         return {job_id: version for job_id, version in files.items() if is_plain_id(job_id)}
 
     def _keep(self, answer: Answer, asked: Sequence[str], problems: list[Rejected]) -> None:
-        """Cache an answer: a job that the server does not know has ended unless it is seen here."""
+        """Cache an answer: a job that the server does not know has ended, unless it has processes here."""
         problems += answer.records.rejected
         made = {
             job.key.job_id: job

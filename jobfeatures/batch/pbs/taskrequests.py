@@ -19,7 +19,7 @@ INFORMATION: Final = "req_information"
 
 
 def parse_cpus(text: str) -> int | None:
-    """Return the logical processors of a request's tasks; None if one has ``all``. Raises ParseError."""
+    """Return the logical processors of all tasks together; None if one has ``all``. Raises ParseError."""
     found = [(tasks, group.get("lprocs", "1")) for tasks, group in _groups(text)]
     if any(cpus == "all" for _, cpus in found):
         return None
@@ -27,7 +27,7 @@ def parse_cpus(text: str) -> int | None:
 
 
 def parse_memory(text: str) -> int | None:
-    """Return the memory of a request's tasks in bytes; None if a group states none. Raises ParseError."""
+    """Return the memory of all tasks together in bytes; None if a group states none. Raises ParseError."""
     found = [(tasks, group.get("memory")) for tasks, group in _groups(text)]
     if any(size is None for _, size in found):
         return None
@@ -37,7 +37,7 @@ def parse_memory(text: str) -> int | None:
 def count_asked(fields: Texts, name: str, *, each: int) -> int | None:
     """Return how much of `name`, such as ``lprocs``, all tasks of a queued job request; None if unknown.
 
-    In a group that does not state it each task has `each`.
+    Each task of a group that states no number counts as `each`.
     """
     total, group = 0, 0
     while fields.text(f"{INFORMATION}.task_count.{group}") is not None:

@@ -1,7 +1,7 @@
 """Specific to Torque: the environment of prologue and epilogue, control groups, and names of keys.
 
-Source of these groups: Torque 6, ``/torque/1182958.batch.host`` on v1; the id stands before the first dot; of
-an array ``123[4].server``, formerly ``123-4.server``.
+Source of these groups: Torque 6, ``/torque/1182958.batch.host`` on v1, where the id ends at the first dot. A
+task of an array has ``123[4].server``, formerly ``123-4.server``.
 
 Source: Torque Administrator Guide, "Prologue and epilogue scripts": the
 arguments of a prologue are job id, user, group, job name, requested limits,
@@ -73,7 +73,7 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
 def ask_in_prolog(
     job: Job, config: SystemSettings[QstatSettings], *, node_name: str, timeout_secs: float
 ) -> Job | None:
-    """Return hosts and slots by ``aux/123.server``; None without it. Raises SourceError or ParseError."""
+    """Return a job with the hosts and slots of its node file alone; None without. Raises JobfeaturesError."""
     del timeout_secs
     folder = os.path.join(config.own.home, "aux")
     try:

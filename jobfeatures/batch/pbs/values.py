@@ -176,7 +176,7 @@ def share_of(shares: Mapping[str, Share], node_name: str | None) -> Share:
 
 
 def read_shares(texts: Texts, hosts: str, vnodes: str, requested: int | None = None) -> Mapping[str, Share]:
-    """Return a job's share on each host, from the attributes `hosts` and `vnodes`; see `compute_shares`.
+    """Return a job's share on each host, by `compute_shares` from the attributes `hosts` and `vnodes`.
 
     If vnodes are malformed, from hosts alone; {} if these are malformed too.
     """
@@ -191,8 +191,8 @@ def read_shares(texts: Texts, hosts: str, vnodes: str, requested: int | None = N
 def memory_limit(texts: Texts, mine: Share, hosts: int, whole: str, each: str) -> int | None:
     """Return the resident memory limit, in bytes, on this host of a job on `hosts` hosts; None if unknown.
 
-    That of exec_vnode, else mem (the attribute `whole`) if the job has one host, else pmem (`each`), a limit
-    per process, times its CPUs here. vmem and pvmem are virtual memory.
+    It is that of exec_vnode (`mine`), else, if the job has one host, mem (the attribute `whole`), else pmem
+    (`each`), a limit per process, times the job's CPUs here. vmem and pvmem limit virtual memory.
     """
     if mine.memory_bytes is not None:
         return mine.memory_bytes or None

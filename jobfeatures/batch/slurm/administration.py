@@ -94,7 +94,7 @@ def parse_sdiag(text: str, *, taken_at_secs: float) -> Scheduler:
 
 
 def make_cycles(values: Iterable[int | None]) -> Cycles:
-    """Return a scheduler's cycles from six values of sdiag in the order of `_CYCLES`, times in microseconds.
+    """Return a scheduler's cycles from count, last, mean and longest time (µs), depth and queue length.
 
     The mean is None before the first cycle.
     """
@@ -115,7 +115,7 @@ def parse_licences(lines: Iterable[str], *, taken_at_secs: float) -> Licences:
 def make_licences(
     parse: Callable[[T], Licence], records: Iterable[T], *, source: str, taken_at_secs: float
 ) -> Licences:
-    """Return the licences that `parse` makes of records; malformed ones and repeated names are rejected."""
+    """Return the licences, one per record, made by `parse`; malformed and repeated ones are rejected."""
     found, rejected = each_once(parse, records, source)
     return Licences(source=NAME, taken_at_secs=taken_at_secs, licences=found, rejected=rejected)
 
@@ -127,7 +127,7 @@ def _licence(line: str) -> Licence:
 
 
 def parse_shares(text: str, *, taken_at_secs: float) -> FairShares:
-    """Parse the output of ``sshare -a -P -n -o …`` with `SHARE_FIELDS`; accounts are indented."""
+    """Return fair shares from ``sshare -a -P -n -o …``, which prints `SHARE_FIELDS`, accounts indented."""
     rejected: list[Rejected] = []
     found: dict[tuple[str, str], FairShare] = {}
     for share in parse_each(_share, filter(None, text.splitlines()), rejected, "sshare"):
@@ -154,7 +154,7 @@ def _share(line: str) -> FairShare:
 
 
 def _number(text: str, field: str) -> float | None:
-    """Return a non-negative number; None for "parent" or an empty text, such as an account's factor."""
+    """Return a non-negative number; None for "parent", and for an empty text, as accounts' FairShare is."""
     if text in {"", "parent"}:
         return None
     try:
@@ -175,7 +175,7 @@ def parse_all_reservations(lines: Iterable[str], *, taken_at_secs: float) -> Res
 def make_reservations(
     parse: Callable[[T], Reservation], records: Iterable[T], *, source: str, taken_at_secs: float
 ) -> Reservations:
-    """Return the reservations that end after `taken_at_secs`; bad and repeated records are rejected."""
+    """Return reservations that end after `taken_at_secs`; malformed and repeated ones are rejected."""
     found, rejected = each_once(parse, records, source)
     kept = tuple(each for each in found if each.end_secs > taken_at_secs)
     return Reservations(source=NAME, taken_at_secs=taken_at_secs, reservations=kept, rejected=rejected)

@@ -38,7 +38,7 @@ _DETAILED = ("allocated_cpus", "allocated_gpus", "gpus", "sluid")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """The answers of one run of scontrol about jobs, by plain job id."""
+    """What one run of scontrol answered about jobs, by plain job id (a number)."""
 
     jobs: Mapping[str, Job]
     gone: frozenset[str]  # no longer known to the controller
@@ -51,7 +51,7 @@ class Answers:
     def one(self, job_id: str, asked: str) -> Job | None:
         """Return the only job queried, `job_id`; None if it is gone. Raises ParseError or SourceError.
 
-        `asked` names the command for the error.
+        `asked` is the command's name, for the error's text.
         """
         if job_id in self.jobs or job_id in self.gone:
             return self.jobs.get(job_id)
@@ -63,9 +63,9 @@ class Answers:
 def format_questions(
     questions: Collection[str], nonce: str, extra: Sequence[str] = (), *, brief: int = 0
 ) -> bytes:
-    """Return scontrol's standard input: queries about jobs, then the commands `extra`.
+    """Return the input for scontrol: queries about the jobs `questions`, then the commands `extra`.
 
-    The first `brief` queries are without details, as for these scontrol loads all nodes of the cluster.
+    The first `brief` queries are without details: for details scontrol loads all nodes of the cluster.
 
     scontrol answers ``show hostnames NONCE`` itself, with NONCE on a line. After
     ``verbose`` each answer begins with the controller's time.
@@ -92,8 +92,8 @@ def parse_answers(
 ) -> Answers:
     """Parse the answers to `format_questions`; never raises.
 
-    Answers about jobs that are `known` have no details: those of the known job stay if its run is the same,
-    on as many CPUs of the same nodes, else the job is in `ask_alone`.
+    Answers about `known` jobs lack details: the known details are kept if the job's run, CPUs and nodes are
+    the same; else the job goes into `Answers.ask_alone`, to be queried with details.
 
     `questions` maps each plain job id to the name used in the query: the id,
     ``ARRAY_TASK`` or ``HET+OFFSET``. Depending on its line editor scontrol
@@ -199,7 +199,7 @@ def _single_record(lines: Sequence[str], job_id: str, question: str) -> str | _A
 
 
 class Scontrol:
-    """Runs scontrol, mostly one process per poll; `timeout_secs` limits a poll, with all its processes."""
+    """Runs scontrol, mostly one process per poll; `timeout_secs` limits all processes of a poll together."""
 
     def __init__(
         self,
@@ -222,10 +222,10 @@ class Scontrol:
     ) -> Answers:
         """Query jobs by one process, or two where an id belongs to an array or a heterogeneous job.
 
-        The details of `known` jobs are queried again only if the rest shows that they have changed.
+        Details of `known` jobs are queried only if the rest of the record shows that they have changed.
 
-        Jobs whose record is rejected are queried again by the squeue in scontrol's directory: its answers are
-        added to `jobs`, while `rejected` still has them. `extra` are commands for the same process. Raises
+        Jobs whose record is rejected are queried again by the squeue in scontrol's directory: they are in
+        `Answers.jobs` then, and in `rejected` too. `extra` are further commands for the same process. Raises
         SourceError if there was no answer, CommandError if scontrol did not run to its end.
         """
         deadline = time.monotonic() + self.timeout_secs
@@ -246,7 +246,7 @@ class Scontrol:
         return replace(answers, jobs={**answers.jobs, **jobs})
 
     def _ask_alone(self, answers: Answers, deadline: float) -> Answers:
-        """Add the answers about single tasks and components; without one, that job alone is rejected."""
+        """Add the answers about the jobs in `ask_alone`; of these, one without an answer is rejected."""
         try:
             second = self._run(answers.ask_alone, _remaining_secs(deadline))
         except SourceError as error:

@@ -20,5 +20,5 @@ def is_plain_id(text: str) -> bool:
 
 
 def checked_id(text: str, *, source: str = "", field: str = "") -> str:
-    """Return a text that is a plain job number. Raises ParseError for any other."""
+    """Return `text` as it is if it is a plain job number, else raise ParseError."""
     return matched(_ID, text, "not a job id", source=source, field=field)[0]

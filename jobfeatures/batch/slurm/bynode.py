@@ -29,7 +29,7 @@ _RUN_TIME = re.compile(r" RunTime=\S+(?= TimeLimit=)")  # a name that forges bot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobsByNode:
-    """The answer of one poll: the `jobs` on each node, and the nodes' own records."""
+    """The answer of one poll: the `jobs` on each node, by node, and the record of each node."""
 
     taken_at_secs: float
     complete: bool
@@ -75,9 +75,9 @@ class Known(NamedTuple):
 def parse_whole(
     lines: Iterable[str], queue: JobTable, known: Mapping[JobKey, Known] | None = None
 ) -> tuple[dict[JobKey, Known], set[JobKey]]:
-    """Return the jobs with a trusted record, and the keys of the jobs on nodes that have no such record.
+    """Return the jobs with a trusted record, and the keys of those that run without a trusted record.
 
-    `queue` is squeue's answer, from before `lines`. `known` are the jobs of the previous poll: most
+    `queue` is squeue's answer; `lines` were printed after it. `known` are the previous poll's jobs: most
     records are unchanged and need not be parsed again, which is slow.
     """
     known = known or {}

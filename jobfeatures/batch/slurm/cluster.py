@@ -159,7 +159,7 @@ def parse_node(line: str) -> ClusterNode:
 
 
 def classify_reason(text: str) -> str:
-    """Return the kind of a node's reason, a key of `REASON_CLASSES` or "other"; "" without a reason."""
+    """Return the class of a node's Reason: a key of `REASON_CLASSES` or "other"; "" without a reason."""
     if not text.strip() or text.strip().lower() in {"none", "(null)"}:
         return ""
     cut = (text.rpartition(" [")[0] or text)[:MAX_REASON_CHARACTERS]  # without its author and time

@@ -117,14 +117,14 @@ class SlurmCluster:
         return parse_all_reservations(self._show(SHOW_RESERVATIONS), taken_at_secs=taken_at_secs)
 
     def _show(self, question: str) -> list[str]:
-        """Return the lines of an answer; even without records scontrol prints one. Raises SourceError."""
+        """Return the lines that scontrol prints, at least one even without records. Raises SourceError."""
         answers = self._scontrol.poll((), (question,))
         if not (lines := answers.extra.get(question)):
             raise SourceError(f"{self._scontrol.command}: no answer to {question}: {answers.complaint}")
         return list(lines)
 
     def poll_by_node(self, queue: JobTable) -> JobsByNode:
-        """Return the jobs and records of each node; `queue` is the latest answer of `poll_queue`.
+        """Return each node's jobs and its own record; `queue` is the latest answer of `poll_queue`.
 
         Only jobs in `queue` are reported, so the result has the queue's time.
         """
@@ -160,7 +160,7 @@ class SlurmCluster:
         )
 
     def _ask_again(self, unsure: Collection[JobKey], queue: JobTable) -> list[Job]:
-        """Return jobs without a trusted record, as squeue reports them; those that have left are left out."""
+        """Return the jobs `unsure` from squeue: queried again if few, else as they are in `queue`."""
         if 0 < len(unsure) <= MAX_ASKED_AGAIN:
             ids = [key.job_id for key in unsure]
             with contextlib.suppress(SourceError):
@@ -172,11 +172,11 @@ class SlurmCluster:
         return self._ask_accounting(since_secs, None, "-a")
 
     def poll_history(self, since_secs: float, until_secs: float) -> Accounting:
-        """Return the jobs, without steps, that were pending, running or ended between two times."""
+        """Return the jobs, without steps, that were pending, running or ended between two times (epoch)."""
         return self._ask_accounting(since_secs, until_secs, "-a", "-X")
 
     def poll_user_history(self, user: str, since_secs: float) -> Accounting:
-        """Return one user's jobs, without steps, that were pending, running or ended since then."""
+        """Return a user's jobs, without steps, pending, running or ended since `since_secs` (epoch)."""
         return self._ask_accounting(since_secs, None, f"--user={user}", "-X")
 
     def find_user(self, job_id: str) -> str | None:

@@ -43,7 +43,7 @@ class CommentedJob:
 
 
 class CommentedRow(KeyedRecord):
-    """The fields that sacct is asked for, in this order: the last must not be free text."""
+    """One job as sacct prints it: the fields to query, in this order; the last must not be free text."""
 
     source = SOURCE
     nothing = UNKNOWN
@@ -81,7 +81,7 @@ class JobComments:
         return [each for each in found if each.end_secs is not None and each.end_secs >= since_secs]
 
     def find(self, job: str) -> list[CommentedJob]:
-        """Return the started runs of a job or of an array's tasks; none if unknown. Raises SourceError."""
+        """Return the started runs of the job or the array `job`; [] if unknown. Raises SourceError."""
         return self._ask("-j", job)
 
     def _ask(self, *options: str) -> list[CommentedJob]:

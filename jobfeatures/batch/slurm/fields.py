@@ -26,7 +26,7 @@ _TASKS = re.compile(r"\[?([0-9,:-]+?)(?:%[0-9]{1,10})?\]?\Z")
 def split_closed(
     text: str, separator: str, fields: Sequence[str], *, source: str
 ) -> Iterator[Mapping[str, str]]:
-    """Yield records with a separator after every field. Raises ParseError where the last is truncated."""
+    """Yield records of `text`, which has `separator` after every field. Raises ParseError if truncated."""
     pieces = text.split(separator)
     if (len(pieces) - 1) % len(fields) or pieces[-1].strip("\n"):
         raise ParseError("answer is cut off", source=source, text=pieces[-1])
@@ -38,9 +38,9 @@ def split_closed(
 def split_open(
     text: str, separator: str, fields: Sequence[str], *, source: str
 ) -> Iterator[Mapping[str, str]]:
-    """Yield records with a separator between fields and a newline after the last.
+    """Yield records of `text`, which has `separator` between fields and a newline after each record.
 
-    The last field must not be one that users write. Raises ParseError where
+    The last of `fields` must not be one that users write. Raises ParseError if
     the last record is truncated.
     """
     pieces = text.split(separator)
@@ -92,6 +92,6 @@ def count_tasks(text: str) -> int:
 
 
 def whole_part(text: str) -> str:
-    """Return a list of array tasks without its last part if Slurm has cut it off: ``5`` of ``5,7-...``."""
+    """Return a list of array tasks; if Slurm has cut it off, without the last part: ``5,7-...`` → ``5``."""
     shown, dots, _ = text.partition("...")
     return shown.rpartition(",")[0] if dots else text

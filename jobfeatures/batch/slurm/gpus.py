@@ -39,7 +39,7 @@ def parse_tres_gpus(text: str) -> int | None:
 
 
 def parse_resources(text: str, begin: str = "") -> dict[str, int]:
-    """Return the numbers in ``billing=2,cpu=2,mem=200M,gres/gpu=1`` by name; only names with this `begin`.
+    """Return the numbers in ``billing=2,cpu=2,mem=200M,gres/gpu=1`` by name, if it begins with `begin`.
 
     Sizes are in bytes. What is no number is left out.
     """

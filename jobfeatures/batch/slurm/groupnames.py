@@ -53,8 +53,8 @@ class SluidResolver:
     def update(self, groups: UnnumberedGroups) -> Mapping[str, str]:
         """Return the job ids found so far by SLUID; those in `groups.jobs`, from Slurm, take precedence.
 
-        Unproven ids are searched again at growing intervals. A SLUID without processes does not keep other
-        SLUIDs from getting its id.
+        Ids from environments are searched again, ever less often. A SLUID without processes does not keep
+        others from getting its id.
         """
         jobs = groups.members
         self._sample += 1

@@ -45,7 +45,7 @@ HIERARCHY = BatchHierarchy(
 
 
 def checked_sluid(text: str, *, field: str = "") -> str:
-    """Return a text that is a SLUID. Raises ParseError for any other."""
+    """Return `text` as it is if it is a SLUID, else raise ParseError."""
     if re.fullmatch(SLUID, text, re.ASCII) is None:
         raise ParseError("not a SLUID", field=field, text=text)
     return text

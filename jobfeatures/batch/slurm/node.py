@@ -34,7 +34,7 @@ _RESERVATION_FREE_TEXT = re.compile(r" (?:Users|Groups|Accounts|Comment)=")
 
 @dataclass(frozen=True, slots=True)
 class NodeAnswer:
-    """What the controller answered about a node; `notice` is None if its state is not reported."""
+    """What the controller answered about a node; `notice` is None if the node's state is unknown."""
 
     notice: NodeNotice | None
     rejected: tuple[Rejected, ...] = ()
@@ -54,9 +54,9 @@ def parse_node_answer(
 ) -> NodeAnswer:
     """Parse the output of ``scontrol -o show node NAME`` and ``show reservation``; never raises.
 
-    A reservation counts if it has the flag MAINT, includes this node and ends after `now_secs`. A malformed
-    one is rejected alone, as is one that floats. The node's record may follow
-    ``last_update_time=1795349510, records=2``, the time of the answer.
+    A reservation counts if it has the flag MAINT, includes this node and ends after `now_secs`. Malformed
+    and floating ones are rejected, others used. Before the node's record there may be a line
+    ``last_update_time=1795349510, records=2``: the time of the answer.
     """
     clock_secs = parse_clock(node_lines)
     if clock_secs is not None:
@@ -114,7 +114,7 @@ class Maintenance:
 
 
 def shutdowns_of(maintenances: Iterable[Maintenance], node_name: str, now_secs: float) -> tuple[int, ...]:
-    """Return when the maintenances of a node that are not over begin (epoch seconds)."""
+    """Return when a node's maintenances begin (epoch seconds), without those that are over or float."""
     mine = (each for each in maintenances if node_name in each.nodes and not each.floats)
     return tuple(sorted({each.start_secs for each in mine if each.end_secs > now_secs}))
 

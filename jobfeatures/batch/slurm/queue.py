@@ -29,7 +29,7 @@ QUEUE_SOURCE = "squeue"
 
 
 class QueuedJob(KeyedRecord):
-    """A job of the queue: the fields that squeue is asked for, in this order, and how each is parsed."""
+    """One job as squeue prints it: the fields to query, in this order, and how each is parsed."""
 
     source = QUEUE_SOURCE
     nothing = UNKNOWN

@@ -88,7 +88,7 @@ def _parse_start(record: ScontrolJob, text: str) -> int | None:
 
 
 class ScontrolJob(KeyedRecord):
-    """The fields of a record that are used; first those that precede the job's name in the record."""
+    """The fields of scontrol's job record that are used; first those that precede JobName in the record."""
 
     source = SOURCE
     nothing = UNKNOWN
@@ -140,7 +140,7 @@ _NOTHING = SlurmShare()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedJob:
-    """A job, and what is needed to compute each node's share of it."""
+    """A job with what is needed to compute its CPUs, memory and GPUs on each of its nodes."""
 
     job: Job
     shares: Mapping[str, SlurmShare]
@@ -301,9 +301,9 @@ def _parse_fields(job_id: str, values: Mapping[str, str], details: str, *, tz: t
 def job_ends(
     state: JobState, start_secs: int | None, wall: Limit, end_secs: int | None, *, is_preempted: bool
 ) -> tuple[int | None, int | None]:
-    """Return when a running job's limit ends it, and when its grace time does; None if there is no such end.
+    """Return when a running job's wall limit ends it, and when its grace time does (epoch), each or None.
 
-    Slurm shows only the earlier one, `end_secs`; of a job suspended before it was preempted it may be either.
+    Slurm shows only the earlier one, `end_secs`; if the job was suspended and then preempted, either.
     """
     if state is not JobState.RUNNING:
         return None, None

@@ -27,7 +27,7 @@ INVALID_JOB_ID = b"Invalid job id specified"
 def ask_squeue(
     programs: Programs, ids: Collection[str], *, node_name: str | None, **bounds: Any
 ) -> dict[str, Job]:
-    """Query some jobs, and return those in the queue; `bounds` as in `run_command`. Raises SourceError."""
+    """Return the jobs `ids` that squeue has; `bounds` are `run_command`'s limits. Raises SourceError."""
     squeue, separator = programs.path("squeue"), make_separator()
     environment = queue_environment(separator)
     output = programs.run("squeue", *ALL_JOBS, "-j", ",".join(ids), environment=environment, **bounds)

@@ -52,7 +52,7 @@ def needs_server(job: Job, config: SystemSettings[SlurmSettings]) -> bool:
 def ask_in_prolog(
     job: Job, config: SystemSettings[SlurmSettings], *, node_name: str, timeout_secs: float
 ) -> Job | None:
-    """Query the controller about a job; None: unknown, or not queried. Raises SourceError or ParseError."""
+    """Return a job from the controller; None: not known, or not queried. Raises SourceError, ParseError."""
     if not needs_server(job, config):
         return None
     # Imported only where a query is needed.

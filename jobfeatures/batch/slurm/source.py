@@ -31,9 +31,9 @@ SPREAD = (0.75, 1.25)  # random factor on the refresh interval
 
 
 class Unexplained:
-    """Notices that a node has more CPUs allocated, at two polls in a row, than its known jobs have.
+    """Detects unknown jobs: at two polls in a row more CPUs are allocated than the known jobs have.
 
-    Then its jobs have to be listed; if these do not explain the excess, not again until it grows.
+    Then squeue lists the node's jobs; if that does not explain the excess, not again until it grows.
     """
 
     def __init__(self) -> None:
@@ -122,7 +122,7 @@ class SlurmSource(PolledSource):
         return table if allocated_cpus is None else self._with_listed(table, allocated_cpus)
 
     def _with_listed(self, table: JobTable, allocated_cpus: int) -> JobTable:
-        """Have the next poll ask about jobs that run here and are not known."""
+        """Return `table`; if CPUs are unexplained, list the node's jobs, to be queried at the next poll."""
         if self._node_name is None or not self._unexplained.is_due(allocated_cpus, table.jobs.values()):
             return table
         try:
@@ -132,7 +132,7 @@ class SlurmSource(PolledSource):
         return table
 
     def _keep_node(self, found: NodeAnswer, now_secs: float) -> tuple[Rejected, ...]:
-        """Keep the node's notice, or the last one if there is no new one. A problem is reported once."""
+        """Keep the node's notice, if there is a new one; return the problems that the last answer had not."""
         self._node_asked_secs = now_secs
         self._is_node_known = found.notice is not None
         if found.notice is not None:

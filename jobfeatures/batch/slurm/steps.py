@@ -50,7 +50,7 @@ class Setup(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """The ids of jobs with a step on this node; all, if `is_whole`: each slurmd's folder was read."""
+    """Ids of jobs with a step on this node. `is_whole`: none is missing, each slurmd's folder was read."""
 
     jobs: frozenset[str] = frozenset()
     is_whole: bool = False
@@ -96,10 +96,10 @@ def list_steps(folder: str, node_name: str) -> frozenset[str]:
 
 
 class LocalSteps:
-    """Reads SlurmdSpoolDir on the node, and in the mount namespace of each running slurmd."""
+    """Finds jobs by SlurmdSpoolDir, on the node and in the mount namespace of each running slurmd."""
 
     def __init__(self, node_name: str, procfs: str, clock: Clock, parents: Collection[str] = ()) -> None:
-        """`parents` are those of `batch.cgroup_parents`: containers there are trusted."""
+        """`parents` are those in `batch.cgroup_parents`: a slurmd in a container below one is trusted."""
         self._parents = [each.split("/")[1:] for each in parents]
         self._node_name = node_name
         self._procfs = procfs
@@ -139,7 +139,7 @@ class LocalSteps:
         return False
 
     def _find(self) -> Collection[int]:
-        """Return the processes that are slurmd, as root: those of the last search while they live."""
+        """Return the pids of root's slurmd processes: those of the last search while all of them live."""
         now_secs = self._clock.monotonic_secs()
         living = frozenset(pid for pid in self._daemons if self._is_daemon(pid))
         if not living or living != self._daemons or now_secs - self._searched_secs >= AGAIN_SECS:
@@ -161,7 +161,7 @@ class LocalSteps:
 
 
 class WithSteps:
-    """Has `source` also ask about the jobs of which slurmd's folder shows a step.
+    """Has `source` also query the jobs of which slurmd's folder shows a step on this node.
 
     Running jobs that need not have a control group go into `JobTable.groupless`: all if Slurm makes none,
     else those without a step here.
@@ -196,7 +196,7 @@ class WithSteps:
         return self._source.watch(notify)
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
-        """Return the jobs of `source`, which of them are groupless, and own problems. Raises SourceError."""
+        """Return the jobs of `source`, with `JobTable.groupless` and own problems. Raises SourceError."""
         rejected = self._learn_setup()
         steps = Steps() if self._setup is None else self._steps.read(self._setup.spool)
         table = self._source.poll_jobs({*seen, *(JobKey(NAME, each) for each in steps.jobs)}, claimed)

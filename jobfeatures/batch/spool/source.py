@@ -40,7 +40,7 @@ _FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """What is known about one file.
+    """What is known about one file of the spool folder.
 
     `jobs` are from its last good content. `is_whole` promises that none is missing:
     the whole file was understood, now or before. `digest` is the hash of that
@@ -55,7 +55,7 @@ class _File:
     reported_secs: float = 0.0  # when the file was last seen to report these jobs (epoch)
 
     def troubled(self, note: Rejected, version: Version | None = None) -> _File:
-        """Return the file with its current problem added; its jobs stay."""
+        """Return the file with `note`, its current problem; the jobs of its last good content stay."""
         return replace(self, version=version, notes=(note,), digest=b"")
 
 
@@ -115,7 +115,7 @@ class SpoolSource:
         )
 
     def watch(self, notify: Callable[[], None]) -> AbstractContextManager[object]:
-        """Call `notify` when a document is created, changed or removed, until the context exits."""
+        """Call `notify` when a job's file is created, changed or removed, until the context exits."""
         from jobfeatures.system.watch import watch_directory  # only the daemon watches
 
         self._users.on_late = notify
@@ -134,7 +134,7 @@ class SpoolSource:
         self._identity = identity
 
     def _list(self, folder: int) -> tuple[dict[str, os.stat_result], list[Rejected]]:
-        """Return the documents by name, and a note if the list is incomplete."""
+        """Return the status of each job's file, by name, and a note if the list is incomplete."""
         listed: dict[str, os.stat_result] = {}
         notes: list[Rejected] = []
         with os.scandir(folder) as entries:
@@ -180,7 +180,7 @@ class SpoolSource:
     def _read_file(
         self, folder: int, name: str, status: os.stat_result, known: _File, now_secs: float, budget: _Budget
     ) -> _File:
-        """Return what is known about a file after checking it. Raises FileNotFoundError."""
+        """Check and read a file; return what is known about it then. Raises FileNotFoundError."""
         import hashlib  # like XML, only needed where there is a spool
 
         from jobfeatures.formats.sss.job import parse_document
@@ -237,7 +237,7 @@ def is_document_name(name: str) -> bool:
 
 
 def _check_status(status: os.stat_result) -> None:
-    """Raise ParseError unless this is a regular file within the limit."""
+    """Raise ParseError unless this is the status of a regular file within the size limit."""
     if not stat.S_ISREG(status.st_mode):
         raise ParseError("not a regular file")
     if status.st_size > MAX_FILE_BYTES:
@@ -245,7 +245,7 @@ def _check_status(status: os.stat_result) -> None:
 
 
 def read_document(folder: int, name: str) -> tuple[os.stat_result, bytes]:
-    """Read a regular file of a folder.
+    """Return status and content of a regular file in `folder`, a descriptor of the open folder.
 
     The returned status is from before reading, so that any later change differs from it.
     Raises OSError, and ParseError for what is no regular file within the limit, or grows past it.

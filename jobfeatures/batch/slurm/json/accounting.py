@@ -43,7 +43,7 @@ NEEDED = frozenset(
 
 
 def parse_json_accounting(document: JsonRecord, *, source: str, taken_at_secs: float) -> Accounting:
-    """Return an answer's jobs and steps; malformed ones are rejected. Raises ParseError without a list."""
+    """Return an answer's jobs and steps; malformed ones are rejected. Raises ParseError without ``jobs``."""
     records: list[JobRecord] = []
     rejected: list[Rejected] = []
     version, notes = version_of(document), Notes()
@@ -67,10 +67,10 @@ def version_of(document: JsonRecord) -> str:
 def parse_db_job(
     record: JsonRecord, *, version: str, notes: Notes
 ) -> tuple[list[JobRecord], list[ParseError]]:
-    """Return a job followed by its steps, and why some of them were rejected; never raises.
+    """Return a job and its steps, in this order, and the errors of those rejected; never raises.
 
-    A job or step is rejected if a value of `NEEDED` is malformed; any other is unknown, and counted by
-    `notes`.
+    A job or step is rejected if a field in `NEEDED` is malformed; any other malformed field is None, and
+    counted in `notes`.
     """
     try:
         job = _read(partial(_parse_job, version=version), record.values, notes)
@@ -96,7 +96,7 @@ def parse_db_job(
 
 
 def _read(parse: Callable[[JsonRecord], JobRecord], values: Any, notes: Notes) -> JobRecord:
-    """Return a job or a step without its unreadable values. Raises ParseError where one is needed."""
+    """Return a job or step with unreadable fields None. Raises ParseError if one is in `NEEDED`."""
     unread: dict[str, str] = {}
 
     def make() -> JobRecord:
@@ -112,7 +112,7 @@ def _read(parse: Callable[[JsonRecord], JobRecord], values: Any, notes: Notes) -
 
 
 def _real_start(job: JobRecord, steps: list[JobRecord]) -> Number | None:
-    """Return when a job started, for versions whose ``start`` is the time when it became eligible."""
+    """Return when a job started, where ``start`` is when it became eligible; None if unknown (epoch)."""
     starts = [step.start_secs for step in steps if step.start_secs is not None]
     if starts:
         return min(starts)
@@ -124,7 +124,7 @@ def _real_start(job: JobRecord, steps: list[JobRecord]) -> Number | None:
 def _with_cpu_time(job: JobRecord, steps: list[JobRecord], *, are_all: bool) -> JobRecord:
     """Return a job with the CPU time that its steps report where its own is 0 or unknown.
 
-    It is unknown where the steps `are_all` not, or not all with their CPU time.
+    It is unknown if these are not all steps (`are_all`), or if one has no CPU time.
     """
     user = [step.user_cpu_secs for step in steps if step.user_cpu_secs is not None]
     system = [step.system_cpu_secs for step in steps if step.system_cpu_secs is not None]
@@ -272,7 +272,7 @@ def _cpu_secs(record: JsonRecord, which: str, *parts: Number | None) -> Number |
 
 
 def _exit(record: JsonRecord, word: str, *, version: str) -> tuple[int | None, int | None]:
-    """Return exit status and signal; no status if a signal ended it."""
+    """Return a job's or step's exit status and signal; the status is None if a signal ended it."""
     if word in _UNFINISHED or (word == REQUEUED and version in _OLD):
         return None, None
     status, signal = exit_code_of(record)

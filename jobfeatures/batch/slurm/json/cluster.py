@@ -109,7 +109,7 @@ def parse_json_partition(record: JsonRecord) -> Partition:
 def parse_json_notice(
     node: JsonRecord, reservations: JsonRecord, *, node_name: str, now_secs: float, source: str
 ) -> NodeAnswer:
-    """Return what answers about a node and reservations say of it; never raises; see `parse_node_answer`."""
+    """Return a node's drain state, CPUs and shutdowns, from its record and reservations; never raises."""
     rejected: list[Rejected] = []
     try:
         record = _own_record(node, node_name)
@@ -144,7 +144,7 @@ def _usable_cpus(record: JsonRecord) -> int | None:
 
 
 def _maintenance(record: JsonRecord) -> Maintenance | None:
-    """Return a maintenance, None for any other reservation."""
+    """Return a reservation with the flag MAINT, None for one without."""
     flags = record.words("flags")
     if "MAINT" not in flags:
         return None
@@ -193,7 +193,7 @@ def _requests(
 
 
 def parse_json_licences(document: JsonRecord, *, source: str, taken_at_secs: float) -> Licences:
-    """Parse an answer to ``licenses``. Raises ParseError where it has no list."""
+    """Parse an answer to ``licenses``. Raises ParseError if it has no list ``licenses``."""
     records = document.listed("licenses", source)
     return make_licences(_licence, records, source=source, taken_at_secs=taken_at_secs)
 
@@ -208,7 +208,7 @@ def _licence(record: JsonRecord) -> Licence:
 
 
 def parse_json_reservations(document: JsonRecord, *, source: str, taken_at_secs: float) -> Reservations:
-    """Parse an answer to ``reservations``. Raises ParseError where it has no list."""
+    """Parse an answer to ``reservations``. Raises ParseError if it has no list ``reservations``."""
     records = document.listed("reservations", source)
     return make_reservations(_reservation, records, source=source, taken_at_secs=taken_at_secs)
 

@@ -136,7 +136,7 @@ def parse_json_job(record: JsonRecord, *, node_name: str | None = None) -> Job:
 
 
 def _wall_limit(record: JsonRecord, *, started: bool) -> Limit:
-    """Return the limit in seconds. null means unknown or unlimited; the reported end shows which."""
+    """Return the wall limit in seconds. For null, unknown or unlimited, the reported end shows which."""
     minutes = record.number("time_limit")
     if isinstance(minutes, int):
         return minutes * 60

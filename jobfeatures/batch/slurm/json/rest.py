@@ -26,7 +26,7 @@ _OFFERED = re.compile(r"/slurm/(v[0-9]+\.[0-9]+\.[0-9]+)/")
 
 
 class Rest(Server):
-    """Client of slurmrestd. Finds an API version at the first query, and again if the server drops that."""
+    """Client of slurmrestd. Finds an API version at the first query, and another if the server drops it."""
 
     def __init__(self, url: str, *, token_file: str | None = None, max_bytes: int = 32 * 2**20) -> None:
         """`url` is slurmrestd's address. Raise SourceError if it is malformed."""
@@ -60,9 +60,9 @@ class Rest(Server):
         return document
 
     def _find_version(self, timeout_secs: float) -> str:
-        """Return the newest known version that the server offers, else its first later one, which may fit.
+        """Return the newest of `VERSIONS` that the server offers, else its first later one, which may fit.
 
-        Raises SourceError without one.
+        Raises SourceError if it offers neither.
         """
         for version in VERSIONS:
             response = self.fetch(f"/slurm/{version}/ping", timeout_secs)
@@ -102,7 +102,7 @@ def make_rest(config: SystemSettings[SlurmSettings], *, max_bytes: int) -> Rest:
 
 
 def offered_versions(response: Response) -> tuple[str, ...]:
-    """Return the API versions in an OpenAPI document's paths; none if the response is no such document."""
+    """Return the API versions in the paths of an OpenAPI document; () if the response is no such document."""
     try:
         paths = json.loads(response.body).get("paths", {})
         found = {match[1] for path in paths if (match := _OFFERED.match(path))}

@@ -57,7 +57,7 @@ class JsonAsker:
         now_secs: float,
         known: Mapping[str, Job] = MappingProxyType({}),
     ) -> tuple[Answers, NodeAnswer | None]:
-        """Return the answers about the jobs, all with details, and about the node if `about_node`.
+        """Return the answers about jobs, with all details, and about this node if `about_node`, else None.
 
         A job is gone only if Slurm answers with the error number of "Invalid job id". The first query without
         an answer ends the poll, as further ones would wait too. Raises SourceError if that was the first.
@@ -184,7 +184,7 @@ class JsonCluster:
     def _ask_with_errors(
         self, question: str, field: str, parse: Callable[..., T], *, service: str = "slurm"
     ) -> tuple[T, tuple[Rejected, ...]]:
-        """Return an answer parsed, with its errors among what was rejected."""
+        """Return what `parse` makes of an answer, and the errors in it, also added to its `rejected`."""
         taken_at_secs = self._clock.now_secs()
         document = self._answer(question, field, service=service)
         try:
@@ -195,13 +195,13 @@ class JsonCluster:
         return replace(found, rejected=(*found.rejected, *problems)) if problems else found, problems
 
     def _errors_of(self, document: JsonRecord) -> tuple[Rejected, ...]:
-        """Return the errors beside an answer, which may lack a part then."""
+        """Return the errors that an answer reports beside its data, which may be incomplete then."""
         return tuple(
             Rejected(self._rest.name, f"with an error: {shown(each)}") for each in complaints(document)
         )
 
     def _answer(self, question: str, field: str, *, service: str = "slurm") -> JsonRecord:
-        """Return the answer. Raises SourceError where it has errors and no data in `field`."""
+        """Return the answer to `question`. Raises SourceError if it has errors and no data in `field`."""
         document = self._rest.ask(question, self._timeout_secs, service=service)
         errors = complaints(document)
         if errors and not document.get(field):

@@ -50,7 +50,7 @@ def parse_document(data: bytes | str, *, source: str) -> JsonRecord:
 
 
 def missing_field(document: JsonRecord) -> str | None:
-    """Return the first field of `ALWAYS_THERE` that an answer lacks, such as ``jobs[0].cpus``, or None."""
+    """Return a field in `ALWAYS_THERE` that an answer lacks, such as ``jobs[0].cpus``; None if none."""
     for kind, names in ALWAYS_THERE.items():
         found = document.get(kind)
         for place, each in enumerate(found if isinstance(found, list) else ()):
@@ -61,15 +61,15 @@ def missing_field(document: JsonRecord) -> str | None:
 
 
 class JsonRecord:
-    """Reads the values of one JSON object, given their paths. Methods raise ParseError, naming the path."""
+    """Reads the values at given paths in one JSON object. Methods raise ParseError, which names the path."""
 
     def __init__(self, values: Any) -> None:
-        """Take an object; anything else counts as an empty one."""
+        """`values` is a parsed JSON object; anything else counts as an empty one."""
         self.values: Mapping[str, Any] = values if isinstance(values, Mapping) else {}
         self.unread: dict[str, str] = {}  # unreadable members of lists, which are left out, by name
 
     def get(self, *path: str) -> Any:
-        """Return an unconverted value; None if absent."""
+        """Return the value at a path, as it was parsed from JSON; None if absent."""
         found: Any = self.values
         for name in path:
             if not isinstance(found, Mapping):
@@ -78,37 +78,37 @@ class JsonRecord:
         return found
 
     def number(self, *path: str) -> Limit:
-        """Return a whole number or UNLIMITED; None if it is not set."""
+        """Return the whole number at a path, or UNLIMITED; None if it is not set."""
         return parse_number(self.get(*path), ".".join(path))
 
     def count(self, *path: str) -> int | None:
-        """Return a whole number, None where none is set or it is unlimited."""
+        """Return the whole number at a path; None if it is not set or unlimited."""
         found = self.number(*path)
         return found if isinstance(found, int) else None
 
     def nonzero(self, *path: str) -> int | None:
-        """Return a whole number; None also for 0, where that means unknown or none."""
+        """Return the whole number at a path; None also for 0, for fields in which 0 means unknown or none."""
         return self.count(*path) or None
 
     def epoch(self, *path: str) -> int | None:
-        """Return a time in epoch seconds, None for 0. Raises ParseError for milliseconds, too."""
+        """Return the time at a path in epoch seconds; None for 0. Raises ParseError for milliseconds, too."""
         found = self.nonzero(*path)
         if found is not None and found >= MAX_EPOCH_SECS:
             raise ParseError("not seconds since the epoch", field=".".join(path), text=str(found))
         return found
 
     def mebibytes(self, *path: str) -> int | None:
-        """Return a size in MiB as bytes; None also for 0."""
+        """Return the size at a path, which is in MiB there, in bytes; None also for 0."""
         found = self.nonzero(*path)
         return None if found is None else found * MEBIBYTE
 
     def text(self, *path: str) -> str | None:
-        """Return a text; None if absent, or one of Slurm's words for unknown or none."""
+        """Return the text at a path; None if absent, or one of Slurm's words for unknown or none."""
         value = self.raw_text(*path)
         return None if value is None or value in NOTHING else value
 
     def raw_text(self, *path: str) -> str | None:
-        """Return a text as it is, but with U+FFFD for invalid Unicode; None if absent."""
+        """Return the text at a path as it is, but with U+FFFD for invalid Unicode; None if absent."""
         value = self.get(*path)
         if value is None:
             return None
@@ -117,7 +117,7 @@ class JsonRecord:
         return clean(value)
 
     def words(self, *path: str) -> tuple[str, ...]:
-        """Return the words of a list, or the one word of a text; () if absent."""
+        """Return the words of the list at a path, or the one word of a text there; () if absent."""
         value = self.get(*path)
         if isinstance(value, str):
             value = [value]
@@ -128,19 +128,19 @@ class JsonRecord:
         return tuple(clean(each) for each in value if each)
 
     def nodes(self, *path: str) -> tuple[str, ...]:
-        """Return the node names of a compressed list, ``n[1-2]``, or of all such in a JSON list."""
+        """Return the nodes in the compressed list, ``n[1-2]``, at a path, or in a JSON list of such lists."""
         lists = (expand_nodes(each) for each in self.words(*path) if each not in NOTHING)
         return tuple(dict.fromkeys(chain.from_iterable(lists)))
 
     def listed(self, name: str, source: str) -> list[JsonRecord]:
-        """Return the objects of a list that has to be there; `source` is for the error. Raises ParseError."""
+        """Return the objects in the list `name`. Raises ParseError, which names `source`, without a list."""
         value = self.values.get(name)
         if not isinstance(value, list):
             raise ParseError(f"no list of {name}", source=source, field=name)
         return [JsonRecord(each) for each in value]
 
     def records(self, *path: str) -> Iterator[JsonRecord]:
-        """Yield the objects of a list; none if the list is absent."""
+        """Yield the objects in the list at a path; none if it is absent."""
         value = self.get(*path)
         if value is None:
             return
@@ -153,7 +153,7 @@ class JsonRecord:
 
 
 def parse_number(value: Any, field: str) -> Limit:
-    """Return a number of any shape in the module's table; None if it is not set. Raises ParseError."""
+    """Return a number from ``10``, ``null`` or ``{"set": …}``; None if it is not set. Raises ParseError."""
     if isinstance(value, Mapping):
         if value.get("infinite") is True:
             return UNLIMITED

@@ -35,9 +35,9 @@ _WITHOUT_0: Final = frozenset({JobState.FAILED, JobState.PREEMPTED})
 
 
 def derive_columns(values: Mapping[str, Any], count: int) -> dict[str, list[Any]]:
-    """Return the columns named in `DERIVED` of `count` rows, from the columns named in `REPORTED`.
+    """Return the columns named in `DERIVED`, from `values`, the columns named in `REPORTED`, of `count` rows.
 
-    Values of jobs that ran and have ended are taken as they are; for the others `derive` makes them.
+    Rows of jobs that ran and have ended are taken as they are; of others, `derive` makes the values.
     """
     given = {name: values.get(name) or [_ABSENT.get(name)] * count for name in REPORTED}
     # sacct before 26.05 takes 128 from exit statuses; what was taken from its nodes had none.
@@ -75,7 +75,7 @@ def derive_columns(values: Mapping[str, Any], count: int) -> dict[str, list[Any]
 
 
 def pairs_of(columns: Sequence[tuple[str, Sequence[Any]]], count: int) -> list[tuple[tuple[str, Any], ...]]:
-    """Return for each of `count` rows its values that are not None, as (column's name, value)."""
+    """Return, for each of `count` rows, pairs (column's name, value) of the values that are not None."""
     named = [
         [None if value is None else (name, value) for value in column]
         for name, column in columns

@@ -76,7 +76,7 @@ class Rows:
             number += len(lines)
 
     def _split(self, lines: Sequence[str]) -> list[list[str]] | None:
-        """Return the columns of lines that are all complete rows, None where some are not.
+        """Return the fields of `lines` by column if each line is a complete row, else None.
 
         Splits all lines at once, with a newline as an additional last column.
         """
@@ -92,7 +92,7 @@ class Rows:
     def _mend(
         self, lines: list[tuple[int, str]], *, is_end: bool
     ) -> tuple[list[int], list[list[str]], list[tuple[int, str]]]:
-        """Return complete rows with their line numbers, and the lines of a row that is not complete yet."""
+        """Return the complete rows' line numbers and fields, and the lines of a last row not complete yet."""
         numbers: list[int] = []
         rows: list[list[str]] = []
         place = 0
@@ -120,7 +120,7 @@ class Rows:
         return numbers, rows, []
 
     def _join(self, lines: Sequence[str]) -> tuple[int, list[str] | None]:
-        """Return how many lines the row takes that begins in the first line, and its fields.
+        """Return on how many of `lines` the first row is, and its fields.
 
         The row must break in a free-text column, and ends with the line that has all missing fields. Returns
         (1, None) where a line in between could be a row of its own, which may be forged.

@@ -145,7 +145,7 @@ class _Column:
 
 
 class RecordConverter:
-    """Converts rows, given as columns of texts, to records; with caches, as logs repeat the same texts."""
+    """Converts rows of sacct, given as columns of texts, to records of jobs and steps; caches conversions."""
 
     def __init__(
         self,
@@ -156,10 +156,10 @@ class RecordConverter:
         adds_memory: bool = False,
         folds_steps: bool = False,
     ) -> None:
-        """`names` are the columns' names, `zone` is the time zone of their times.
+        """`names` are the columns' names; times are local to `zone`.
 
-        With either flag a job gets the largest memory use of the steps after it. `folds_steps` counts these
-        in `notes` instead of returning them; steps without their job become `StepUse`. All texts are checked.
+        With either flag a job gets the largest memory use of the steps after it. With `folds_steps` these
+        steps are counted in `notes`, not returned; steps without their job before them become `StepUse`.
         """
         self._notes = notes
         self._adds_memory, self._folds_steps = adds_memory, folds_steps
@@ -203,7 +203,7 @@ class RecordConverter:
     def each(
         self, numbers: Sequence[int], columns: Sequence[Sequence[str]], repaired: Collection[int] = ()
     ) -> Iterator[Sequence[Entry | ParseError]]:
-        """Yield, in one or several lists, each row's record, or the error if it is malformed.
+        """Yield lists of the rows' records, with the error in place of a malformed row's record.
 
         `numbers` are the rows' line numbers. Malformed text in an optional column is unknown and counted in
         `notes`; in a `repaired` row it is an error, as its fields may belong to other columns.
@@ -237,7 +237,7 @@ class RecordConverter:
                 return found
 
     def convert(self, columns: Sequence[Sequence[str]]) -> Sequence[Entry]:
-        """Return the rows' records, with `folds_steps` as a `JobBatch`. Raises ParseError with the column."""
+        """Return the rows' records, as a `JobBatch` with `folds_steps`. ParseErrors name the column."""
         if not columns:
             return []
         heads: Sequence[str] = columns[self._id_place]
@@ -295,8 +295,8 @@ class RecordConverter:
     ) -> JobBatch:
         """Return records of known ids, steps and identities. Raises ParseError.
 
-        Of steps among the rows, not `is_job`, texts are only checked; then `used` is what the rows used, and
-        `memory` the most that was used by the steps of each job.
+        If the rows have steps, `is_job` is False for these, whose texts are only checked. Then `used` is the
+        memory use of each row, and `memory` the largest of each job and its steps, in bytes.
         """
         heads, steps, identities = known
         self._times.are_odd = False
@@ -357,7 +357,7 @@ class RecordConverter:
             alike[0].convert(list(texts.difference(*(of_jobs[each] for each in alike))))
 
     def _settle(self, values: dict[str, Sequence[Any]], count: int) -> None:
-        """Choose the meanings of local times in the hour that clocks repeat."""
+        """Choose which of two epoch times is meant by a local time in an hour that clocks repeat."""
         wanted = (
             values.get(name) or repeat(None, count) for name in (*_IN_ORDER, "run_secs", "suspended_secs")
         )

@@ -23,16 +23,16 @@ _EXIT = re.compile("[0-9]+:[0-9]+")
 
 
 def state_of_requeued(*, has_code: bool, batch_step: str | None) -> JobState:
-    """Return the state of a REQUEUED run: FAILED with an exit code or signal, else by its batch step's."""
+    """Return how a REQUEUED run ended: FAILED if it `has_code`, else by its batch step's state, if any."""
     if has_code:
         return JobState.FAILED
     return JobState.UNKNOWN if batch_step == JobState.COMPLETED.value else JobState.PREEMPTED
 
 
 def with_ends(batches: Iterable[Batch], names: Sequence[str]) -> Iterator[Batch]:
-    """Yield batches of rows in which a job's state REQUEUED is followed by what it means, after a blank.
+    """Yield batches of rows, with a job's state REQUEUED replaced by, for example, ``REQUEUED FAILED``.
 
-    A batch has the numbers of its lines, and its columns. Its last rows may be put into the next one.
+    A batch has the rows' line numbers, and their columns. Its last rows may be put into the next one.
     """
     places = {name: place for place, name in reversed([*enumerate(names)])}
     head, state, code = (
@@ -61,7 +61,7 @@ def _joined(one: Batch, two: Batch) -> Batch:
 
 
 def _restated(rows: Batch, head: int, state: int, code: int | None, *, is_end: bool) -> tuple[Batch, Batch]:
-    """Return rows with what their states mean, and those that want the next ones: a job at the end."""
+    """Return rows with what REQUEUED means, and last rows that cannot be read without the next batch."""
     numbers, columns = rows
     heads, states = columns[head], [*columns[state]]
     sure = len(heads)

@@ -19,9 +19,9 @@ def with_steps(
     clusters: Sequence[str | None],
     memory_bytes: Sequence[int | None],
 ) -> tuple[list[int | None], list[bool]]:
-    """Return each row's memory use, for a job the most of its own and its steps', and whether to keep it.
+    """Return each row's memory use in bytes, for a job the largest of its and its steps'; and what to keep.
 
-    `heads` are job ids. The steps that follow their job are not kept.
+    `heads` are job ids. Rows of steps that follow their job are not to be kept.
     """
     most = list(memory_bytes)
     is_shown = [True] * len(most)

@@ -53,14 +53,14 @@ class Kept(dict[str, Any]):
         return value
 
     def column(self, texts: Sequence[str]) -> list[Any]:
-        """Return the values of a column's texts, fast if all are the same."""
+        """Return the converted texts of a column, fast if all are the same."""
         if texts and texts.count(texts[0]) == len(texts):
             return [self[texts[0]]] * len(texts)
         return list(map(self.__getitem__, texts))
 
 
 class KeptNodes(Kept):
-    """A cache of single nodes; lists of nodes are only in the smaller cache of their parser."""
+    """A cache of names of single nodes; lists of nodes are left to the smaller cache of their parser."""
 
     def __missing__(self, text: str) -> Any:
         return super().__missing__(text) if len(text) < MAX_NODE and "[" not in text else self._convert(text)
@@ -97,7 +97,7 @@ def parse_job_id(text: str) -> Identity:
 
 
 def are_job_ids(texts: Sequence[str]) -> bool:
-    """Return whether all texts are plain job numbers, which need no `parse_job_id`, as in most logs."""
+    """Return whether all texts are plain job numbers, so that none needs `parse_job_id`: as in most logs."""
     together = "".join(texts)
     are_numbers = together.isdigit() and together.isascii() and all(texts)
     return are_numbers and min(texts)[0] > "0" and max(map(len, texts)) <= 10
@@ -284,7 +284,7 @@ class Times:
         self._hours = Kept(self._hour)
 
     def column(self, texts: Sequence[str]) -> list[int | None]:
-        """Return the times of a column. Raises ParseError."""
+        """Return the times of a column in epoch seconds, None if unknown. Raises ParseError."""
         hours, seconds = self._hours, _IN_HOUR
         try:
             return [hours[text[:13]] + seconds[text[13:]] for text in texts]
@@ -292,7 +292,7 @@ class Times:
             return [self.one(text) for text in texts]
 
     def one(self, text: str) -> int | None:
-        """Return one time, None if unknown. Raises ParseError."""
+        """Return one time in epoch seconds, None if unknown. Raises ParseError."""
         if text in UNKNOWN:
             return None
         second = _SECONDS.get(text[16:])
