@@ -56,7 +56,7 @@ class FeaturesUnreachableError(FeaturesError):
 
 
 class FeaturesValueError(FeaturesError):
-    """A value is longer than any value can be."""
+    """A value is longer than 4096 bytes, the most that is read."""
 
 
 # --- reading ------------------------------------------------------------------
@@ -145,8 +145,8 @@ class Features:
     def watch(self):
         """Let this node's daemon know that somebody waits for a change; to be called before each reading.
 
-        The daemon then queries the job each minute. It notices a shared lock on $JOBFEATURES, which ends with
-        this process, or our name in requests over HTTP. Other providers ignore both.
+        The daemon then asks the batch system about the job each minute. It notices a shared lock on
+        $JOBFEATURES, which ends with this process, or our name in HTTP requests. Other providers ignore both.
         """
         location, self._agent = self._locations[JOB] or "", WATCHING
         if not location.startswith("/"):
@@ -708,7 +708,7 @@ _LOOK_SECS, _MAX_LOOK_SECS = 0.05, 0.4  # between looks at what is left of a gro
 
 
 class Notice:
-    """A notice of the job's end: `secs` before it, send the number `signal`, or run the program `hook`."""
+    """A notice of the job's end: `secs` before it, send the signal numbered `signal`, or run `hook`."""
 
     __slots__ = ("hook", "secs", "signal")
 
@@ -860,10 +860,10 @@ _ENDING_SIGNALS = ("HUP", "INT", "QUIT", "KILL", "TERM", "STOP")  # who does not
 
 
 def plan_notice(until, age, waited, every_secs, unready_secs):
-    """Return whether to begin a reading, whether to give the notice, and for how long to sleep then.
+    """Return whether to read the end anew, whether to give the notice, and how many seconds to sleep then.
 
     The notice is due in `until` seconds, infinity if no end is known. The last reading is `age` seconds old;
-    `waited` is for how long one has been under way, None if none is. Readings usually begin `every_secs`; the
+    one has been under way for `waited` seconds, None if none is. One usually begins every `every_secs`; the
     program is ready for signals in `unready_secs`.
     """
     every = every_secs if until > _PATIENCE_SECS else _FRESH_SECS

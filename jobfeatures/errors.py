@@ -106,7 +106,7 @@ class CommandError(SourceError):
 
 @contextmanager
 def failing_source(name: str, *kinds: type[ParseError | OSError | SourceError]) -> Iterator[None]:
-    """Turn errors of these kinds into a SourceError that names the source."""
+    """Turn errors of these kinds in the `with` block into a SourceError that names the source."""
     try:
         yield
     except kinds as error:
@@ -144,13 +144,13 @@ class Rejected:
 
 
 class News:
-    """Filters out problems that were reported the last time too."""
+    """Filters out the problems that were also among those of the previous call."""
 
     def __init__(self) -> None:
         self._reported: frozenset[Rejected] = frozenset()
 
     def among(self, problems: Collection[Rejected]) -> tuple[Rejected, ...]:
-        """Return the problems that the previous call was not given."""
+        """Return those of the problems that were not among those of the previous call."""
         reported, self._reported = self._reported, frozenset(problems)
         return tuple(each for each in problems if each not in reported)
 
@@ -166,7 +166,7 @@ def parse_each(
     source: str = "",
     about: Callable[[Record], str] = lambda _: "",
 ) -> Iterator[Made]:
-    """Yield `parse` of each record; a bad record is added to `rejected` instead."""
+    """Yield what `parse` makes of each record; those that it rejects are added to `rejected` instead."""
     for record in records:
         try:
             yield parse(record)

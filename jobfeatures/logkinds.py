@@ -39,7 +39,7 @@ class WritableKind(LogKind):
 
     @abstractmethod
     def writer(self) -> LogWriter:
-        """Return the module that writes it."""
+        """Return the module that writes logs of this kind."""
 
 
 class SwfKind(WritableKind):
@@ -135,7 +135,7 @@ _BY_LINE: Final = tuple(name for name, kind in KINDS.items() if kind.is_by_line)
 def recognise_kind(head: str, *, flag: str = "--from") -> str:
     """Return the only kind that a log's beginning fits. Raises KindError, naming `flag`, which settles it.
 
-    Where the first line tells nothing, since it is cut or damaged, at least half of all lines have to.
+    Where the first line tells nothing, since it is cut or damaged, at least half of all lines have to fit.
     """
     found = [name for name, kind in KINDS.items() if kind.reader().recognise(head)]
     if len(found) == 1:
@@ -154,7 +154,7 @@ def recognise_kind(head: str, *, flag: str = "--from") -> str:
 
 
 def kind_of_name(name: str, compressions: Iterable[str]) -> str:
-    """Return the kind in which to write a file, by the name's ending. Raises KindError if none has it."""
+    """Return the kind in which to write a file, by its name's ending. Raises KindError if no kind has it."""
     plain = name
     for ending in compressions:
         plain = plain.removesuffix(ending)

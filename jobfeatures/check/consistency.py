@@ -1,4 +1,3 @@
-# ruff: noqa: D401  # a rule's docstring says what breaks it
 """Rules of `jobfeatures check` on values that must agree: pure. Each yields (key, text) of breaches."""
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ SHUTDOWNS = {
 
 
 def allocated_exceeds_total(case: Case) -> Remarks:
-    """The job has more processors than its machine offers to jobs."""
+    """Breach: the job has more processors than its machine offers to jobs."""
     total = case.number(keys.TOTAL_CPU)
     for key in (keys.ALLOCATED_CPU, keys.ALLOCATED_CPU_2014):
         allocated = case.own(key)
@@ -42,7 +41,7 @@ def allocated_exceeds_total(case: Case) -> Remarks:
 
 
 def hs06_share(case: Case) -> Remarks:
-    """The value of hs06_job is not hs06 × allocated_cpu ÷ total_cpu, within 0.1 % or one last digit."""
+    """Breach: hs06_job is not hs06 × allocated_cpu ÷ total_cpu, within 0.1 % or one last digit."""
     share, allocated = case.own(keys.HS06_JOB), case.own(keys.ALLOCATED_CPU)
     whole, total = case.number(keys.HS06), case.number(keys.TOTAL_CPU)
     if share is None or allocated is None or whole is None or not total:
@@ -55,14 +54,14 @@ def hs06_share(case: Case) -> Remarks:
 
 
 def cpu_limit_unreachable(case: Case) -> Remarks:
-    """The CPU limit is above what all processors can use within the wall limit."""
+    """Breach: the CPU limit is above what all processors can use within the wall limit."""
     cpu, wall, processors = _limits(case)
     if cpu is not None and wall and processors and cpu > wall * processors:
         yield keys.CPU_LIMIT_SECS.name, f"{cpu} is more than {wall} s on {processors} processors can use"
 
 
 def cpu_limit_not_total(case: Case) -> Remarks:
-    """The CPU limit of several processors is no more than one of them can use within the wall limit."""
+    """Breach: several processors' CPU limit is no more than one of them can use within the wall limit."""
     cpu, wall, processors = _limits(case)
     if cpu is not None and wall and processors and processors > 1 and cpu <= wall:
         text = f"{cpu} is the total of {processors} processors over {wall} s: is it meant for one?"
@@ -77,7 +76,7 @@ def _limits(case: Case) -> tuple[Decimal | None, Decimal | None, Decimal | None]
 
 
 def rating_range(case: Case) -> Remarks:
-    """The rating per processor is implausible: perhaps one core's for the machine's, or in another unit."""
+    """Breach: the rating per processor is implausible: perhaps that of one core, or in another unit."""
     for key, processors in (
         (keys.HS06, (keys.TOTAL_CPU, keys.LOG_CORES)),
         (keys.HS23, (keys.TOTAL_CPU, keys.LOG_CORES)),
@@ -95,21 +94,21 @@ def rating_range(case: Case) -> Remarks:
 
 
 def more_physical_cores(case: Case) -> Remarks:
-    """The machine has more physical than logical cores (0 logical cores means that hyperthreading is off)."""
+    """Breach: there are more physical than logical cores (0 logical ones: hyperthreading is off)."""
     physical, logical = case.own(keys.PHYS_CORES), case.own(keys.LOG_CORES)
     if physical is not None and logical and physical > logical:
         yield keys.PHYS_CORES.name, f"{physical} is more than {keys.LOG_CORES.name} {logical}"
 
 
 def normalized_without_factor(case: Case) -> Remarks:
-    """There is a normalized limit, but no factor to divide it by."""
+    """Breach: there is a normalized limit, but no factor to divide it by."""
     for normalized, _ in NORMALIZED:
         if normalized.name in case.listing.entries and keys.CPUFACTOR_LRMS.name not in case.listing.entries:
             yield normalized.name, f"is useless without {keys.CPUFACTOR_LRMS.name}"
 
 
 def limit_passed(case: Case) -> Remarks:
-    """The job is past its wall limit: its directory was left over, or its start or limit is wrong."""
+    """Breach: the job is past its wall limit: its directory was left over, or start or limit is wrong."""
     start, wall = case.own(keys.JOBSTART_SECS), case.own(keys.WALL_LIMIT_SECS)
     if start is not None and wall is not None and start + wall + CLOCK_SKEW_SECS < case.now_secs:
         over = int(Decimal(case.now_secs) - start - wall)
@@ -117,14 +116,14 @@ def limit_passed(case: Case) -> Remarks:
 
 
 def start_in_future(case: Case) -> Remarks:
-    """The start of the job is in the future."""
+    """Breach: the start of the job is in the future."""
     start = case.own(keys.JOBSTART_SECS)
     if start is not None and start > case.now_secs + CLOCK_SKEW_SECS:
         yield keys.JOBSTART_SECS.name, f"{start} is in the future"
 
 
 def shutdown_without_grace(case: Case) -> Remarks:
-    """A shutdown is announced, but no notice period was promised."""
+    """Breach: a shutdown is announced, but no notice period was promised."""
     shutdown, grace = SHUTDOWNS[case.listing.kind]
     entries = case.listing.entries
     if (
@@ -136,7 +135,7 @@ def shutdown_without_grace(case: Case) -> Remarks:
 
 
 def short_notice(case: Case) -> Remarks:
-    """The shutdown was announced with less notice than promised; the site may have forced it."""
+    """Breach: the shutdown was announced with less notice than promised; the site may have forced it."""
     shutdown, grace = SHUTDOWNS[case.listing.kind]
     when, notice = case.own(shutdown), case.own(grace)
     written_at = case.listing.entries[shutdown.name].written_at_secs if when is not None else None
@@ -146,7 +145,7 @@ def short_notice(case: Case) -> Remarks:
 
 
 def shutdown_passed(case: Case) -> Remarks:
-    """The shutdown time has passed: readers of the specifications disagree on whether it may stay."""
+    """Breach: the shutdown time has passed: readers of the specifications disagree on whether it may stay."""
     shutdown, _ = SHUTDOWNS[case.listing.kind]
     when = case.own(shutdown)
     if when is not None and when <= case.now_secs:
@@ -154,7 +153,7 @@ def shutdown_passed(case: Case) -> Remarks:
 
 
 def twins_differ(case: Case) -> Remarks:
-    """The 2014 and 2016 names of one quantity have different values, of which 2014's is rounded down."""
+    """Breach: the 2014 and 2016 names of one quantity have different values; 2014's may be rounded down."""
     for old, new, scale in TWINS:
         mine, other = case.own(old), case.own(new)
         if mine is not None and other is not None and abs(mine - other / scale) >= 1:
@@ -162,7 +161,7 @@ def twins_differ(case: Case) -> Remarks:
 
 
 def normalized_differs(case: Case) -> Remarks:
-    """The normalized limit is not the real limit times the factor."""
+    """Breach: the normalized limit is not the real limit times the factor."""
     factor = case.own(keys.CPUFACTOR_LRMS)
     for normalized, real in NORMALIZED:
         mine, other = case.own(normalized), case.own(real)
@@ -174,7 +173,7 @@ def normalized_differs(case: Case) -> Remarks:
 
 
 def status_rejected(case: Case) -> Remarks:
-    """The values in the job's $JOBSTATUS are malformed or contradict each other: readers reject them all."""
+    """Breach: the values in $JOBSTATUS are malformed or contradict each other: readers reject them all."""
     values = {
         name: entry.content
         for name, entry in case.listing.entries.items()
@@ -194,6 +193,6 @@ def status_rejected(case: Case) -> Remarks:
 
 
 def status_empty(case: Case) -> Remarks:
-    """The job has not written anything into its $JOBSTATUS yet."""
+    """Breach: the job has not written anything into its $JOBSTATUS yet."""
     if not case.listing.entries:
         yield "", "the job has not reported anything"

@@ -107,7 +107,7 @@ class Listing:
 
     @cached_property
     def numbers(self) -> Mapping[str, Decimal]:
-        """Return the well-formed values of the known numeric keys of this kind, by name."""
+        """Return the well-formed values of the numeric keys of such a directory, by key."""
         found = {}
         for name, entry in self.entries.items():
             if KINDS.get(name) is self.kind and entry.content is not None:
@@ -119,7 +119,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What rules judge: a directory, the related directories, and the time (epoch seconds)."""
+    """What rules judge: a directory, those of its machine and job if known, and the time (epoch seconds)."""
 
     listing: Listing
     now_secs: float
@@ -127,11 +127,11 @@ class Case:
     job: Listing | None = None
 
     def own(self, key: Key) -> Decimal | None:
-        """Return a key's value from this directory, None if absent or malformed."""
+        """Return a key's value from the directory that is judged, None if absent or malformed."""
         return self.listing.numbers.get(key.name)
 
     def number(self, key: Key) -> Decimal | None:
-        """Return a key's value from this directory, else from a related one; None if absent or malformed."""
+        """Return a key's value from the judged directory, else a related one; None if absent or malformed."""
         for listing in (self.listing, self.machine, self.job):
             if listing is not None and key.name in listing.numbers:
                 return listing.numbers[key.name]
@@ -162,7 +162,7 @@ class LocationVerdict:
     problem: str = ""
 
     def count(self, severity: Severity) -> int:
-        """Return the number of violations of this severity."""
+        """Return how many violations of this severity the location has."""
         return sum(finding.severity is severity for finding in self.findings)
 
 

@@ -1,4 +1,3 @@
-# ruff: noqa: D401  # a rule's docstring says what breaks it
 """Rules of `jobfeatures check` on HTTP answers: pure. Each yields (key, text) of breaches."""
 
 from __future__ import annotations
@@ -9,21 +8,21 @@ from jobfeatures.check.listing import Case, Remarks, ResponseHead
 
 
 def http_missing_key(case: Case) -> Remarks:
-    """The answer for a key that cannot exist is not 404."""
+    """Breach: the answer for a key that cannot exist is not 404."""
     answer = case.listing.missing
     if answer is not None and answer.status != 404:
         yield "", f"a missing key is answered with {answer.status} instead of 404"
 
 
 def http_missing_body(case: Case) -> Remarks:
-    """The 404 has a body, which readers that ignore the status take for a value."""
+    """Breach: the 404 has a body, which readers that ignore the status take for a value."""
     answer = case.listing.missing
     if answer is not None and answer.status == 404 and answer.body_bytes:
         yield "", "the 404 for a missing key has a body"
 
 
 def http_content_type(case: Case) -> Remarks:
-    """The Content-Type of a value is not plain text."""
+    """Breach: the Content-Type of a value is not plain text."""
     for name, answer in _answers(case):
         found = answer.headers.get("content-type", "")
         if found.split(";")[0].strip().lower() != "text/plain":
@@ -31,14 +30,14 @@ def http_content_type(case: Case) -> Remarks:
 
 
 def http_content_length(case: Case) -> Remarks:
-    """There is no Content-Length."""
+    """Breach: there is no Content-Length."""
     for name, answer in _answers(case):
         if "content-length" not in answer.headers:
             yield name, "Content-Length is absent"
 
 
 def http_cut(case: Case) -> Remarks:
-    """The body is not as long as announced: readers fail, or take a truncated value for the complete one."""
+    """Breach: the body is not as long as announced: readers fail, or take part of a value for all of it."""
     for name, answer in _answers(case):
         length = answer.headers.get("content-length")
         if length is not None and length.strip() != str(answer.body_bytes):
@@ -46,7 +45,7 @@ def http_cut(case: Case) -> Remarks:
 
 
 def http_no_cache_headers(case: Case) -> Remarks:
-    """No header says how long a value may be cached, or how to revalidate it."""
+    """Breach: no header says how long a value may be cached, or how to revalidate it."""
     for name, answer in _answers(case):
         if not any(map(answer.headers.get, ("cache-control", "expires", "etag", "last-modified"))):
             yield name, "none of Cache-Control, Expires, ETag and Last-Modified is present"

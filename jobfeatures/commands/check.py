@@ -1,4 +1,4 @@
-"""`jobfeatures check`."""
+"""`jobfeatures check`: checks directories of features, job logs and documents for faults."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MARKS = {Severity.ERROR: "error  ", Severity.WARNING: "warning", Severity.INFOR
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
+    """Add the arguments of `jobfeatures check` to its parser."""
     parser.description = (
         "Check feature directories of any provider, SWF logs, and documents of SSS and of Sonar. "
         "Exit status: 0 no errors, 1 errors, 2 something could not be read."
@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Check what is given; exit status 0 without errors, 1 with errors, 2 if something could not be read."""
+    """Check directories or files; exit status 0 without errors, 1 with errors, 2 if one could not be read."""
     kind, profile = arguments.kind, arguments.profile
     if profile is not None and kind is not None and (profile in PROFILES) != (kind == "sonar"):
         raise ConfigurationError("--profile", f"{profile} is not a profile of {kind}")

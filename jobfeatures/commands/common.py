@@ -31,7 +31,7 @@ def add_batch(parser: argparse.ArgumentParser, names: Iterable[str], when: str) 
 
 
 def which_batch_system(named: str | None) -> str:
-    """Return the batch system named, else the one whose job this is, by the environment."""
+    """Return `named`, else the batch system whose job runs this command. Raises ConfigurationError."""
     if named is not None:
         return named
     for batch_system, variable in JOB_VARIABLES.items():

@@ -1,4 +1,4 @@
-"""`jobfeatures convert`."""
+"""`jobfeatures convert`: converts a log of jobs to another format."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OWN_LABELS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
+    """Add the arguments of `jobfeatures convert` to its parser."""
     parser.description = (
         "Convert a log of jobs to another format. Fields lost in conversion are listed, with counts. "
         "Exit status: 0 all jobs were converted, 1 some were not, 2 a log could not be read or written."

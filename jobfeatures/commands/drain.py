@@ -41,7 +41,7 @@ from jobfeatures.system.exitstatus import DONE, TOO_LITTLE_KNOWN
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
+    """Add the arguments of `jobfeatures drain` to its parser."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     made = {
         name: actions.add_parser(

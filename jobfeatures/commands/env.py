@@ -1,4 +1,4 @@
-"""`jobfeatures env`."""
+"""`jobfeatures env`: prints the lines that export the paths of a job's features."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_LINES_BYTES = 4096
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
+    """Add the arguments of `jobfeatures env` to its parser."""
     add_flags(parser, Config)
     add_batch(parser, SYSTEMS, " (default: by the environment)")
     parser.add_argument("--job", metavar="ID", help="job (default: by the environment)")

@@ -34,7 +34,7 @@ ASK_SECS = 60.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
+    """Add the arguments of `jobfeatures expect` to its parser."""
     parser.description = (
         "Say when a job is expected to end by its user's share of the machine, whether it is late, and why. "
         "Exit status: 0 answered, 1 no answer for this job or from the batch system, 2 a log could not be "
@@ -69,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print when the job is expected to end."""
+    """Print when the job is expected to end; return the exit status."""
     config = read_config(arguments)
     zone = parse_zone(arguments.zone)
     rules = make_rules(
@@ -151,7 +151,7 @@ def parse_time(key: str, text: str, zone: tzinfo | None) -> Number:
 
 
 def make_source(named: str | None, config: Config, clock: Clock) -> ClusterSource:
-    """Return a source for the batch system named, else for the one found here. Raises ConfigurationError."""
+    """Return a source for the batch system `named`, else the only one here. Raises ConfigurationError."""
     able = {name: each for name, each in CLUSTER_SYSTEMS.items() if named in (None, name)}
     here = [name for name, each in able.items() if named == name or each.is_here(config.batch.of(name))]
     if len(here) != 1:

@@ -1,4 +1,4 @@
-"""`jobfeatures get`."""
+"""`jobfeatures get`: prints one value of the job's or the machine's features."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jobfeatures.system.exitstatus import DONE, FAILED, NOT_ASKED
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
+    """Add the arguments of `jobfeatures get` to its parser."""
     parser.add_argument("key", metavar="KEY")
 
 

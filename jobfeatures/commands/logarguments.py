@@ -48,7 +48,7 @@ def add_kind(parser: argparse.ArgumentParser) -> None:
 def opened_jobs(
     name: str, kind: str | None, zone: tzinfo | None, notes: Notes, *, all_runs: bool = False
 ) -> Iterator[Iterator[JobRecord]]:
-    """Open a log and yield its jobs, with a progress bar. Raises LogFileError, ParseError, KindError."""
+    """Open a log; yield its jobs, or `all_runs` of them. Raises LogFileError, ParseError, KindError."""
     with reading(name) as stream:
         kind, lines = open_log(stream, kind, name)
         records = read_log(shown_progress(lines, stream, name), kind, source=name, zone=zone, notes=notes)

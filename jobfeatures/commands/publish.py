@@ -1,4 +1,4 @@
-"""`jobfeatures publish`."""
+"""`jobfeatures publish`: publishes the features of a job that starts, for prologs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`jobfeatures remove`."""
+"""`jobfeatures remove`: removes the features of a job that ended, for epilogs."""
 
 from __future__ import annotations
 

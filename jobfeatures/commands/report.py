@@ -1,4 +1,4 @@
-"""`jobfeatures report`."""
+"""`jobfeatures report`: writes values into the status of its job."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Value = int | bool | None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add an option for each of the nine keys."""
+    """Add an option for each of the nine $JOBSTATUS keys."""
     parser.epilog = (
         "TIME is epoch seconds, 'now', or seconds from now, such as +3600 or -60. Values that are not "
         f"given stay as reported before; '{NONE}' removes a value. Exit status: 0 reported, "
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the given values into the job's status."""
+    """Write the given values into the job's status; return the exit status."""
     location = arguments.directory or os.environ.get(VARIABLE, "")
     if not location:
         raise ConfigurationError(
@@ -128,7 +128,7 @@ def _parse(name: str, text: str, now_secs: int) -> Value:
 
 
 def read_can_postpone(location: str) -> bool | None:
-    """Return the present can_postpone_last_job, None if there is none."""
+    """Return can_postpone_last_job as the job's status has it now, None if it has none."""
     try:
         text = Features(job=location).get(JOB, CAN_POSTPONE)
     except FeaturesError:
@@ -137,7 +137,7 @@ def read_can_postpone(location: str) -> bool | None:
 
 
 def read_reverted_secs(path: str, now_secs: float) -> float | None:
-    """Return for how many seconds can_postpone_last_job has been True again; None if long or unknown.
+    """Return for how many seconds can_postpone_last_job has been True again; None if unknown, or for long.
 
     The file is written only when its value changes. If it was created with this value, its time is
     close to the directory's, as it is among the last files created.

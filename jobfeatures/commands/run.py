@@ -12,5 +12,5 @@ __all__ = ["add_arguments", "run"]
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the program, and return its exit status."""
+    """Run the program that the arguments name, and return its exit status."""
     return run_command(arguments, complain)

@@ -50,7 +50,7 @@ COUNT = number_flag(int, "a whole number from 1 to 1000000", 1, 1_000_000)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
+    """Add the arguments of `jobfeatures schedule` to its parser."""
     parser.description = (
         "Show how good the schedules of logs were: waits, responses, slowdowns, and jobs later than a fair "
         "share promises. "

@@ -1,4 +1,4 @@
-"""`jobfeatures show`."""
+"""`jobfeatures show`: prints the features of the machine and of jobs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_ORIGINS_CHARACTERS = 2**16
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
+    """Add the arguments of `jobfeatures show` to its parser."""
     add_flags(parser, Config)
     parser.add_argument("job", nargs="?", metavar="JOB", help="id (default: this job, else all jobs)")
     parser.add_argument("--origin", action="store_true", help="also say where each value comes from")

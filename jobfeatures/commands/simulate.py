@@ -25,7 +25,7 @@ DONE, NOT_SIMULATED = 0, 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
+    """Add the arguments of `jobfeatures simulate` to its parser."""
     parser.description = (
         "Simulate how a scheduler would have run the jobs of a log, and write the schedule in the Standard "
         "Workload Format. Exit status: 0 written, 1 no job can be simulated, 2 the log could not be read or "

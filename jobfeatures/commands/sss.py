@@ -1,4 +1,4 @@
-"""`jobfeatures sss`."""
+"""`jobfeatures sss`: explains SSS documents, matches them with nodes, prints their schema."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_NODES_BYTES = 64 * 2**20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
+    """Add the arguments of `jobfeatures sss` to its parser."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     explained = actions.add_parser(
         "explain",

@@ -14,7 +14,7 @@ from jobfeatures.system.exitstatus import DONE, FAILED, TOO_LITTLE_KNOWN
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
+    """Add the arguments of `jobfeatures victims` to its parser."""
     parser.add_argument(
         "--cores",
         type=number_flag(int, "a whole number, 1 or more", 1, 10**9),

@@ -54,7 +54,7 @@ class Drains:
     jobs: Mapping[JobKey, Drain] = field(default_factory=dict)
 
     def with_drain(self, key: JobKey | None, drain: Drain | None) -> Drains:
-        """Return a copy with the request for a job, or (None) the machine, replaced; None removes it."""
+        """Return a copy with `drain` as request for a job, or (key None) the machine; None: without one."""
         if key is None:
             return replace(self, machine=drain)
         others = {known: each for known, each in self.jobs.items() if known != key}
@@ -70,9 +70,9 @@ class Drains:
 
 @dataclass(frozen=True, slots=True)
 class Announced:
-    """What batch systems announce for this machine, each by system: draining, shutdown (epoch), job slots.
+    """What batch systems announce for this machine, by system: draining, shutdown (epoch s), job slots.
 
-    `features` are values of machine features, from any batch system that provides them.
+    `features` are values of machine features by key, from any batch system that provides them.
     """
 
     draining: Mapping[str, bool] = field(default_factory=dict)

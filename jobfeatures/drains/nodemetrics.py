@@ -1,7 +1,7 @@
 """Build nodes and jobs for plans from the series of a metrics page or a Prometheus server: pure.
 
-The daemon has done the arithmetic: it exposes end, waste and basis of each job.
-Reading these works for one node or a thousand, and needs no privileges there.
+The daemon on each node has done the arithmetic: its metrics give end, waste and basis of
+each job. Reading them works for one node or a thousand, and needs no privileges on these.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ LATE_SECS = 60.0  # how late a batch system may end a job
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenJob:
-    """One job as a node's metrics show it; None is what they do not show. Waste is in core seconds."""
+    """One job as a node's metrics show it; None: they do not. Waste: core seconds; end: seconds from now."""
 
     batch_system: str
     job_id: str

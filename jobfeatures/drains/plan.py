@@ -117,9 +117,9 @@ def plan_drain(
 ) -> NodePlan | None:
     """Return the costs of the times worth considering: the earliest, each job's end, and `before_secs`.
 
-    `now_secs` is epoch, both bounds count from it; without `before_secs`, which is not before the earliest,
-    the last end is the last choice. An announced shutdown is a choice too, and the last one if it is a batch
-    system's: that comes, whoever announces another. None for a node whose number of CPUs is unknown.
+    `now_secs` is epoch, both bounds are seconds from then; without `before_secs` (at least `earliest_secs`)
+    the last end is the last choice. An announced shutdown is a choice too. One that a batch system announced
+    takes place anyway: no choice is later. None for a node whose number of CPUs is unknown.
     """
     if node.total_cpus is None:
         return None

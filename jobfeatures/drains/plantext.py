@@ -44,7 +44,7 @@ def format_table(head: Sequence[str], rows: Sequence[Sequence[str]], left: froze
 
 
 def format_plan(plan: NodePlan, *, now_secs: float) -> str:
-    """Return one node's shutdown times as a table, waste in core hours, the best marked, and unknown jobs."""
+    """Return a node's shutdown times as a table, the best marked, waste in core hours; and what it lacks."""
     best, sparing = plan.best, plan.sparing
     rows = [
         (

@@ -18,7 +18,7 @@ GB_BYTES = 10**9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What the site, not the batch system, states about jobs; `origins`: key → where its value is from."""
+    """What the site, not the batch system, states about jobs; `origins`: key → where its value comes from."""
 
     grace_secs: int | None = None
     cpu_factor: str | None = None  # decimal; above 1 for a machine faster than the reference
@@ -44,7 +44,7 @@ def job_features(
 
     Unknown and unlimited values have no key: readers take any number for a limit, 0 and −1 included.
     `shutdown_secs` (epoch) is the time by which this job must have finished, unless its own deadline is
-    earlier. Either profile keeps it once it has passed: only the machine's shutdown time must be removed then
+    earlier. It is published even once it has passed: only the machine's shutdown time must be removed then
     (draft, 2.2 but not 1.8).
 
     Sources: HSF-TN-2016-02, "$JOBFEATURES"; draft 0.99 of 2014, 1.1 to 1.8.

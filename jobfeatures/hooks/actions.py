@@ -201,7 +201,7 @@ def remove_own(tree: FeatureTree, key: JobKey, environ: Mapping[str, str]) -> bo
 
 
 def is_of_another(tree: FeatureTree, key: JobKey, cluster: str | None) -> bool:
-    """Return whether another cluster's job with this id is published here; if not, accept this cluster's.
+    """Return whether another cluster's job with this id is published here; if not, drop the mark of `refuse`.
 
     Several clusters may have their hooks publish below one root, and each numbers its jobs by itself.
     """

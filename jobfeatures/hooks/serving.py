@@ -104,7 +104,7 @@ class HookRequests:
                 os.pwrite(file, f"{until:011d} {os.getpid():010d}\n".encode(), 0)
 
     def take(self, *, again: bool = True) -> None:
-        """Serve all requests that are there; `again`: failed ones too. Raises JobfeaturesError or OSError."""
+        """Serve all waiting requests; `again`: failed ones too. Raises JobfeaturesError or OSError."""
         with self._tree.folder(INTAKE) as folder:
             found: list[tuple[int, str, bool]] = []
             for name in os.listdir(folder):

@@ -29,7 +29,7 @@ def in_batches(records: Iterable[Any]) -> Iterator[JobBatch]:
 
 
 class HashedIds:
-    """Hashes (8 bytes) of the job ids in batches; tell which ids are repeated, and at times a few others."""
+    """Finds job ids that are repeated in batches, by 8-byte hashes: equal hashes count as equal ids."""
 
     def __init__(self) -> None:
         self.of_batches: list[array[int]] = []

@@ -150,7 +150,7 @@ def fold_batches(
     keeps_steps: bool = False,
     sort: Sorter = sort_in_memory,
 ) -> Iterator[JobBatch]:
-    """Yield the records of `fold_jobs` in batches: jobs whose id occurs once stay in their own, unchanged."""
+    """Yield the records of `fold_jobs` in batches; jobs whose id occurs once stay in their batch."""
     items = _in_batches(_runs(records, folded, keeps_steps=keeps_steps))
     held: deque[_Run] = deque()
     ids = HashedIds()

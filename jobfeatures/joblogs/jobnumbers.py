@@ -18,7 +18,7 @@ class JobNumbers:
         self._made: dict[str, int] = {}
 
     def number(self, job_id: str) -> tuple[int, bool]:
-        """Return the number of a job, and whether that is its job id."""
+        """Return the number of a job, and whether the number is its job id."""
         if is_number(job_id):
             return int(job_id), True
         return self._made.setdefault(job_id, LARGEST + 1 + len(self._made)), False

@@ -93,7 +93,7 @@ def replacing(name: str) -> Iterator[str]:
 
 
 def as_text(lines: Iterable[str]) -> Iterator[str]:
-    """Yield lines of `reading` with `exactly` as they are without: newlines, U+FFFD, no byte order mark."""
+    """Yield lines read with `exactly` as `reading` gives them without: newlines, U+FFFD, no BOM."""
     is_first = True
     rest = iter(lines)
     while some := list(itertools.islice(rest, AT_ONCE)):

@@ -38,7 +38,7 @@ class Passage(NamedTuple):
 
 
 class SourceText(NamedTuple):
-    """The lines a record was read from, with newlines; `record`: what they state, if others add to it."""
+    """Lines a record was read from, with newlines; `record`: what they state, if other lines add to it."""
 
     kind: str
     text: str
@@ -130,7 +130,7 @@ class JobRecord:
 
     @property
     def key(self) -> JobKey:
-        """Return the job's key; a step has that of its job."""
+        """Return the job's key; that of a step is its job's."""
         return JobKey(self.batch_system, self.job_id)
 
 
@@ -185,7 +185,7 @@ class JobBatch:
         return unpack(self._packed, self._count) if self._packed else self._columns
 
     def use_at_least(self, memory_bytes: int) -> None:
-        """Raise the last job's used memory to this if it is less or unknown: a step of it used so much."""
+        """Raise the last job's used memory to `memory_bytes` if less or unknown: a step used as much."""
         column = [*self.column("used_memory_bytes")]
         column[-1] = max(column[-1] or 0, memory_bytes) or None
         self._columns["used_memory_bytes"] = column
@@ -237,7 +237,7 @@ class Notes:
         return not self.rejected and not any(name.startswith(WHOLE_JOB) for name in self.lost)
 
     def miss(self, name: str, text: str) -> None:
-        """Count an optional value that cannot be read: it is unknown, the job stays."""
+        """Count an optional value that cannot be read: it is unknown, but its job is kept."""
         self.unread[self._examples.setdefault(name, f"{name}, such as {shown(text)}")] += 1
 
     def faults(self, source: str) -> list[Rejected]:
@@ -372,14 +372,14 @@ def lines_of(text: str) -> Iterator[str]:
 
 
 def some_at_once(records: Iterable[JobRecord]) -> Iterator[list[JobRecord]]:
-    """Yield records in lists of `AT_ONCE`."""
+    """Yield the records in lists of up to `AT_ONCE`."""
     rest = iter(records)
     while some := list(islice(rest, AT_ONCE)):
         yield some
 
 
 class Lost(Protocol):
-    """A function that counts values, or whole jobs, that are lost in writing a log or merged, by name."""
+    """A function that counts, by name, what is lost in writing a log, or merged: values, or whole jobs."""
 
     def __call__(self, name: str, count: int = 1, /) -> None:
         """Add to the count of a name."""

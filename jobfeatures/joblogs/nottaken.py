@@ -30,7 +30,7 @@ class Asked(dict[str, V]):
         return super().get(name, default)
 
     def left(self) -> Iterator[str]:
-        """Yield the names, as they were written, of values that say something and were not looked up."""
+        """Yield the names, as written, of values that `says_something` accepts and nobody looked up."""
         return (
             getattr(name, "written", name)
             for name, value in self.items()
@@ -60,7 +60,7 @@ def count_not_taken(notes: Notes, *asked: Asked[Any]) -> None:
 def without_unreadable(
     make: Callable[[], V], values: dict[str, Any], needed: Collection[str], notes: Notes
 ) -> V:
-    """Return `make()`, called anew without each of `values` that it rejects; `notes` counts those removed.
+    """Return `make()`; each of `values` that it rejects is removed, counted in `notes`, and it is redone.
 
     Raises ParseError where what cannot be read is needed, or is none of the values. Nested values
     are named by their paths, such as ``time.elapsed``.

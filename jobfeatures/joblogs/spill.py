@@ -73,7 +73,7 @@ class DiskSorter(Folder):
 
 @contextlib.contextmanager
 def naming_full_folder() -> Iterator[None]:
-    """Turn an OSError into a SpillError that names the folder."""
+    """Turn an OSError in the `with` block into a SpillError that names the folder of temporary files."""
     try:
         yield
     except OSError as error:

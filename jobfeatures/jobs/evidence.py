@@ -51,7 +51,7 @@ class Presence(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class JobObservation:
-    """What a source reported of a job, and when (epoch, node's clock). `start_source`: whose the start is."""
+    """A source's report on a job, and when (epoch, node's clock); `start_source` gave the start, if set."""
 
     source: str
     at_secs: float
@@ -60,7 +60,7 @@ class JobObservation:
 
     @property
     def start_clock(self) -> str:
-        """Return the source by whose clock the start is, as starts by different clocks do not compare."""
+        """Return the source whose clock the job's start is by: only starts by one clock are compared."""
         return self.start_source or self.source
 
 
@@ -158,7 +158,7 @@ def is_another_run(before: Job, now: Job, *, was_over: bool) -> bool:
 
 
 def before_prolog(job: Job, prolog_secs: float) -> Job:
-    """Return an older report without what may be of an earlier run, if the prolog gave no restart count.
+    """Return a report from before a prolog that gave no restart count, without what may be of an earlier run.
 
     The count is dropped, and so is a start too long before the prolog, allowing for clock differences.
     """

@@ -28,7 +28,7 @@ _MAX_TIME_SECS = 2.0**40
 
 
 class PrologRecord(NamedTuple):
-    """A job in a document. `reported_at_secs`: when the batch system reported it (epoch, node's clock)."""
+    """The job in a stored record; `reported_at_secs`: when its system reported it (epoch, node's clock)."""
 
     job: Job
     reported_at_secs: float | None = None  # None in records of older writers: the file's time is used

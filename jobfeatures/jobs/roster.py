@@ -37,12 +37,12 @@ class KnownJobs(NamedTuple):
 
     @property
     def jobs(self) -> dict[JobKey, Job]:
-        """Return the jobs as they should be published."""
+        """Return by key the jobs with the values to publish."""
         return {key: each.job for key, each in self.findings.items() if each.job is not None}
 
     @property
     def presences(self) -> dict[JobKey, Presence]:
-        """Return by job whether it is on this node, and so what to do with its directories."""
+        """Return by job whether it is on this node, which decides about its directories."""
         return {key: each.presence for key, each in self.findings.items()}
 
     @property

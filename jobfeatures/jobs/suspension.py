@@ -15,7 +15,7 @@ from jobfeatures.records.model import Job, JobKey, JobState
 
 @dataclass(frozen=True, slots=True)
 class Manners:
-    """`silent`: batch systems that never report suspensions; `waiting`: those that stop wall limits then."""
+    """Batch systems: `silent` never report suspensions, `waiting` stop wall limits during suspensions."""
 
     silent: Collection[str] = ()
     waiting: Collection[str] = ()
@@ -58,7 +58,7 @@ class Freezes:
         return since_secs < (last.since_secs if last.thawed_secs is None else last.thawed_secs)
 
     def apply(self, known: JobObservation, *, ahead_secs: float) -> Job:
-        """Return a job with state and limit as its control group shows; `ahead_secs`: other clock minus ours.
+        """Return a job, state and limit by its control group; `ahead_secs`: the batch system's clock − ours.
 
         Where wall limits pause, a suspended job gets `ran_secs`, and once resumed a later `limit_end_secs`.
         """

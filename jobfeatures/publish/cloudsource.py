@@ -2,7 +2,7 @@
 
 Sources: HSF-TN-2016-02, "Environment variables": "the virtual machine may discover the values to set for the
 environment variables from 'machinefeatures' and 'jobfeatures' metadata keys … These metadata keys should only
-be accessed once in the lifetime of each virtual machine"; draft 0.99 of 2014, likewise.
+be accessed once in the lifetime of each virtual machine"; draft 0.99 of 2014 has the same.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def checked_address(url: str) -> str:
 
 
 class CloudSource(PolledSource):
-    """The cloud provider's machine features as a source of jobs that has none."""
+    """The cloud provider's machine features, as a source of jobs that never reports a job."""
 
     name = NAME
     is_local = False

@@ -11,7 +11,7 @@ log = logging.getLogger(__name__)
 
 
 class Contradictions:
-    """Finds contradictions in what is published of machine (None) and jobs, each once. It stays published.
+    """Finds contradictions in values of jobs or the machine (key None), each once; all stay published.
 
     Source: HSF-TN-2016-02: a shutdown "will not be less than grace_secs seconds after the moment the shutdown
     time is set".

@@ -43,7 +43,7 @@ class DrainBook:
         self.view = NO_VIEW
 
     def refresh(self, tables: Collection[JobTable], sources: Collection[str]) -> None:
-        """Read the stored requests and the sources' announcements. If the store is broken, the old ones stay.
+        """Read the stored requests and the sources' announcements. If unreadable, the last ones stay.
 
         `sources` names the sources in use; announcements of any other are dropped.
         """

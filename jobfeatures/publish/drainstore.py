@@ -46,7 +46,7 @@ LOCK_TIMEOUT_SECS = 5.0
 
 
 class DrainStore:
-    """The two documents below one root. It has no state of its own; several processes may use the same root.
+    """The two documents on drains below a root. It has no state; several processes may use the same root.
 
     All methods raise OSError, and UnsafePathError if another user could have
     written the document; reading a broken document raises ParseError.
@@ -136,7 +136,7 @@ def _read_private(file: int, path: str) -> str:
 
 
 def with_announced(machine: Machine, drains: Drains, announced: Announced) -> Machine:
-    """Return the machine with shutdown time, job slots and features in force, and where each is from."""
+    """Return the machine with shutdown time, job slots and features in force, and the origin of each."""
     shutdowns = machine_shutdowns(drains, announced)
     if shutdowns:
         source = min(shutdowns, key=lambda name: (shutdowns[name], name))

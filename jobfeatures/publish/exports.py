@@ -26,7 +26,7 @@ NO_PROXY = ("no_proxy", "NO_PROXY")  # programs read one or the other, and some 
 class FeatureAccess(NamedTuple):
     """How jobs reach their features. `url` is the HTTP listener's, None without one.
 
-    `binds` are the programs whose containers see the folders, by ``APPTAINER_BIND`` and the like.
+    `binds`: container programs that are to see the folders, by variables such as ``APPTAINER_BIND``.
     """
 
     url: str | None = None
@@ -66,7 +66,7 @@ def beside_others(lines: Iterable[str], environ: Mapping[str, str]) -> Iterator[
 def format_urls(url: str, token: str, suffix: str = "") -> str:
     """Return a job's export lines with HTTP URLs; `suffix` is appended to the variables' names.
 
-    A proxy does not reach them, and is not to see the token: the host is named in ``no_proxy``, an IPv6
+    No proxy can reach these URLs or may see the token: the host is named in ``no_proxy``, an IPv6
     address with and without brackets, as programs differ.
     """
     from urllib.parse import urlsplit  # not for hooks of sites without addresses

@@ -24,7 +24,7 @@ _libc.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c
 
 
 def read_failures(folder: int) -> dict[tuple[str, str], int]:
-    """Return the counts by action and reason in the open `folder`; reserve disk for more. Raises OSError."""
+    """Return counts by action and reason in `folder` (a descriptor); reserve disk space. Raises OSError."""
     found: dict[tuple[str, str], int] = {}
     for action, reason in PAIRS:
         with contextlib.suppress(_NotOursError):
@@ -33,7 +33,7 @@ def read_failures(folder: int) -> dict[tuple[str, str], int]:
 
 
 def count_failure(folder: int, action: str, reason: str) -> None:
-    """Count one failure of a hook. Raises OSError."""
+    """Count a hook's failure in `folder`, a descriptor of the open folder. Raises OSError."""
     with opened(f"{action}.{reason}", _FLAGS | os.O_CREAT, folder, 0o600) as file:
         os.write(file, b".")
 

@@ -35,7 +35,7 @@ class Owner(NamedTuple):
 def update_directory(
     directory: int, staging: int, values: Mapping[str, str], owner: Owner | None = None
 ) -> None:
-    """Make a directory hold exactly these keys with these values; write only those that differ."""
+    """Make an open directory hold exactly these keys with these values; write only those that differ."""
     with os.scandir(directory) as entries:
         foreign = [each.name for each in itertools.islice(entries, MAX_FOREIGN) if each.name not in values]
     for name in foreign:
@@ -72,14 +72,14 @@ def _content(
 def write_if_changed(
     folder: int, staging: int, name: str, content: bytes, mode: int = 0o644, owner: Owner | None = None
 ) -> None:
-    """Write a file owned by us, or by `owner`, unless it has this content already."""
+    """Write a file of ours, or `owner`'s, unless it has this content; folders are open descriptors."""
     uids = {owner.uid} if owner else {os.geteuid(), 0}
     if _content(folder, name, uids, mode, len(content) + 1) != content:
         replace_file(folder, staging, name, content, mode, owner)
 
 
 def read_private(folder: int, name: str, max_bytes: int = MAX_VALUE_BYTES) -> bytes | None:
-    """Return the content of a file of ours that nobody else may read, None if there is no such file.
+    """Return the content of a file of ours, in the open `folder`, that nobody else may read; None if absent.
 
     It may have a second link, the temporary one of `make_token` in another process.
     """
@@ -89,7 +89,7 @@ def read_private(folder: int, name: str, max_bytes: int = MAX_VALUE_BYTES) -> by
 def replace_file(
     directory: int, staging: int, name: str, content: bytes, mode: int, owner: Owner | None = None
 ) -> None:
-    """Replace whatever has this name with a new file. Raises OSError; the old file then stays."""
+    """Replace what has this name in an open directory by a new file. On OSError the old one stays."""
     temporary = unique_name(name)
     create_file(staging, temporary, content, mode, owner)
     try:
@@ -105,7 +105,7 @@ def replace_file(
 
 
 def create_file(directory: int, name: str, content: bytes, mode: int, owner: Owner | None = None) -> None:
-    """Create a file that does not exist yet; on failure remove it."""
+    """Create a file in an open directory, where none has its name; on failure remove it. Raises OSError."""
     with opened(name, _NEW_FILE, directory, 0o600) as file:
         try:
             os.fchmod(file, mode)
@@ -120,7 +120,7 @@ def create_file(directory: int, name: str, content: bytes, mode: int, owner: Own
 
 
 def empty_directory(staging: int, name: str, budget: int) -> tuple[int, list[str]]:
-    """Unlink a directory's files, up to `budget` entries, and move its directories up into `staging`."""
+    """Empty a directory; return what is left of `budget` entries, and the names of directories moved up."""
     moved: list[str] = []
     with opened(name, DIRECTORY, staging) as directory:
         while budget > 0:
@@ -146,12 +146,12 @@ def unique_name(name: str) -> str:
 
 
 def exists(folder: int, name: str) -> bool:
-    """Return whether anything has this name."""
+    """Return whether anything in the open `folder` has this name."""
     return owner_of(folder, name) is not None
 
 
 def owner_of(folder: int, name: str) -> int | None:
-    """Return the uid of an entry's owner, None if it does not exist."""
+    """Return the uid of the owner of an entry of the open `folder`, None if it does not exist."""
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False).st_uid
     except FileNotFoundError:
@@ -159,7 +159,7 @@ def owner_of(folder: int, name: str) -> int | None:
 
 
 def link_target(folder: int, name: str) -> str | None:
-    """Return the target of a symbolic link, None if there is no such link."""
+    """Return the target of a symbolic link in the open `folder`, None if there is no such link."""
     try:
         return os.readlink(name, dir_fd=folder)
     except OSError:
@@ -167,12 +167,12 @@ def link_target(folder: int, name: str) -> str | None:
 
 
 def is_directory(folder: int, name: str) -> bool:
-    """Return whether an entry is a directory, and not a link to one."""
+    """Return whether an entry of the open `folder` is a directory, and not a link to one."""
     return stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
 
 
 def is_untouched(folder: int, name: str, before_secs: float | None) -> bool:
-    """Return whether an entry has not changed since `before_secs` (epoch); always True for None."""
+    """Return whether an entry of `folder` has not changed since `before_secs` (epoch); True for None."""
     if before_secs is None:
         return True
     try:

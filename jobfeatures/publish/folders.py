@@ -39,7 +39,7 @@ LOCK_SECS = 0.5  # for which a writer waits for another one: each needs millisec
 
 
 class Folders:
-    """The folders below one root; see `tree` for what is in them."""
+    """The folders below one root; `jobfeatures.publish.tree` lists what is in them."""
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -93,7 +93,7 @@ class Folders:
     def kept_by_one_daemon(self) -> Iterator[None]:
         """Hold the lock of the daemon that publishes here. Raises ConfigurationError if another one does.
 
-        The kernel ends it with this process, but not with a program that it has started. Without space or
+        The lock ends with this process; a program that it has started does not hold it. Without space or
         rights to take it, we go on without: nothing can be published either, until that changes.
         """
         with contextlib.ExitStack() as stack:

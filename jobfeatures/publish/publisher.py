@@ -40,7 +40,7 @@ class PublisherStatus:
 
 
 class Publisher:
-    """Writes and removes directories as `reconcile` plans. One thread calls `update`, any replaces `site`."""
+    """Writes and removes directories as `reconcile` plans. One thread calls `update`; any sets `site`."""
 
     def __init__(self, tree: FeatureTree, site: Site, clock: Clock) -> None:
         self._tree = tree
@@ -113,7 +113,7 @@ class Publisher:
     def take_withdrawn(self) -> dict[JobKey, float | None]:
         """Return the jobs whose epilog has been noticed since the last call, and when (epoch seconds).
 
-        None instead of a time: before the present prolog's record.
+        The time is None if another prolog has left its record since.
         """
         withdrawn, self._withdrawn = self._withdrawn, {}
         return withdrawn

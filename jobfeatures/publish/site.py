@@ -111,7 +111,7 @@ class Site:
         )
 
     def terms(self, job: Job) -> Terms:
-        """Return what the site states about a job, by its partition."""
+        """Return what the site's settings state about a job, by its partition."""
         found = self._terms.get(job.partition)
         if found is None:
             found = self._terms[job.partition] = self._make_terms(job.partition)

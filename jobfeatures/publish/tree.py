@@ -117,7 +117,7 @@ class FeatureTree(Folders):
             self._make_directory(folder, staging, name, {}, owner)
 
     def link_starters(self, key: JobKey, starters: Collection[int]) -> None:
-        """Link ``starter.PID`` to the job's directories for each of its HTCondor starters, and for no others.
+        """Link ``starter.PID`` to the job's directories for the PID of each HTCondor starter of it, no other.
 
         HTCondor's configuration can set a job's environment by its starter's process id, but not by its own.
         """
@@ -164,7 +164,7 @@ class FeatureTree(Folders):
             write_if_changed(folder, staging, key.directory_name, text.encode(), mode, owner)
 
     def refuse(self, key: JobKey, cluster: str) -> None:
-        """Mark another cluster's job of this number: its task prolog gives it no features. See `accept`."""
+        """Mark that a job of this cluster gets no features: another's has its number. See `accept`."""
         with self.writing(EXPORTS) as (folder, staging):
             write_if_changed(folder, staging, _refusal_name(key, cluster), b"")
 
@@ -199,14 +199,14 @@ class FeatureTree(Folders):
             replace_file(folder, staging, f"{key.directory_name}.json", text.encode(), 0o600)
 
     def write_known(self, key: JobKey, text: str) -> None:
-        """Write the daemon's private note on a published job, unless there is one of a later version."""
+        """Write the daemon's private note on a published job, unless a later version has written one."""
         name = f"{key.directory_name}.json"
         with self.writing(KNOWN) as (folder, staging):
             if not is_of_later_version(read_private(folder, name, MAX_NOTE_BYTES) or b""):
                 write_if_changed(folder, staging, name, text.encode(), 0o600)
 
     def note_question(self, key: JobKey) -> None:
-        """Make the job's prolog wait until `note_answer`, or until its own time limit."""
+        """Make the job's prolog wait until `note_answer` is called, or its own time limit."""
         with (
             self.folder(INTAKE) as folder,
             opened(
@@ -300,7 +300,7 @@ class FeatureTree(Folders):
         return version_of(found)
 
     def has_note(self, key: JobKey) -> bool:
-        """Return whether the daemon's private note on a published job is there."""
+        """Return whether a published job has the daemon's private note."""
         with self.folder(KNOWN) as folder:
             return exists(folder, f"{key.directory_name}.json")
 

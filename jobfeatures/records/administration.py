@@ -125,7 +125,7 @@ Counted = TypeVar("Counted", bound=Requests)
 def each_once(
     parse: Callable[[Record], Named], records: Iterable[Record], source: str
 ) -> tuple[tuple[Named, ...], tuple[Rejected, ...]]:
-    """Return the records that `parse` makes, one of each name, and the rejected: names label time series.
+    """Return what `parse` makes of records, one of each name (a label of time series), and the rejected ones.
 
     A malformed record is rejected alone, as is one with the name of another.
     """
@@ -138,7 +138,7 @@ def each_once(
 
 
 def added_up(found: Iterable[Counted]) -> tuple[Counted, ...]:
-    """Return one entry per name, with sums: Slurm calls all users whose uid has no name "nobody"."""
+    """Return one entry per name, with sums: Slurm gives all users of unknown uids the name "nobody"."""
     sums: dict[str, Counted] = {}
     for each in found:
         old = sums.setdefault(each.name, each)

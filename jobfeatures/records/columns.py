@@ -8,7 +8,7 @@ from typing import Any
 
 
 def are_same(column: Sequence[Any]) -> bool:
-    """Return whether all values of a column that is not empty are equal, and of one type (1 equals 1.0)."""
+    """Return whether all values of a non-empty column are equal and of one type: 1 is not the same as 1.0."""
     first = column[0]
     return column.count(first) == len(column) and len({*map(type, column)}) == 1
 

@@ -25,7 +25,7 @@ def sum_known(values: Iterable[Number | None]) -> Number | None:
 
 
 def sum_all(values: Collection[Number | None]) -> Number | None:
-    """Return the sum of the values, None if one of them is not known or there is none."""
+    """Return the sum of the values, None if one of them is unknown or there are no values."""
     return None if None in values else sum_known(values)
 
 

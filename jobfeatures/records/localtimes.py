@@ -32,7 +32,7 @@ class Twice(int):
 
 
 class Skipped(int):
-    """A local time in the hour that clocks skip, in epoch seconds as if they did not: it has never been."""
+    """A local time in the hour that clocks skip, which never was; in epoch seconds as if they had not."""
 
 
 def parse_local(text: str, zone: tzinfo | None, *, field: str) -> int:
@@ -59,8 +59,8 @@ def settle(
     """Choose among the moments that a job's local times may mean; the last two of `times` are start and end.
 
     They are in the order in which they happen, and from start to end it ran for `ran_secs` and was suspended
-    for `away_secs` (None: unknown). Of readings that agree alike the shortest is taken, then the earliest,
-    and `doubtful` counts the job, as it does where no reading agrees.
+    for `away_secs` (None: unknown). Of readings that agree with this equally well the shortest is taken,
+    then the earliest; `doubtful` counts such a job, and one where no reading agrees.
     """
     if any(isinstance(each, Skipped) for each in times):
         doubtful[SKIPPED_HOUR] += 1

@@ -47,7 +47,7 @@ class Metric:
 
     @cached_property
     def is_of_jobs(self) -> bool:
-        """Return whether each of its series belongs to one job, as its first labels name it."""
+        """Return whether each series of the metric belongs to one job, as its first labels name it."""
         return self.label_names[:2] == JOB
 
 

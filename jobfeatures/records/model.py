@@ -28,7 +28,7 @@ Limit = int | Unlimited | None
 
 
 def multiplied(limit: Limit, count: int | None) -> Limit:
-    """Return `limit` × `count`: the total of a limit per CPU or slot. UNLIMITED stays, unknown is None."""
+    """Return `limit` × `count`: the total of a limit per CPU or slot. UNLIMITED stays; None if unknown."""
     if not isinstance(limit, int):
         return limit
     return None if count is None else limit * count
@@ -91,12 +91,12 @@ class JobKey(NamedTuple):
         return f"{self.batch_system}-{_quoted(self.job_id)}"
 
     def is_called(self, text: str) -> bool:
-        """Return whether a text is its job id, with or without the name of HTCondor's schedd."""
+        """Return whether a text is the job's id, with or without the name of HTCondor's schedd."""
         return text in (self.job_id, self.job_id.partition("@")[0])
 
     @classmethod
     def from_directory_name(cls, name: str) -> JobKey | None:
-        """Return the key for which `directory_name` returns this name, or None if there is none."""
+        """Return the key that has this `directory_name`, None if there is none."""
         batch_system, dash, quoted = name.partition("-")
         if not (dash and batch_system and quoted):
             return None
@@ -222,11 +222,11 @@ class Alias(NamedTuple):
     mending: str = ""
 
     def is_of(self, job: Job) -> bool:
-        """Return whether the batch system says that a job has this name."""
+        """Return whether a job has this alias, by what the batch system reports of it."""
         return bool(getattr(job, self.field) == self.name)
 
     def stands_for(self, key: object) -> bool:
-        """Return whether a key has this name in place of the job id, as the job is not known yet."""
+        """Return whether a key is this alias in place of a job id, as its job is not known yet."""
         return isinstance(key, JobKey) and key.job_id == self.name
 
 
@@ -339,7 +339,7 @@ class JobTable:
         return self.reported_secs.get(key, self.taken_at_secs)
 
     def absent_at_secs(self, key: JobKey) -> float | None:
-        """Return when the source answered that it has no such job here (epoch); None if it has not."""
+        """Return when the source answered that it has no such job here (epoch); None: it has not said so."""
         if key in self.jobs:
             return None
         if self.gone is not None:

@@ -29,7 +29,7 @@ class Verdict(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """`counts[i]` values are at most `bounds[i]`, the last count is of all; and the sum of the values."""
+    """Cumulative: `counts[i]` values are at most `bounds[i]`, the last count is of all; `sum`: of all."""
 
     bounds: tuple[Number, ...]
     counts: tuple[int, ...]  # cumulative, one more than bounds
@@ -49,7 +49,7 @@ class Tally:
         self._unit = unit
 
     def add(self, value: Number, times: int) -> None:
-        """Count a value `times` times; −1 undoes one."""
+        """Count a value `times` times; −1 takes back one that was counted."""
         self._counts[bisect_left(self._bounds, value)] += times
         self._sum += round(value * self._unit) * times
 

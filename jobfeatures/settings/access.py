@@ -62,7 +62,7 @@ class Access:
 
 
 def add_access_flags(parser: argparse.ArgumentParser, flag: str) -> None:
-    """Add the flags below ``--flag`` that `access_of` reads."""
+    """Add the flags that `access_of` reads, such as FLAG.ca-file, to the parser."""
     for name, metavar, meaning in (
         ("ca-file", "FILE", "certificates to trust (default: the system's)"),
         ("cert-file", "FILE", "client certificate"),

@@ -1,6 +1,6 @@
 """Declares settings: as fields of records, with the kinds of their values.
 
-A room's settings are a frozen dataclass whose fields are declared by `option()`; only the class defines each
+A record is a frozen dataclass whose fields are settings, declared by `option()`; only the class defines each
 setting's name, default and meaning. A configuration has such records as fields, declared by `record()`. The
 dotted key follows from the fields' names, and from the key the flag (``web.own_socket`` →
 ``--web.own-socket``), the variable (``JOBFEATURES_WEB_OWN_SOCKET``) and the place in the TOML file
@@ -48,12 +48,12 @@ class Setting(NamedTuple):
 
     @property
     def flag(self) -> str:
-        """Return the command line flag that sets it, with its dashes."""
+        """Return the command line flag that sets the setting, with its dashes."""
         return self.named_flag or "--" + self.key.replace("_", "-")
 
     @property
     def variable(self) -> str:
-        """Return the environment variable that sets it."""
+        """Return the environment variable that sets the setting."""
         return variable_of(self.key)
 
 
@@ -73,7 +73,7 @@ class Tables:
 
 
 class NamedTable(NamedTuple):
-    """One such table: `label` is "long" for ``[partition.long]``, `origin` the file and table."""
+    """One table of `Tables`: `label` is "long" for ``[partition.long]``, `origin` the file and table."""
 
     label: str
     values: Mapping[str, Any]
@@ -107,7 +107,7 @@ node_option = partial(option, live="node")  # a daemon of the node role accepts 
 def record(kind: type[Any], table: str | None = None) -> Any:
     """Declare a dataclass field as a record of settings.
 
-    Their keys begin with `table`, by default the field's name; if it is empty, they are named without it.
+    The settings' keys begin with `table`, by default the field's name; if that is "", with their own names.
     """
     return field(default_factory=kind, metadata={"record": (kind, table)})
 
@@ -118,7 +118,7 @@ def origins() -> Any:
 
 
 def declared_by(declared: Field[Any], prefix: str, path: tuple[str, ...] = ()) -> Setting | Tables | None:
-    """Return what a field declares, below keys' `prefix`; `path` leads to it. None: no setting."""
+    """Return the setting or tables that a field declares, else None; `prefix` of its key, `path` to it."""
     if "tables" in declared.metadata:
         group: Tables = declared.metadata["tables"]
         return replace(group, path=path)
@@ -278,7 +278,7 @@ def choice(*allowed: str) -> ValueKind:
 def words(*allowed: str, of: str = "") -> ValueKind:
     """Return a kind whose value is a list of these words: a TOML list, or text separated by commas.
 
-    `of` says in help what they are, where they are many.
+    `of` names them in --help instead of a long list.
     """
 
     def parse(value: Any) -> tuple[str, ...]:

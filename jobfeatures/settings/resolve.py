@@ -1,7 +1,7 @@
 """Settings from flags, environment, file and defaults, in that order of precedence.
 
-A room's settings are a frozen dataclass, see `jobfeatures.settings.declare`; a configuration has such records
-as fields, and so may they. A field declared by `origins()` says where each value comes from.
+A configuration is a dataclass whose fields are settings or records of settings, and the fields of records are
+so too: see `jobfeatures.settings.declare`. A field declared by `origins()` says where each value comes from.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def tables_of(config: type[Any]) -> tuple[Tables, ...]:
 
 
 def declared(config: type[Any], prefix: str = "", above: tuple[str, ...] = ()) -> Iterator[Setting | Tables]:
-    """Yield a class's settings and groups of tables; `prefix`, `above`: key and fields that lead to it."""
+    """Yield a class's settings and groups of tables; `prefix` begins their keys, `above` their paths."""
     for each in fields(config):
         path = (*above, each.name)
         if "record" in each.metadata:
@@ -72,7 +72,7 @@ def compose(
     origins: Mapping[str, str] | None = None,
     prefix: str = "",
 ) -> ConfigT:
-    """Return a configuration of this class with these values by key, tables by name, else the defaults."""
+    """Return a configuration of this class from values by key and tables by name, else with defaults."""
     made: dict[str, Any] = {}
     for each in fields(config):  # type: ignore[arg-type]  # any dataclass
         if "record" in each.metadata:

@@ -27,7 +27,7 @@ def add_option(
 
 
 def add_switch(parser: argparse._ActionsContainer, flag: str, meaning: str) -> None:
-    """Add an option that is on or off."""
+    """Add an option without a value, which switches something on."""
     parser.add_argument(flag, action="store_true", help=meaning)
 
 
@@ -119,7 +119,7 @@ def check_command(prog: str, given: Sequence[str], commands: Collection[str]) ->
 
 
 def need(module: str, key: str, library: str, extra: str = "analysis") -> None:
-    """Raise ConfigurationError naming `key`, which needs it, if a library of an optional extra is missing."""
+    """Raise ConfigurationError naming the setting `key` if `module`, of an optional extra, is missing."""
     try:
         importlib.import_module(module)
     except ImportError:

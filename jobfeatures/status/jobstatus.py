@@ -168,7 +168,7 @@ def parse_status_body(content: bytes) -> dict[str, bytes | None]:
         used_CPU 5
         last_job_start 1417002000
 
-    They come as the keys' files would hold them.
+    Either way values are returned as the bytes of the keys' files.
     Values are validated by `parse_job_status`, not here. Raises ParseError for
     any other form, an unknown name, a repeated name, or a body without values.
     """

@@ -88,7 +88,7 @@ class DirectoryWatch:
         self._warn_once(problem)
 
     def wait(self, timeout_secs: float) -> frozenset[str]:
-        """Wait for a change, `wake` or `timeout_secs`; return the directories changed, no longer watched."""
+        """Wait for a change, `wake` or `timeout_secs`; return directories that changed: no longer watched."""
         self._inotify.wait(timeout_secs)
         paths: set[str] = set()
         for notice in self._inotify.notices():
@@ -141,7 +141,7 @@ class StatusKeeper:
         self._is_local = False  # others may change remote files without this kernel's knowledge
 
     def refresh(self) -> None:
-        """Have all read soon if there are new jobs, or directories that are not watched yet. Any thread."""
+        """Have new jobs, and directories that are not watched yet, read soon. Any thread may call it."""
         targets, watched = self._targets(), self._watch.watched
         if targets != self._known or any(each.path not in watched for each in targets.values()):
             self._watch.wake()
@@ -174,7 +174,7 @@ class StatusKeeper:
         )
 
     def check(self) -> None:
-        """Read new and changed jobs, all if due. First their directories are watched: no change is missed."""
+        """Read new and changed statuses, or all if due; first watch their directories, to miss no change."""
         now = self._clock.monotonic_secs()
         targets = self._targets()
         is_full = now - self._full_round_at >= self._every_secs()

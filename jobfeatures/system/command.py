@@ -69,7 +69,7 @@ def run_command(
 
 
 def ask_command(argv: Sequence[str], **bounds: Any) -> str:
-    """Run a program, which must exit with 0, and return its output; see `run_command`. Raises SourceError."""
+    """Run a program as `run_command` does; it must exit with 0. Return its output. Raises SourceError."""
     return checked(argv[0], run_command(argv, **bounds)).stdout.decode("utf-8", "replace")
 
 
@@ -169,7 +169,7 @@ class BackgroundProcess:
 
     @property
     def has_ended(self) -> bool:
-        """Return whether it has exited or been terminated."""
+        """Return whether the program has exited or been terminated."""
         return self._process.poll() is not None
 
     def end(self, grace_secs: float = 1.0) -> None:

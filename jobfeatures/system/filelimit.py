@@ -32,5 +32,5 @@ def raise_limit(wanted: int = ENOUGH) -> int:
 
 
 def share(count: int) -> int:
-    """Return `count`, or the same part of it as the hard limit on open files is of `ENOUGH`, if less."""
+    """Return `count`, in proportion less (4 at least) if the hard limit on open files is below `ENOUGH`."""
     return min(count, max(4, count * limits()[1] // ENOUGH))

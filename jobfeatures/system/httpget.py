@@ -1,6 +1,6 @@
 """HTTP and HTTPS GET requests, bounded in time and size, each on a connection of its own.
 
-Redirects are not followed: one could leak a password. Proxies are not used: for them 127.0.0.1 is themselves.
+Redirects are not followed: one could leak a password. Proxies are not used: theirs is another 127.0.0.1.
 """
 
 from __future__ import annotations

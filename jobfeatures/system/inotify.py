@@ -1,6 +1,6 @@
 """The kernel's notifications of changes in directories, with one inotify instance for many of them.
 
-A library's observer needs a thread for each directory and two more, and the caller cannot choose the events.
+watchdog's observer needs a thread for each directory and two more, and lets the caller choose no events.
 Source: inotify(7), inotify_add_watch(2).
 """
 
@@ -52,7 +52,7 @@ class Inotify:
         self.open()
 
     def open(self) -> bool:
-        """Return whether there is an inotify instance; without one, first try to open it once more."""
+        """Open the inotify instance, if it is not open; return whether it is now."""
         if self._inotify < 0:
             self._inotify = _libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
             self.problem = os.strerror(ctypes.get_errno()) if self._inotify < 0 else ""
@@ -88,7 +88,7 @@ class Inotify:
     def wait(self, timeout_secs: float, other: Inotify | None = None) -> bool:
         """Wait for an event, a `wake`, an event of the `other` instance or the timeout.
 
-        Return whether the other has an event.
+        Return whether `other` has an event.
         """
         theirs = -1 if other is None else other._inotify  # noqa: SLF001
         if theirs >= 0:

@@ -21,7 +21,7 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 
 
 def configure_logging(level: str, form: str) -> None:
-    """Write all messages from `level` up to standard error in one of `FORMATS`."""
+    """Write messages of `level` and above to standard error; `form` is one of `FORMATS`."""
     handler = LimitedHandler(SystemClock())
     handler.setFormatter(LineFormatter(form))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
@@ -56,7 +56,7 @@ class LimitedHandler(logging.StreamHandler):  # type: ignore[type-arg]  # the st
             self._start_timer()
 
     def write_due(self) -> None:
-        """Write how often the messages came that were held back, once their minute is over."""
+        """Write messages held back whose minute is over, with how often they came."""
         self._write(self._limits.take_due(self._clock.monotonic_secs()))
 
     def close(self) -> None:
@@ -102,7 +102,7 @@ class LineFormatter(logging.Formatter):
         self._form = form
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
+        """Return a log record as one line."""
         values: dict[str, object] = {
             "ts": _timestamp(record.created),
             "level": record.levelname.lower(),

@@ -77,7 +77,7 @@ def open_at_once(path: str, flags: int) -> int:
 
 @contextlib.contextmanager
 def opened(name: str, flags: int, folder: int | None = None, mode: int = 0o777) -> Iterator[int]:
-    """Open a file and yield its descriptor; close it at the end."""
+    """Open a file and yield its descriptor; close it after the `with` block."""
     descriptor = os.open(name, flags, mode, dir_fd=folder)
     with closing(descriptor):
         yield descriptor
@@ -85,7 +85,7 @@ def opened(name: str, flags: int, folder: int | None = None, mode: int = 0o777) 
 
 @contextlib.contextmanager
 def closing(descriptor: int) -> Iterator[None]:
-    """Close a descriptor at the end."""
+    """Close a descriptor after the `with` block."""
     try:
         yield
     finally:

@@ -9,7 +9,7 @@ MAX_NAMES = 10_000
 
 
 class Rates:
-    """A bucket per name: `per_sec` requests on average, and in a burst those of `burst_secs`."""
+    """Token buckets by name: `per_sec` requests on average, at once as many as in `burst_secs` seconds."""
 
     def __init__(self, per_sec: float, burst_secs: float = BURST_SECS) -> None:
         self._per_sec = per_sec
@@ -17,7 +17,7 @@ class Rates:
         self._buckets: dict[Hashable, tuple[float, float]] = {}  # what is left, and since when
 
     def take(self, name: Hashable, now_secs: float, cost: float = 1.0) -> bool:
-        """Take `cost` from a name's bucket; return whether it had that much, by a monotonic clock."""
+        """Take `cost` from a name's bucket; return whether it had as much, or was full (monotonic clock)."""
         most = self._per_sec * self._burst_secs
         if name not in self._buckets and len(self._buckets) >= MAX_NAMES:
             self._forget(now_secs)

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 class Round:
     """One kind of repeated work: done at once, then after the seconds that it returns, or sooner if wanted.
 
-    At least `least_secs` pass between two times, `hasty_secs` for urgent requests. `close` is called at the
+    From one time to the next at least `least_secs` pass (in haste `hasty_secs`). `close` is called at the
     end.
     """
 
@@ -40,7 +40,7 @@ class Round:
         self._regular_secs = self._early_secs = _NEVER
 
     def want(self, *, in_haste: bool = False) -> None:
-        """Ask for the work to be done as soon as the limits allow. Any thread."""
+        """Ask for the work `least_secs` after the last time, `in_haste` `hasty_secs` after it. Any thread."""
         after_secs = self._hasty_secs if in_haste else self._least_secs
         with self.changed:
             if after_secs < self._wanted_after_secs:
@@ -48,12 +48,12 @@ class Round:
                 self.changed.notify_all()
 
     def due_secs(self, *, is_awake: bool = False) -> float:
-        """Return when it is due (monotonic); `is_awake`: a little earlier, as the thread is awake anyway."""
+        """Return when the work is due (monotonic); `is_awake`: a bit earlier, since the thread is awake."""
         regular = self._early_secs if is_awake else self._regular_secs
         return min(regular, self._ended_secs + self._wanted_after_secs)
 
     def begin(self) -> None:
-        """Note that the work begins: `want` from now on has it done once more."""
+        """Note that the work begins; a `want` from now on has it done once more."""
         self.is_running = True
         self._wanted_after_secs = _NEVER
 
@@ -79,14 +79,14 @@ class Rounds:
         self._thread.start()
 
     def add(self, one: Round) -> None:
-        """Do a round from now on."""
+        """Do this round's work too from now on."""
         with self._changed:
             one.changed = self._changed
             self._rounds.append(one)
             self._changed.notify_all()
 
     def remove(self, one: Round, timeout_secs: float) -> None:
-        """Do a round no more; wait up to `timeout_secs` for it to end if it is being done."""
+        """Stop doing a round; if its work is being done, wait up to `timeout_secs` for its end."""
         with self._changed:
             if one not in self._rounds:
                 return

@@ -1,6 +1,6 @@
 """Reports changes to the files in folders: at once by inotify, else by polling.
 
-The library's observer by inotify takes a thread for each folder and two more. So it only polls, where
+watchdog's observer by inotify takes a thread for each folder and two more. So watchdog only polls here, where
 inotify does not reach.
 """
 
@@ -279,7 +279,7 @@ def file_system_of(directory: str) -> str | None:
 
 
 def parse_mount_id(text: str) -> str:
-    """Return ``mnt_id: 22`` of /proc/PID/fdinfo/FD (proc_pid_fdinfo(5)), "" if it is not reported."""
+    """Return the mount id in /proc/PID/fdinfo/FD (``mnt_id: 22``, proc_pid_fdinfo(5)), "" if absent."""
     for line in text.splitlines():
         name, _, value = line.partition(":")
         if name == "mnt_id":

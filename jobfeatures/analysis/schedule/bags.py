@@ -1,8 +1,8 @@
 """Jobs that are one piece of work have one expected end: numpy.
 
 Source: Tóth, Klusáček, outlook: "For such a workflow or bags of tasks we should therefore generate single EET
-rather than compute separate EET for each job/task." It is the latest of the jobs' expected ends; a job that
-follows another of its user is placed into the share from the other's expected end on.
+rather than compute separate EET for each job/task." A bag's end is the latest of its jobs' expected ends;
+a job that follows another of its user is treated as arriving after the other's expected end.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from jobfeatures.analysis.schedule.runs import Array
 
 
 class Join(enum.Enum):
-    """What makes several jobs of one user one piece of work, a bag."""
+    """Why several jobs of one user count as one piece of work, a bag."""
 
     PRECEDING = "preceding"  # one follows the other
     ARRAY = "array"
@@ -33,7 +33,7 @@ class Join(enum.Enum):
 def join_ends(
     log: ScheduleLog, laid: Chosen, part: UsersPart, ends: Array, by: Collection[Join]
 ) -> tuple[Array, Array]:
-    """Return each job's expected end, equal within a bag, and its bag: the index of one of the bag's jobs."""
+    """Return for each job its bag's expected end (log seconds), and the bag: the index of a job in it."""
     users = np.repeat(np.arange(len(laid.users)), np.diff(laid.bounds))
     found = ends.copy()
     edges: list[tuple[int, int]] = []

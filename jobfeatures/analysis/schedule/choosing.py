@@ -59,7 +59,7 @@ class Chosen:
 
 
 def choose(log: ScheduleLog, *, by: Arrival = Arrival.SUBMIT, filters: Iterable[Filter] = ()) -> Chosen:
-    """Return the jobs that count and pass the filters; there must be at least one.
+    """Return the jobs that count and pass the filters; the log must have at least one of these.
 
     `by` defines when jobs arrive.
     """
@@ -86,7 +86,7 @@ def choose(log: ScheduleLog, *, by: Arrival = Arrival.SUBMIT, filters: Iterable[
 def sift(
     log: ScheduleLog, *, by: Arrival = Arrival.SUBMIT
 ) -> tuple[Array, dict[str, int], tuple[Array, Array, Array]]:
-    """Return whether each job counts, how many do not by reason, and all arrivals, starts and ends."""
+    """Return whether each job counts, how many do not by reason, and arrivals, starts, ends (log seconds)."""
     arrival = arrival_of(log, by)
     start, end = log.start, log.end
     reasons = _reasons(log, arrival, start, end)
@@ -143,7 +143,7 @@ def passing(log: ScheduleLog, filters: Iterable[Filter]) -> Array:
 
 
 def stable_order(codes: Array, count: int) -> Array:
-    """Return the indices that sort codes (−1 to `count` − 1), equal ones in their order."""
+    """Return the indices that sort codes (−1 to `count` − 1); equal codes keep their order."""
     small = codes + 1
     return np.argsort(small.astype(np.uint16) if count < 2**16 - 1 else small, kind="stable")
 

@@ -76,7 +76,7 @@ def make_document(whole: Whole, by: Sequence[str] = ()) -> Values:
 
 
 def compare(documents: Sequence[Values]) -> Values:
-    """Return each other log against the first: users whose VEET (part of late jobs) fell or rose, ratios."""
+    """Return how other logs differ from the first: numbers of users whose VEET fell or rose, and ratios."""
     base, *others = documents
     return {"base": base["log"], "others": [_against(base, each) for each in others]}
 

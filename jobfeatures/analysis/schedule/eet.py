@@ -1,10 +1,10 @@
 """The expected end time (EET) of a user's jobs by the user's share of a machine: pure.
 
 Source: Tóth, Klusáček: "User-Aware Metrics for Measuring Quality of Parallel Job Schedules", Algorithm 1,
-which keeps the capacity that is left in every second. From the last arrival on, what is left never decreases
-with time: it is a number of lanes, each free from some time on. A job takes as many of the lanes that are
-free first as it asks for, fills them like water from its arrival on, and they are free again at its expected
-end: by a heap of groups of lanes, for n jobs in O(n log n).
+which keeps what is left of the share in every second. From the last arrival on, what is left never decreases
+with time: it is kept as lanes (units of the share), each free from some time on. A job takes as many of the
+lanes that are free first as it asks for, fills them like water from its arrival on; they are free at its end
+again: by a heap of groups of lanes, for n jobs in O(n log n).
 
 Requests and shares are whole numbers; scaling both by one factor changes nothing, so fractions of a processor
 go in as thousandths. Times are whole seconds, in the mode fluid any.
@@ -20,7 +20,7 @@ Number = int | float
 
 
 class Mode(enum.Enum):
-    """How much of the share a job's last second takes, if the job needs only a part of it then."""
+    """How much of the share a job takes in its last second, of which it needs only a part."""
 
     LITERAL = "literal"  # the job has it all, as in line 9 of the algorithm
     EXACT = "exact"  # what the job does not need is left to the next ones
@@ -38,8 +38,8 @@ class ShareError(ValueError):
 class Lanes:
     """One user's share of one resource, and how much of it is occupied until when.
 
-    Jobs are placed in order of arrival, all at once or one after another; a
-    copy can be placed into without changing the original.
+    Jobs are placed in order of arrival, in one call of `place` or in several;
+    jobs placed into a copy do not change the original.
     """
 
     __slots__ = ("_busy", "_free", "mode", "share")
@@ -53,14 +53,14 @@ class Lanes:
         self._busy: list[tuple[Number, int]] = []  # a heap: (free from, how many lanes)
 
     def copy(self) -> Lanes:
-        """Return a copy in the same state, which changes by itself."""
+        """Return a copy of these lanes; jobs placed into the one do not change the other."""
         other = Lanes(self.share, self.mode)
         other._free = self._free
         other._busy = self._busy.copy()
         return other
 
     def has_spare(self, since: Number, until: Number, wanted: Number) -> bool:
-        """Return whether some of the share is idle between two times; no job may have come after `since`."""
+        """Return whether `wanted` lane-seconds are idle between two times; no job came after `since`."""
         left = self._free * max(0, until - since)
         if self._busy and self._busy[0][0] < until:
             for free_from, lanes in self._busy:
@@ -70,7 +70,7 @@ class Lanes:
         return left >= wanted
 
     def taken(self, since: Number) -> Number:
-        """Return the lane-seconds of the share that are occupied after a time. No job may arrive later."""
+        """Return the occupied lane-seconds of the share after `since`; no job may have arrived later."""
         return sum(lanes * max(0, free_from - since) for free_from, lanes in self._busy)
 
     def place(
@@ -141,8 +141,8 @@ def compute_chained(
 ) -> list[Number]:
     """Return when one user's jobs are expected to end; `preceding`: which job each follows (−1: none).
 
-    Such a job arrives its think time after the other's expected end; where that is −1, at that end, but not
-    before its own arrival. `demands` are requests and share of each resource. Raises ShareError.
+    A follower arrives its think time after the other's expected end; if that time is −1, at that end, but not
+    before its own arrival. `demands`: by resource the jobs' requests and the share. Raises ShareError.
     """
     asked = [(requests, Lanes(share, mode)) for requests, share in demands]
     followers: dict[int, list[int]] = {}

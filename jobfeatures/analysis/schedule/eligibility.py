@@ -34,7 +34,7 @@ REASONS: Final = {
 def compute_rules(
     *, arrival: Any, start: Any, end: Any, runtime: Any, is_cancelled: Any, has_user: Any, cpus: Any
 ) -> dict[str, Any]:
-    """Return for each reason not to count a job, but `UNREADABLE`, whether it applies; the first counts.
+    """Return whether each reason not to count a job, but `UNREADABLE`, applies; the first that does is given.
 
     Each argument is one job's value, or an array over jobs; a number may be `UNKNOWN` or `IMPOSSIBLE`.
     """

@@ -1,6 +1,6 @@
-"""Expected ends of all jobs, by user and so in independent parts, which any process can compute: numpy.
+"""Expected ends of all jobs, in parts of some users' jobs each, which any process can compute: numpy.
 
-`split` makes parts, `compute_part` computes one and needs nothing else.
+`split` makes the parts, `compute_part` computes the ends of one from it alone.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def compute_part(part: UsersPart) -> Array:
 
 
 def compute_all(parts: Sequence[UsersPart], *, tick: Tick | None = None) -> Array:
-    """Return `compute_part` of all parts as one array; `tick` gets job counts. Raises ScheduleError."""
+    """Return all parts' ends as one array; `tick` gets numbers of jobs done. Raises ScheduleError."""
     found = []
     for part in parts:
         found.append(compute_part(part))

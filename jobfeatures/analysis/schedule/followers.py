@@ -28,9 +28,9 @@ class Links(NamedTuple):
     thinks: Array
 
     def could_start(self, submit: Array, start: Array, before: Array) -> Array:
-        """Return the earliest start that the followed job's end allows, at most the real one; −1: no link.
+        """Return the earliest start that the followed job's end allows, at most the real one; −1: unknown.
 
-        `before` holds the ends of the jobs that they follow.
+        `before`: the end of the job that each follows. All times are seconds of the log.
         """
         since = np.maximum(before + np.maximum(self.thinks, 0), submit)
         since = np.where(start >= 0, np.minimum(since, start), since)
@@ -52,7 +52,7 @@ class Links(NamedTuple):
 
 
 class LinkIndex:
-    """Finds by number which job of a log follows which, over all pieces; ambiguous numbers are ignored."""
+    """Finds by number which job follows which in a log read in pieces; ambiguous numbers are ignored."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -62,7 +62,7 @@ class LinkIndex:
         self._circle = np.zeros(0, np.int64)
 
     def add(self, numbers: Array, preceding: Array, ends: Array) -> None:
-        """Add a piece's jobs: numbers (from 1), numbers of the jobs they follow (else below 1), ends."""
+        """Add a piece's jobs: numbers (from 1), those of the jobs they follow (< 1: none), ends (log s)."""
         rows = np.flatnonzero(preceding > 0)
         keys = np.concatenate([2 * numbers, 2 * preceding[rows] + 1])  # first a job, then its followers
         order = np.argsort(keys, kind="stable")
@@ -75,7 +75,7 @@ class LinkIndex:
         self._wanted += len(rows)
 
     def settle(self) -> int:
-        """Find the links once all jobs are added; return how many follow a missing job or themselves."""
+        """Find links once all jobs are added; return how many lead to no job, to several, or in a circle."""
         tells = np.zeros(0, ASKED)
         found, is_forward = 0, False
         for block in merge(self._asked):
@@ -107,7 +107,7 @@ class LinkIndex:
         return np.unique(after[after >= 0])
 
     def taken(self, sizes: Iterable[int]) -> Iterator[tuple[Array, Array]]:
-        """Yield, for pieces of these sizes, each job's index and end of the job that it follows; −1: none."""
+        """Yield, for pieces of these sizes, index and end (s) of the job that each job follows; −1: none."""
         rows, blocks, first = np.zeros(0, FOUND), merge(self._found), 0
         for size in sizes:
             while not len(rows) or rows["key"][-1] < first + size:
@@ -124,7 +124,7 @@ class LinkIndex:
 
 
 def link_keys(jobs: Sequence[JobRecord]) -> tuple[Array, Array, Array]:
-    """Return the numbers of records' jobs, of the jobs that they follow, and think times (s); −1: none."""
+    """Return for each record its job's number, that of the job it follows, think time (s); −1: none."""
     columns = [
         (
             _key(job, job.job_id),

@@ -40,7 +40,7 @@ class Gallery:
             raise ConfigurationError(FLAG, f"no such directory: {shown_name(os.path.dirname(path))}")
 
     def sketch(self, whole: Whole, store: Store) -> Sketch | None:
-        """Return an object that takes what is to be drawn of a schedule, None where nothing is drawn."""
+        """Return an object that collects what to draw of a schedule; None if no pictures are wanted."""
         if self._path is None:
             return None
         from jobfeatures.analysis.schedule.pictures.drawn import Sketch

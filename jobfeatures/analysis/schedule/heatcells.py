@@ -20,7 +20,7 @@ MOST_CELLS: Final = 2**25  # what a result holds in memory
 
 
 class Cells:
-    """For each user and cell of time, the number of violated jobs that mark the cell; see `heatmap`.
+    """For each user and span of time (cell), how many late jobs mark it; `heatmap` defines these marks.
 
     The column n begins at `start_secs` + n × `cell_secs`, in seconds of the log.
     """

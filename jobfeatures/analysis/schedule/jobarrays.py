@@ -147,9 +147,9 @@ def whole_jobs(columns: SwfColumns) -> tuple[dict[str, Array], Array | int]:
 def from_records(
     jobs: Sequence[JobRecord], name: str, *, notes: Notes | None = None, zero: int | None = None
 ) -> ScheduleLog:
-    """Return records, one per job, as arrays. Time zero is the first submission, in whole seconds.
+    """Return job records, one per job, as arrays. `zero`: the epoch of time zero, else the first submission.
 
-    Links are not set; see `logreading`. `notes` are those of reading it.
+    Links between jobs are set later, by `logreading`. `notes`: what reading the records has counted.
     """
     notes = notes or Notes()
     if zero is None:
@@ -304,7 +304,7 @@ def _counts(values: Iterable[int | None]) -> Array:
 
 
 def merge_warnings(reported: Iterable[str]) -> list[str]:
-    """Return the warnings of a log's pieces, each once: leading counts are added, the rest is the first's."""
+    """Return the warnings of a log's pieces, each once; where they begin with counts, these are added up."""
     counts, found = Counter[str](), dict[str, str]()
     for each in reported:
         count, _, what = each.partition(" × ")

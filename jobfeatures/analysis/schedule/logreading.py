@@ -230,7 +230,7 @@ def _kind_of(path: str, name: str) -> str:
 
 
 def compute_shifts(names: Sequence[str], zeros: Sequence[int | None]) -> list[int]:
-    """Return, for each file of a log, the seconds to add to its times to count from the earliest time zero.
+    """Return for each file the seconds to add to its times, so that all count from the earliest time zero.
 
     Raises ScheduleError where only some files have a time zero.
     """
@@ -255,7 +255,7 @@ def moved(log: ScheduleLog, shift_secs: int) -> ScheduleLog:
 
 @contextmanager
 def as_file(name: str) -> Iterator[str]:
-    """Yield the name of a file that can be read twice: standard input is copied to one."""
+    """Yield the name of a file that can be read twice: `name`, or that of a copy of standard input."""
     if name != "-":
         yield name
         return

@@ -29,7 +29,7 @@ class Measures(NamedTuple):
 
 
 class Distribution(NamedTuple):
-    """Count, extremes, mean and quantiles of values; all but the count None without any value."""
+    """Count, extremes, mean and quantiles of values; without values all but the count are None."""
 
     size: int
     mean: float | None = None
@@ -109,7 +109,7 @@ def _quantiles(ordered: Array, firsts: Array, sizes: Array) -> Array:
 
 
 def compute_steps(begins: Array, ends: Array, weights: Array | None, edges: Array) -> Array:
-    """Return, for each interval between `edges`, the mean of the total weight of the items present.
+    """Return, by interval between `edges`, the mean over time of the total weight of the items then present.
 
     `edges` rise in equal steps; time outside of them does not count. Without `weights` each item weighs 1.
     """

@@ -80,12 +80,12 @@ def evaluate_partitions(
 
 
 def hold(name: str, logs: Sequence[ScheduleLog], options: Options) -> Spooled:
-    """Return the jobs of one hand, from all files; a job that is in several files appears once."""
+    """Return the jobs of one hand (all of some users) from all files; one that is in several appears once."""
     return spool(name, fold(logs), options)
 
 
 def begin(name: str, held: Sequence[Spooled], options: Options, by: Sequence[str]) -> Whole:
-    """Combine what the evaluation of any hand has to know about the jobs of all hands."""
+    """Return an evaluation with what each hand needs to know of all: totals, users, peak use; no jobs."""
     found = spool(name, [], options)
     for each in held:
         found.absorb(each)
@@ -96,7 +96,7 @@ def begin(name: str, held: Sequence[Spooled], options: Options, by: Sequence[str
 
 
 def end(whole: Whole, parts: Sequence[CombinedResults], by: Sequence[str]) -> Values:
-    """Combine the results of all hands into the log's document."""
+    """Return the document on the whole log, from the results of all hands."""
     whole.join(parts)
     return make_document(whole, by)
 

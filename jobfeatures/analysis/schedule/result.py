@@ -68,7 +68,7 @@ class GroupResult(NamedTuple):
 
 
 class Bags(NamedTuple):
-    """Counts over the bags (jobs with one expected end) of two or more jobs."""
+    """Numbers of bags (two or more jobs with one expected end), of the jobs in them, and of late ones."""
 
     bags: int
     jobs: int
@@ -104,7 +104,7 @@ class Schedule:
 
     @cached_property
     def weighted_tardiness(self) -> Array:
-        """Return tardiness (s) × processors of each job: formula 3 of the paper, not yet summed."""
+        """Return tardiness (s) × processors of each job: the terms of Tóth and Klusáček's formula 3."""
         return product(self.chosen.cpus, self.tardiness)
 
     @cached_property
@@ -141,7 +141,7 @@ class Schedule:
 
     @cached_property
     def weighted_by_user(self) -> list[int | float]:
-        """Return the total weighted tardiness of each user, in CPU seconds: formula 3 of the paper."""
+        """Return each user's total weighted tardiness, in CPU seconds: Tóth and Klusáček's formula 3."""
         return self.chosen.sums(self.weighted_tardiness)
 
     @cached_property
@@ -151,7 +151,7 @@ class Schedule:
         return measure(chosen.arrival, chosen.start, chosen.end, chosen.runtime)
 
     def steps(self, edges: Array) -> dict[str, Array]:
-        """Return, by interval between `edges`, mean use of each resource, mean number of waiting jobs."""
+        """Return, by interval between `edges` (log s), each resource's mean use and the mean queue length."""
         chosen = self.chosen
         found = {QUEUE: compute_steps(chosen.arrival, chosen.start, None, edges)}
         for resource in RESOURCES:
@@ -207,7 +207,7 @@ def evaluate(
 ) -> Schedule:
     """Compute the expected ends of a log's jobs by the users' shares; `tick` gets numbers of jobs done.
 
-    `lanes`, for a part of one user's jobs, are the shares as earlier jobs left them. Raises ScheduleError.
+    `lanes`: the shares as a user's jobs in an earlier part left them, by resource. Raises ScheduleError.
     """
     chosen = choose(log, by=options.arrival, filters=options.filters)
     laid = _all_of_users(log, options, chosen)

@@ -75,7 +75,7 @@ class Store(Folder):
         return [run.part(low, high) for low, high in pairwise(bounds)]
 
     def write_events(self, begins: Array, ends: Array, weights: Array) -> Run:
-        """Store the changes of a total weight to which items add their `weights` from `begins` to `ends`."""
+        """Store how a total changes to which each item adds its weight from its begin to its end."""
         lasts = ends > begins
         each = weights[lasts].astype(float)
         rows = np.empty(2 * len(each), EVENTS)

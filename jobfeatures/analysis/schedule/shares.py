@@ -60,7 +60,7 @@ class Shares:
         return self.users.get(user, self.default)
 
     def lanes(self, user: str, scale: int) -> int:
-        """Return a user's share × `scale`, in processors, KiB or GPUs: see the property `scale`."""
+        """Return a user's share in processors, KiB or GPUs × `scale`; the property `scale` makes it whole."""
         return int(self.of(user) * scale / Fraction(STEPS[self.resource]))
 
     @property
@@ -81,8 +81,8 @@ def make_shares(
 ) -> Shares:
     """Return the users' shares of a resource, by the rules given.
 
-    `total` is the machine's; divided by `all_users` it is the default. `groups_of` names the groups of
-    users whose groups have shares.
+    `total` is the machine's; divided by `all_users` it is the default. `groups_of`: by user the
+    groups, where groups have shares.
     """
     if resource in rules.totals:
         total, total_from = rules.totals[resource], "given"
@@ -113,7 +113,7 @@ def plain(resource: str, amount: int | Fraction) -> int | float:
 
 
 def split_list(text: str) -> list[tuple[str, list[str]]]:
-    """Return the values after each name: ``a=1,b=2,3`` → [("a", ["1"]), ("b", ["2", "3"])]; no name is ""."""
+    """Return pairs of name and values: ``a=1,b=2,3`` → [("a", ["1"]), ("b", ["2", "3"])]; no name is ""."""
     found: list[tuple[str, list[str]]] = []
     for piece in text.split(","):
         name, is_named, value = piece.partition("=")

@@ -116,7 +116,7 @@ class Spooled:
             self.last = max(self.last, end[is_shown].max().item())
 
     def absorb(self, other: Spooled) -> None:
-        """Add the facts about another's jobs (same keys for the same users), but not these jobs."""
+        """Add the facts about the jobs of `other`, not the jobs; its keys stand for the same users."""
         self.skipped.update(other.skipped)
         self.folded.update(other.folded)
         for resource, amount in other.totals.items():
@@ -168,14 +168,14 @@ class Spooled:
         return found
 
     def peak(self, what: str) -> int | float:
-        """Return the largest value at any time of a quantity, such as the processors in use."""
+        """Return the largest value at any time of the quantity `what`, such as the processors in use."""
         if what not in self._peaks:
             found = peak_of(self.events[what])
             self._peaks[what] = int(found) if self._weights[what].kind == "i" else found
         return self._peaks[what]
 
     def hands(self, most: int) -> Iterator[tuple[ScheduleLog, bool]]:
-        """Yield hands: some users' jobs, about `most`, and whether more of its only user's jobs follow."""
+        """Yield hands (some users' jobs, about `most`); True: the next has more jobs of its only user."""
         users: list[int] = []
         jobs = 0
         for user, count in sorted(self.users.items()):
@@ -212,7 +212,7 @@ class Spooled:
         yield self.hand(some), False
 
     def hand(self, parts: Sequence[Array]) -> ScheduleLog:
-        """Return stored rows as a log; without rows, a log with the facts but no jobs."""
+        """Return stored rows as a log; without rows, a log of no jobs, but with the facts about all."""
         rows = np.concatenate(parts or [_NONE])
         if self._is_moved:
             rows = rows[np.argsort(rows["submit"], kind="stable")]

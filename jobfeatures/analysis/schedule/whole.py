@@ -62,7 +62,7 @@ class CombinedResults:
         }
 
     def add(self, hand: Schedule, edges: Array, store: Store, *, goes_on: bool, is_cut: bool) -> None:
-        """Add a hand; its user goes on from the hand before (`goes_on`), or into the next (`is_cut`)."""
+        """Add a hand. `goes_on`: its user began in the hand before; `is_cut`: and continues in the next."""
         jobs = np.diff(hand.chosen.bounds).tolist()
         if goes_on:
             self.jobs[-1] += jobs[0]
@@ -158,14 +158,14 @@ class Whole:
         self._finish()
 
     def part(self, spooled: Spooled) -> CombinedResults:
-        """Return the results of the users in `spooled`, to be given to `join` with those of all others."""
+        """Return the results of the users in `spooled`; `join` combines them with those of all others."""
         found = CombinedResults(self._by)
         for _ in self._hands(spooled, found):
             del _  # else two are in memory at once
         return found
 
     def join(self, parts: Iterable[CombinedResults]) -> None:
-        """Combine the results of all parts: then this is complete."""
+        """Take in the results of all users, from `part`: then this evaluation is complete."""
         for part in parts:
             self._found.join(part)
         self._finish()

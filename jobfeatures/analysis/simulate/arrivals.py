@@ -38,7 +38,7 @@ TICK_JOBS: Final = 4096  # jobs per step of a progress bar
 
 
 class Arrivals:
-    """Tells which jobs have arrived: `order` lists them, `places` gives each job's index in it."""
+    """Tells which jobs have arrived: `order` lists them, `places` gives each job's index in `order`."""
 
     def __init__(self, jobs: Jobs, blank: Blank, tick: Tick) -> None:
         """`blank` makes a column of numbers, all −1, for this many jobs; `tick` reports progress."""
@@ -71,7 +71,7 @@ class Arrivals:
         return self._submits[self._alone[self._next]] if self._next < len(self._alone) else FOREVER
 
     def ended(self, job: int, now: int) -> None:
-        """Note that a job has ended at `now`: the arrivals of jobs that follow it are known from now on."""
+        """Note that a job has ended at `now`: when its followers arrive is known from now on."""
         each = self._follower[job]
         while each >= 0:
             think = self._thinks[each]

@@ -49,7 +49,7 @@ class Arriving(NamedTuple):
         return (each.log for each in self.reads())
 
     def workload(self, pool: Pool | None, *, by_eligible: bool) -> Workload:
-        """Return the workload to simulate on a machine; None: on the one that the log describes."""
+        """Return the jobs as a workload for `pool`, or (None) for the machine that the log describes."""
         return make_workload(
             self.log,
             pool or choose_pool(self.log, self.logs(), self.store or Store(sys.maxsize)),

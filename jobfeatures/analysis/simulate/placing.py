@@ -26,7 +26,7 @@ class Processors:
         self._spare = 0
 
     def take(self, job: int) -> bool:
-        """Start a job if there is room for it now; return whether it did."""
+        """Start a job if enough processors are free now; return whether it was started."""
         size = self.sizes[job]
         if size > self._free:
             return False
@@ -63,7 +63,7 @@ class Processors:
         return size <= self._free and size <= self._spare
 
     def take_spare(self, job: int) -> bool:
-        """Start a job that runs beyond the shadow time if the spare has room; return whether it did."""
+        """Start a job that runs beyond the shadow time, if the spare has room; return whether it started."""
         size = self.sizes[job]
         if size > self._spare or size > self._free:
             return False
@@ -94,7 +94,7 @@ Placed = list[tuple[int, int]]  # index of the node, number of parts
 
 
 def count_parts(free: Free, shape: Shape, most: int) -> int:
-    """Return how many parts of a job fit on a node where this is free, at most `most`."""
+    """Return how many parts of a job fit on a node with these `free` resources, at most `most`."""
     _, cpus, memory_kib, gpus = shape
     if cpus and free[0] < most * cpus:
         most = free[0] // cpus
@@ -139,11 +139,11 @@ class Nodes:
         self._placed: dict[int, Placed] = {}
 
     def take(self, job: int) -> bool:
-        """Start a job if there is room for it now; return whether it did."""
+        """Start a job if all its parts fit on nodes now; return whether it was started."""
         return self._wanted[self.sizes[job]] <= self._cpus and self._take(job, self._frees)
 
     def give(self, job: int) -> None:
-        """Free what a job that has ended had."""
+        """Free the processors, memory and GPUs of a job that has ended."""
         size = self.sizes[job]
         self._cpus += self._wanted[size]
         _add(self._frees, self._placed.pop(job), self._shapes[size], 1)
@@ -180,7 +180,7 @@ class Nodes:
         return place_first_fit(self._both(), self._shapes[size]) is not None
 
     def take_spare(self, job: int) -> bool:
-        """Start a job that runs beyond the shadow time if the spare has room; return whether it did."""
+        """Start a job that runs beyond the shadow time, if the spare has room; return whether it started."""
         if not self._take(job, self._both()):
             return False
         _add(self._spares, self._placed[job], self._shapes[self.sizes[job]], -1)

@@ -41,7 +41,7 @@ class Policy(enum.Enum):
 
 
 class Fairshare(NamedTuple):
-    """Seconds between updates of the users' order, and the half-life of their usage in seconds (0: never).
+    """Seconds between updates of the users' order, and half-life of usage in seconds (0: it never decays).
 
     A user with twice another's share ranks equal to them after using twice as much: "the amount of used
     resources will converge toward the amount designated by a user priority".
@@ -53,7 +53,7 @@ class Fairshare(NamedTuple):
 
 
 def parse_policies(key: str, text: str) -> tuple[Policy, ...]:
-    """Parse a list of policies, each kept once, or all. Raises ConfigurationError."""
+    """Parse a list of policies, each kept once, or the word all. Raises ConfigurationError."""
     if text == ALL:
         return tuple(Policy)
     known = {policy.value: policy for policy in Policy}

@@ -40,7 +40,7 @@ class Sizes:
         self._reasons: list[int] = []
 
     def of(self, log: ScheduleLog) -> tuple[Array, Array]:
-        """Return each job's size, and why it is too large: a place in REASONS, counted from 1, or 0."""
+        """Return each job's size, and why it is too large: 0, or a place in REASONS counted from 1."""
         pool = self._pool
         if not pool.nodes:
             return log.cpus, np.where(log.cpus > pool.processors, self._places[MANY_CPUS], 0)

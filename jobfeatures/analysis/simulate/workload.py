@@ -1,4 +1,4 @@
-"""A log → the jobs to simulate, and → their simulated schedule: numpy.
+"""Makes a log into the jobs to simulate, and into their simulated schedule: numpy.
 
 A log in whole seconds is simulated in seconds; others are simulated in
 microseconds, so that sums of times are exact.
@@ -56,7 +56,7 @@ class Workload(NamedTuple):
     columns: Columns
 
     def machine(self) -> Machine:
-        """Return the machine with all of it free."""
+        """Return the machine to simulate, with nothing running."""
         if self.pool.nodes:
             return Nodes(self.pool.nodes, self.shapes, self.sizes)
         return Processors(self.pool.processors, self.sizes)
@@ -103,7 +103,7 @@ def make_workload(
 ) -> Workload:
     """Return the workload to simulate. Raises ScheduleError where it is empty.
 
-    If `log` itself has no jobs, these are in its `pieces`, in order of arrival, or the log's order where jobs
+    If `log` has facts but no jobs, `pieces` yields these in order of arrival, or the log's order where jobs
     follow others (`is_linked`), and the workload is in files of the `store`. `ticks` is the minimum number of
     ticks per second.
     """

@@ -59,7 +59,7 @@ def parse_json_ads(text: str, *, source: str) -> list[ClassAd]:
 
 
 def read_json_ads(lines: Iterable[str], *, source: str) -> Iterator[ClassAd | Rejected]:
-    """Yield ads while reading lines; other text than ads, brackets, commas and blanks as Rejected."""
+    """Yield ads while reading lines; as Rejected what is not an ad, a bracket, a comma or blank."""
     depth = size = opened = 0
     parts: list[str] = []
     for number, line in enumerate(lines, 1):

@@ -31,7 +31,7 @@ class SonarDocument:
 def iterate_documents(text: str, *, growing: bool = False) -> Iterator[SonarDocument]:
     """Yield the documents of a text; reading stops after 100 bad ones.
 
-    With `growing`, a bad end of the text is skipped: an envelope may still be being written.
+    With `growing`, an incomplete document at the end is skipped: it may still be being written.
     """
     position = _BLANK.match(text).end()  # type: ignore[union-attr]  # it matches nothing as well
     if text.startswith("[", position):

@@ -46,9 +46,9 @@ def timestamp(secs: float, zone: tzinfo | None = None) -> str:
 
 
 def extended(value: int | None) -> int:
-    """Return the code of a number or None as specified: 0 for None (unset), else the number + 2.
+    """Return a number or None as Sonar's specification encodes it: 0 for None (unset), else the number + 2.
 
-    Sonar itself adds only 1 to a card's performance state.
+    Sonar itself adds only 1 to a GPU's performance state.
     """
     return 0 if value is None else value + 2
 
@@ -79,7 +79,7 @@ def error(origin: Origin, detail: str, now_secs: float) -> Document:
 
 
 def unicode_text(text: str) -> str:
-    """Replace the surrogate escapes of undecodable bytes, which names may contain."""
+    """Return a text with U+FFFD for undecodable bytes (surrogate escapes), which names may contain."""
     return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 

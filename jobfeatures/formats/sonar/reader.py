@@ -19,7 +19,7 @@ MAX_NAMES: Final = 200_000  # of nodes, in all lists of one envelope
 
 
 class Reader:
-    """Access to the elements of a validated envelope, but for those at the paths in `rejected`."""
+    """Gives the elements of a validated envelope, without the faulty ones: `rejected` has their paths."""
 
     def __init__(
         self, rejected: Mapping[str, Rejected], producer: str, version: str, minutes_from: str | None = None
@@ -65,9 +65,9 @@ def read_envelope(
     minutes_from: str | None = None,
     is_mended: Callable[[Fault], bool] = lambda _: False,
 ) -> tuple[Json, Reader]:
-    """Return an envelope and a reader of its elements. The producer `minutes_from` sends limits in minutes.
+    """Return an envelope and its elements' reader; `minutes_from`: a producer that sends limits in minutes.
 
-    `is_mended` may remove what has a fault, and returns whether it did.
+    `is_mended` gets each fault, unless `strict`; it may remove what has it, and returns whether it did.
 
     Raises ParseError with the path of the first fault of the envelope itself or, if `strict`, of any part.
     """

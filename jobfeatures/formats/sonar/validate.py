@@ -67,7 +67,7 @@ class _TooManyError(Exception):
 
 
 def validate_envelope(document: object, *, profile: str | None = None, strict: bool) -> list[Fault]:
-    """Return the faults of one envelope; after 100 a last one says that there are more. None: it is valid.
+    """Return one envelope's faults, empty if it is valid; after 100 a last one says that there are more.
 
     With `profile` None, fields of any profile are accepted. Never raises for any document.
     """

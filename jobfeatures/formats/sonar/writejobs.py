@@ -1,4 +1,4 @@
-"""The jobs record: jobs and steps as accounting, or else the queue, reports them. Pure.
+"""The jobs record of Sonar: jobs and steps as accounting, or else the queue, reports them. Pure.
 
 Source: NEW-FORMAT.md, "SlurmJob", and what Sonar sends. The profiles differ:
 
@@ -58,7 +58,7 @@ _SEED_WORDS = {
 
 
 def jobs_document(origin: Origin, records: Iterable[Document], taken_at_secs: float) -> Document:
-    """Return an envelope with job records made by `job_fields`; without any it only shows we are alive."""
+    """Return an envelope with jobs from `job_fields`; without any it only shows that the exporter runs."""
     return data_envelope(
         origin,
         TYPES[origin.profile],

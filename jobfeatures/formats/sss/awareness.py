@@ -68,7 +68,7 @@ def understood(element: Element, slot: Slot, inherited: str, warn: Warn) -> Elem
 
 
 def understood_child(child: Element, content: Mapping[str, Slot], policy: str, warn: Warn) -> Element | None:
-    """Return `understood` of a container's child; `content`: the elements that may be in the container."""
+    """Return what `understood` returns for a container's child; `content`: the elements allowed in it."""
     slot = content.get(child.name)
     if slot is not None:
         return understood(child, slot, policy, warn)

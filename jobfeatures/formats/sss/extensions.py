@@ -1,4 +1,4 @@
-"""Which elements hold the fields of records, and which fields have no element: these are in Extensions.
+"""Which elements hold which fields of job records; fields without an element are in Extensions.
 
 An Extension, the format's means for data without an element, is of our type and named after the field:
 ``<Extension name="uid" type="jobfeatures">6001</Extension>``.

@@ -40,18 +40,18 @@ class Property:
     column: int = field(default=0, compare=False)
 
     def text(self, attribute: str, default: str = "") -> str:
-        """Return the value of an attribute that is of type String."""
+        """Return the value of the property's attribute of this name, of type String, else `default`."""
         value = self.attributes.get(attribute, default)
         return value if isinstance(value, str) else default
 
     def number(self, attribute: str, default: int = 0) -> int:
-        """Return the value of an attribute that is of type Integer."""
+        """Return the value of the property's attribute of this name, of type Integer, else `default`."""
         value = self.attributes.get(attribute, default)
         return value if isinstance(value, int) else default
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Return the key by which it overrides a default: element, name of a limit, resource or extension."""
+        """Return a property's key among defaults: element, and name of a limit, resource or extension."""
         if self.name in {"ResourceLimit", "Resource", "Extension"}:
             kind = "" if self.name == "ResourceLimit" else self.text("type")
             return (self.name, self.text("name"), kind)
@@ -109,12 +109,12 @@ class Scope:
 
     @property
     def says_anything(self) -> bool:
-        """Return whether it has properties, in any category."""
+        """Return whether the job, task group or task has properties, in any category."""
         return bool(self.properties or self.requested or self.delivered)
 
     @property
     def id(self) -> str | None:
-        """Return the value of its element Id, None without one."""
+        """Return the Id of the job, task group or task, None without one."""
         return self.value("Id", str)
 
 

@@ -64,7 +64,7 @@ def parse_object(data: bytes, *, source: str = "", lenient: bool = False) -> Par
 
 
 def read_root(root: Element, warnings: list[Rejected]) -> Root:
-    """Return the record of a Job, a JobGroup, or a reference to one. Raises ParseError (no source in it)."""
+    """Return the record of a Job, a JobGroup, or a reference. Raises ParseError that names no source."""
     slot = ROOTS.get(root.name)
     if slot is None:
         raise error_at(root, "the root must be a Job or a JobGroup")

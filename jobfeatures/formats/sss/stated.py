@@ -80,7 +80,7 @@ class StatedValues:
         return None
 
     def use(self, each: Property) -> Property:
-        """Add a property to `used`, and return it."""
+        """Add a property to those that were looked up and gave a value, `used`; return it."""
         self.used.add(id(each))
         return each
 
@@ -108,11 +108,11 @@ class StatedValues:
         return self.use(found[0]).value is True if len(found) == 1 else None
 
     def extension(self, name: str) -> Property | None:
-        """Return the Extension of our own type with this name, even an empty one."""
+        """Return the Extension of this name and of type "jobfeatures", even an empty one."""
         return self._extended.get(name)
 
     def extended(self, name: str) -> Any:
-        """Return the value of an Extension of our own type, None if absent or empty. Raises ParseError."""
+        """Return the value of what `extension` finds, None if absent or empty. Raises ParseError."""
         found = self._extended.get(name)
         if found is None or not found.value:
             return None
@@ -165,7 +165,7 @@ class StatedValues:
         return found if isinstance(found, int) else None
 
     def processors(self, amount: Callable[[StatedValues], Limit], *, by_tasks: bool = True) -> int | None:
-        """Return `amount` of the job or summed over task groups. `by_tasks`: 1 per task if none is stated."""
+        """Return a job's processors by `amount`, else a sum over task groups, else (`by_tasks`) 1 a task."""
         found = self._total("Processors", amount, by_tasks=by_tasks)
         return found if isinstance(found, int) else None
 

@@ -52,7 +52,7 @@ _TYPOGRAPHIC = re.compile("[“”„‟″‘’]")
 def read_jobs(
     lines: Iterable[str], *, repaired: Counter[str] | None = None, keep_text: bool = False
 ) -> Iterator[Found]:
-    """Yield the jobs in a log's lines with all defaults filled in, and as Rejected warnings and errors.
+    """Yield the jobs in a log's lines with all defaults filled in; warnings and errors as Rejected.
 
     With `repaired`, typographic quotes within a line are straightened, and such lines counted there. The
     properties of groups are yielded as Property. `keep_text` adds to each job its source text,

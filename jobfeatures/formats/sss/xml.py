@@ -67,7 +67,7 @@ def parse_element(
     `lenient` repairs typographic quotes first, see `repair_quotes`. Namespaces
     are not resolved: a prefix is part of the name.
 
-    Raises ParseError, with line and column, for anything else.
+    Raises ParseError, with line and column, if it is malformed or beyond a bound.
     """
     _check_encoding(data, source, max_bytes)
     text = data.decode()  # overrides the declared encoding

@@ -22,17 +22,17 @@ class Joined(NamedTuple):
 
     @property
     def start_secs(self) -> Number | None:
-        """Return when it first ran, in seconds of the log's clock; None where that is unknown."""
+        """Return when the job first ran, in seconds of the log's clock; None where that is unknown."""
         return _plus(self.job.submit_secs, self.job.wait_secs)
 
     @property
     def swapped_secs(self) -> Number:
-        """Return for how many seconds it was swapped out between its parts."""
+        """Return for how many seconds the job was swapped out between its parts."""
         return sum(max(0, part.wait_secs) for part in self.parts[1:]) if self.parts else 0
 
     @property
     def end_secs(self) -> Number | None:
-        """Return when it ended, by the log's clock: its start, plus run time and time between its parts."""
+        """Return when the job ended (log seconds): its start, plus run time and time between its parts."""
         start_secs = self.start_secs
         ran_secs = None if start_secs is None else _plus(start_secs, self.job.run_secs)
         return None if ran_secs is None else ran_secs + self.swapped_secs

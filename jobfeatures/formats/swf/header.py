@@ -82,7 +82,7 @@ class Header:
         return found[-1] if found else None
 
     def readable(self, read: Callable[[Header], T | None]) -> T | None:
-        """Return what `read` makes of this header, None also if it raises ParseError: `check` reports it."""
+        """Return what `read` makes of this header; None if it raises ParseError, which `check` reports."""
         try:
             return read(self)
         except ParseError:
@@ -168,7 +168,7 @@ class Header:
 def parse_comment(line: str, header: Header, number: int = 0) -> None:
     """Add one comment line, which begins with ``;``, to a header.
 
-    Lines like ``; MaxNodes: 184 ( 6, 171, 7)``, labels indented or not. A line
+    Such as ``; MaxNodes: 184 ( 6, 171, 7)``, its label indented or not. A line
     that is indented further than one blank and names no known label continues
     the label before it; what else is no label stays as free text.
     """
@@ -218,7 +218,7 @@ class Stated(NamedTuple):
     zone: str
 
     def is_at(self, meant: datetime) -> bool:
-        """Return whether it means the moment `meant`, if read in the zone of `meant` or in UTC."""
+        """Return whether this date means the moment `meant`, if read in the zone of `meant` or in UTC."""
         if self.zone in UTC_NAMES:
             return abs((self.clock.replace(tzinfo=UTC) - meant).total_seconds()) < 1
         others = {(meant + timedelta(days=days)).tzname() for days in (-183, 183)} - {meant.tzname()}

@@ -36,7 +36,7 @@ def make_jobs(
     lost: Lost,
     is_cpu: bool,
 ) -> list[Sequence[Any]]:
-    """Return the 18 columns of SWF for `jobs`: `names` are their numbers, `numbers` those by job id."""
+    """Return the 18 columns of SWF for `jobs`; `names`: their job numbers, `numbers`: job id → number."""
     cpus, asked = jobs.total_cpus, jobs.requested_cpus
     requested = [one or other for one, other in zip(asked, cpus, strict=True)]
     memory = jobs.requested_memory_bytes

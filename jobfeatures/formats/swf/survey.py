@@ -84,7 +84,7 @@ class NameNumbers:
         self._known = _Known(self.of)
 
     def of(self, name: str | None) -> int:
-        """Return the number of a name, a new one if it has none yet; −1 of None."""
+        """Return the number of a name, a new one if it has none yet; −1 for None."""
         if name is None:
             return UNKNOWN
         if (found := self.names.get(name)) is not None:
@@ -102,7 +102,7 @@ class NameNumbers:
         return list(map(self._known.__getitem__, names))
 
     def name_interactive(self, names: Iterator[str]) -> None:
-        """Give number 0, SWF's interactive queue, to the first of the queues `names`, unless one has it."""
+        """Give number 0, SWF's interactive queue, to the first of these queues, unless some queue has it."""
         name = next(names, None)
         if name not in {None, str(INTERACTIVE)} and INTERACTIVE not in self.names.values():
             self.names.setdefault(name or "", INTERACTIVE)
@@ -126,7 +126,7 @@ class Different:
         self._large: set[int] = set()
 
     def add(self, numbers: Iterable[int]) -> bool:
-        """Add numbers; return whether none was in the set or twice among them."""
+        """Add numbers; return whether each is new: not in the set, and not twice among them."""
         small, large = self._small, self._large
         are_new = True
         for number in numbers:

@@ -4,9 +4,9 @@ A connection counts from the moment it is accepted: the TLS handshake is done he
 which would not report one that never completes. When thousands of clients connect at once, few handshakes
 run at a time: in parallel, each would take as long as all of them.
 
-What is received goes to a protocol of the web server, which is made for the first request that needs it and
-knows nothing of all this. What it sends passes here again: its error pages for malformed requests, which
-quote the client and tell its version, are replaced by empty answers. This module needs no web server.
+Received data goes to a protocol object of the web server, made for the first request that needs it. What that
+sends passes through here: error pages for malformed requests, which quote the client and tell the server's
+version, are replaced by empty answers. This module does not import the web server.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_owed(self) -> bool:
-        """Return whether the client waits for an answer, or its first request is still to come."""
+        """Return whether the client waits for an answer, or has not sent its first request yet."""
         return self._is_silent or self.head_since is not None or self._has_body is not None
 
     def begin_answer(self, has_body: Callable[[], bool]) -> None:
@@ -221,7 +221,7 @@ class Connection(asyncio.Protocol):
             self.close()
 
     def close(self) -> None:
-        """Close once all is sent; not twice, as Python 3.11.2 cannot abort what TLS has closed twice."""
+        """Close the connection once all is sent; only once, as Python 3.11.2 cannot abort it after two."""
         if not self.transport.is_closing():
             self.transport.close()
 

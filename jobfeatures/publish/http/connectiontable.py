@@ -60,7 +60,7 @@ class Open(Protocol):
 
     @property
     def is_owed(self) -> bool:
-        """Return whether the client waits for an answer, or its first request is still to come."""
+        """Return whether the client waits for an answer, or has not sent its first request yet."""
 
 
 class ConnectionTable:
@@ -87,7 +87,7 @@ class ConnectionTable:
         return len(self._open)
 
     def count_in(self, one: Open, transport: asyncio.Transport) -> None:
-        """Register a new connection; close it, or another one, if there are too many."""
+        """Register a new connection; if there are too many, close it or another one."""
         self._open[one] = transport
         self._is_any.set()
         if self._rates is not None and not self._rates.take(client_of(transport), self._loop.time()):
@@ -96,12 +96,12 @@ class ConnectionTable:
             self._end(min(self._open, key=attrgetter("answered_at")), CROWD)
 
     def carry_on(self, one: Open, transport: asyncio.Transport) -> None:
-        """Note that a connection goes on over this transport, which speaks TLS."""
+        """Note that a connection goes on over `transport`, encrypted by TLS from now on."""
         if one in self._open:
             self._open[one] = transport
 
     def count_out(self, one: Open) -> None:
-        """Remove a connection."""
+        """Remove a connection that has ended."""
         self._forget(one)
 
     async def watch(self) -> None:

@@ -27,7 +27,7 @@ HINTS = {
 
 @contextlib.asynccontextmanager
 async def accepting(connections: Connections, where: Where, *, key: str) -> AsyncIterator[str]:
-    """Accept connections until the context is left; yields the first listening address.
+    """Accept connections during the `with` block; yield the first address that is listened on.
 
     `key` is the setting that `where` comes from. Raises ConfigurationError if it cannot be bound.
     """

@@ -139,7 +139,7 @@ def has_changed(headers: Mapping[str, str], found: Feature) -> bool:
 
 
 def may_write(headers: Mapping[str, str], etag: str, *, exists: bool) -> bool:
-    """Return whether If-Match and If-None-Match of a writer allow to replace what has this `etag`."""
+    """Return whether a request's If-Match and If-None-Match allow to replace the value with this `etag`."""
     wanted = headers.get("If-Match")
     if wanted is not None and not (exists and _is_listed(etag, wanted, weakly=False)):
         return False

@@ -86,12 +86,12 @@ class FeatureServer:
         self._now = asyncio.get_running_loop().time
 
     def close(self) -> None:
-        """Stop the worker threads once they have finished what they do."""
+        """End the worker threads once they have finished their requests."""
         self._waits.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer one request, also if it is refused, and count the answer."""
+        """Answer one request, even if by refusing it, and count the answer."""
         try:
             response = await self._answer(request)
         except Refused as refusal:

@@ -1,6 +1,6 @@
-"""For programs that wait for a job's end over HTTP: holds the lock that `run` holds where it reads files.
+"""For programs that wait for a job's end over HTTP: a lock as `jobfeatures run` holds where it reads files.
 
-That is a shared lock on the job's directory; see `jobfeatures.batch.waiting`.
+It is a shared lock on the job's directory; for its meaning see `jobfeatures.batch.waiting`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ HOLD_SECS = 90.0  # they read every 20 seconds
 
 
 class Waits:
-    """Shared locks on jobs' directories, each held for `HOLD_SECS` after a reading. For one event loop."""
+    """Shared locks on jobs' directories, held for `HOLD_SECS` after each HTTP reading. For one event loop."""
 
     def __init__(self, path: str) -> None:
         """`path` is the folder that holds the directories of jobs."""

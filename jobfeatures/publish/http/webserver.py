@@ -54,7 +54,7 @@ class Listener(Protocol):
         """Answer a request. Raises Refused."""
 
     def close(self) -> None:
-        """Release resources: there will be no further request."""
+        """Release the listener's resources: no further request comes."""
 
 
 def make_server(
@@ -137,7 +137,7 @@ async def read_body(request: web.BaseRequest, *, most_bytes: int, within_secs: f
 async def listening(
     listener: Listener, where: Where, tls: Tls | None = None, *, table: ConnectionTable | None = None
 ) -> AsyncIterator[str]:
-    """Answer requests until the context is left; yields the listening address.
+    """Answer requests during the `with` block; yield the address that is listened on.
 
     `table` counts the connections, if the caller wants to know them.
     Raises ConfigurationError if the address cannot be bound.

@@ -1,7 +1,7 @@
 """When one job is expected to end by its user's share, and which earlier jobs take of the share: pure.
 
-Bounds and verdicts are those of `jobfeatures.analysis.schedule.live.outlook`; here are also the numbers that
-they come from.
+Bounds and verdicts come from `jobfeatures.analysis.schedule.live.outlook`; this module adds the numbers that
+explain them.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Expectation:
 
     @property
     def limit_end_secs(self) -> Number | None:
-        """Return when its time limit ends the job; None if it does not run, or has no limit."""
+        """Return when a running job reaches its time limit; None if it does not run, or has no limit."""
         facts = self.facts
         if self.state != RUNS or facts.start_secs is None or facts.limit_secs is None:
             return None
@@ -88,7 +88,7 @@ class Expectation:
 
     @property
     def last_start_secs(self) -> Number | None:
-        """Return the latest start with which the job, if it waits, surely ends in time, limit used up."""
+        """Return the latest start with which a waiting job surely ends in time; None if none is known."""
         limit_secs = self.facts.limit_secs
         if self.state != WAITS or self.upper_secs is None or limit_secs is None:
             return None
@@ -96,7 +96,7 @@ class Expectation:
 
     @property
     def late_secs(self) -> tuple[Number | None, Number] | None:
-        """Return how late it is, at least (None: unknown) and at most; None if it has not started.
+        """Return how late the job is, at least (None: unknown) and at most; None if not started.
 
         A running job is at most as late as if it ended now: as it runs on, its expected end moves at least as
         fast.

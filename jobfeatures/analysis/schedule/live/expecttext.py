@@ -30,7 +30,7 @@ class Words:
         self._zone = zone
 
     def clock(self, secs: Number) -> str:
-        """Return a time as date and time of day, or as a second of the log if it has no dates."""
+        """Return a time as date and time of day, or in seconds of the log if that has no dates."""
         if secs < EPOCH_FROM:
             return f"second {_number(secs)} of the log"
         try:

@@ -54,9 +54,9 @@ def order_of(facts: JobFacts) -> Order:
 
 
 def why_not(facts: JobFacts) -> str | None:
-    """Return the reason why a job does not count, None if it does: of an ended job by the rules for logs.
+    """Return the reason why a job does not count, None if it does.
 
-    One that has not ended is judged by what is known so far.
+    An ended job is judged by the rules for logs, any other by what is known so far.
     """
     if facts.end_secs is None:
         submit, start = facts.submit_secs, facts.start_secs
@@ -86,7 +86,7 @@ def _known(value: Number | None) -> Number:
 
 
 def supersedes(new: JobFacts, old: JobFacts) -> bool:
-    """Return whether a record replaces an older one: of a later run, or of the same run's end.
+    """Return whether `new` replaces `old`: it is of a later run, or reports the end of the same run.
 
     A later report of the same end replaces the earlier one: it is a correction.
     """

@@ -92,7 +92,7 @@ class LiveSchedule:
         self._scale = shares.scale
 
     def apply_ended(self, reported: Iterable[JobFacts]) -> None:
-        """Take in accounting's records of ended jobs; others are ignored."""
+        """Take in accounting's records of ended jobs; records without an end are ignored."""
         for facts in reported:
             if facts.end_secs is not None:
                 self._apply(facts)
@@ -205,7 +205,7 @@ class LiveSchedule:
         return max((each for each in self._queue_secs if each <= answered_secs), default=-math.inf)
 
     def users_of_ended(self, before_secs: float) -> int:
-        """Return how many users have jobs that count, ended before this time and are not settled yet."""
+        """Return how many users have jobs that count, ended before this time, and are not settled yet."""
         return sum(
             any(each.end_secs is not None and each.end_secs < before_secs for each in user.open.values())
             for user in self._users.values()

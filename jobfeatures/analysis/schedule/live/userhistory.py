@@ -53,7 +53,7 @@ class JobsOfUser(NamedTuple):
 
 
 def make_rules(share: str | None, shares_of: str | None) -> ShareRules:
-    """Return the users' shares that the settings give. Raises ConfigurationError."""
+    """Return the shares that `schedule.share` and `schedule.share_of` give. Raises ConfigurationError."""
     default = parse_amounts("schedule.share", share, [CPU]) if share else {}
     if default.get(CPU) == 0:
         raise ConfigurationError("schedule.share", "must be above 0")
@@ -139,7 +139,7 @@ def merge(reported: Iterable[ReportedJob]) -> dict[str, ReportedJob]:
 
 
 def find_job(reported: dict[str, ReportedJob], asked: str) -> ReportedJob:
-    """Return the job of an id, ARRAY_TASK, JOB+COMPONENT; an array's last task. Raises NoSuchJobError."""
+    """Return the job with an id, ARRAY_TASK, JOB+COMPONENT; an array's last task. Raises NoSuchJobError."""
     members = [each for each in reported.values() if asked and each.facts.array_id == asked]
     if members:
         return max(members, key=lambda each: order_of(each.facts))

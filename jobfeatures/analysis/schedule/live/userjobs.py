@@ -43,7 +43,7 @@ class UserJobs:
         self._notes: list[str] = []
 
     def ask(self, job_id: str) -> Found:
-        """Query for a job: return its user's jobs and shares. Raises SourceError, NoSuchJobError."""
+        """Return a job's user's jobs, shares, the time (epoch), notes. Raises SourceError, NoSuchJobError."""
         now_secs = self._clock.now_secs()
         begin_secs = compute_begin(now_secs, self._history_secs)
         user = None

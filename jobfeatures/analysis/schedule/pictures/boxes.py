@@ -26,7 +26,7 @@ HALF: Final = 0.3
 
 
 def draw_boxes(views: Sequence[DrawnSchedule], names: Sequence[str]) -> Figure:
-    """Draw box plots over users, VEET on the left, weighted tardiness on the right; `names`: of the rows."""
+    """Draw box plots over users, VEET on the left, weighted tardiness on the right; `names` label rows."""
     figure = Figure(figsize=(WIDTH, 1.75 + ROW_INCHES * len(views)), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
     veets = [np.array(list(view.document["veet"].values()), dtype=float) for view in views]

@@ -36,7 +36,7 @@ class DrawnSchedule:
 
     @property
     def name(self) -> str:
-        """Return the name of its log."""
+        """Return the name of the schedule's log."""
         return str(self.document["log"])
 
     @property
@@ -54,7 +54,7 @@ class DrawnSchedule:
 
 
 class Sketch:
-    """Collects what is drawn of a schedule while it is evaluated; the marks go to a store."""
+    """Collects what is drawn of a schedule while it is evaluated; marks of late jobs are kept in a store."""
 
     def __init__(self, whole: Whole, store: Store) -> None:
         self._whole, self._store = whole, store

@@ -1,8 +1,8 @@
 """Where in time users' jobs ended after their expected ends: pure, numpy.
 
 A violated job marks the time from its latest start that would have kept the expected end, EET − runtime, for
-as long as it was late (Tóth and Klusáček, section 3.3, EET heatmaps). Time is cut into cells, of a minute
-there; a mark has the cells from floor(begin / cell) on, ceil(tardiness / cell) of them.
+as long as it was late (Tóth and Klusáček, section 3.3, EET heatmaps). Time is cut into cells (there, of
+a minute); a mark has the cells from floor(begin / cell) on, ceil(tardiness / cell) of them.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class Report:
         self._figures: dict[str, list[str]] = {kind: [] for kind in _KINDS}
 
     def add(self, picture: Picture) -> None:
-        """Add a picture to its section."""
+        """Add a picture to its section of the page."""
         number = 1 + sum(map(len, self._figures.values()))
         drawn = to_inline(render(picture, "svg").decode(), f"f{number}-", picture.alt)
         self._figures[picture.kind].append(

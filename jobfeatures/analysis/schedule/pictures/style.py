@@ -75,7 +75,7 @@ def spaced(figure: Figure, **settings: float) -> None:
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Draw with the style of these pictures inside the context, whatever matplotlib settings users have."""
+    """Draw with the style of these pictures in the `with` block, whatever matplotlib settings users have."""
     with matplotlib.rc_context(), warnings.catch_warnings():
         # A character missing from the font is a box in PNG, and intact in SVG.
         warnings.filterwarnings("ignore", message="Glyph .* missing")
