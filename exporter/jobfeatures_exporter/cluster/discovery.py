@@ -23,7 +23,7 @@ _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}\Z")
 def make_targets(
     clusters: Iterable[Cluster], *, port: int, host: str = NAME, skip: Collection[str] = ()
 ) -> list[TargetGroup]:
-    """Return a target group for each node; a node of two batch systems is listed under the first.
+    """Return a target group for each node; a node of two batch systems is only in the first one's.
 
     Nodes in one of the states `skip` are left out, and those whose name is no
     valid host name: Prometheus would query whatever `user@host` or `host/path`

@@ -22,7 +22,7 @@ from jobfeatures_exporter.cluster.sums import starts_jobs
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """A possible shutdown in some seconds, and its cost in core seconds: idle CPUs, and work of killed jobs.
+    """A shutdown `after_secs` from now, the jobs that it kills, and its cost: idle CPUs and the killed work.
 
     `core_secs_before` is the cost an instant earlier, when the jobs that end then would still be killed.
     """
@@ -41,7 +41,7 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainCurve:
-    """The costs of shutting a pool down now or at each job's end. Jobs with too little data are counted."""
+    """What shutting a pool down costs, now and at each job's end; `unknown_jobs` have no CPUs or start."""
 
     partitions: tuple[str, ...]
     total_cpus: int
@@ -66,7 +66,7 @@ class RunningJob:
 
 
 def compute_drain_curves(queue: JobTable, cluster: Cluster, *, now_secs: float) -> tuple[DrainCurve, ...]:
-    """Return a curve (core seconds by seconds from now) for each pool that runs jobs, the largest first."""
+    """Return the costs (core seconds by seconds from now) for each pool that runs jobs, the largest first."""
     pools = find_pools(cluster)
     nodes = {node.name: node for node in cluster.nodes}
     of_partition = {name: number for number, pool in enumerate(pools) for name in pool}
@@ -92,7 +92,7 @@ def compute_drain_curves(queue: JobTable, cluster: Cluster, *, now_secs: float) 
 
 
 def find_pools(cluster: Cluster) -> list[tuple[str, ...]]:
-    """Return the partitions, grouped if they share a node."""
+    """Return the names of each pool's partitions: those that share nodes, directly or through others."""
     pools: list[tuple[set[str], set[str]]] = []  # partitions, nodes
     for partition in cluster.partitions:
         names, nodes = {partition.name}, set(partition.nodes)
@@ -113,7 +113,7 @@ def usable_cpus(node: ClusterNode) -> int:
 
 
 def read_running(job: Job, now_secs: float) -> RunningJob | None:
-    """Return a job's CPUs and times for a curve, None if its CPUs or start are unknown."""
+    """Return a job's CPUs and times for a `DrainCurve`, None if its CPUs or start are unknown."""
     if job.total_cpus is None or job.start_secs is None:
         return None
     end = job.end_limit_at(now_secs)
@@ -157,7 +157,7 @@ def cheapest(points: Sequence[CurvePoint]) -> CurvePoint:
 
 
 def thin(points: Sequence[CurvePoint], count: int) -> list[CurvePoint]:
-    """Return about `count` of the points at most, including the first, the cheapest and the last."""
+    """Return about `count` points at most, evenly chosen, and the first, the cheapest and the last."""
     step = max(1, len(points) // max(1, count))
     kept = {point.after_secs: point for point in (*points[::step], cheapest(points), points[-1])}
     return [kept[after_secs] for after_secs in sorted(kept)]

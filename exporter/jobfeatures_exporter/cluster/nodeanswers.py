@@ -25,7 +25,7 @@ class ByNode(KeptAnswer, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AnswerToNode:
-    """An answer to a node, `age_secs` old (None: an error); `clock_secs` is the batch system's Unix time."""
+    """An HTTP response: data `age_secs` old (None: an error); `clock_secs`: the batch system's Unix time."""
 
     status: int
     text: str
@@ -34,12 +34,12 @@ class AnswerToNode:
 
     @property
     def etag(self) -> str:
-        """Return an HTTP entity tag, the same for equal texts."""
+        """Return an HTTP entity tag of the response, the same for equal texts."""
         return '"' + hashlib.blake2b(self.text.encode(), digest_size=16).hexdigest() + '"'
 
 
 class NodeAnswers:
-    """Keeps the latest answer about all nodes of one batch system, queried right after its queue."""
+    """Keeps one batch system's latest report about all its nodes, queried right after its queue."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class NodeAnswers:
         return self._poll(queue)
 
     def answer(self, node_name: str) -> AnswerToNode:
-        """Return the answer to a node, marked as incomplete if the latest query has failed."""
+        """Return the response to a node; its jobs are marked as incomplete if the latest query has failed."""
         status = self.keeper.status
         if status.table is None:
             return AnswerToNode(503, f"nothing is known yet: {status.last_error or 'asking'}\n")

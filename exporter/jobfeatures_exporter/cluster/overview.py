@@ -18,7 +18,7 @@ _PARTS = "_.[+@"  # separates the number of an array from that of its task, or f
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
-    """The answers of one batch system; None: not answered yet."""
+    """What the controller's page shows of one batch system; None: it has not answered yet."""
 
     source: str
     nodes: ClusterSums | None  # under an empty partition name
@@ -48,14 +48,14 @@ def compute_cluster_view(
 
 @dataclass(frozen=True, slots=True)
 class FoundJobs:
-    """The jobs found, running ones first; `count` is their total number."""
+    """The jobs found, running ones first, `MOST` at most; `count` includes those left out."""
 
     jobs: tuple[Job, ...] = ()
     count: int = 0
 
 
 def find_jobs(tables: Iterable[JobTable], text: str, hide: Callable[[Job], Job]) -> FoundJobs:
-    """Return the jobs with this ID, array or user; if none, of users whose names contain the text.
+    """Return the jobs whose ID, array or user is `text`; if none, of users whose names contain it.
 
     `hide` returns a job as it may be shown: hidden names are not searched.
     """
@@ -83,5 +83,5 @@ def find_jobs(tables: Iterable[JobTable], text: str, hide: Callable[[Job], Job])
 
 
 def user_of(job: Job) -> str:
-    """Return the user of a job; empty if unknown."""
+    """Return the user's name of a job, else ``uid UID``; empty if unknown."""
     return job.user or ("" if job.uid is None else f"uid {job.uid}")

@@ -33,7 +33,7 @@ _WORD = re.compile(r"[A-Za-z_]{1,40}\Z")
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The pending jobs of a partition that are allowed to start, and since when, in Unix time."""
+    """How many pending jobs of a partition may start, and since when: the sum and the least of Unix times."""
 
     jobs: int
     sum_since_secs: int
@@ -56,7 +56,7 @@ class QueueSums:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSums:
-    """Sums over a cluster's nodes by partition; `partitions` says which accept jobs, None: unknown."""
+    """Sums over one batch system's nodes; `partitions`: which partitions accept jobs (None: unknown)."""
 
     source: str
     partitions: Mapping[str, bool | None]
@@ -72,9 +72,9 @@ class ClusterSums:
 def samples_of(
     sums: QueueSums | ClusterSums, name: str, partitions: Iterable[str], always: Iterable[str] = ()
 ) -> Iterator[tuple[tuple[str, str, str], int]]:
-    """Yield the sums in field `name` by system, partition and word, such as a state.
+    """Yield each sum in the field `name`, by batch system, partition and word: a state, flag or reason.
 
-    Words in `always` have a sum in each of `partitions`, 0 if absent.
+    A word in `always` has a sum in each of `partitions`, which is 0 if the field has none.
     """
     found: Sums = getattr(sums, name)
     zeros = dict.fromkeys(((partition, word) for partition in partitions for word in always), 0)

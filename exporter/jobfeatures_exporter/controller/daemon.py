@@ -48,7 +48,7 @@ RARELY = {"fairshare": 5, "reservations": 5}  # times controller.interval; the o
 
 @dataclass
 class ClusterBoard:
-    """The latest results of the controller's threads; each is replaced by one assignment."""
+    """The controller's latest sums over queues and nodes, and reload; each is replaced by one assignment."""
 
     reload: LastReload
     queue_sums: tuple[QueueSums, ...] = ()
@@ -158,14 +158,14 @@ class Controller:
     # --- life -------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the threads that poll."""
+        """Start the threads that poll batch systems and send Sonar documents."""
         for keeper in self._keepers():
             keeper.start()
         if self._sender is not None:
             self._sender.start()
 
     def stop(self) -> None:
-        """Stop polling; a query that hangs is abandoned."""
+        """Stop the controller's threads; a query that hangs is abandoned."""
         if self._sender is not None:
             self._sender.stop()
         for quality in self._qualities:
@@ -176,16 +176,16 @@ class Controller:
 
     @property
     def is_ready(self) -> bool:
-        """Return whether all queries for queues and nodes have answered or failed; accounting takes long."""
+        """Return whether all queries for queues and nodes have ended once; accounting may take longer."""
         asked: list[Keeper[Any]] = [*self._queues, *self._clusters]
         return all(map(_was_asked, asked))
 
     def problems(self) -> list[str]:
-        """Return the queries that have not answered yet or fail, one line each."""
+        """Return a line for each query that has not been answered yet, or fails."""
         return describe_problems((keeper.status for keeper in self._keepers()), self._clock.now_secs())
 
     def stalled(self) -> list[str]:
-        """Return `dead()`: that a query takes long is no fault of its thread."""
+        """Return the same as `dead`: a query may take long without a fault of its thread."""
         return self.dead()
 
     def dead(self) -> list[str]:
@@ -193,7 +193,7 @@ class Controller:
         return [f"source {keeper.status.name}" for keeper in self._keepers() if keeper.has_died]
 
     def summary(self) -> str:
-        """Return a one-line status, which names nobody."""
+        """Return a one-line status of the controller's queries, which names no job or user."""
         return describe_sources(keeper.status for keeper in self._keepers())
 
     def reconfigure(self, change: SettingsChange) -> None:
@@ -211,7 +211,7 @@ class Controller:
     # --- what is known ------------------------------------------------------------
 
     def exposition(self, *, openmetrics: bool, web: WebStatus | None = None) -> bytes:
-        """Return the metrics page, of the last good answers."""
+        """Return the controller's metrics page, of the last good answers."""
         return render(collect(self.context(web), self._config.enabled_collectors()), openmetrics=openmetrics)
 
     def html(self, asked: AskedPage = FRONT) -> str | None:
@@ -236,7 +236,7 @@ class Controller:
         )
 
     def context(self, web: WebStatus | None = None) -> Context:
-        """Return what a scrape shows: last good answers of any age; `web` is the listeners' status."""
+        """Return what a scrape shows: last good answers of any age; `web` is the HTTP listeners' status."""
         found = Context(
             now_secs=self._clock.now_secs(),
             sources=tuple(keeper.status for keeper in self._keepers()),
@@ -274,14 +274,14 @@ def _was_asked(keeper: Keeper[Any]) -> bool:
 
 
 def known(keepers: Iterable[Keeper[AnswerT]]) -> Iterator[AnswerT]:
-    """Yield the last good answer of each query that has one."""
+    """Yield the last good answer of each query that has been answered."""
     for keeper in keepers:
         if (table := keeper.status.table) is not None:
             yield table
 
 
 def make_cluster_sources(config: ExporterConfig, clock: Clock) -> list[ClusterSource]:
-    """Return the batch systems that report a whole cluster. Raises ConfigurationError if there is none."""
+    """Return the sources that batch.sources selects. Raises ConfigurationError: none, or not of a cluster."""
     asked = [name for name in dict.fromkeys(config.polling.sources) if name != AUTO]
     for name in asked:
         if name not in CLUSTER_SYSTEMS:

@@ -65,11 +65,11 @@ class LiveQuality:
         self._overlap_secs = max(SETTLE_SECS, 2 * (fed_secs or 0))
 
     def stop(self) -> None:
-        """Stop waiting for other threads."""
+        """Have `ask` no longer wait for the first answers of queries in other threads."""
         self._stopping.set()
 
     def ask(self) -> ScheduleQuality:
-        """Query what is new; return the quality up to now. Raises SourceError, keeping what it has read."""
+        """Query what is new; return the quality up to now. Raises SourceError; what was read is kept."""
         if self._live is None or self._was_set_back():
             self._live, self._shown = self._begin(), None
         live = self._live

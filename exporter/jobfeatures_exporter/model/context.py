@@ -49,14 +49,14 @@ if TYPE_CHECKING:  # not needed on most nodes
 
 
 class LimitEnd(NamedTuple):
-    """When limits end a job: wall limit in Unix time, CPU limit in seconds from now; None: unknown."""
+    """When a job's wall limit ends it (Unix time); seconds until it reaches its CPU limit; None: unknown."""
 
     wall_end_secs: float | None
     cpu_remaining_secs: float | None
 
 
 class OwnWaste(NamedTuple):
-    """A job's waste, and the part of it counted in the node's sums: at most all its CPUs' time."""
+    """What draining or killing a job wastes: as it reports, and as `counted`: at most all its CPUs' time."""
 
     own: NodeJob
     counted: NodeJob
@@ -64,7 +64,7 @@ class OwnWaste(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """The input of all collectors and pages; what several of them need is computed once, on first use."""
+    """All that one scrape or HTML page shows; what several collectors need is computed once, on first use."""
 
     now_secs: float
     snapshot: Snapshot | None = None
@@ -232,7 +232,7 @@ class Context:
 
     @cached_property
     def end_times_secs(self) -> dict[JobKey, float]:
-        """Return when (Unix) each ended job that is shown ended; a job reported as running is no such job."""
+        """Return when (Unix time) each shown job ended, without jobs that are reported as running."""
         ended = {
             key: each.ended_at_secs
             for key, each in self._ended_only.items()
@@ -273,7 +273,7 @@ class Context:
         return {key: LimitEnd(self.wall_end_secs(job), self.cpu_remaining_secs(key)) for key, job in jobs}
 
     def cpu_remaining_secs(self, key: JobKey) -> float | None:
-        """Return the seconds until a job reaches its CPU limit, by its CPU time so far; None: unknown."""
+        """Return the seconds until a job reaches its CPU limit at its present rate; None if unknown."""
         job, sample = self.jobs.get(key), self._seen.get(key)
         if job is None or sample is None or not isinstance(job.limits.cpu_secs, int) or len(job.nodes) > 1:
             return None
@@ -288,7 +288,7 @@ class Context:
         )
 
     def shutdown_secs(self, job: Job) -> int | None:
-        """Return when (Unix) the node or the job has to end, whichever is first; None: no drain is set."""
+        """Return when (Unix time) a drain, of the node or of the job, first ends the job; None: no drain."""
         if self.drains is None:
             return None
         machine, own = self._machine_shutdown_secs, self.drains.job_shutdown(job)
@@ -347,7 +347,7 @@ def _measured_waste(cpus: int | None, ends_secs: tuple[float | None, ...], used_
 
 
 def job_labels(key: WorkKey) -> Values:
-    """Return batch system and job id as label values; for units kind and name, for groups none and number."""
+    """Return batch system and job id as label values; a unit's kind and name; for groups none, PGID@EPOCH."""
     if isinstance(key, JobKey):
         return key
     if isinstance(key, GroupKey):

@@ -11,7 +11,7 @@ DYING = frozenset("ZX")  # states of a process that has ended, waited for by its
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoardSample:
-    """The power draw of the whole machine, by sensor; one that does not answer has no watts."""
+    """Power and energy of the whole machine by sensor; a sensor that does not answer (`up`) has no watts."""
 
     watts: Mapping[str, float]
     joules: Mapping[str, float]  # since our start
@@ -19,14 +19,14 @@ class BoardSample:
 
 
 class OpenFiles(NamedTuple):
-    """The open file descriptors of a process, and their limit."""
+    """How many file descriptors a process has open, and its soft limit of them (RLIMIT_NOFILE)."""
 
     opened: int
     limit: int | None  # None: unlimited
 
 
 class MemoryBytes(NamedTuple):
-    """Memory in bytes by component, with one meaning on cgroup v1, on v2 and for sums over processes."""
+    """Memory in bytes by component; each means the same on cgroup v1, on v2 and in sums over processes."""
 
     anon: int | None = None
     file: int | None = None  # page cache, without shmem

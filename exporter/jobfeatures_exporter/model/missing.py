@@ -12,7 +12,7 @@ from jobfeatures.records.model import JobKey
 
 
 class DaemonGroups(NamedTuple):
-    """A batch system's daemon and its control group, and the groups of its other processes."""
+    """A batch system's daemon, its control group, and the `parents` of groups like those of its jobs."""
 
     daemon: str
     group: str | None = None  # None: no such process of root is seen; "": it cannot be told
@@ -29,7 +29,7 @@ class Reason(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """The jobs without a group, and the groups of the daemons of those that should have one."""
+    """Why running jobs have no control group, and, of those that should, their batch systems' daemons."""
 
     reasons: Mapping[JobKey, Reason] = field(default_factory=dict)
     daemons: Mapping[str, DaemonGroups] = field(default_factory=dict)  # by batch system
@@ -41,5 +41,5 @@ class Missing:
 
     @property
     def counts(self) -> dict[Reason, int]:
-        """Return the number of jobs without a group by reason, without reasons that no job has."""
+        """Return how many jobs have no control group, by reason; a reason of no job is left out."""
         return dict(Counter(self.reasons.values()))

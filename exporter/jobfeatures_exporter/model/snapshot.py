@@ -29,7 +29,7 @@ class CpuSecs(NamedTuple):
 
 
 class DiskSample(NamedTuple):
-    """One block device, see Documentation/admin-guide/iostats.rst: `stats` are its unconverted fields."""
+    """One block device; `stats`: its counters in /proc/diskstats, in units of the kernel's iostats.rst."""
 
     major: int
     minor: int
@@ -75,7 +75,7 @@ class BlockIo(NamedTuple):
 
 
 class ProcessIo(NamedTuple):
-    """Bytes that processes read and wrote: `data_…` at the storage, the others in calls; proc_pid_io(5)."""
+    """Bytes that processes read and wrote: in system calls and, `data_…`, on storage. See proc_pid_io(5)."""
 
     read_bytes: int  # rchar: by read(2) and similar calls, page cache and pipes included
     written_bytes: int
@@ -85,7 +85,7 @@ class ProcessIo(NamedTuple):
 
 
 class Scheduling(NamedTuple):
-    """How the kernel scheduled the threads of a job; `waiting_secs` is for a CPU."""
+    """How the kernel scheduled the threads of a job; `waiting_secs`: runnable, but waiting for a CPU."""
 
     waiting_secs: float
     major_faults: int
@@ -218,7 +218,7 @@ class JobSample:
 
     @property
     def is_apart(self) -> bool:
-        """Return whether the job has an id ``ID@PLACE``, as a job of another cluster here has its number."""
+        """Return whether the id is ``ID@PLACE``, as a job of another cluster here has the same number."""
         return (
             self.place != "" and isinstance(self.key, JobKey) and self.key.job_id.endswith(f"@{self.place}")
         )
@@ -266,7 +266,7 @@ GpuCount = tuple[str, ...]  # an optional counter of a card, by name and qualifi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuSample:
-    """The state of one GPU card, with a time of its own: drivers may answer late."""
+    """The state of one GPU card at `taken_at_secs` (Unix time), which may be before the snapshot's time."""
 
     card: GpuCard
     taken_at_secs: float
@@ -292,7 +292,7 @@ class GpuSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobGpu:
-    """A job's use of one GPU card. Counters are since it was first seen there, None without use."""
+    """A job's use of one GPU card. Counters start when the job is first seen on the card; None: unused."""
 
     key: WorkKey
     uuid: str
@@ -308,19 +308,19 @@ ASKED_FOR = "asked for"
 
 
 class ProcessReader(NamedTuple):
-    """How processes are read, `name` bpf or procfs, and the `reason` why not by the other."""
+    """How processes are read: by `name` (bpf or procfs), and the `reason` why not by the other one."""
 
     name: str = "procfs"
     reason: str = ""
 
     @property
     def failure(self) -> str:
-        """Return why the kernel's sums are not used although settings allow them; empty if they are."""
+        """Return why eBPF failed to be used although settings allow it, "" if it is used or not allowed."""
         return "" if self.reason == ASKED_FOR else self.reason
 
 
 class KernelChecks(NamedTuple):
-    """Counters of errors in the kernel's sums, since the start; `threads`: of the latest sample."""
+    """Counts since the start of what the eBPF programs missed; `threads`: all found by the latest sample."""
 
     full: int  # charges dropped for lack of room for another control group
     without_storage: int  # tasks that could briefly not be tracked
@@ -333,7 +333,7 @@ class KernelChecks(NamedTuple):
 class Snapshot:
     """One sample: everything that was read of the node at one time.
 
-    Where eBPF sums the use of jobs, most samples list only the jobs' processes then due; see `lists_all`.
+    Where eBPF sums the use of jobs, `processes` of most samples has only a few of jobs: see `lists_all`.
     """
 
     taken_at_secs: float

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerStatus:
-    """One HTTP listener: responses by status and refusals by reason, since its start."""
+    """One HTTP listener; since its start, responses by HTTP status, and rejected requests by reason."""
 
     name: str  # metrics, features or sonar
     connections: int = 0  # now
@@ -18,7 +18,7 @@ class ListenerStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebStatus:
-    """All listeners, and the state of their web configuration file."""
+    """All HTTP listeners, and whether the file that the setting web.config_file names could be loaded."""
 
     listeners: tuple[ListenerStatus, ...] = ()
     file_failures: int | None = None  # failed loads; None without a file
@@ -27,7 +27,7 @@ class WebStatus:
 
 @dataclass(frozen=True, slots=True)
 class SinkStatus:
-    """The state of a sink; counts are since the start, by type of document."""
+    """A sink of Sonar documents. Counts are of documents since the start, mappings by type of document."""
 
     name: str
     sent: Mapping[str, int] = field(default_factory=dict)

@@ -86,7 +86,7 @@ class Daemon:
     # --- life -------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start all threads."""
+        """Start all threads of the daemon."""
         if self.publishing is not None:
             self.publishing.prepare()
         self._sources.start()
@@ -101,7 +101,7 @@ class Daemon:
             self.board.sender.start()
 
     def stop(self) -> None:
-        """Stop all threads; one that hangs in the kernel is left behind."""
+        """Stop all threads of the daemon; one that hangs in the kernel is left behind."""
         self._stopping.set()
         self._hooks.stop()
         self._statuses.stop()
@@ -128,17 +128,17 @@ class Daemon:
             self._stopping.wait(0.05)
 
     def problems(self) -> list[str]:
-        """Return a line for each source that has not answered yet or fails, and for the node if unread."""
+        """Return a line for each batch source that has not answered or fails, and one before any sample."""
         unread = [] if self.board.samples.snapshot else ["the node has not been read yet"]
         return unread + self._sources.problems()
 
     def stalled(self) -> list[str]:
-        """Return the names of threads that have died, and of the sampling thread if it hangs."""
+        """Return the names of the daemon's threads that have died, and of the sampling thread if it hangs."""
         found = self.dead()
         return [*found, "sampling"] if self.sampling.is_late() and "sampling" not in found else found
 
     def dead(self) -> list[str]:
-        """Return the names of threads that have died."""
+        """Return the names of the daemon's threads that have died."""
         dead = [thread.name for thread in self._threads if not thread.is_alive()]
         return dead + self._sources.dead() + ["rounds"] * self._rounds.has_died
 
@@ -164,15 +164,15 @@ class Daemon:
     # --- what a scrape gets -------------------------------------------------------
 
     def exposition(self, *, openmetrics: bool, web: WebStatus | None = None) -> bytes:
-        """Return the metrics page, from a new sample if that is taken within the deadline."""
+        """Return the metrics page, of a new sample if one can be taken within `scrape_deadline_secs`."""
         return self._metrics.render(self.context(web), openmetrics=openmetrics)
 
     def families(self) -> list[Family]:
-        """Return the metric families that `exposition` shows, from a new sample if in time."""
+        """Return the metric families that `exposition` shows, of a new sample if one is taken in time."""
         return self._metrics.families(self.context())
 
     def context(self, web: WebStatus | None = None) -> Context:
-        """Return what a scrape may show, from a new sample if in time; `web` is the listeners' status."""
+        """Return what a scrape may show, of a new sample if in time; `web` is the HTTP listeners' status."""
         board = self.board
         board.samples.wait_for_fresh(FRESH_SECS, board.config.scrape_deadline_secs)
         context = board.context(web)
@@ -180,7 +180,7 @@ class Daemon:
         return self._privacy.context(context)
 
     def known(self) -> Context:
-        """Return what a scrape may show, as of the latest sample, without waiting for one."""
+        """Return what a scrape may show, by the latest sample, without waiting for a new one."""
         return self._privacy.context(self.board.context())
 
     def html(self, asked: AskedPage = FRONT) -> str | None:

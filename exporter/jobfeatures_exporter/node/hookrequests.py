@@ -1,6 +1,6 @@
-"""The daemon's side of requests by prologs and epilogs: keeps the process that serves them running.
+"""Keeps the process running that serves requests of hooks: prologs and epilogs.
 
-See `jobfeatures.hooks.server`, which is that process, and `jobfeatures.hooks.serving`.
+That process is `jobfeatures.hooks.server`; `jobfeatures.hooks.serving` describes the requests.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class HookServer:
         self._wake_reader, self._wake_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def run(self) -> None:
-        """Keep the process running until `stop`; without it, hooks do the work themselves."""
+        """Keep the process that serves hooks running until `stop`; without it, hooks work by themselves."""
         while not self._stopping.is_set():
             try:
                 with conversation(COMMAND, end_secs=END_SECS) as (their_input, their_output):
@@ -55,12 +55,12 @@ class HookServer:
                 log.warning("the process that serves hooks has ended: another one is started")
 
     def stop(self) -> None:
-        """Make `run` end the process, and return."""
+        """Have `run` end the process that serves hooks, and return."""
         self._stopping.set()
         self._wake()
 
     def reconfigure(self) -> None:
-        """Send the board's new settings to the process."""
+        """Send the board's new settings to the process that serves hooks."""
         self._changed.set()
         self._wake()
 
@@ -102,6 +102,6 @@ class HookServer:
 
 
 def settings_of(config: ExporterConfig) -> Settings:
-    """Return the settings that the process needs to serve requests of hooks."""
+    """Return the settings that the process that serves hooks needs."""
     polled = None if AUTO in config.polling.sources else frozenset(config.polling.sources)
     return Settings(config.shared, make_site(config), config.log.level, config.log.format, polled)

@@ -16,7 +16,7 @@ from jobfeatures_exporter.node.nodeboard import NodeBoard
 
 
 class Knowledge:
-    """Combines batch systems' answers with control groups seen; sets the board's `jobs`, `known_jobs`."""
+    """Sets the board's `jobs` and `known_jobs` by batch systems' answers, control groups and directories."""
 
     def __init__(self, board: NodeBoard) -> None:
         self._board = board
@@ -27,20 +27,20 @@ class Knowledge:
         self.ending: Mapping[JobKey, Job] = {}  # jobs whose last sample is being taken
 
     def remember(self, published: Iterable[JobObservation]) -> None:
-        """Start with jobs that an earlier daemon `published` in directories, as it knew them."""
+        """Take over the jobs that an earlier daemon `published` in feature directories, as it knew them."""
         self._roster.remember(published)
 
     def note_epilogs(self, withdrawn: Mapping[JobKey, float | None]) -> bool:
-        """Record jobs whose directories an epilog has withdrawn, and when; return whether there are any."""
+        """Record jobs whose directories an epilog withdrew, and the Unix time; return whether any did."""
         with self._lock:
             self._roster.note_epilogs(withdrawn)
         return bool(withdrawn)
 
     def judge(self, published: Mapping[JobKey, float] | None = None) -> bool:
-        """Combine anew what the board has; return whether jobs' directories may have to change.
+        """Set the board's jobs by all that the board has; return whether feature directories have to follow.
 
-        A sample is requested if a job has ended. `published` has the jobs with directories (None: as before).
-        All threads that judge share a lock, so none reverts to older data.
+        A sample is requested if a job has ended. `published` has the Unix time of each feature directory's
+        last change (None: as in the last call). All callers share a lock, so none reverts to older data.
         """
         board = self._board
         with self._lock:
@@ -66,13 +66,13 @@ class Knowledge:
         return known_jobs.presences != old.presences
 
     def end_rest(self) -> None:
-        """Request a sample if sampling rests and a job that is said to be here has no group. Any thread."""
+        """Request a sample if the next is far off and a job reported here has no group. From any thread."""
         board = self._board
         if board.pause_secs > board.config.sample_interval_secs and not self.are_all_seen():
             board.samples.wanted.set()
 
     def are_all_seen(self) -> bool:
-        """Return whether the latest sample has a control group of each job that is said to be here."""
+        """Return whether the latest sample has a control group of each job that is reported to be here."""
         snapshot = self._board.samples.snapshot
         samples = {} if snapshot is None else snapshot.jobs
         return all(key in samples and samples[key].in_group for key in self.on_node())
@@ -83,15 +83,12 @@ class Knowledge:
             self.ending, self._to_sample_last = self._to_sample_last, {}
 
     def on_node(self) -> Mapping[JobKey, Job]:
-        """Return the jobs whose processes a sample counts; not those left behind by finished jobs.
-
-        A job is sampled once more after its end is reported, for its last values.
-        """
+        """Return the jobs reported to be on the node, and those of which the last sample is being taken."""
         here = {key: job for key, job in self._board.jobs.items() if job.state.is_on_node}
         return {**self.ending, **here}
 
     def status_targets(self) -> dict[JobKey, StatusTarget]:
-        """Return the jobs on this node whose status directory ($JOBSTATUS) is read, with path and uid."""
+        """Return status directory ($JOBSTATUS), uid and CPUs of each job on this node whose uid is known."""
         return {
             key: StatusTarget(self._board.tree.status_path(key), job.uid, job.allocated_cpus)
             for key, job in self._board.jobs.items()
@@ -101,8 +98,8 @@ class Knowledge:
     def seen(self) -> tuple[frozenset[JobKey], frozenset[JobKey]]:
         """Return the jobs that have processes in the latest sample, and those with an empty control group.
 
-        The latter include jobs that their batch system has yet to confirm. Left out are jobs to query whether
-        seen or not: their epilog has run since, or their batch system's answer is out of date.
+        The latter include jobs that their batch system has yet to confirm. Jobs are in neither whose epilog
+        has run since the sample, or whose batch system's answer is out of date: being seen proves nothing.
         """
         living: set[JobKey] = set()
         empty: set[JobKey] = set()
@@ -118,7 +115,7 @@ class Knowledge:
 
 
 def manners_of(config: BatchSettings) -> Manners:
-    """Return which batch systems do not report suspensions, and in which these extend the wall limit."""
+    """Return which batch systems do not report suspended jobs, and which extend their wall limits."""
     asked = {name for name in SYSTEMS if getattr(config.of(name).own, "ask", None) == "controller"}
     return Manners(
         silent=frozenset(name for name, each in SYSTEMS.items() if not each.tells_suspension) - asked,
@@ -127,7 +124,7 @@ def manners_of(config: BatchSettings) -> Manners:
 
 
 def populated_groups(snapshot: Snapshot | None) -> dict[JobKey, Group]:
-    """Return the batch jobs whose control groups have processes, with what was read of the groups."""
+    """Return what was read of the control groups of each batch job that has processes in them."""
     if snapshot is None:
         return {}
     return {

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class LatestSample:
-    """The latest snapshot, which one thread puts here; any thread may wait for a new one: `wanted` is set."""
+    """The latest snapshot, put here by the sampling thread; threads that wait for a new one set `wanted`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -56,7 +56,7 @@ class LatestSample:
             self._taken.notify_all()
 
     def stop(self) -> None:
-        """Release all threads that wait: they go on with the latest snapshot, if any."""
+        """Release all threads that wait for a snapshot: they go on with the latest one, if any."""
         self._stopping = True
         with self._taken:
             self._taken.notify_all()
@@ -67,7 +67,7 @@ class LatestSample:
             self._taken.wait_for(lambda: self.snapshot is not None or self._stopping, timeout_secs)
 
     def wait_for_fresh(self, fresh_secs: float, timeout_secs: float, *, lists_all: bool = False) -> None:
-        """Wait for a snapshot at most `fresh_secs` old (`lists_all`: of all processes), or the timeout."""
+        """Wait for a snapshot (`lists_all`: of all processes) at most `fresh_secs` old, or the timeout."""
         asked_at = self._clock.now_secs()
 
         def fresh() -> bool:
@@ -88,7 +88,7 @@ class LatestSample:
 class NodeBoard:
     """What is known about the node. To wait for a sample, use `samples`.
 
-    Each part is replaced by one assignment, by the thread that its line names, so readers take no lock.
+    An attribute is replaced by one assignment, by the thread in its comment, so readers take no lock.
     """
 
     def __init__(self, config: ExporterConfig, clock: Clock) -> None:
@@ -142,18 +142,18 @@ class NodeBoard:
         return self.jobs.get(key)
 
     def listing(self, fresh_secs: float = 0.0) -> Snapshot | None:
-        """Return a snapshot of all processes, at most `fresh_secs` old; None if it takes too long."""
+        """Return a snapshot of all processes, at most `fresh_secs` old; None if none is taken in time."""
         self.samples.wait_for_fresh(fresh_secs, self.config.scrape_deadline_secs, lists_all=True)
         snapshot = self.samples.snapshot
         return snapshot if snapshot is not None and snapshot.lists_all else None
 
     def recent_context(self) -> Context:
-        """Return `context` as of a sample at most `sample.interval` old, taken now if need be and in time."""
+        """Return `context` of a sample at most `sample_interval_secs` old, else of the latest one."""
         self.samples.wait_for_fresh(self.config.sample_interval_secs, self.config.scrape_deadline_secs)
         return self.context()
 
     def context(self, web: WebStatus | None = None) -> Context:
-        """Return all that is known as of the latest sample, no names hidden; `web`: the listeners' status."""
+        """Return all that is known, without hiding names; `web` is the status of the HTTP listeners."""
         sender, publisher = self.sender, self.publisher
         return Context(
             now_secs=self.clock.now_secs(),
@@ -184,7 +184,7 @@ class NodeBoard:
 
 
 def make_site(config: ExporterConfig) -> Site:
-    """Return what the settings state about this machine."""
+    """Return what the settings state about this machine, with its CPU model and cores by /proc and /sys."""
     return Site(
         config.shared.site,
         cpu_model=read_cpu_model(f"{config.path.procfs}/cpuinfo"),

@@ -35,7 +35,7 @@ class NodePages:
         self._history = history
 
     def html(self, asked: AskedPage = FRONT) -> str | None:
-        """Return the HTML of the page `asked` for, None for an unknown job. A job's page takes a sample."""
+        """Return the page `asked` for, None for an unknown job. A job's page needs all processes sampled."""
         return self._render(asked, self._privacy.context(self._board.recent_context()))
 
     def own_html(self, context: Context, asked: AskedPage) -> str | None:
@@ -125,7 +125,7 @@ class NodePages:
 
 
 def read_features(root: str, key: JobKey) -> dict[str, list[tuple[str, str]]]:
-    """Return the features that a job can read, (name, value) by variable, without unreadable files."""
+    """Return (name, value) of each feature that a job can read, by JOBFEATURES and MACHINEFEATURES."""
     from jobfeatures.publish.http.remotevalues import FeatureReader, list_features
 
     reader = FeatureReader(root)

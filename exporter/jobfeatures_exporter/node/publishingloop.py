@@ -1,4 +1,4 @@
-"""Keeps the feature directories up to date, and what is announced in them: drains."""
+"""Keeps the feature directories up to date, with the drains that they announce."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PUBLISH_RETRY_SECS = 2.0  # no space, or read-only: nothing says when that is ov
 
 
 class PublishingLoop:
-    """Brings the feature directories up to date on request and at intervals, as its `round` is run."""
+    """Brings the feature directories up to date each time its `round` is run: on request, at intervals."""
 
     def __init__(
         self, board: NodeBoard, publisher: Publisher, knowledge: Knowledge, statuses: StatusKeeper
@@ -37,7 +37,7 @@ class PublishingLoop:
         self._watching: ExitStack | None = None
 
     def prepare(self) -> None:
-        """Make the directories, and read what an earlier daemon published; a failure is only logged."""
+        """Make the feature directories and read what an earlier daemon published; log a failure."""
         try:
             self._board.tree.prepare()
         except (JobfeaturesError, OSError) as error:  # the publisher retries and counts failures
@@ -57,7 +57,7 @@ class PublishingLoop:
             self._watching.close()
 
     def wait_secs(self) -> float:
-        """Return the seconds to the next round, which is due at the machine's shutdown at the latest.
+        """Return the seconds to the next update of the directories, at the latest at the machine's shutdown.
 
         Then one profile of features withdraws the shutdown time.
         """
@@ -69,7 +69,7 @@ class PublishingLoop:
         return min(left, PUBLISH_INTERVAL_SECS) if left > 0 else PUBLISH_INTERVAL_SECS
 
     def publish(self) -> None:
-        """Bring the directories up to date, in steps: a failure of one does not affect the others."""
+        """Bring the feature directories up to date, in steps: a failure of one does not affect the others."""
         board = self._board
         with supervised("reading drains"):
             board.drains.refresh(board.tables(), board.source_names)

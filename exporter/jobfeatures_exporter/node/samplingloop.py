@@ -46,16 +46,16 @@ LATE_SECS = 30.0  # beyond the interval, after which the sampling thread counts 
 
 
 def make_finder(config: ExporterConfig) -> PlaceFinder:
-    """Return a finder of unusual places of jobs' control groups on this node, without a search yet."""
+    """Return a finder of unusual places of jobs' control groups on this node; it has not searched yet."""
     root, procfs = config.path.cgroup, config.path.procfs
     systems = partial(chosen_systems, config)
     return PlaceFinder(config.shared.batch, root=root, procfs=procfs, systems=systems)
 
 
 def find_places(config: ExporterConfig, clock: Clock) -> Callable[[], Places]:
-    """Return a function that returns the unusual places of jobs' groups, searching again at intervals.
+    """Return a function that returns the unusual places of jobs' groups, for commands, which have no threads.
 
-    Without the daemon's threads: batch systems' configuration is read now, searches are made in the call.
+    Batch systems' configuration is read now; the function searches again if a minute has passed.
     """
     finder = make_finder(config)
     finder.read_configuration()
@@ -153,7 +153,7 @@ class SamplingLoop:
         ]
 
     def start(self) -> None:
-        """Start all threads."""
+        """Start the threads that sample, and that read GPUs, power and control groups."""
         self._arrivals.rescan()  # so that the first sample has all jobs
         self._search_places()
         self._gpus.start()
@@ -164,7 +164,7 @@ class SamplingLoop:
         self._rounds.add(self._place_searches)
 
     def stop(self) -> None:
-        """Have all threads end; threads that wait for a sample go on with the latest."""
+        """Have the threads of `start` end; others that wait for a sample go on with the latest one."""
         self._stopping = True
         self._board.samples.wanted.set()
         for each in (self._arrivals, self._last_readings, self._gpus, self._power):
@@ -172,11 +172,11 @@ class SamplingLoop:
         self._board.samples.stop()
 
     def is_late(self) -> bool:
-        """Return whether the sampling thread hangs; call it as often as `Progress` demands."""
+        """Return whether the sampling thread hangs; to be called at least every `goingon.MOST_SECS`."""
         return self._progress.missing_secs() > self._board.pause_secs + LATE_SECS
 
     def reconfigure(self) -> None:
-        """Apply new settings."""
+        """Apply the board's new settings."""
         config = self._board.config
         self._retention.retain_secs = config.jobs.retain_secs
         self.places.reconfigure(config.shared.batch, partial(chosen_systems, config))
@@ -224,7 +224,7 @@ class SamplingLoop:
                     return
 
     def pause_secs(self) -> float:
-        """Return the seconds to the next sample: more if the kernel counts, and reports changes."""
+        """Return the seconds to the next sample: more if eBPF sums jobs' use and inotify shows new jobs."""
         interval_secs, snapshot = self._board.config.sample_interval_secs, self._board.samples.snapshot
         rests = (
             snapshot is not None
@@ -306,6 +306,6 @@ class SamplingLoop:
         return self._board.context().whole_node_jobs
 
     def gives_up_counters(self, key: JobKey) -> bool:
-        """Return whether the job has asked for the hardware counters: then the exporter leaves them to it."""
+        """Return whether the job has a file in $JOBSTATUS that claims the hardware performance counters."""
         target = self._knowledge.status_targets().get(key)
         return target is not None and has_entry(target.path, target.owner_uid, PROFILING)

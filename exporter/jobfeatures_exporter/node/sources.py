@@ -31,7 +31,7 @@ STOP_SECS = 5.0  # for all queries in progress together to end
 
 
 class NodeSources:
-    """Polls each source by a `Keeper`; a reload replaces these, and keeps their answers and counters."""
+    """Polls each batch source by a `Keeper`; a reload replaces these, not their answers and counters."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class NodeSources:
             keeper.stop(max(0.0, deadline - self._board.clock.monotonic_secs()))
 
     def prepare(self, config: ExporterConfig) -> Callable[[], None]:
-        """Return a function that switches to new settings. Raises ConfigurationError, changing nothing."""
+        """Return a function that replaces the sources by those of `config`. Raises ConfigurationError."""
         made = self._make(config)
 
         def replace() -> None:
@@ -87,11 +87,11 @@ class NodeSources:
         return replace
 
     def refresh(self, names: Collection[str], empty: Collection[str] = ()) -> None:
-        """Poll batch systems `names` and `empty` at once, within rate limits: they have unreported jobs here.
+        """Poll the batch systems `names` and `empty` at once, within rate limits.
 
-        If sources are chosen automatically, one of `names` that was not found at the start is polled from now
-        on; a failure is reported as usual. Systems in `empty` have only empty control groups on this node,
-        which may remain after an uninstallation: they are not added.
+        Of both there are control groups here of jobs that they have not reported; of `empty` these have no
+        processes. If batch.sources is auto, a system in `names` that was not found at the start is polled
+        from now on; one in `empty` is not, as empty groups may remain after it was uninstalled.
         """
         is_auto = AUTO in self._board.config.polling.sources
         kept = {keeper.status.name: keeper for keeper in self._board.keepers}
@@ -110,7 +110,7 @@ class NodeSources:
                 )
 
     def refresh_in_haste(self, names: Collection[str]) -> None:
-        """Poll the sources with these names again without delay, as a job starts."""
+        """Poll the sources with these names again without delay, because a job is starting."""
         for keeper in self._board.keepers:
             if keeper.status.name in names:
                 keeper.refresh(in_haste=True)
@@ -130,15 +130,15 @@ class NodeSources:
 
     @property
     def have_been_asked(self) -> bool:
-        """Return whether each source has answered or failed."""
+        """Return whether each batch source has answered or failed at least once."""
         return all(status.table is not None or status.failures for status in self._board.sources)
 
     def problems(self) -> list[str]:
-        """Return a line for each source that has not answered yet, or fails."""
+        """Return a line for each batch source that has not answered yet, or fails."""
         return describe_problems(self._board.sources, self._board.clock.now_secs())
 
     def dead(self) -> list[str]:
-        """Return the names of sources whose thread has died."""
+        """Return the names of batch sources whose thread has died."""
         return [f"source {keeper.status.name}" for keeper in self._board.keepers if keeper.has_died]
 
     def _make(self, config: ExporterConfig) -> list[Keeper[JobTable]]:
@@ -171,7 +171,7 @@ class NodeSources:
         )
 
     def take_in(self) -> None:
-        """Judge all jobs by the sources' latest answers; request the publishing that follows."""
+        """Judge all jobs by the sources' latest answers; request an update of the feature directories."""
         self._knowledge.judge()
         self._knowledge.end_rest()
         if self._publishing is not None:
@@ -195,7 +195,7 @@ class NodeSources:
 
 
 def chosen_systems(config: ExporterConfig, expected: Collection[str] = ()) -> list[str]:
-    """Return the names of batch systems to query here; if automatic, those found and `expected` ones."""
+    """Return the batch systems that batch.sources names; with auto also those found here or `expected`."""
     named, is_auto = config.polling.sources, AUTO in config.polling.sources
     return [
         name
@@ -210,9 +210,9 @@ def make_source(name: str, config: ExporterConfig, clock: Clock, node_name: str)
 
 
 def confirm_jobs(config: ExporterConfig, clock: Clock, claims: Collection[JobKey]) -> dict[JobKey, Job]:
-    """Ask batch systems for this node's jobs, those of which `claims` need their confirmation.
+    """Query the batch systems of `claims`; return the jobs that they report to be on this node.
 
-    A batch system that does not answer is logged.
+    `claims` are jobs whose control groups count only once confirmed. One that does not answer is logged.
     """
     confirmed: dict[JobKey, Job] = {}
     for name in sorted({each.batch_system for each in claims}.intersection(chosen_systems(config))):

@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def supervised(what: str) -> Iterator[None]:
-    """Log an exception of the ``with`` block, which must not end the caller's loop; `what` names the work."""
+    """Log an exception of the ``with`` block, and raise only MemoryError; `what` names the failed work."""
     try:
         yield
     except (JobfeaturesError, OSError) as error:

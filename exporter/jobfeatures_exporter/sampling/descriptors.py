@@ -26,13 +26,13 @@ Found = TypeVar("Found")
 
 
 class Unreadable:
-    """Counts failed reads by kind, such as ``process_stat_eacces``."""
+    """Counts failed reads by kind: what was read, and the error, such as ``process_stat_eacces``."""
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
 
     def add(self, what: str, error: OSError | ParseError) -> None:
-        """Count one failure; a file that vanished meanwhile is not a failure."""
+        """Count one failure to read `what`; that a file has vanished meanwhile is no failure."""
         if isinstance(error, ParseError):
             kind = "garbage"
         elif error.errno in VANISHED:
@@ -63,12 +63,12 @@ class Unreadable:
 class DescriptorBudget:
     """Limits how many descriptors all readers together keep open, and decides which files keep one.
 
-    Up to the limit every file keeps its descriptor. Beyond it a file that is read at each sample takes the
-    oldest descriptor of those read `rarely`; among files read equally often the first keep theirs.
+    Up to the limit every file keeps its descriptor. Beyond it a file that is read at each sample displaces
+    the file that was first opened of those read rarely; others are opened and closed at each reading.
 
-    The soft RLIMIT_NOFILE is raised on demand up to the hard one, and `RESERVE`
-    descriptors (half of a lower limit) are left to the rest of the program: clients must not be able to
-    stop sampling. `max_open` limits the budget further. See getrlimit(2).
+    The limit is RLIMIT_NOFILE, the soft one being raised on demand up to the hard one, less `RESERVE` (or
+    half, if the limit is low) for the rest of the program: clients must not be able to stop sampling.
+    `max_open` limits the budget further. See getrlimit(2).
     """
 
     def __init__(self, max_open: int | None = None) -> None:
@@ -85,15 +85,15 @@ class DescriptorBudget:
 
     @property
     def kept(self) -> dict[str, int]:
-        """Return how many descriptors are open, by how often their files are read: `always`, `rarely`."""
+        """Return how many descriptors are open of files read at each sample (`always`) and read `rarely`."""
         return {"always": self.open - len(self._rare), "rarely": len(self._rare)}
 
     def gives_way(self, file: KeptFile) -> None:
-        """Mark an open file as read rarely from now on, so that it may be displaced."""
+        """Note that an open file is now read rarely, so that another file may take its place."""
         self._rare.setdefault(file)
 
     def take(self, rarely: KeptFile | None = None) -> bool:
-        """Count a descriptor just opened, that of the file `rarely` if given; False: the caller closes it."""
+        """Return whether a descriptor just opened may stay open; `rarely`: its file if read rarely."""
         is_full = self._ceiling is not None and self.open >= self._ceiling
         if is_full or (self.open >= self._allowed and not self._raise()):
             if rarely is not None or not self._rare:
@@ -106,13 +106,13 @@ class DescriptorBudget:
         return True
 
     def give(self, count: int = 1, *, rarely: KeptFile | None = None) -> None:
-        """Give back `count` descriptors that were closed, or that of the file `rarely`."""
+        """Note that `count` descriptors were closed; `rarely` is the file if it may have been read rarely."""
         self.open -= count
         if rarely is not None:
             self._rare.pop(rarely, None)
 
     def shrink(self) -> None:
-        """Limit the budget to what is open now, as the system has no more; it grows after `CALM_SAMPLES`."""
+        """Limit the budget to what is open now: the system has no more. It grows again some samples later."""
         self._ceiling = self.open
         self._calm_samples = 0
 

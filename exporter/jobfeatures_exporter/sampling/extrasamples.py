@@ -15,8 +15,8 @@ class ExtraSamples:
 
     A sample is due at once when a job begins or is about to end. A new job is sampled again after 0.5 s, then
     1, 2 … s, until the regular samples come as often: so any job is sampled in the second half of its life.
-    These, and one for a removed group, yield to the urgent ones: however many jobs there are, at most
-    `BURST_SAMPLES` samples are taken at once and `SAMPLES_PER_SEC` a second in the long run.
+    These, and one sample after a control group was removed, yield to those due at once: however many jobs
+    there are, at most `BURST_SAMPLES` samples are taken at once and `SAMPLES_PER_SEC` a second on average.
     """
 
     def __init__(self, interval_secs: float) -> None:
@@ -60,7 +60,7 @@ class ExtraSamples:
         return True
 
     def wait_secs(self, now_secs: float) -> float | None:
-        """Return the seconds until an extra sample is due; None if none is before a job begins or ends."""
+        """Return the seconds until an extra sample is due; None if none is unless a job begins or ends."""
         self._refill(now_secs)
         times = [due_secs - now_secs for due_secs, _ in self._young]
         if self._wanted or self._wanted_later:

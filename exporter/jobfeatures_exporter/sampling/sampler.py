@@ -55,14 +55,14 @@ class Sampler:
     """Takes snapshots of the node. One thread calls `sample`; any thread may use a snapshot.
 
     `jobs` returns the jobs that batch systems report now, which may name processes or sessions.
-    `last_readings` has the figures of groups removed between samples. `budget` may be shared with other
-    readers. `places` returns where jobs' groups may stand besides the ordinary places.
+    `last_readings` has the figures of control groups removed between samples. `budget` may be shared with
+    other readers of files. `places` returns the unusual places where jobs' groups may be as well.
 
     A job's processes and threads include those of its batch system in its control groups. Memory of a job
     without control groups is the sum over its processes, in which shared pages count once per process.
 
-    If `reader` has sums in the kernel (eBPF), the usage of jobs in control groups comes from these. Then all
-    processes are read only for jobs without groups, or if a sample's `Wishes` ask; else those of a few jobs.
+    If `reader` has eBPF sum processes' use in the kernel, the use of jobs in control groups comes from there.
+    Then all processes are read only for jobs without groups, or if a sample's `Wishes` say so; else a few.
     """
 
     def __init__(
@@ -194,9 +194,9 @@ class Sampler:
 
     @property
     def is_at_rest(self) -> bool:
-        """Return whether the next sample may wait for `needs_sample`, a scrape, or a job that begins or ends.
+        """Return whether samples are only needed for scrapes, jobs that begin or end, and by `needs_sample`.
 
-        The kernel counts all that jobs use, if there are any, and none can begin without a control group.
+        So it is if eBPF sums all that jobs use, and no job can begin without a control group.
         """
         needs_processes = self._processes.needs_all or self._counting.needs_all
         has_gpus = self._gpus is not None and bool(self._gpus.readers)
@@ -208,11 +208,11 @@ class Sampler:
         return any(isinstance(key, JobKey) for key in self._last.jobs)
 
     def needs_sample(self) -> bool:
-        """Return whether something has happened since the last sample that triggers no sample by itself.
+        """Return whether something has happened since the last sample that does not request one itself.
 
-        That is: a job was frozen or thawed, or has used CPU time, which is lost if its group is removed
-        before it could be read at its end; the node has counted an OOM kill while there are jobs on v1,
-        where each group below a job's counts its own kills and may be removed.
+        A job was frozen or thawed, or has used CPU time, which would be lost if its group were removed before
+        it is read at its end; or the node has counted an OOM kill while jobs are on cgroup v1, where each
+        group below a job's counts its own kills and may be removed.
         """
         for directory, group in self._cgroups.known():
             is_of_job = self._last.key_of.get(directory.cpu_source) is not None

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class SamplerSettings:
     """Where the node's files are, and which optional readings are made.
 
-    With `node_name`, control groups that name another node (as when one host emulates several) are ignored,
-    and their processes belong to no job; without, all count, and a job on several nodes is summed.
+    With `node_name`, control groups that name another node (one host may emulate several) are ignored, and
+    their processes belong to no job; without it all groups count, as if the host were one node.
     """
 
     procfs: str = "/proc"
@@ -31,12 +31,12 @@ class SamplerSettings:
     top_commands: int = 0  # how many commands a job's processes are rolled up by; 0: none
 
     def of_system(self, name: str) -> SystemSettings[Any]:
-        """Return what a batch system is given."""
+        """Return what the modules of the batch system `name` get: its own settings and these paths."""
         return self.batch.of(name, procfs=self.procfs, cgroup=self.cgroup)
 
 
 class Wishes(NamedTuple):
-    """Optional readings of one sample, made because a page that will show it needs them."""
+    """What one sample shall read besides the usual, because the page that is made of it shows it."""
 
     all_processes: bool = False  # even if the kernel's sums suffice
     cores: bool = False  # CPU time on each CPU

@@ -13,9 +13,9 @@ log = logging.getLogger(__name__)
 
 
 class SteadyReader(ABC):
-    """Reads one source at intervals until `stop`; if it hangs or fails, only its own metrics are affected.
+    """Reads one source in its own thread until `stop`; if it hangs or fails, only its own metrics suffer.
 
-    `kind` says in log messages what sort of source it is.
+    `kind` names the sort of source in log messages, such as driver.
     """
 
     kind: str
@@ -48,14 +48,14 @@ class SteadyReader(ABC):
             self._thread.join(timeout_secs)
 
     def answered_within(self, secs: float) -> bool:
-        """Return whether the latest finished reading succeeded, and is at most `secs` old."""
+        """Return whether the latest reading of the source succeeded, and ended at most `secs` ago."""
         answered = self._answered_secs
         if answered is None or self._complaint:
             return False
         return self._clock.monotonic_secs() - answered <= secs
 
     def read_once(self) -> None:
-        """Read now, in the calling thread; a failure is logged, not raised."""
+        """Read the source now, in the calling thread; a failure is logged, not raised."""
         try:
             self._read()
         except (JobfeaturesError, OSError) as error:

@@ -32,11 +32,10 @@ class _Sample(NamedTuple):
 
 
 class CpuRates:
-    """How many CPUs each job uses: CPU seconds a second, between two samples at least 5 s apart.
+    """How many CPUs each job uses: its CPU seconds per second, between two samples at least 5 s apart.
 
-    Times are those of the readings, by the monotonic clock. `node_busy_cpus` is
-    the same for the whole node, None if unknown: computed from the busy share of
-    the node's own CPU time, so a delayed reading cannot push it over the maximum.
+    `node_busy_cpus` is how many CPUs of the whole node are busy, None if unknown. It is the busy share of
+    the node's CPU time, multiplied by its CPUs: so a delayed reading cannot push it above their number.
     """
 
     def __init__(self) -> None:
@@ -44,7 +43,7 @@ class CpuRates:
         self.node_busy_cpus: float | None = None
 
     def update(self, snapshot: Snapshot) -> Mapping[JobKey, float]:
-        """Add a sample; return each job's rate. A run that the earlier sample lacks has no rate yet."""
+        """Add a sample; return how many CPUs each job uses, without jobs that have just begun."""
         now = _sample(snapshot)
         while len(self._samples) > 1 and self._samples[1].read_at_secs <= now.read_at_secs - MIN_SECS:
             self._samples.popleft()
@@ -76,9 +75,9 @@ def _sample(snapshot: Snapshot) -> _Sample:
 def compute_rate(
     before_secs: float | None, secs: float | None, elapsed_secs: float, cpus: float
 ) -> float | None:
-    """Return the CPU seconds a second of a job between two readings of its counter, at most `cpus`.
+    """Return the CPU seconds per second of a job between two readings of its counter, at most `cpus`.
 
-    `cpus` is the node's number, 0: unknown. None if a reading is unknown, or the counter has fallen.
+    `cpus` is how many the node has, 0: unknown. Returns None if a reading is unknown or below the earlier.
     """
     if before_secs is None or secs is None or secs < before_secs or elapsed_secs <= 0:
         return None

@@ -34,10 +34,10 @@ _SPECIAL = re.compile(r"[*?[]")
 
 
 def parent_of(path: str, job_id: str, above: str = "") -> str | None:
-    """Return the parent of the job's group that a path is or is below; None: no part looks like one.
+    """Return the parent of the job's control group in `path`; None if no part of the path looks like one.
 
-    A job's group is recognised by its form, or by the job's number behind what the path has in common with
-    `above`, the daemon's group. As a job may make such groups in its own, the topmost one counts.
+    A job's group is recognised by the form of its name, or by the job's number in it, below what the path
+    shares with `above`, the daemon's group. A job may make such groups in its own: the topmost one counts.
     """
     number = re.compile(rf"(?<![0-9A-Za-z]){re.escape(job_id)}(?![0-9])")
     names, shared = path.split("/"), 0
@@ -52,7 +52,7 @@ def parent_of(path: str, job_id: str, above: str = "") -> str | None:
 
 
 def pattern_of(parent: str) -> str:
-    """Return the pattern for the setting batch.cgroup_parents; ids of containers and pods become ``*``."""
+    """Return a group's path as a pattern for the setting batch.cgroup_parents: container ids become ``*``."""
     quoted = _SPECIAL.sub(lambda match: f"[{match[0]}]", parent)
     return _CHANGING.sub("*", _UNQUOTABLE.sub("?", quoted))
 
@@ -72,9 +72,9 @@ def _is_container(path: str) -> bool:
 class GroupReader:
     """Reads the control groups of processes, as paths from the hierarchy's root.
 
-    Of several daemons on a host, the one with `node_name` in its group or arguments counts. Only daemons on
-    the host itself, or in containers that `named` has (see `batch.cgroup_parents`), are believed to make no
-    groups for jobs.
+    Of several daemons of a batch system, the one with `node_name` in its group or arguments counts. Whether
+    a daemon makes no groups for jobs is concluded only if it runs on the host itself, or in a container in
+    `named` (the setting batch.cgroup_parents).
     """
 
     def __init__(self, procfs: str, cgroup: str, node_name: str = "", named: Collection[str] = ()) -> None:
@@ -94,7 +94,7 @@ class GroupReader:
         return ""
 
     def of_system(self, name: str, job_ids: Collection[str]) -> DaemonGroups:
-        """Return the groups of a batch system's daemon and descendants, and the parents of jobs' groups."""
+        """Return the group of batch system `name`'s daemon, and the parents of groups like those of jobs."""
         system = SYSTEMS[name]
         commands = tuple(filter(None, (system.daemon, system.supervisor)))
         parents_of, named = self._processes(commands)
@@ -152,7 +152,7 @@ class GroupReader:
         return parents, named
 
     def is_lost(self) -> bool:
-        """Return whether the kernel's paths are relative to an own namespace, whose root cannot be found."""
+        """Return whether /proc shows paths relative to our own cgroup namespace, whose root is not found."""
         text = self._read(1)
         return ":/.." in text and not self._absolute(text)
 

@@ -29,7 +29,7 @@ _NAN = math.nan
 
 
 class Course(NamedTuple):
-    """What a job or the node used at each of `times` (Unix, in seconds), oldest first; NaN: unknown."""
+    """What a job or the node used at each of `times_secs` (Unix time), oldest first; NaN: unknown."""
 
     times_secs: tuple[float, ...] = ()
     cpus: tuple[float, ...] = ()
@@ -87,7 +87,7 @@ class History:
     def update(
         self, snapshot: Snapshot, jobs: Mapping[JobKey, Job], ended: Mapping[JobKey, EndedJob]
     ) -> None:
-        """Take a snapshot: the first of each minute makes a point. `ended` are jobs that are over here."""
+        """Record a point from the first snapshot of each minute; note the jobs in `ended` as ended here."""
         minute = int(snapshot.read_at_secs // EVERY_SECS)
         if minute == self._minute and not ended:
             return
@@ -116,7 +116,7 @@ class History:
             return [Span(key, ring.start_secs, ring.end_secs) for key, ring in self._jobs.items()]
 
     def ended(self, job_id: str, system: str = "") -> tuple[Span, EndedJob | None] | None:
-        """Return an ended job by id and batch system ("": any), with its figures if kept; None: unknown."""
+        """Return an ended job's span, and its last figures if still kept; None: unknown. `system` "": any."""
         with self._lock:
             for key, ring in self._jobs.items():
                 if key.job_id == job_id and system in {"", key.batch_system} and ring.end_secs is not None:

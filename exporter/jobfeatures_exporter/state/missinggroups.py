@@ -26,7 +26,7 @@ MAX_ASKED = 16  # processes of a job
 def find_missing(
     jobs: Mapping[JobKey, Job], snapshot: Snapshot, tables: Collection[JobTable]
 ) -> dict[JobKey, Reason | None]:
-    """Return the running jobs without a control group, and why; None: it seems they should have one."""
+    """Return the running jobs without a control group, and why each has none; None: it should have one."""
     groupless = frozenset[JobKey]().union(*(each.groupless for each in tables))
     found: dict[JobKey, Reason | None] = {}
     for key, job in jobs.items():
@@ -41,7 +41,7 @@ def find_missing(
 def judge_jobs(
     system: str, job_ids: Collection[str], snapshot: Snapshot, groups: GroupReader
 ) -> tuple[dict[JobKey, Reason], DaemonGroups]:
-    """Judge whether jobs lack a control group that they should have; return why, and the daemon's groups.
+    """Return for each job whether it should have a control group, and the groups of the system's daemon.
 
     A job needs none if its processes are in no group that could be a job's, or if all descendants of its
     batch system's daemon are in the daemon's group.
@@ -64,10 +64,10 @@ def _stands_apart(key: JobKey, snapshot: Snapshot, groups: GroupReader) -> bool:
 
 
 class MissingGroups:
-    """Follows jobs without a control group from sample to sample; a job counts after a minute.
+    """Follows running jobs without a control group; `latest` has those that have had none for a minute.
 
-    Then its processes are examined, and again at intervals if it needs no group. The daemon of jobs that
-    should have one is logged with its group, once while there are such jobs.
+    Their processes show whether they should have one: they are examined then, and every 5 minutes if not.
+    While there are jobs that should, one warning names their batch system's daemon and its group.
     """
 
     def __init__(self, clock: Clock, groups: GroupReader) -> None:
@@ -79,7 +79,7 @@ class MissingGroups:
         self.latest = Missing()
 
     def follow(self, jobs: Mapping[JobKey, Job], snapshot: Snapshot, tables: Collection[JobTable]) -> None:
-        """Judge the jobs of one sample; the result is in `latest`."""
+        """Set `latest` from one sample; `tables` are the batch systems' latest answers."""
         now_secs = self._clock.monotonic_secs()
         missing = find_missing(jobs, snapshot, tables)
         self._since = {key: self._since.get(key, now_secs) for key in missing}

@@ -29,11 +29,11 @@ class _Kept:
 
 
 class Retention:
-    """Keeps ended jobs for `retain_secs`, and until a scrape has shown them; `MAX_ENDED` at most.
+    """Keeps ended jobs for at least `retain_secs`, and until a scrape has shown them; `MAX_ENDED` at most.
 
     A job has ended on this node when its control groups and processes are gone; an empty control group may
-    stay if its batch system has reported the end. The time of end that the batch system reports, even later,
-    is adopted. A job that comes back after a requeue no longer counts as ended.
+    stay if its batch system has reported the end. If the batch system reports, even later, when the job
+    ended, that time replaces our own. A job that comes back after a requeue no longer counts as ended.
     """
 
     def __init__(self, retain_secs: float) -> None:
@@ -56,8 +56,8 @@ class Retention:
     ) -> tuple[Snapshot, Mapping[JobKey, EndedJob]]:
         """Return the snapshot without jobs that have just ended, and all ended jobs by key.
 
-        `jobs` are those that batch systems report, `last` those whose last sample this is, unless they are
-        here again. `now_secs` is monotonic; `shown` are the ended jobs in the latest answered scrape.
+        `jobs` are those that batch systems report; `last` are those reported to have ended, for which this
+        is the last sample. `now_secs` is monotonic; `shown` are the ended jobs in the latest scrape.
         """
         ending = frozenset(
             key

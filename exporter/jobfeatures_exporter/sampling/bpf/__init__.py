@@ -1,4 +1,4 @@
-"""Resource usage of tasks, summed in the kernel by control group. The head of `sums.bpf.c` has the rules."""
+"""Resource usage of tasks, summed in the kernel (eBPF) by control group, as `sums.bpf.c` says at its top."""
 
 from __future__ import annotations
 

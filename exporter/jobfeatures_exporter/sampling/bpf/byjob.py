@@ -29,7 +29,7 @@ _NO_FIGURES = (0,) * _FIGURES
 
 
 class Figures(NamedTuple):
-    """Resource usage of tasks, in the order of the kernel's records. Times are in nanoseconds."""
+    """Resource usage of tasks, in the order of the kernel's records; `cpu` and `waiting` in nanoseconds."""
 
     cpu: int
     read_bytes: int
@@ -51,7 +51,7 @@ class Figures(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Resource usage of one job's tasks, their number by state, and their uid `user`, None if only root's."""
+    """What one job's tasks have used, how many there are now, and their uid `user`; None if only root's."""
 
     figures: Figures
     processes: int = 0
@@ -89,9 +89,9 @@ class GroupSums:
         self.processes = 0
 
     def update(self, records: Iterable[tuple[int, bytes]], wanted: Collection[int]) -> list[int]:
-        """Process one sample: all `records` as (group id, bytes); `wanted` are the ids of jobs' groups.
+        """Take in one sample; return the ids of groups whose records the caller may delete from the kernel.
 
-        Return the ids of groups whose records the caller may delete.
+        `records` are all of them as (group id, bytes), `wanted` the ids of jobs' groups.
         """
         known, self._groups = self._groups, {}
         groups = self._groups
@@ -133,7 +133,7 @@ class GroupSums:
         return self._retire()
 
     def sums_of(self, ids: tuple[int, ...]) -> Sums:
-        """Return the sums of the job with these group ids, 0 without any; the same object if unchanged."""
+        """Return the sums of the job with these group ids, 0 if it has none; the same object if unchanged."""
         reported = self._reported.get(ids)
         if reported is not None:
             return reported

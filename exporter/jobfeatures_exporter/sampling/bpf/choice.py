@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The chosen reader of processes, and why it is not the other one."""
+    """How processes are read: by sums in the `kernel`, None: by /proc; `reason`: why not the other way."""
 
     kernel: KernelSums | None = None
     reason: str = ""
@@ -36,7 +36,7 @@ class Choice:
 
     @property
     def process_reader(self) -> ProcessReader:
-        """Return the name of the chosen way for metrics, and why the kernel does not sum, "" if it does."""
+        """Return, for metrics, bpf or procfs, and the reason why the kernel does not sum, "" if it does."""
         return ProcessReader(PROCFS if self.kernel is None else BPF, self.reason)
 
 
@@ -46,7 +46,7 @@ PROCFS_ALONE = Choice()
 def begin_choice(
     config: ReaderSettings, paths: PathsSettings, kept: Mapping[str, int], *, counts_work: bool
 ) -> Callable[[], Choice]:
-    """Start loading kernel programs in a thread (saves 0.05 s); return `choose_reader`, which awaits it."""
+    """Load kernel programs in a thread (saves 0.05 s); return a function that awaits it and chooses."""
     found: list[Choice] = []
     thread = threading.Thread(target=lambda: found.append(try_reader(config, paths, kept)), name="loading")
     thread.start()
@@ -66,7 +66,7 @@ def choose_reader(
     *,
     counts_work: bool = False,
 ) -> Choice:
-    """Choose the reader of processes, and drop the capabilities that only loading it needed.
+    """Choose how processes are read, and drop the capabilities that only the loading of programs needed.
 
     Call it before other threads exist: these would keep their capabilities. `kept` are descriptors by name
     (see `Choice.descriptors`) inherited from a former process, whose counting continues. `found` has the
@@ -93,7 +93,7 @@ def choose_reader(
 def try_reader(
     config: ReaderSettings, paths: PathsSettings, kept: Mapping[str, int] = MappingProxyType({})
 ) -> Choice:
-    """Load the kernel programs; return /proc as the reader, with the reason, if unwanted or impossible."""
+    """Load the kernel programs; if settings do not want that or it fails, return /proc and the reason."""
     procfs = paths.procfs
     if config.processes == PROCFS:
         return Choice(reason=ASKED_FOR)

@@ -77,7 +77,7 @@ class Bpf:
         return int(result)
 
     def lookup(self, descriptor: int, key: bytes, size: int) -> bytes:
-        """Return the `size` bytes of a key in a map. Raises OSError, FileNotFoundError without the key."""
+        """Return the value, of `size` bytes, of a key in a map. Raises OSError; FileNotFoundError: no key."""
         value = ctypes.create_string_buffer(size)
         self.call("bpf_map_lookup_elem", descriptor, key, value)
         return value.raw
@@ -114,10 +114,10 @@ def load_object(
     group: str | None,
     maps: Mapping[str, int],
 ) -> dict[str, int]:
-    """Load the object file at `path` and attach its programs, which run while what is returned stays open.
+    """Load the object file at `path` and attach its programs; return descriptors by name.
 
-    Return the descriptors of links and maps by name, and of the hooks' programs as NAME-program. `maps` gives
-    each map's maximum number of entries, 0: as in the file. The `packets` programs are attached to the
+    They are those of links and maps, and of the hooks' programs as NAME-program: programs run while these are
+    open. `maps` has each map's maximum of entries, 0: as in the file. The `packets` programs are attached to
     control group `group`, or not loaded if that is None. Raises OSError, leaving nothing attached.
     """
     stem = os.path.basename(path).partition(".")[0]
@@ -186,7 +186,7 @@ def run_iterator(bpf: Bpf, link: int) -> None:
 
 
 def read_misses(bpf: Bpf, program: int) -> int:
-    """Return how often the kernel skipped a program that was already running on that CPU. Raises OSError."""
+    """Return how often the kernel skipped a program, as the CPU was already running it. Raises OSError."""
     info, size = ctypes.create_string_buffer(_INFO_BYTES), ctypes.c_uint32(_INFO_BYTES)
     bpf.call("bpf_obj_get_info_by_fd", program, info, ctypes.byref(size))
     misses: int = _KEY.unpack_from(info.raw, _MISSES_AT)[0]
@@ -210,7 +210,7 @@ class Table:
         self._place = ctypes.create_string_buffer(8)
 
     def read(self) -> Iterator[tuple[int, bytes]]:
-        """Yield each key and its value's bytes. Raises OSError."""
+        """Yield each key of the map and its value's bytes. Raises OSError."""
         begun = False
         more = True
         size = self._value_bytes
@@ -236,10 +236,10 @@ class Table:
                 yield key, values[number * size : (number + 1) * size]
 
     def put(self, key: int, value: bytes) -> None:
-        """Set the value of a key. Raises OSError."""
+        """Set the value of a key in the map. Raises OSError."""
         self._bpf.call("bpf_map_update_elem", self._descriptor, _KEY.pack(key), value, 0)
 
     def delete(self, key: int) -> None:
-        """Delete a key if it exists. Raises OSError."""
+        """Delete a key from the map if it is there. Raises OSError."""
         with contextlib.suppress(FileNotFoundError):
             self._bpf.call("bpf_map_delete_elem", self._descriptor, _KEY.pack(key))

@@ -37,7 +37,7 @@ _NO_ROOM = 0  # the group charged where the map had no room for another
 
 
 class KernelSums:
-    """What the kernel has summed for all jobs. Only one thread may sample; `close` ends the counting."""
+    """The eBPF programs that sum the use of all jobs, and their sums. Only one thread may call `look`."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class KernelSums:
         return Table(self._bpf, self.descriptors[name], value_bytes=value_bytes, max_entries=max_entries)
 
     def close(self) -> None:
-        """Close all descriptors, which ends the counting unless another process has them open."""
+        """Close all descriptors: the kernel stops counting unless another process has them open."""
         close_all(self.descriptors)
         self.descriptors = {}
 
@@ -131,7 +131,7 @@ class KernelSums:
         return self._controller in directory.inodes
 
     def look(self, directories: Iterable[JobDirectory]) -> None:
-        """Have the kernel add up what all tasks have used; read the sums of these groups. Raises OSError."""
+        """Have the kernel add up what all tasks have used by now, and read its sums. Raises OSError."""
         known, self._ids = self._ids, {}
         for each in directories:
             source = each.source(self._controller)
@@ -173,7 +173,7 @@ class KernelSums:
         return KernelChecks(full, without_storage, tails, threads, sum(self._misses.values()))
 
     def paths_of(self, directory: JobDirectory) -> list[str]:
-        """Return the directories of the control groups that list the processes of a job."""
+        """Return the directories whose ``cgroup.procs`` together list all processes of a job's group."""
         return find_lists(directory, "" if self._hierarchies == 1 else self._freezer)
 
     def _is_to_seek(self, source: str) -> bool:
@@ -195,7 +195,7 @@ class KernelSums:
 
 
 def find_lists(directory: JobDirectory, freezer: str) -> list[str]:
-    """Return directories whose ``cgroup.procs`` list a job's processes: one of its own, one in `freezer`."""
+    """Return the directories whose cgroup.procs list a job's processes: any of its own, one in `freezer`."""
     any_of_them = next(iter(directory.groups.values()))
     beside = f"{freezer}{directory.path}"
     return [any_of_them, beside] if freezer and any_of_them != beside else [any_of_them]
@@ -214,7 +214,7 @@ def describe(error: OSError) -> str:
 
 
 def check_owner(path: str) -> None:
-    """Check that only root and our own user may write a file the kernel is to run. Raises OSError if not."""
+    """Raise OSError if others than root and our own user may write a file, which the kernel is to run."""
     found = os.stat(path)
     if found.st_uid not in {0, os.geteuid()} or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise PermissionError(errno.EPERM, "others may write it", path)

@@ -16,7 +16,7 @@ _PR_CAPBSET_DROP = 24
 def give_up_rights(use: Callable[[], object], also: Collection[int] = (), keep: Collection[int] = ()) -> None:
     """Drop CAP_BPF, CAP_PERFMON and those in `also`, except those in `keep`, which are needed later.
 
-    The calling thread loses them, and so do all threads and programs that descend from it. `use` tries what
+    The calling thread loses them, as do all threads and programs that it starts. `use` is called to see what
     has to keep working: if it fails, CAP_BPF is kept, which kernels before 5.19 may require for reading too
     (kernel.unprivileged_bpf_disabled). Raises OSError.
     """

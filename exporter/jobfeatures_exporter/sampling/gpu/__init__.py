@@ -1,7 +1,7 @@
 """GPUs: one module per driver, each with a line in `DRIVERS`.
 
 A module has `make_driver(paths, clock, unreadable, detail=…) -> Driver`, which may load
-libraries. It is imported in the driver's own thread, only on nodes that use the driver.
+libraries. It is imported in the thread that reads this driver, only on nodes that use it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ REMAP_PENDING, REMAP_FAILED, XIDS_WATCHED = "remap_pending", "remap_failed", "xi
 
 
 class DriverError(JobfeaturesError):
-    """A GPU driver cannot be used now: its reader is created again at the next reading."""
+    """A GPU driver cannot be used now: a new `Driver` is made at the next reading."""
 
 
 class Paths(NamedTuple):
@@ -53,9 +53,9 @@ class Driver(Protocol):
     def read(self) -> Iterator[GpuSample]:
         """Yield the state of each card and each MIG instance as soon as it is read.
 
-        `energy_joules` is the driver's own counter or None, `busy_secs` is None: the caller integrates.
+        `energy_joules` is the driver's own counter or None, `busy_secs` is None: `CardMeter` counts both.
         Values that cannot be read are None; impossible ones are left to `bounds`. Raises DriverError.
         """
 
     def close(self) -> None:
-        """Release libraries and files."""
+        """Release the driver's libraries and files."""

@@ -1,4 +1,4 @@
-"""Which GPU cards a batch system allocated to which job: as it reports, or by files of a prolog."""
+"""Which GPU cards a batch system has allocated to which job: as it reports, or by files of a prolog."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FIRST_RENDER_MINOR = 128  # of /dev/dri/renderDN
 
 
 def parse_gpustat(text: str) -> str | None:
-    """Return the job id in ``/run/gpustat/CARD``: ``JOBID UID``; None if empty or 0. Raises ParseError."""
+    """Return the job id in a file /run/gpustat/CARD, ``JOBID UID``; None if empty or 0. Raises ParseError."""
     words = text.split()
     if not words:
         return None
@@ -57,9 +57,9 @@ def resolve_card(
 
     A name is a UUID, a prefix of one that is unique on the node, or a number. For NVIDIA's cards a batch
     system's number is that of the device file (``/dev/nvidia3``, as in gres.conf), with ``by_minor=False``
-    NVML's index. For others it is the position in the order of bus addresses; with `by_device` and from 128
-    on it is that of ``/dev/dri/card1`` or ``/dev/dri/renderD128``. Beside MIG instances only a number that
-    means the same whole card with and without them counts; a position beside partitions means no card.
+    NVML's index. For others it is the position in the order of bus addresses; with `by_device`, and from 128
+    on, the number of ``/dev/dri/card1`` or ``/dev/dri/renderD128``. On a node with MIG instances, a number
+    counts only if it means the same card with and without these; with partitions, a position means no card.
     ``1:3/0`` is the instance 3 on card 1, if that is not divided into several compute instances.
     """
     if name.startswith(UUID_FORMS):
@@ -119,10 +119,10 @@ def _undivided(cards: Sequence[GpuCard]) -> list[GpuCard]:
 def compute_allocations(
     jobs: Mapping[JobKey, Job], cards: Sequence[GpuCard], gpustat: Mapping[str, str]
 ) -> dict[JobKey, frozenset[str]]:
-    """Return the UUIDs of each job's cards.
+    """Return the UUIDs of the cards that are allocated to each job.
 
-    Where only the number of a job's GPUs is known, it has all cards if there are as many on the node (MIG
-    instances and partitions count), else none. `gpustat` maps names of cards to job ids, see `read_gpustat`;
+    A job of which only the number of its GPUs is known has all cards, if the node has as many (counting MIG
+    instances and partitions), else none. `gpustat` maps names of cards to job ids, see `read_gpustat`;
     unknown jobs in it are ignored.
     """
     found: dict[JobKey, set[str]] = {}

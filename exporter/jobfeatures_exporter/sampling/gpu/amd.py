@@ -1,4 +1,4 @@
-"""AMD's cards: by ROCm SMI where installed, the rest (without it, everything) by the kernel drivers' files.
+"""AMD's cards: read by ROCm SMI where installed; the rest, or everything, by the kernel driver's files.
 
 See "AMDGPU driver" in the kernel's GPU documentation (GPU sysfs, hwmon).
 """
@@ -32,7 +32,7 @@ MICRO = 1e-6
 
 
 def make_driver(paths: Paths, clock: Clock, unreadable: Unreadable, *, detail: bool = False) -> AmdDriver:
-    """Return the driver, which works without ROCm SMI too; `detail` has no effect."""
+    """Return the driver of AMD's cards, which works without ROCm SMI too; `detail` has no effect."""
     return AmdDriver(paths, clock, unreadable, open_rocm())
 
 

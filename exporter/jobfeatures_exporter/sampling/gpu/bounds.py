@@ -40,7 +40,7 @@ Count = Callable[[str], None]
 
 
 def bounded(sample: GpuSample, count: Count) -> GpuSample:
-    """Return a reading with None for impossible figures; `count` gets each one's ``gpu_refused_NAME``."""
+    """Return a reading with None for impossible figures; call `count` with ``gpu_refused_NAME`` for each."""
     wrong = _beyond(sample.card, _MOST_OF_CARD, count)
     card = replace(sample.card, **wrong) if wrong else sample.card
     wrong = _beyond(sample, _MOST, count)
@@ -79,7 +79,7 @@ def _beyond(figures: GpuCard | GpuSample, most: dict[str, float], count: Count) 
 
 
 def bounded_process(process: GpuProcess, count: Count) -> GpuProcess:
-    """Do as `bounded` for a process; its memory may exceed that of a card, which may use the machine's."""
+    """Return a process with None for impossible figures, counted; its memory may exceed that of the card."""
     if not 0 <= (process.ce_util_percent or 0) <= MAX_PERCENT:
         process = process._replace(ce_util_percent=_refused("process_percent", count))
     if not 0 <= (process.memory_bytes or 0) <= _MAX_BYTES:

@@ -24,7 +24,7 @@ _DEVICE = re.compile(r"/dev/dri/(?:card|renderD)[0-9]{1,6}\Z|/dev/kfd\Z")
 
 
 class DrmClients:
-    """Follows the DRM clients of all processes. One thread calls `read`."""
+    """Follows the DRM clients (see `DrmClient`) of all processes. One thread calls `read`."""
 
     def __init__(self, procfs: str, unreadable: Unreadable) -> None:
         self._procfs = procfs
@@ -36,7 +36,7 @@ class DrmClients:
         self.is_whole = False  # whether all processes could be scanned: then their sum is the card's use
 
     def read(self, now_secs: float) -> dict[str, list[GpuProcess]]:
-        """Return the processes that use each card, by its PCI address; `now_secs` is monotonic.
+        """Return the processes that use each card, by the card's PCI address; `now_secs` is monotonic.
 
         The utilisation of a process is unknown at its first reading.
         """

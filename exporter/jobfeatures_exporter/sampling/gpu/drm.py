@@ -39,18 +39,18 @@ def drm_cards(sysfs: str, reader: Sysfs) -> Iterator[DrmCard]:
 
 
 def find_silent(sysfs: str, reader: Sysfs, driver: str, known: Collection[str]) -> list[str]:
-    """Return PCI addresses bound to `driver` that are not among `known` cards: it could not start these."""
+    """Return PCI addresses of cards bound to `driver` and not in `known`: those it could not start."""
     names = reader.names(f"{sysfs}/bus/pci/drivers/{driver}")
     return [name for name in names if _ADDRESS.match(name) and name not in known]
 
 
 def place_of(address: str, places: Iterable[str]) -> int:
-    """Return the index of `address` in the sorted addresses `places`, which include those of lost cards."""
+    """Return the index of `address` among `places`, sorted: all cards' addresses, also of lost cards."""
     return sorted(places).index(address)
 
 
 def parse_uevent(text: str, *, minor: int, path: str) -> DrmCard | None:
-    """Return the card of ``device/uevent``, None if it is not a PCI device.
+    """Return the card that a text of ``device/uevent`` describes, None if it is no PCI device.
 
     Sample, shortened::
 

@@ -1,4 +1,4 @@
-"""Use of a GPU by a process, from /proc/PID/fdinfo: parses it, computes utilisation of two readings. Pure.
+"""Use of a GPU by a process: parses /proc/PID/fdinfo, computes the utilisation between two readings. Pure.
 
 See Documentation/gpu/drm-usage-stats.rst of the kernel. All kernel drivers
 (amdgpu, i915, xe, …) use this format.
@@ -22,7 +22,7 @@ _MEMORY_KEYS = ("drm-resident-", "drm-memory-", "drm-total-")  # the first that 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrmClient:
-    """One DRM client (an open of a GPU's device file) as a descriptor shows it. Its counters start then."""
+    """One DRM client, which is one open(2) of a GPU's device file, by its descriptor; counters start then."""
 
     address: str = ""  # of the device on its bus (drm-pdev)
     client_id: int | None = None  # unique on its device: descriptors that share it are one client
@@ -79,7 +79,7 @@ def parse_fdinfo(text: str) -> DrmClient | None:
 
 
 def compute_utilisation(before: DrmClient, now: DrmClient, elapsed_secs: float) -> float | None:
-    """Return a client's use of its busiest kind of engine in percent; None without engines or time."""
+    """Return a client's use, in percent, of the kind of engine it uses most; None if that is unknown."""
     shares: list[float] = []
     for kind, nsecs in now.engine_nsecs.items():
         if elapsed_secs > 0:

@@ -46,7 +46,7 @@ class IntelDriver:
         self._has_read = False
 
     def close(self) -> None:
-        """Do nothing, as nothing is held."""
+        """Do nothing, as this driver holds nothing open."""
 
     def read(self) -> Iterator[GpuSample]:
         """Yield the state of each card, see `Driver.read`."""

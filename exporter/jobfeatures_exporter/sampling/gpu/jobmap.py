@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 def map_jobs(cards: Iterable[GpuCard], uses: Iterable[JobGpu]) -> dict[str, str]:
-    """Return the content of each file by name: ids of the jobs that have a card allocated or use it."""
+    """Return each file's content by its name: ids of the jobs that have the card allocated or use it."""
     by_uuid = {card.uuid: card for card in cards}
     found: dict[str, set[str]] = {}
     for use in uses:
@@ -47,7 +47,7 @@ def _name(uuid: str, cards: Mapping[str, GpuCard]) -> str | None:
 
 
 class JobMap:
-    """Maintains the files in a directory that nobody else writes; unchanged files are not rewritten."""
+    """Maintains dcgm-exporter's job files in a directory of our own; unchanged ones are not rewritten."""
 
     def __init__(self, path: str) -> None:
         self._path = path

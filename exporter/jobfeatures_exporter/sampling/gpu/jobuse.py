@@ -40,7 +40,7 @@ def compute_shares(
 def find_holder(
     processes: Collection[GpuProcess], key_of: KeyOf, allocated: Collection[JobKey]
 ) -> WorkKey | None:
-    """Return the only key with the card allocated or processes on it; None: no, several or unknown keys."""
+    """Return the key that alone has the card allocated or processes on it; None: none, several, unknown."""
     holders = {*allocated, *(key_of(process.pid) for process in processes)}
     return holders.pop() if len(holders) == 1 else None
 
@@ -82,7 +82,7 @@ class GpuBook:
         allocations: Mapping[JobKey, Collection[str]],
         runs: Mapping[WorkKey, int],
     ) -> Account:
-        """Add `readings` not seen before, oldest first; return each job's counters by card.
+        """Add cards' new `readings`, oldest first; return what each job has used of each card.
 
         `latest` has each card's current reading, `allocations` the UUIDs of each job's cards. A process that
         has ended since it was seen on a card still belongs to its job. Counters are kept for the keys in

@@ -37,7 +37,7 @@ def parse_properties(text: str) -> dict[str, int]:
 
 
 def node_of(gpu_id: int, properties: dict[str, int]) -> KfdNode | None:
-    """Return a card from its properties, None for a node that is a CPU.
+    """Return a card or partition by its properties, None for a KFD node that is a CPU.
 
     ``location_id`` is PCI bus, device and function in PCI's encoding, ``domain`` the PCI domain;
     ``gfx_target_version`` 90010 means gfx90a. The number of a partition is in the function, or in bits 28 to
@@ -56,7 +56,7 @@ def node_of(gpu_id: int, properties: dict[str, int]) -> KfdNode | None:
 
 
 def nodes_of(addresses: Collection[str], nodes: Iterable[KfdNode]) -> dict[str, list[KfdNode]]:
-    """Return the nodes of each card, by its PCI address.
+    """Return the KFD nodes of each card by its PCI address, which is one of `addresses`.
 
     A partition has a PCI function of its own, without a card: it belongs to a card of the same device.
     """
@@ -88,9 +88,9 @@ class Kfd:
         return found
 
     def processes(self, nodes: Mapping[str, Collection[KfdNode]]) -> dict[str, list[GpuProcess]]:
-        """Return each card's processes by its address, with the percentage of compute units they occupy now.
+        """Return each card's processes by its PCI address, with the memory and compute units they use now.
 
-        `nodes` are those of each card, over which a process's memory and units are summed.
+        `nodes` has the KFD nodes of each card: a process's memory and units are summed over them.
         """
         cards = {str(node.gpu_id): address for address, mine in nodes.items() for node in mine}
         units_of = {address: [node.compute_units for node in mine] for address, mine in nodes.items()}

@@ -30,7 +30,7 @@ class CardMeter:
         self._reason_secs: dict[GpuCount, float] = {}
 
     def update(self, sample: GpuSample, monotonic_secs: float) -> GpuSample:
-        """Add a reading; return it with the counters. What cannot be read now is None and goes on later."""
+        """Return a new reading with the counters up to it; one that cannot be read now is None for now."""
         sample = bounded(sample, self._count)
         elapsed = 0.0 if self._read_secs is None else monotonic_secs - self._read_secs
         self._read_secs = monotonic_secs

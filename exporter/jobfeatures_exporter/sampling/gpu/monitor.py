@@ -35,7 +35,7 @@ MAX_READINGS = 4096  # waiting for attribution
 
 
 class DriverReader(SteadyReader):
-    """Reads one driver, created again after a failure; `latest` is replaced, never changed, at each card."""
+    """Reads the cards of one driver, which is made anew after a failure; any thread may read `latest`."""
 
     kind = "driver"
 
@@ -99,8 +99,8 @@ class DriverReader(SteadyReader):
 class GpuMonitor:
     """All drivers of this node, and the usage of their cards by job.
 
-    `names` has names of drivers, or ``auto`` (those whose kernel driver is loaded)
-    or ``none``. For other drivers nothing is imported and no thread is started.
+    `names` has names of drivers, ``auto`` (those whose kernel module is loaded)
+    or ``none``. Of drivers not selected nothing is imported, and no thread is started.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class GpuMonitor:
             self._job_map.write({})  # from now on nothing would remove jobs that end
 
     def fill(self, snapshot: Snapshot, jobs: Mapping[JobKey, Job]) -> Snapshot:
-        """Return the snapshot with cards' latest readings and jobs' use; never waits. One thread calls."""
+        """Return the snapshot with cards' latest readings and jobs' use of them. One thread calls this."""
         if not self.readers:
             self._write_job_map((), ())
             return snapshot

@@ -48,9 +48,9 @@ _PROCESS_LISTS = (
 
 
 def parse_card_file(text: str) -> tuple[str, int | None]:
-    """Return UUID and minor number in /proc/driver/nvidia/gpus/ADDRESS/information. Raises ParseError.
+    """Return a card's UUID and minor number from /proc/driver/nvidia/gpus/ADDRESS/information.
 
-    Sample, shortened; the UUID consists of question marks until the card is first used::
+    Raises ParseError. Sample, shortened; the UUID consists of question marks until the card is first used::
 
         Model:           NVIDIA A100-SXM4-40GB
         GPU UUID:        GPU-6bc1b3ea-2d5c-bd93-8e7b-6f1b1c0a9d1c
@@ -70,7 +70,7 @@ def parse_card_file(text: str) -> tuple[str, int | None]:
 
 
 def make_driver(paths: Paths, clock: Clock, unreadable: Unreadable, *, detail: bool = False) -> NvidiaDriver:
-    """Return the driver, with its library loaded. Raises DriverError."""
+    """Return the driver, with NVML loaded; `detail` adds the figures of `CardDetail`. Raises DriverError."""
     return NvidiaDriver(paths, clock, unreadable, detail=detail)
 
 

@@ -1,8 +1,8 @@
 """Optional details of NVIDIA's cards: profile, memory errors, XID events, clock reasons.
 
-A profile (GPM, Hopper and later) is what a card counted between two of NVML's samples: the
-earlier one is kept. A GPU instance (MIG) has its own profile, reported only if it has a
-single compute instance, as it covers all of them.
+A profile (GPM, Hopper and later) is what a card counted between two samples of NVML, of
+which we keep the earlier one. A GPU instance (MIG) has its own profile, which covers all
+its compute instances: so it is only reported if there is one.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Profile:
         self._latest: dict[GpuCount, float] = {}  # the counts that the latest sample had
 
     def read(self, ask: NvmlDevice) -> dict[GpuCount, float]:
-        """Return the total so far of each figure that can be read now; `ask` queries the card."""
+        """Return the total so far of each profile figure that can be read now; `ask` queries the card."""
         before = self._before
         if before is not None and self._clock.monotonic_secs() - before.taken_secs <= SETTLE_SECS:
             return self._latest
@@ -140,7 +140,7 @@ class Profile:
 
 
 class XidEvents:
-    """The XID events of one card since it was first read. Reading never waits."""
+    """Counts the XID events (errors that the driver reports) of one card; `read` never waits for one."""
 
     def __init__(self, nvml: Any) -> None:
         self._nvml = nvml
@@ -182,7 +182,7 @@ class XidEvents:
 
 
 class CardDetail:
-    """All details of one card and its instances."""
+    """All optional details of one card and its MIG instances."""
 
     def __init__(self, nvml: Any, clock: Clock) -> None:
         self._nvml = nvml

@@ -12,7 +12,7 @@ NO_NEWS = frozenset({NOT_SUPPORTED, NOT_FOUND, FUNCTION_NOT_FOUND})
 
 
 class NvmlDevice:
-    """Queries NVML about one device and remembers whether the device is failing."""
+    """Queries NVML about one device; `failing` is the error of a lost device, 0 if it works."""
 
     def __init__(self, nvml: Any, handle: Any, unreadable: Unreadable) -> None:
         self._nvml = nvml
@@ -26,7 +26,7 @@ class NvmlDevice:
         return self.call(function, self._handle, *arguments)
 
     def call(self, function: str, *arguments: Any, no_news: int = NOT_SUPPORTED) -> Any | None:
-        """Do the same as `__call__` without the device as argument; the error `no_news` is not counted."""
+        """Return an NVML function's result, None if missing or failed; the error `no_news` is not counted."""
         self.error = 0
         call = getattr(self._nvml, function, None)
         if call is None:
@@ -43,7 +43,7 @@ class NvmlDevice:
         return None
 
     def note(self, function: str, error: int) -> None:
-        """Set `failing` if the error means that the device is lost; count any other, if it is a failure."""
+        """Set `failing` if `error` means that the device is lost; count other failures of `function`."""
         if error in FAILURES:
             self.failing = error
         elif error and error not in NO_NEWS:
@@ -54,7 +54,7 @@ class NvmlDevice:
         self._unreadable.count(f"gpu_refused_{name}")
 
     def first(self, *functions: str) -> Any | None:
-        """Return the result of the first of these functions that the library has; None as in a call."""
+        """Return the result of the first of these functions that NVML has; None if that fails."""
         for function in functions:
             found = self(function)
             if self.error != FUNCTION_NOT_FOUND:
@@ -62,11 +62,11 @@ class NvmlDevice:
         return None
 
     def number(self, function: str, *arguments: Any, scale: float = 1.0) -> float | None:
-        """Return a function's numeric result times `scale`, None if it is unknown."""
+        """Return an NVML function's result for the device times `scale`, None if it is unknown."""
         value = self(function, *arguments)
         return None if value is None else value * scale
 
     def text(self, function: str) -> str:
-        """Return a function's result if it is text, else ""."""
+        """Return an NVML function's result for the device if it is text, else ""."""
         value = self(function)
         return value if isinstance(value, str) else ""

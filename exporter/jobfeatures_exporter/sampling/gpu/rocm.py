@@ -1,9 +1,8 @@
 """AMD's cards by ROCm SMI through pyrsmi, where it is installed.
 
-pyrsmi below version 1 uses librocm_smi64.so. Later versions use libamd_smi.so with their own prototypes,
-which differ from amdsmi.h (the library would read arguments that were not passed), and import the package
-amdsmi, which prints and raises at import without hardware: these are not used, and the kernel's files are
-read instead.
+pyrsmi below version 1 uses librocm_smi64.so. Later versions are not used, and the kernel's files are read
+instead: they use libamd_smi.so with prototypes that differ from amdsmi.h (the library would read arguments
+that were not passed), and import the package amdsmi, which prints and raises at import without hardware.
 """
 
 from __future__ import annotations

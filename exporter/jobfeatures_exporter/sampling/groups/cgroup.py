@@ -1,7 +1,7 @@
 """What the kernel counts for the control groups of jobs.
 
-Everything is read at the job's own level, which includes its steps, except memory events on v1, see
-`memorytree`. Files that a kernel or configuration does not provide are omitted; failures are counted.
+Everything is read of the job's own group, which includes its steps; only memory events on v1 are read of all
+groups below too, see `memorytree`. Files that a kernel does not provide are omitted; failures are counted.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ STILL_SAMPLES = 64  # every so many samples a job is read in full even if none o
 
 
 class JobCgroup:
-    """Reads the control group of one job, or of a step, at each sample: what v1 counts there, else v2.
+    """Reads the control group of one job, or of a step, at each sample: on v1 what that counts, else on v2.
 
-    `version1` and `version2` list the files. If `read` gets `NodeSigns`, most files of v2 take turns, see
-    `turns`.
+    `version1` and `version2` list the files. If `read` gets `NodeSigns`, not all files of v2 are read at each
+    sample: `turns` says which.
     """
 
     def __init__(
@@ -75,11 +75,11 @@ class JobCgroup:
 
     @property
     def has_lost(self) -> bool:
-        """Return whether, on v1, a group below the job's was removed unread before the last reading."""
+        """Return whether, on v1, a group below the job's was removed between the latest two readings."""
         return self._v1 is not None and self._v1.tree is not None and self._v1.tree.has_lost
 
     def read(self, signs: NodeSigns | None = None) -> JobFigures:
-        """Begin a new sample and read all figures; with `signs` only those files of v2 that are due."""
+        """Begin a new sample and return all figures; with `signs`, only files of v2 that are due are read."""
         cpu, memory = self.read_use(signs)
         counters = {} if self._v2 is None else self._v2.read_counters()
         if self._v1 is not None:
@@ -88,7 +88,7 @@ class JobCgroup:
         return JobFigures(memory, cpu, counters, cpus)
 
     def read_use(self, signs: NodeSigns | None = None) -> tuple[CpuTimes | None, MemoryBytes]:
-        """Begin a new sample and read only CPU time (None if unknown) and memory; `signs` as in `read`."""
+        """Begin a new sample and return only CPU time (None: unknown) and memory; `signs` as in `read`."""
         self._files.advance()
         cpu: CpuTimes | None = None
         if self._v2 is not None and self._is_v2:
@@ -98,9 +98,9 @@ class JobCgroup:
         return cpu, MemoryBytes() if self._memory is None else self._memory.read_memory()
 
     def stands_still(self, *, cpu: bool) -> bool:
-        """Return whether charged memory, and with `cpu` CPU time, is unchanged since the last sample.
+        """Return whether charged memory, and with `cpu` CPU time, is the same as at the group's last sample.
 
-        If so a new sample begins, without reading more. False at each `STILL_SAMPLES`th: all is read then.
+        If so, it begins a sample that reads no more. False at each `STILL_SAMPLES`th: all is read then.
         """
         files, number, memory = self._files, self._files.number + 1, self._memory
         if not number % STILL_SAMPLES or memory is None or not memory.charged.is_known:
@@ -178,7 +178,7 @@ class JobCgroups:
         self._listed = GroupList()
 
     def update(self) -> GroupList:
-        """List jobs' control groups below `root` again, and close those that were removed."""
+        """List jobs' control groups again, and close the readers of those that were removed."""
         self._above.advance()
         before, self._places = self._places, self._find_places()
         if self._listings and self._places is before and are_same(self._listings):
@@ -216,11 +216,11 @@ class JobCgroups:
         return any("memory" in each.groups for each in self._listed.directories)
 
     def known(self) -> Iterator[tuple[JobDirectory, JobCgroup]]:
-        """Yield each job's directory of the latest update, and its reader."""
+        """Yield each job's control group by the latest `update`, and its reader."""
         yield from ((each.directory, each) for each in self._known.values())
 
     def reader(self, directory: JobDirectory) -> JobCgroup:
-        """Return the reader of a directory in the latest update. Raises KeyError for others."""
+        """Return the reader of a control group that the latest `update` listed; KeyError for others."""
         return self._known[directory.path]
 
     def close(self) -> None:

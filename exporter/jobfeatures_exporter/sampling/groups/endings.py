@@ -20,7 +20,7 @@ def find_first_processes(
     processes: Mapping[int, ProcessSample],
     keys: Mapping[int, Hashable],
 ) -> Iterable[int]:
-    """Yield the pids of a job's first processes: their parent is outside the job, or the batch system's.
+    """Yield the pids of a job's first processes: those whose parent is not the job's, or a batch system's.
 
     `key` is the job's, `keys` has those of all processes by pid. The batch system's own processes in the job
     are omitted: they exist until its control groups are removed.
@@ -35,13 +35,13 @@ def find_first_processes(
 
 
 def complete(last: JobSample, now: JobSample) -> JobSample:
-    """Return an ended job's `last` record with the counters of `now`, read later from its removed groups."""
+    """Return an ended job's `last` record with the counters of `now`, a later reading of its groups."""
     counts = _counts(now, last)
     return replace(last, memory=last.memory._replace(peak=counts.pop("peak")), **counts)
 
 
 def keep_counts(now: JobSample, last: JobSample) -> JobSample:
-    """Return `now`, of a job's remaining processes, with what its removed groups had counted in `last`."""
+    """Return `now`, a job's record without control groups, with what these had counted by record `last`."""
     counts = _counts(now, last)
     return replace(
         now,
@@ -57,7 +57,7 @@ def keep_counts(now: JobSample, last: JobSample) -> JobSample:
 
 
 def emptied(last: JobSample, *, processes: int | None = 0) -> JobSample:
-    """Return `last` for a job without groups and processes: counters and peak memory, no other gauge."""
+    """Return a job's `last` record after its end: with counters and peak memory, without other gauges."""
     scheduling = last.scheduling and last.scheduling._replace(running=0, blocked=0)
     steps = tuple(replace(each, memory=MemoryBytes(peak=each.memory.peak)) for each in last.steps)
     return replace(

@@ -14,7 +14,7 @@ _NO_MEMORY = MemoryBytes()
 
 
 class JobFigures(NamedTuple):
-    """Figures of a job's control group; None: missing or unreadable. Missing counters have no key."""
+    """Figures of a job's control group; None: not offered or unreadable. A counter not offered has no key."""
 
     memory: MemoryBytes
     cpu: CpuTimes | None = None
@@ -22,7 +22,7 @@ class JobFigures(NamedTuple):
     cpus: frozenset[int] | None = None  # of its cpuset
 
     def merged(self, earlier: JobFigures) -> JobFigures:
-        """Return these figures, the `earlier` ones where unknown; counters are the greater of both."""
+        """Return these figures, the `earlier` ones where these are unknown, and the greater counters."""
         cpu, memory = self.cpu or earlier.cpu, self.memory
         if self.cpu is not None and earlier.cpu is not None:
             cpu = earlier.cpu.or_more(self.cpu)

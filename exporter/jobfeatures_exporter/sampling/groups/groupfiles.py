@@ -23,9 +23,9 @@ MAX_GAP_SAMPLES = 64
 
 
 def read_processes(group: str) -> bytes:
-    """Return the pids in a group, one a line; empty for a threaded group. Raises OSError.
+    """Return the pids in a control group, one a line; empty for a threaded group. Raises OSError.
 
-    The kernel lists the latter's only in the group above (cgroup-v2.rst, "Threads").
+    The kernel lists the pids of a threaded group only in the group above (cgroup-v2.rst, "Threads").
     """
     try:
         return read_file(f"{group}/cgroup.procs")
@@ -45,7 +45,7 @@ ABSENT: Final = Absence.ABSENT
 
 
 class GroupFile(KeptFile, Generic[Parsed]):
-    """A file of a group, with its last content and parsed value; if missing, tried at growing intervals."""
+    """A file of a control group, and its last value; if missing, it is tried again at growing intervals."""
 
     __slots__ = ("_data", "_files", "_gap", "_parse", "_retry_at", "_value", "_waits")
 
@@ -62,10 +62,10 @@ class GroupFile(KeptFile, Generic[Parsed]):
         self._waits = False  # whether the last value, if there is one, is returned without reading
 
     def value_or_absent(self, *, every: int = 1) -> Parsed | Absence | None:
-        """Return the parsed value, `ABSENT`, or None if it cannot be read, which is counted.
+        """Return the file's parsed value, `ABSENT` if there is no file, None if it cannot be read (counted).
 
         With `every` > 1 the file is read once in so many samples, and the last value is returned in between;
-        with 0 it is read only once.
+        with `every` 0 it is read only once.
         """
         number = self._files.number
         if self._data is None:
@@ -96,7 +96,7 @@ class GroupFile(KeptFile, Generic[Parsed]):
         return None if value is ABSENT else value
 
     def wait(self, *, waits: bool) -> None:
-        """Set whether the last value, if there is one, is returned without reading the file."""
+        """Set whether the last value of the file, if there is one, is returned without reading it again."""
         self._waits = waits
 
     @property
@@ -105,7 +105,7 @@ class GroupFile(KeptFile, Generic[Parsed]):
         return self._data is not None
 
     def is_same(self) -> bool:
-        """Read the file; return whether the content is that of the last value. Raises OSError."""
+        """Read the file; return whether its content is still that of the last value. Raises OSError."""
         return self._data is not None and self.read() == self._data
 
 
@@ -130,9 +130,9 @@ NO_FILE: Final[GroupFile[Any]] = _NoFile()
 
 
 class GroupFiles:
-    """The files of one group by path; its reader calls `advance` at each sample.
+    """The files of one control group by path; its reader calls `advance` at each sample.
 
-    A file that is missing, as its controller is not enabled, is tried again within `MAX_GAP_SAMPLES` samples.
+    A file that is missing (its controller is not enabled) is tried again within `MAX_GAP_SAMPLES` samples.
     """
 
     def __init__(self, budget: DescriptorBudget, unreadable: Unreadable, *, first_number: int = 0) -> None:
@@ -142,11 +142,11 @@ class GroupFiles:
         self.number = first_number
 
     def advance(self) -> None:
-        """Begin the next sample: `number` counts them."""
+        """Begin the next sample; `number` counts samples."""
         self.number += 1
 
     def file(self, path: str, parse: Callable[[str], Parsed]) -> GroupFile[Parsed]:
-        """Return the file at `path` for repeated reads; `parse` makes its value of its text."""
+        """Return the file at `path` for repeated reads; `parse` returns its value, given its text."""
         file = GroupFile(path, parse, self, self._budget)
         self._files[path] = file  # type: ignore[assignment]  # values are never read through this mapping
         return file

@@ -39,7 +39,7 @@ NO_SHAPES: Shapes = frozenset()
 
 
 class Change(Enum):
-    """What the kernel's notifications about its control group say has happened to a job."""
+    """What has happened to a job, by the kernel's notifications about its control group."""
 
     BEGAN = auto()
     ENDING = auto()  # it has lost a step or its last process
@@ -48,7 +48,7 @@ class Change(Enum):
 
 
 class WatchedPlace(NamedTuple):
-    """A watched directory, or the file in a job's directory that shows whether the job has processes."""
+    """What is watched: a control group's directory, or a job's file that shows whether it has processes."""
 
     path: str
     top: str  # of its hierarchy
@@ -64,13 +64,13 @@ class WatchedPlace(NamedTuple):
 
 
 class GroupTree:
-    """The directories above jobs' control groups, and these. Unless it says "any thread", one thread calls.
+    """Jobs' control groups and the directories above. One thread calls methods that do not say "any thread".
 
-    `shapes_at` gives the shapes of jobs' groups (patterns of relative paths) that may stand below a path from
-    the hierarchy's root, which is "". Nothing at or below a path for which `skips` is true, or below a job's
-    group, is listed or watched. `notifier` watches; None: nobody does. Where `is_apart` is true (in a pod)
-    and no sign of jobs is found, `slow` watches instead, if given: pods come and go, and nothing there is
-    urgent.
+    `shapes_at` returns, for a path from the hierarchy's root (which is ""), the patterns of the relative
+    paths at which jobs' groups may be below. Nothing at or below a path for which `skips` is true, or below a
+    job's group, is listed or watched. `notifier` watches directories; None: none is watched. Those for which
+    `is_apart` is true (in pods) are watched by `slow`, if given, unless there is a sign of jobs: pods come
+    and go, and nothing there is urgent.
     """
 
     def __init__(
@@ -97,11 +97,11 @@ class GroupTree:
         self.problem = ""  # why not all is watched
 
     def candidates(self) -> frozenset[str]:
-        """Return paths of directories with a child that looks like a batch system's group. Any thread."""
+        """Return paths of groups with a child that looks like a batch system's. Any thread may call this."""
         return self._candidates
 
     def walk(self, tops: Iterable[str], *, is_anew: bool = False) -> None:
-        """List the directories that are not watched below the hierarchies' roots `tops`, by importance.
+        """List the directories below the roots `tops` of hierarchies that are not watched, the highest first.
 
         All are listed the first time, if `tops` have changed, and with `is_anew`: `shapes_at` has changed.
         """
@@ -121,7 +121,7 @@ class GroupTree:
     def follow(self, *, is_slow: bool = True) -> Iterator[tuple[Change, str]]:
         """Process the kernel's notifications; yield what happened to jobs, with their groups' paths.
 
-        Those that the notifier `slow` has are processed only if `is_slow`.
+        The notifications of `slow` (see the class) are processed only if `is_slow`.
         """
         notices = [] if self._notifier is None else [self._notifier.notices()]
         if is_slow and self._slow is not None:
@@ -296,7 +296,7 @@ class GroupTree:
 def find_candidates(
     tops: Iterable[str], shapes_at: Callable[[str], Shapes], skips: Callable[[str], bool]
 ) -> frozenset[str]:
-    """List hierarchies once, without watching; return the candidates: see `GroupTree.candidates`."""
+    """List the hierarchies at `tops` once; return the same as `GroupTree.candidates`, watching nothing."""
     tree = GroupTree(shapes_at, skips)
     tree.walk(tops)
     return tree.candidates()
@@ -308,7 +308,7 @@ def _first(shapes: Shapes) -> re.Pattern[str]:
 
 
 def compute_shapes_below(shapes: Shapes, name: str) -> Shapes:
-    """Given the shapes below a directory, return those below its subdirectory of this name."""
+    """Return the shapes (tuples of name patterns) below the subdirectory `name`, given its parent's."""
     if not _first(shapes).match(name):
         return NO_SHAPES
     return frozenset(shape[1:] for shape in shapes if shape and fnmatchcase(name, shape[0]))

@@ -36,9 +36,9 @@ FOLLOWED = ("cpuacct", FREEZER, UNIFIED)
 class JobArrivals:
     """Triggers a sample when a job's control group is created, loses a step, becomes empty or is removed.
 
-    It watches the directories above jobs' groups and these, but nothing below, where users may create groups.
+    It watches jobs' groups and the directories above, but nothing below, where users may create groups.
     `run`, in a thread, calls `on_due` when a sample is due, and `on_ending` with the directory of a job that
-    may be about to end. Where the kernel grants no more watches, only the regular samples notice jobs.
+    may be about to end. Where the kernel grants no more watches, jobs are noticed by listing at intervals.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class JobArrivals:
         self._stopping = threading.Event()
 
     def run(self) -> None:
-        """Watch until `stop`; what cannot be watched is listed again as often as the node is sampled."""
+        """Watch until `stop`; what cannot be watched is listed again at the interval of regular samples."""
         scanned_secs = pods_due_secs = float("-inf")
         while not self._stopping.is_set():
             now_secs = self._clock.monotonic_secs()
@@ -98,12 +98,12 @@ class JobArrivals:
         self._inotify.wake()
 
     def list_again(self) -> None:
-        """Have `run` list all directories again, as `shapes_at` has changed. Any thread."""
+        """Have `run` list all directories again, as `shapes_at` has changed. Any thread may call this."""
         self._is_anew = True
         self._inotify.wake()
 
     def rescan(self) -> None:
-        """List the directories that cannot be watched, the first time all. Triggers no sample."""
+        """List the directories that cannot be watched, the first time all of them. Triggers no sample."""
         self._inotify.open()
         self._pods.open()
         try:

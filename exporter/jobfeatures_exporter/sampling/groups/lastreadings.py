@@ -1,8 +1,8 @@
 """Last readings of jobs' control groups, taken at the end of a job before its groups are removed.
 
-A batch system removes the groups of a task within milliseconds of its end: OOM kills and the peak before them
-would be lost. So a thread waits for the end of the first processes in each job's groups, by pidfd_open(2)
-(Linux 5.3), and then reads these. For groups created after the last sample there are only regular samples.
+A batch system removes the groups of a task within milliseconds of its end: OOM kills and the peak of memory
+would be lost. So a thread waits for the end of each job's first processes, by pidfd_open(2) (Linux 5.3), and
+reads the job's groups then. Groups created after the last sample are only read by regular samples.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ GAP_SECS = 0.01  # between two rounds: if many processes end at once, their grou
 
 
 def most_waited_for() -> int:
-    """Return how many processes may be waited for at a time: each takes a descriptor that others need too."""
+    """Return how many processes may be waited for at a time: each takes one of the program's descriptors."""
     return min(MAX_WAITED_FOR, limits()[0] // 4)
 
 
@@ -44,7 +44,7 @@ def read_figures(directory: JobDirectory) -> JobFigures:
 
 
 class LastReadings:
-    """Reads jobs' groups when their processes end, for the next sample to take. `run` is its thread."""
+    """Reads jobs' groups when their processes end, for the next sample to `take`. One thread calls `run`."""
 
     def __init__(self, read: Callable[[JobDirectory], JobFigures] = read_figures) -> None:
         self._read = read
@@ -63,18 +63,18 @@ class LastReadings:
     def follow(
         self, directories: Collection[JobDirectory], first: Mapping[int, Collection[JobDirectory]]
     ) -> None:
-        """Set the existing groups, and by pid which of them may end with a process. Any thread."""
+        """Set the jobs' groups, and by pid those that may end with that process. Any thread may call this."""
         self._directories = grouped((path, each) for each in directories for path in each.groups.values())
         self._wanted = first
         self._wake()
 
     def note(self, path: str) -> None:
-        """Read now the control groups of the job that has the directory `path`. Any thread."""
+        """Read now the control groups of the job that has the directory `path`. Any thread may call this."""
         for each in self._directories.get(path, ()):
             self._note(each)
 
     def take(self) -> dict[str, JobFigures]:
-        """Return the readings since the last call, by `cpu_source`; waits for one in progress."""
+        """Return the readings since the last call, by the group's `cpu_source`; waits for one in progress."""
         with self._lock:
             taken, self._readings = self._readings, {}
         return taken

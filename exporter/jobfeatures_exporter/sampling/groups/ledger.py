@@ -50,10 +50,10 @@ class CounterLedger:
     def update(
         self, readings: Mapping[Hashable, Sequence[Any] | None], late: Collection[Hashable] = ()
     ) -> tuple[Any, ...] | None:
-        """Add the present row of each source, None for one that could not be read; return the run's sums.
+        """Add the present row of counters of each source (None: unreadable); return the run's sums.
 
-        Rows of `late` sources may be older than the last update: a lower one is no reset. Returns None if
-        there never was a source, or if a row could not be read.
+        Rows of `late` sources may have been read before the last update: a lower counter is no reset then.
+        Returns None if there never was a source, or if a row could not be read.
         """
         for source, row in readings.items():
             if row is None:
@@ -105,10 +105,10 @@ class JobCounters:
         self._fields: dict[str, Any] = {}
 
     def update(self, groups: GroupCounters, other_devices: Collection[str] = ()) -> dict[str, Any]:
-        """Add the counters of each directory; return the known ones as fields of `JobSample`.
+        """Add the counters of each of the job's groups; return the known sums as fields of `JobSample`.
 
-        `groups` has directory, counters, and whether it was removed, by `cpu_source`. `other_devices` are
-        block devices to omit because their transfers count on others too.
+        `groups` has, by `cpu_source`, a group, its counters, and whether it was removed. `other_devices` are
+        block devices to omit because their transfers count on other devices too.
         """
         basis = groups, other_devices
         if basis != self._basis:  # most jobs have neither been killed nor hit a limit since the last sample
@@ -116,7 +116,7 @@ class JobCounters:
         return self._fields
 
     def ledgers(self) -> Collection[CounterLedger]:
-        """Return the ledger of each counter, for the caller to mark or to begin a run in."""
+        """Return the ledger of each counter; the caller calls their `mark` or `begin_run`."""
         self._basis = None
         return self._ledgers.values()
 
@@ -203,9 +203,9 @@ class JobLedger:
             yield self._cores
 
     def peak(self, peaks: Mapping[str, int | None]) -> int | None:
-        """Return the highest sum, in bytes, of the job's groups' memory peaks in this run, None if unknown.
+        """Return the run's peak of memory in bytes: the highest sum of its groups' peaks; None if unknown.
 
-        `peaks` has each group's peak now, which counts only if above that of earlier runs; None: unreadable.
+        `peaks` has each group's peak by the kernel (None: unreadable), which counts if above earlier runs'.
         """
         known = {source: each for source, each in peaks.items() if each is not None}
         self._peaks.update(known)
@@ -220,7 +220,7 @@ class JobLedger:
         return self._steps
 
     def cores(self, used: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
-        """Add each control group's nanoseconds on each CPU of the machine; return the run's sums by CPU."""
+        """Add CPU time in nanoseconds: each group's, on each CPU of the machine. Return the run's, by CPU."""
         known: dict[Hashable, tuple[int, ...] | None] = {source: row for source, row in used.items() if row}
         if self._cores is None and known:
             self._cores = CounterLedger(max(map(len, used.values())))

@@ -19,14 +19,14 @@ LIMITS_V2 = ("memory.max", "memory.swap.max", "memory.high")
 
 
 class MemoryLimits(NamedTuple):
-    """Limits in bytes; beyond `high` the kernel slows a job down. None: unlimited or unknown."""
+    """Limits of memory in bytes; beyond `high` the kernel slows a job down. None: unlimited or unknown."""
 
     memory: int | None = None
     swap: int | None = None
     high: int | None = None
 
     def lowest(self, other: MemoryLimits) -> MemoryLimits:
-        """Return the lower one of each limit."""
+        """Return of each limit the lower of both."""
         return MemoryLimits(*map(min_known, self, other))
 
 
@@ -34,7 +34,7 @@ NO_LIMITS = MemoryLimits()
 
 
 class LimitsAbove:
-    """Reads the limits of each group above jobs' once in `RARELY_SAMPLES` samples, for all jobs below it."""
+    """Reads the memory limits of groups above jobs', each once in `RARELY_SAMPLES` samples for all jobs."""
 
     def __init__(self, budget: DescriptorBudget, unreadable: Unreadable) -> None:
         self._files = GroupFiles(budget, unreadable)
@@ -44,7 +44,7 @@ class LimitsAbove:
         self._asked_last: set[str] = set()
 
     def advance(self) -> None:
-        """Begin the next sample; forget directories that `of` did not need in the last one."""
+        """Begin the next sample; forget directories for which `of` was not called in the last one."""
         if self._asked != self._asked_last:
             needed = {each for directory in self._asked for each in (directory, *_parents(directory))}
             for directory in self._above.keys() - needed:
@@ -57,7 +57,7 @@ class LimitsAbove:
             self._lowest = {}
 
     def of(self, directory: str, depth: int) -> MemoryLimits:
-        """Return the lowest of each limit over a directory and those above it, `depth` directories in all."""
+        """Return the lowest of each limit of a group and those above it, up to `depth` groups in all."""
         self._asked.add(directory)
         return self._lowest.get(directory) or self._read(directory, depth)
 

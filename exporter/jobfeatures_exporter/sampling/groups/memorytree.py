@@ -42,10 +42,10 @@ class MemoryTree:
         self.has_lost = False  # whether a group was removed between the latest two readings
 
     def read(self, node_kills: int | None) -> dict[str, Rows]:
-        """Return the rows of the counters ``oom_kills`` and ``limit_hits``, as far as the kernel has them.
+        """Return the counters ``oom_kills`` and ``limit_hits`` by group, as far as the kernel has them.
 
-        A row is by group; None: unreadable. `node_kills` is the count in /proc/vmstat, which has to be read
-        before; None: not reported.
+        None instead: unreadable. `node_kills` is the count of OOM kills in /proc/vmstat (None: not reported),
+        which has to be read before.
         """
         quiet = node_kills is not None and node_kills == self._kills_read_at
         self.has_lost = False

@@ -1,4 +1,4 @@
-"""Node figures that, while unchanged, spare rereading files of control groups: pure."""
+"""Node figures: while one is unchanged, files of control groups that depend on it need no reading. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SIGNS = 2 + len(RESOURCES)
 
 
 class NodeSigns(NamedTuple):
-    """Figures of the node: while one is unchanged, so are the files of groups that depend on it."""
+    """Figures of the node: while one is unchanged, so are the control groups' files that depend on it."""
 
     kills: int | None = None  # the node's OOM kills since boot; None: not reported
     # How often swap, disks and each pressure have changed; None: not reported, so every file has to be read.
@@ -21,7 +21,7 @@ class NodeSigns(NamedTuple):
     figures: tuple[object, ...] = (None,) * _SIGNS
 
     def then(self, node: NodeSample) -> NodeSigns:
-        """Return the signs at the next sample, given the node's figures, which are read before its groups."""
+        """Return the next sample's signs by its figures of the node, which are read before control groups."""
         sizes = [node.memory_bytes.get(name) for name in _SWAP]
         figures: list[object] = [None if None in sizes else sizes, node.disks or None]
         for resource in RESOURCES:

@@ -1,4 +1,4 @@
-"""The steps of jobs: of batch systems that give each step a control group of its own below the job's."""
+"""Steps of jobs, where a batch system gives each step a control group of its own below the job's."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class StepReader:
         self._read: set[str] = set()  # paths of the steps in this sample
 
     def forget_others(self) -> None:
-        """Forget the steps that were not read since the last call."""
+        """Forget the steps that `read` has not read since the last call of this."""
         for path in self._groups.keys() - self._read:
             self._groups.pop(path).close()
         self._read.clear()
 
     def read(self, jobs: Sequence[JobDirectory]) -> Mapping[str, Sequence[tuple[JobDirectory, JobFigures]]]:
-        """Return CPU time and memory of each step, by its name, in each of a job's control groups."""
+        """Return each step's groups with CPU time and memory, by step name; `jobs` are one job's groups."""
         steps: dict[str, list[tuple[JobDirectory, JobFigures]]] = {}
         for job in jobs:
             for name, directory in self._find(job).items():

@@ -36,10 +36,10 @@ class Turns:
         self.waiting = False  # whether some may have changed since they were read
 
     def choose(self, signs: Sequence[object], *, at_once: bool = False) -> None:
-        """Choose the files to read in this sample; `at_once` puts the first file before all others.
+        """Choose the files to read in this sample; with `at_once`, the first of all files is one of them.
 
-        `signs` has a value for each file: the file may have changed if that is None or differs from last
-        time. If `signs` is empty, only files that already wait for their turn are chosen.
+        `signs` has a value for each file, which may have changed if that is None or differs from last time.
+        If `signs` is empty, only files that already wait for their turn are chosen.
         """
         left, unread, read = PER_SAMPLE, [], []
         if at_once:
@@ -63,6 +63,6 @@ class Turns:
         self.waiting = any(turn.may_differ for turn in unread)
 
     def mark_stale(self) -> None:
-        """Take each file to have changed, so that it is read within the next samples."""
+        """Let each file count as changed, so that it is read within the next samples."""
         for turn in self._queue:
             turn.may_differ = True

@@ -17,7 +17,7 @@ AT_LIMIT = 0.9  # of the limit: where swap is limited too, it takes less
 
 
 class UnseenKills:
-    """OOM kills that the node has counted and no job's group has shown, from one sample to the next."""
+    """Finds jobs that may have had OOM kills which the node has counted, but no job's control group shows."""
 
     def __init__(self) -> None:
         self._node: int | None = None
@@ -33,10 +33,10 @@ class UnseenKills:
         final: Mapping[JobKey, JobSample],
         lost: Collection[JobKey | None],
     ) -> tuple[Mapping[WorkKey, JobSample], Mapping[JobKey, JobSample]]:
-        """Return `jobs` and `final`, with None for a count of 0 kills where one may have been missed.
+        """Return `jobs` and `final`, records with None instead of 0 OOM kills where one may have been missed.
 
-        `node` is the node's count of OOM kills, `before` has the jobs of the last sample, `lost` those of
-        which a group was removed unread since.
+        `node` is the node's count of OOM kills, `before` has the records of the last sample, `lost` are the
+        jobs of which a group was removed since.
         """
         ended = {
             key: final.get(key, each)

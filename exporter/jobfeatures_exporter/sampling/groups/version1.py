@@ -100,7 +100,7 @@ class GroupV1:
         )
 
     def read_counters(self, node_kills: int | None) -> dict[Counter, Rows]:
-        """Return the rows of each counter, no key for missing ones; `node_kills` as in `MemoryTree.read`."""
+        """Return each counter, by device or group if it has several; `node_kills` as in `MemoryTree.read`."""
         counters: dict[Counter, Rows] = {}
         if self.tree is not None:
             counters.update(self.tree.read(node_kills))

@@ -43,7 +43,7 @@ _NO_MEMORY = MemoryBytes()
 
 
 class GroupV2:
-    """Reads the group of one job. If `read_cpu` gets `NodeSigns`, most files take turns, see `turns`."""
+    """Reads one job's group. If `read_cpu` gets `NodeSigns`, most files are not always read: see `turns`."""
 
     def __init__(
         self, top: str, depth: int, files: GroupFiles, above: LimitsAbove | None, beside: Collection[str]
@@ -80,7 +80,7 @@ class GroupV2:
         self._is_at_rest = False  # whether nothing has happened since the last sample, but files wait
 
     def read_cpu(self, signs: NodeSigns | None, *, is_whole: bool) -> CpuTimes | None:
-        """Return the CPU time, and choose which other files this sample reads; `is_whole`: all are due."""
+        """Return the CPU time, and choose the other files to read in this sample; `is_whole`: all of them."""
         found = self.usage.known()
         cpu, self._throttled_usecs = found or (None, None)
         if signs is not None:
@@ -120,7 +120,7 @@ class GroupV2:
         return self._find_above() != self._last_read[1]
 
     def read_counters(self) -> dict[Counter, Rows]:
-        """Return the rows of each counter; missing counters have no key."""
+        """Return each counter, by device if it has several; a counter that is not offered has no key."""
         counters: dict[Counter, Rows] = {}
         if self._throttled_usecs is not None:
             counters["throttled"] = {"": (self._throttled_usecs,)}

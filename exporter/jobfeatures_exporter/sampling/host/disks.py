@@ -21,7 +21,7 @@ _LINE = re.compile(r" *([0-9]{1,8}) +([0-9]{1,8}) ([^\s]{1,64})((?: [0-9]{1,20})
 
 
 def parse_diskstats(text: str) -> dict[str, DiskSample]:
-    """Return the block devices in /proc/diskstats by name; `whole` has to be set by the caller.
+    """Return the block devices in /proc/diskstats by name; their `whole` has to be set by the caller.
 
     Sample: `` 254       0 vda 45023 11337 3165466 9175 27223 43076 2878264 8078 0 9248 21528``.
     Raises ParseError.
@@ -45,7 +45,7 @@ def _parse_line(line: str) -> tuple[str, DiskSample] | None:
 
 
 class Disks:
-    """Reads the block devices at each sample, and only when these change, which are stacked on others."""
+    """Reads the block devices at each sample; which are stacked on others is read only if devices change."""
 
     def __init__(self, procfs: str, sysfs: str, unreadable: Unreadable) -> None:
         self._procfs = procfs

@@ -13,7 +13,7 @@ _SIZE = re.compile(r"hugepages-([0-9]{1,12})kB\Z")
 
 
 def read_huge_pages(sysfs: str, sizes: Mapping[str, int], unreadable: Unreadable) -> Mapping[int, int] | None:
-    """Return the bytes in use by size of page in bytes; None if the node has no huge pages, or no report.
+    """Return the bytes of huge pages in use, by page size in bytes; None: no huge pages, or not reported.
 
     `sizes` are those of /proc/meminfo, whose ``Hugetlb`` has the whole pool, of all sizes, since Linux 4.17.
     Pages that are reserved but have never been touched are not in use.
@@ -45,7 +45,7 @@ def _read_count(path: str) -> int:
 
 
 def name_size(size: int) -> str:
-    """Return a size as control groups' files name it: 2MB, 1GB, 64KB."""
+    """Return a page size in bytes as the names of control groups' files have it: 2MB, 1GB, 64KB."""
     for unit, name in ((2**30, "GB"), (2**20, "MB")):
         if size >= unit:
             return f"{size // unit}{name}"

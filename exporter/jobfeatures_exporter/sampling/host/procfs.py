@@ -93,7 +93,7 @@ def parse_entities(text: str) -> tuple[int, int]:
 
 
 def parse_oom_kills(text: str) -> int | None:
-    """Return how many processes the OOM killer has killed: ``oom_kill 7`` in vmstat; None: not reported."""
+    """Return the node's OOM kills of processes since boot: ``oom_kill 7`` in vmstat; None: not reported."""
     match = _OOM_KILLS.search(f"\n{text}\n")
     return None if match is None else int(match[1])
 

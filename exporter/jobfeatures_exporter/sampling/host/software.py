@@ -44,7 +44,7 @@ def parse_cuda_versions(text: str, *, source: str = "version.json") -> Iterator[
 
 
 def read_software(environ: Mapping[str, str], unreadable: Unreadable) -> tuple[Software, ...]:
-    """Return the software in both directories, each component once; failures are counted."""
+    """Return the software in the directories $CUDA_ROOT and $ROCm_ROOT of `environ`; failures are counted."""
     found: dict[str, Software] = {}
     for variable, read in (("CUDA_ROOT", _read_cuda), ("ROCm_ROOT", _read_rocm)):
         root = environ.get(variable, "")

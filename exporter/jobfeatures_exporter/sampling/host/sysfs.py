@@ -14,7 +14,7 @@ _WHAT = "gpu_sysfs"
 
 
 class Sysfs:
-    """Reads values below /sys for GPU drivers; failures are counted as `gpu_sysfs`."""
+    """Reads values below /sys for GPU drivers; failed reads are counted as `gpu_sysfs`."""
 
     def __init__(self, unreadable: Unreadable) -> None:
         self._unreadable = unreadable
@@ -48,6 +48,6 @@ class Sysfs:
         return sorted(self._unreadable.tried(_WHAT, os.listdir, path) or ())
 
     def hwmon(self, device: str) -> str:
-        """Return the directory ``hwmonN`` of a device's sensors; a path that does not exist without any."""
+        """Return the path of ``hwmonN``, a device's sensors; if it has none, a path that does not exist."""
         names = [name for name in self.names(f"{device}/hwmon") if name.startswith("hwmon")]
         return f"{device}/hwmon/{names[0] if names else 'none'}"

@@ -124,7 +124,7 @@ def _read_distances(folder: str) -> tuple[tuple[int, ...], ...]:
 
 
 def read_topology(form: str) -> str:
-    """Return hwloc's picture of this machine, `SVG` or `TEXT`; "" without hwloc. Raises CommandError."""
+    """Return hwloc's picture of this machine as `SVG` or `TEXT`; "" without hwloc. Raises CommandError."""
     for program in LSTOPO:
         try:
             output = run_command(

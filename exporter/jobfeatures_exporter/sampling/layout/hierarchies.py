@@ -65,7 +65,7 @@ _OF_USERS = re.compile(r"(?:\A|.*/)(?:user\.slice|user@[^/]{1,255}\.service)(?:/
 
 
 class Parent(NamedTuple):
-    """A group below which jobs' groups count, though batch systems do not make them there by default."""
+    """A group below which groups count as jobs', though by default no batch system makes them there."""
 
     path: str
     layouts: tuple[tuple[BatchHierarchy, Layout], ...]
@@ -73,10 +73,10 @@ class Parent(NamedTuple):
 
 
 class Places:
-    """The unusual places of jobs' control groups, besides those of batch systems by default; immutable.
+    """Where jobs' control groups may be besides the places that batch systems use by default; immutable.
 
-    `refused` has the reason why groups like those of jobs below a path do not count, by path; `refusals`
-    counts these since the start.
+    `refused` has the paths below which groups look like jobs' and do not count, and why; `refusals` is how
+    many such paths there have been since the start.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Places:
         }
 
     def match(self, path: str) -> Membership | None:
-        """Return the job whose group a path from the hierarchy's root is, None if it is at no such place."""
+        """Return the job whose group a path from the root is, None if it is at none of these places."""
         for parent, hierarchy, pattern in self._patterns:
             if pattern is not None and path.startswith(parent.path):
                 found = pattern.match(path, len(parent.path))
@@ -132,13 +132,13 @@ def match_path(path: str, places: Places = ORDINARY) -> Membership | None:
 
 
 def find_parent(path: str) -> str | None:
-    """Return the parent of the job's group that a path looks like or is below (no proof), None: of none."""
+    """Return the parent of the part of a path that looks like a job's group (no proof); None: none does."""
     found = [match for pattern in _MARKED if (match := pattern.search(path)) is not None]
     return min((path[: each.start()] for each in found), key=len, default=None)
 
 
 def shapes_at(path: str) -> frozenset[tuple[str, ...]]:
-    """Return the shapes of jobs' directories that may be below a path from the root, which is "".
+    """Return the shapes of paths to jobs' groups that may be below a path from the root, which is "".
 
     A shape is a tuple of patterns, one for each directory name below the path.
     """
@@ -146,13 +146,13 @@ def shapes_at(path: str) -> frozenset[tuple[str, ...]]:
 
 
 def is_of_users(path: str) -> bool:
-    """Return whether a path is in a user's slice or manager, where the user makes the groups."""
+    """Return whether a path is in a systemd user's slice or manager, where that user makes the groups."""
     return _OF_USERS.match(path) is not None
 
 
 @lru_cache(MAX_REMEMBERED)
 def name_place(parent: str) -> str:
-    """Return a place's name, which distinguishes its jobs from those of the same number elsewhere.
+    """Return the name of the place below `parent`, which becomes PLACE in a job's ``ID@PLACE``.
 
     It is the container that `parent` is in, with the path below that unless usual, else the path of `parent`.
     """
@@ -166,7 +166,7 @@ def name_place(parent: str) -> str:
 
 
 def is_no_place(path: str) -> bool:
-    """Return whether no place of jobs can be at a path or below: it is a user's, or in a job's group."""
+    """Return whether no jobs' groups can be at a path or below: it is a user's, or in a job's group."""
     if is_of_users(path) or match_path(path) is not None:
         return True
     return find_parent(path) is not None
@@ -181,9 +181,9 @@ def is_in_container(path: str) -> bool:
 
 
 def layouts_at(path: str, names: Iterable[str]) -> list[tuple[BatchHierarchy, Layout]]:
-    """Return the layouts of batch systems that the `names` of a path's children have the marks of.
+    """Return the batch systems' layouts by which one of `names`, a path's children, is a job's group.
 
-    Layouts for which the path is an ordinary place are left out.
+    Layouts for which the path is a default place are left out.
     """
     return [
         (hierarchy, layout)
@@ -194,7 +194,7 @@ def layouts_at(path: str, names: Iterable[str]) -> list[tuple[BatchHierarchy, La
 
 @lru_cache(MAX_REMEMBERED)
 def parse_process_cgroup(text: str, places: Places = ORDINARY) -> Membership | UnitKey | None:
-    """Return the job, or else unit, that a /proc/PID/cgroup `text` names; None if no group is recognised.
+    """Return the job, else the unit, whose group a /proc/PID/cgroup `text` names; None: neither's.
 
     Source: cgroups(7), lines ``ID:CONTROLLERS:PATH``. Never raises. Lines may disagree on v1: a batch
     system's own process may be in the job's freezer group only. The first line that names a job's step takes

@@ -31,7 +31,7 @@ Listings = MutableMapping[str, Mapping[str, int] | int | None]
 
 
 def find_hierarchies(root: str, listings: Listings | None = None) -> dict[str, str]:
-    """Return the directory of each hierarchy below `root` by controller.
+    """Return the top directory of each control group hierarchy below `root`, by controller.
 
     v2 is recognised by ``cgroup.controllers`` at the root; v1 has a directory per
     controller or for several (``cpu,cpuacct``), ignoring symbolic links; in a hybrid
@@ -62,12 +62,12 @@ def list_job_directories(
 ) -> tuple[list[JobDirectory], bool]:
     """Return the control groups of jobs in all hierarchies, and whether the list is complete.
 
-    They stand where their batch systems make them by default, and at `places`.
+    Those count that are where their batch systems make them by default, or at `places`.
 
     Directories that vanish meanwhile are omitted; if one cannot be listed for another reason, jobs may be
-    missing, but none that is `known`, by path: each of these is looked up. Unchanged directories are the
-    objects in `known`. `listings` is filled with all directories listed: while `are_same` is true of it, the
-    result does not change.
+    missing, but none that is `known` (by path): each of these is looked up. Unchanged directories are the
+    objects in `known`. `listings` is filled with all directories listed: while `are_same(listings)`, the
+    control groups are the same.
     """
     from jobfeatures_exporter.sampling.layout.hierarchies import (  # BPF loads meanwhile
         ORDINARY,
@@ -128,7 +128,7 @@ def list_job_directories(
 
 
 def find_inode(path: str, last: int) -> int | None:
-    """Return a directory's inode number, `last` if it cannot be read; None: it does not exist any more."""
+    """Return a directory's inode number, `last` if that cannot be read; None: the directory has gone."""
     try:
         return os.stat(path, follow_symlinks=False).st_ino
     except OSError as error:

@@ -1,4 +1,4 @@
-"""One job's control group: its directories, and what distinguishes them from earlier ones. Pure."""
+"""One job's control group: its directories, and what distinguishes these from earlier ones. Pure."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ FREEZER = "freezer"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDirectory:
-    """One job's control group, by its path from the root: the same in every hierarchy of v1.
+    """One job's control group: `path` from the root is the same in every hierarchy of v1.
 
-    `groups` has its directories by controller, `UNIFIED` for v2. `inodes`
-    distinguishes them from earlier directories with the same path: a requeued
-    job, or the next job of a name, gets new directories. `sources` has a name for
-    each that no other directory ever gets, even if an inode number is reused.
+    `groups` has its directories by controller, `UNIFIED` for v2. `inodes` distinguishes them from earlier
+    directories with the same path: a requeued job, or the next job of a name, gets new directories.
+    `sources` has a name for each that no other directory ever gets, even if an inode number is reused;
+    `cpu_source` is the name of all together.
     """
 
     path: str
@@ -36,7 +36,7 @@ class JobDirectory:
             object.__setattr__(self, "cpu_source", f"{self.path}@{number}")
 
     def source(self, *controllers: str) -> str:
-        """Return the name in `sources` of the first of `controllers` that it has, else `cpu_source`."""
+        """Return the name in `sources` of the first of `controllers` that is there, else `cpu_source`."""
         for each in controllers:
             if each in self.sources:
                 return self.sources[each]
@@ -54,7 +54,7 @@ class JobDirectory:
 
     @property
     def version(self) -> int:
-        """Return the version of control groups to report for this job: 2 if it is in no v1 hierarchy."""
+        """Return the version of this job's control group: 2, or 1 if it is in any v1 hierarchy."""
         return 2 if self.groups.keys() == {UNIFIED} else 1
 
 

@@ -111,9 +111,9 @@ def parse_limit(text: str, *, source: str = A_GROUP) -> int | None:
 
 
 def parse_cpu_stat(text: str) -> tuple[CpuTimes, int | None]:
-    """Return the CPU time of v2's cpu.stat, as in ``user_usec 49043``, and its throttled time.
+    """Return the CPU time in v2's cpu.stat (``user_usec 49043``), and the throttled time in microseconds.
 
-    Raises ParseError.
+    The latter is None without a quota. Raises ParseError.
     """
     numbers = parse_flat_keyed(text, source="cpu.stat")
     _need(numbers, ("user_usec", "system_usec"), "cpu.stat")
@@ -141,7 +141,7 @@ def parse_cpuacct_stat(text: str, *, ticks_per_sec: int) -> CpuTimes:
 
 
 def compute_split(total_secs: float, split: CpuTimes, last: CpuTimes) -> CpuTimes:
-    """Split a precise total in the ratio of two imprecise times; neither part decreases below `last`.
+    """Split a precise CPU time in the ratio of imprecise user and system times; no part falls below `last`.
 
     cpuacct.usage is exact to the nanosecond but not split; cpuacct.stat is split but sampled at ticks. (So
     are usage_user and usage_sys; before Linux 5.8 these count all time of user processes as user time.) The
@@ -157,7 +157,7 @@ def compute_split(total_secs: float, split: CpuTimes, last: CpuTimes) -> CpuTime
 def parse_memory_stat_v1(text: str) -> MemoryBytes:
     """Return the parts in v1's memory.stat, from the ``total_`` lines. Raises ParseError.
 
-    `limit` is the lowest of this group and those above, `swap_limit` the same of memory and swap together.
+    `limit` is the lowest limit of this group and those above; `swap_limit` that of memory and swap together.
     """
     numbers = _pick(text, _V1)
     _need(numbers, ("total_cache", "total_rss"), "memory.stat")
@@ -204,7 +204,7 @@ def _reclaimable(numbers: Mapping[str, int], prefix: str, file: int | None) -> i
 def compute_memory_sum(parts: list[MemoryBytes]) -> MemoryBytes:
     """Return the sum of several groups' memory; a field is None if it is None in one of them.
 
-    The sum of peaks is an upper bound. A limit of a group above all of them is taken once.
+    The sum of peaks is an upper bound. A limit of a group above them is not added, but counts once.
     """
     if len(parts) == 1:
         return parts[0]

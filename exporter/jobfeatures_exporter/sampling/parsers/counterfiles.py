@@ -78,7 +78,7 @@ def parse_io_stat(text: str, *, source: str = "io.stat") -> dict[str, tuple[int,
 
 
 def parse_pressure(text: str) -> dict[str, int]:
-    """Return µs stalled, by share of tasks: ``some avg10=0.00 avg60=0.00 avg300=0.00 total=1234``."""
+    """Return the µs stalled, by share of tasks: ``some avg10=0.00 avg60=0.00 avg300=0.00 total=1234``."""
     found = {}
     for number, line in enumerate(text.split("\n"), 1):
         if match := _PRESSURE.match(line):

@@ -18,7 +18,7 @@ _HARDWARE, _SOFTWARE, _RAW = 0, 1, 4  # enum perf_type_id
 
 
 class Event(NamedTuple):
-    """One counter: `type` and `config` of perf_event_attr, and the weight of a count."""
+    """One hardware counter: `type` and `config` of perf_event_attr, and by what its counts are multiplied."""
 
     type: int
     config: int

@@ -1,4 +1,4 @@
-"""Performance counters of jobs that have the node to themselves: read at samples, left to a job that asks."""
+"""Hardware performance counters of jobs that have the node to themselves; a job may claim them for itself."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class _Job:
 
 
 class WorkMonitor:
-    """The work of jobs by figure, such as `flops`. One thread calls `fill`, idle without `work.events`."""
+    """Counts jobs' work by figure, such as `flops`, if work.events names any. One thread calls `fill`."""
 
     def __init__(self, config: WorkSettings, paths: PathsSettings, budget: DescriptorBudget) -> None:
         self._config, self._paths = config, paths
@@ -97,9 +97,9 @@ class WorkMonitor:
         whole_node: Callable[[], Mapping[JobKey, bool]],
         gives_up: Callable[[JobKey], bool],
     ) -> Snapshot:
-        """Return the snapshot with the work counted so far of jobs that have the whole node.
+        """Return the snapshot with the work counted so far added to jobs that have the node to themselves.
 
-        `whole_node` returns for known jobs whether they have; `gives_up` whether a job wants no counting.
+        `whole_node` returns whether each known job has; `gives_up` whether a job wants the counters itself.
         """
         if not self._config.events or snapshot.node is None:
             return snapshot
@@ -212,7 +212,7 @@ def _open_group(root: str, path: str) -> int:
 
 
 def open_counter(event: Event, cpu: int, cgroup: int | None) -> int:
-    """Open a counter of user-mode code on a CPU, in one control group or everywhere. Raises OSError."""
+    """Return a descriptor that counts in user mode on a CPU, in one control group or all. Raises OSError."""
     number = _NUMBERS.get(os.uname().machine)
     if number is None:
         raise OSError(errno.ENOSYS, f"perf_event_open on {os.uname().machine}")

@@ -53,18 +53,18 @@ class _Known(NamedTuple):
 
 
 class PlaceChanges(NamedTuple):
-    """Whether a search has changed which places count, and which paths `shapes_at` returns."""
+    """Whether a search has changed which places count, and whether it has changed `PlaceFinder.shapes_at`."""
 
     places: bool = False
     shapes: bool = False
 
 
 class PlaceFinder:
-    """Keeps the unusual places where jobs' control groups count; `places` is replaced by one assignment.
+    """Finds the unusual places where jobs' control groups count; what `places` returns never changes itself.
 
     Below a parent that `config` or a batch system's own configuration names, all groups like jobs' count;
     below any other, if `trust` proves that a batch system has made them. `systems` returns the batch systems
-    on this node: groups without a mark of their system are taken for one of these.
+    on this node: to one of these belongs a group whose name does not show its system.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class PlaceFinder:
         return marked.union(*(layout.directories for _, layout in unmarked)) if unmarked else marked
 
     def skips(self, path: str) -> bool:
-        """Return whether a path and all below can be ignored: users' groups, and containers not named."""
+        """Return whether a path and all below can be ignored: users' groups, containers not in settings."""
         if is_of_users(path):
             return True
         names = path.split("/")[1:]
@@ -115,8 +115,8 @@ class PlaceFinder:
     def search(self, candidates: Collection[str] | None = None, *, is_due: bool = False) -> PlaceChanges:
         """Search, and decide anew which places count. Never raises.
 
-        `candidates` are paths of groups with a child like a job's; None: the tree is listed to find them.
-        `is_due` means that `LOOK_SECS` have passed, False that the candidates have changed.
+        `candidates` are paths of groups with a child like a job's; None: all groups are listed to find them.
+        `is_due`: the search is made as `LOOK_SECS` have passed, not because the candidates have changed.
         """
         self._unlisted += is_due
         try:
@@ -147,7 +147,7 @@ class PlaceFinder:
         return PlaceChanges(are_others, (self._here, self._entries) != before)
 
     def read_configuration(self) -> None:
-        """Read which parents batch systems' configuration names, for the next `search`; may run commands."""
+        """Read which parents of jobs' groups batch systems' own configuration names; may run commands."""
         self._configured = [
             each
             for name in self._systems()

@@ -27,7 +27,7 @@ _NO_ATTRIBUTE = frozenset({errno.ENODATA, errno.ENOTSUP, errno.EPERM, errno.EACC
 
 
 class DaemonProcess(NamedTuple):
-    """A process named like a batch system's daemon; `problem` says why it is no proof of one, "" if it is."""
+    """A process with a batch system's daemon's name; `problem`: why that is no proof of one, "" if it is."""
 
     pid: int
     groups: frozenset[str]  # its control groups, from the hierarchies' roots
@@ -114,9 +114,9 @@ def _is_roots(found: os.stat_result) -> bool:
 
 
 def find_flaw(top: str, path: str, daemons: Collection[DaemonProcess]) -> str:
-    """Return why others than root may have made the groups below `path` in the hierarchy at `top`, else "".
+    """Return why others than root may have made groups below `path` in the hierarchy at `top`; "": none may.
 
-    A delegated subtree is no such reason if one of `daemons` runs in it: then it is delegated to the daemon.
+    That a subtree is delegated is no reason if one of `daemons` runs in it: it is delegated to the daemon.
     Raises OSError.
     """
     if is_in_container(path):
@@ -163,9 +163,9 @@ def is_delegated(directory: str) -> bool:
 
 
 def find_named_flaw(top: str, entry: str, path: str) -> str:
-    """Return why others than the owner of `entry`, a group that settings name, may have made what is below.
+    """Return why others than the owner of the group `entry` may have made groups below `path`; "": none may.
 
-    "" if none. `path` is in or below `entry`, which may belong to a container's root. Raises OSError.
+    `path` is or is below `entry`, which settings name; a container's root may own it. Raises OSError.
     """
     owner = os.stat(top + entry, follow_symlinks=False).st_uid
     names = path.removeprefix(entry).split("/")[1:]

@@ -56,10 +56,10 @@ def compute_increase_uj(
 def compute_shares(
     joules: float, *, busy_secs: float, used_secs: Mapping[RunKey, float]
 ) -> dict[RunKey, float]:
-    """Divide `joules` among jobs by their CPU time `used_secs` in all non-idle CPU time, `busy_secs`.
+    """Return each job's joules: `joules` × its CPU time `used_secs` ÷ the node's non-idle one, `busy_secs`.
 
-    The sum never exceeds `joules`: ticks make the node's time less exact than the jobs', whose sum is the
-    total if it is greater.
+    The sum never exceeds `joules`: the node's time, which is counted in ticks, may be less than the sum of
+    the jobs' times, which then takes its place.
     """
     total_secs = max(busy_secs, sum(used_secs.values()))
     if total_secs <= 0 or joules <= 0:
@@ -73,7 +73,7 @@ def compute_busy_secs(cpu: CpuSecs) -> float:
 
 
 def compute_package_joules(domains: Mapping[str, float]) -> float | None:
-    """Return the joules of all packages and their memory, without `psys`, the platform; None: no package."""
+    """Return the joules of all CPU packages and their memory, not of the platform, `psys`; None: unknown."""
     if not any(name.startswith("package") for name in domains):
         return None
     return sum(joules for name, joules in domains.items() if name.startswith(_SHARED))
@@ -82,8 +82,8 @@ def compute_package_joules(domains: Mapping[str, float]) -> float | None:
 class JobEnergy:
     """The joules of the CPU packages for each run of a job since it was first seen; they never decrease.
 
-    A sample in which joules or CPU time could not be read distributes nothing:
-    the next complete one distributes for both.
+    A sample in which joules or CPU time could not be read gives nothing to jobs:
+    the next sample that has both divides the joules of the whole time.
     """
 
     def __init__(self) -> None:
@@ -113,8 +113,8 @@ class JobEnergy:
     ) -> Mapping[RunKey, float]:
         """Add one sample; return the joules by run, empty if the packages cannot be read.
 
-        `joules`, `cpu` and `used_secs` are counters. A run that was not in the last sample is taken to have
-        begun after it, unless it has used more than the whole node has since: then it counts from now on.
+        `joules`, `cpu` and `used_secs` are counters. A run that was not in the last sample counts as begun
+        since; if it has used more CPU time than the whole node has since, its use counts from now on.
         """
         self._used_secs = {key: secs for key, secs in self._used_secs.items() if key in used_secs}
         for key in self._totals.keys() - used_secs.keys():
@@ -176,8 +176,8 @@ class BoardEnergy:
     ) -> Mapping[RunKey, float]:
         """Add one sample; return the joules by run.
 
-        All arguments are counters: `joules` of the machine, `cards` of each card by UUID, `used_cards` of
-        each job's part of a card, which starts at 0 for a run that is new there.
+        All arguments are counters: `joules` of the machine, `cards` of each GPU card by UUID, `used_cards`
+        of each job's part of a card's joules, which starts at 0 when a run is first seen on that card.
         """
         before, self._runs = self._runs, dict(used_secs.keys())
         goes_on = {key for key, run in self._runs.items() if before.get(key, run) == run}
@@ -208,7 +208,7 @@ def used_secs_of(jobs: Mapping[WorkKey, JobSample]) -> dict[RunKey, float | None
 
 
 def card_joules(snapshot: Snapshot) -> tuple[Mapping[str, float], UsedCards]:
-    """Return the joules by card UUID, and each job's part by card; MIG instances have no counter."""
+    """Return the joules of GPU cards by UUID, and each job's part of a card's; not of MIG instances."""
     cards = {
         each.card.uuid: each.energy_joules
         for each in snapshot.gpus

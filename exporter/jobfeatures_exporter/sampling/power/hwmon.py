@@ -28,7 +28,7 @@ MOST_CHIPS = 1024
 
 @dataclass(frozen=True, slots=True)
 class Sensor:
-    """One sensor: `name` is its chip's, `label` says what it measures, "" if the driver does not."""
+    """One power sensor: `name` is its chip's, `label` says what it measures, "" if the driver has none."""
 
     name: str
     label: str
@@ -39,7 +39,7 @@ class Sensor:
 
 
 def find_sensors(sysfs: str) -> list[Sensor]:
-    """Return all power sensors; one with both `average` and `input` is read by its `average`."""
+    """Return all power sensors; of one with both ``_average`` and ``_input`` the ``_average`` is read."""
     top, read = f"{sysfs}/class/hwmon", Sysfs(Unreadable())  # unreadable ones are ignored
     found: list[Sensor] = []
     for chip in list(filter(_CHIP.match, read.names(top)))[:MOST_CHIPS]:

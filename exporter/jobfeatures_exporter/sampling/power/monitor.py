@@ -38,7 +38,7 @@ class PowerReader(SteadyReader):
 
     @property
     def watts(self) -> float | None:
-        """Return the watts of the latest reading, None if it is too old or failed."""
+        """Return the watts of the sensor's latest reading, None if that is too old or failed."""
         return self._latest if self.answered_within(STALE_INTERVALS * self._interval_secs) else None
 
     def close(self) -> None:
@@ -85,7 +85,7 @@ class PowerMonitor:
             reader.stop(timeout_secs)
 
     def fill(self, snapshot: Snapshot) -> Snapshot:
-        """Return the snapshot with the energy of the machine and its jobs added. One thread calls this."""
+        """Return the snapshot with the machine's power and jobs' joules added. One thread calls this."""
         if not self.readers or snapshot.node is None:
             return snapshot
         watts = self._watts()

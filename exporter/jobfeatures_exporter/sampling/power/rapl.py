@@ -45,7 +45,7 @@ class Zone(NamedTuple):
 
 
 def compute_domain(name: str, parent: str | None) -> str | None:
-    """Return the domain that a powercap zone counts, None for a part already included in its package.
+    """Return the domain (see `Zone`) of a powercap zone, None for a part that its package includes.
 
     `name` is the zone's, `parent` that of the zone it is a part of: the memory
     of ``package-1`` is ``dram-1``. Packages include their cores and uncore.
@@ -95,12 +95,12 @@ def _max_watts(directory: str) -> float:
 
 
 def parse_energy(data: bytes) -> int:
-    """Return the microjoules in ``energy_uj`` or ``max_energy_range_uj``: one number. Raises ParseError."""
+    """Return the microjoules in a file ``energy_uj`` or ``max_energy_range_uj``. Raises ParseError."""
     return parse_count(data.decode("ascii", "replace").strip(), field="energy_uj")
 
 
 class NodeEnergy:
-    """The joules of each domain since our start; while one cannot be read, its last value is kept."""
+    """The joules of each RAPL domain since our start; while one cannot be read, its last value is kept."""
 
     def __init__(self, sysfs: str, clock: Clock, budget: DescriptorBudget, unreadable: Unreadable) -> None:
         self._sysfs = sysfs
@@ -114,7 +114,7 @@ class NodeEnergy:
         self._distinct: set[str] = set()  # and those with a counter of their own
 
     def read(self) -> Mapping[str, float]:
-        """Return the joules by domain; a domain is absent until it has been read once."""
+        """Return the joules by RAPL domain (see `Zone`); a domain is absent until it has been read once."""
         began_secs = self._clock.monotonic_secs()
         if not self._files:
             self._files = {

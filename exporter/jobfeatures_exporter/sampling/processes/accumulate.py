@@ -152,8 +152,8 @@ class Accumulator(Generic[Key, Record, Totals]):
         """Add one sample: all processes by pid, and the key of each. Return the totals by key.
 
         A process without a key is followed but not counted; a key without processes is forgotten unless it
-        is in `kept`. The totals are valid until the next sample, and are the same objects where they have
-        not grown. The arguments are kept until then and must not be modified.
+        is in `kept`. Until the next call, totals are valid and the caller must not modify its arguments;
+        totals that have not grown are the same objects as before.
         """
         gone = [(each, self._figures(each.process)) for each in self._gone(processes)]
         have_same_keys = keys == self._keys

@@ -23,9 +23,9 @@ Owner = tuple[str, str, int | None, str]  # batch system, job name, uid and pare
 
 
 class Owners(NamedTuple):
-    """What was read of processes to attribute them, by pid: their groups' jobs, their units, effective uids.
+    """What was read of processes to find whose they are, by pid: job's control group, unit, effective uid.
 
-    `by_group` has pids by supplementary group id; `active` the jobs found in batch systems' own files.
+    `by_group` has pids by supplementary group id; `active` has jobs found in batch systems' own files.
     """
 
     memberships: Mapping[int, Membership] = MappingProxyType({})
@@ -38,10 +38,10 @@ class Owners(NamedTuple):
 class Attribution(NamedTuple):
     """Whose the processes of one sample are (`keys`, by pid), and whose control groups are.
 
-    `aliases` has the job by what its group names instead of its id. `ignored` are owners (see `owner_of`) of
-    groups that do not count: of an earlier or another job of the same id, or still without a job's id (for a
-    short time, or without processes). `claims` are jobs whose groups do not count until the batch system says
-    that the job runs here. `apart` has the jobs by what their group names and by place, where ids are shared.
+    `aliases` has the job by the name in its group, where that is not its id. `ignored` are owners of groups
+    (see `owner_of`) that do not count: of an earlier or another job of that id, or those of which no job's id
+    is known yet (at first, or without processes). `claims` are jobs whose groups count once the batch system
+    says that the job runs here. `apart` has jobs by id and place, where jobs at several places have one id.
     """
 
     keys: dict[int, Key]
@@ -51,7 +51,7 @@ class Attribution(NamedTuple):
     apart: Mapping[Place, JobKey] = MappingProxyType({})
 
     def job_key(self, membership: Membership) -> JobKey | None:
-        """Return a group's job, None: to be ignored. The group's name stands in for an id not known yet."""
+        """Return a group's job, with the group's name if its id is not known yet; None: ignore the group."""
         if self.ignored and owner_of(membership) in self.ignored:
             return None
         return self.claimed(membership)
@@ -62,13 +62,13 @@ class Attribution(NamedTuple):
         return self.apart.get(place_of(key, membership), key) if self.apart else key
 
     def named(self, membership: Membership) -> JobKey:
-        """Return the job that a group names, wherever it is."""
+        """Return the job that a group names, without regard to the place of the group."""
         key = JobKey(membership.batch_system, membership.name)
         return self.aliases.get(key, key)
 
 
 def owner_of(membership: Membership) -> Owner:
-    """Return what identifies the owner of a control group, as in `Attribution.ignored`."""
+    """Return batch system, job's name, uid and parent of a control group, as in `Attribution.ignored`."""
     return membership.batch_system, membership.name, membership.uid, membership.parent
 
 
@@ -130,7 +130,7 @@ class ProcessJobs:
         self._numbers: dict[JobKey, dict[tuple[str, int], _Number]] = {}
 
     def update(self, processes: Mapping[int, ProcessSample], jobs: Mapping[JobKey, Job]) -> dict[int, JobKey]:
-        """Return the job of each process that has one, given one sample and the jobs known at that time."""
+        """Return by pid the job of each process that has one, by one sample and the jobs known then."""
         naming = {key: job for key, job in jobs.items() if job.processes or job.sessions}
         if not naming and not self._members:
             self._numbers.clear()

@@ -69,11 +69,11 @@ class Attributor:
         are_all: bool = True,
         populated: Collection[Membership] = (),
     ) -> Attribution:
-        """Return the key of each process in one sample; `groups` are jobs' control groups, `jobs` known jobs.
+        """Return whose each process and group in one sample is; `jobs` are those that are known.
 
-        `populated` are groups in which the kernel counts processes, even if none is in `processes`. With
-        `by_group` a process that belongs to nothing else is attributed to its process group; unless
-        `are_all`, only the processes of jobs are attributed. `now_secs` is monotonic.
+        `groups` are jobs' control groups, `populated` those with processes by the kernel's count, even if
+        none is in `processes`. With `by_group` a process of nothing else belongs to its process group;
+        unless `are_all`, only the processes of jobs are attributed. `now_secs` is monotonic.
         """
         attributed, units = owners.memberships, owners.units
         if not are_all:

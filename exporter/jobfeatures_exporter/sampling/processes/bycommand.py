@@ -93,9 +93,9 @@ class CommandBook:
         members: Mapping[RunKey, Sequence[ProcessSample]],
         find_program: FindProgram | None = None,
     ) -> dict[RunKey, tuple[CommandSample, ...]]:
-        """Add a sample: all processes by pid, and each run's (possibly none). Other runs are forgotten.
+        """Add a sample; return the commands of each job's run in `members`, and forget other runs.
 
-        Return each run's commands. With `find_program`, `programs` has CPU time by program too.
+        `processes` has all by pid, `members` those of each run. With `find_program`, `programs` is set too.
         """
         totals = self._accumulator.update(
             processes, {each.pid: (key, each.command) for key, group in members.items() for each in group}
@@ -121,7 +121,7 @@ class CommandBook:
 
     @property
     def programs(self) -> dict[RunKey, dict[str, float]]:
-        """Return CPU seconds by run, then by path of the program; they never decrease."""
+        """Return CPU seconds by a job's run and path of the program; they never decrease."""
         return {
             key: {path: ticks / TICKS_PER_SEC for path, ticks in counts.programs.items()}
             for key, counts in self._counts.items()

@@ -31,7 +31,7 @@ def parse_statm_data(text: str, *, page_bytes: int = PAGE_BYTES) -> int:
 def read_details(
     procfs: str, processes: Iterable[ProcessSample], unreadable: Unreadable
 ) -> dict[int, ProcessDetail]:
-    """Return the details of each process by pid, see `read_detail`, without those that have ended."""
+    """Return what `read_detail` returns of each process, by pid, without processes that have ended."""
     found = {each.pid: read_detail(procfs, each, unreadable) for each in processes}
     return {pid: detail for pid, detail in found.items() if detail is not None}
 

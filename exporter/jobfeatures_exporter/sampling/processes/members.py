@@ -85,10 +85,10 @@ class Members:
     def update(
         self, processes: Mapping[int, ProcessSample], *, are_all: bool = True, groups: bool = False
     ) -> Owners:
-        """Read group and user of those processes of one sample that are due; return what is known of all.
+        """Read control group and user of the processes that are due; return what is known of all processes.
 
-        With `are_all` other processes are forgotten, with `groups` supplementary groups are read too. The
-        returned object changes at the next call.
+        With `are_all`, processes not in `processes` are forgotten; with `groups`, supplementary groups are
+        read too. The returned object changes at the next call.
         """
         known = self._known
         self._number += 1
@@ -210,7 +210,7 @@ def read_owner(folder: str) -> int:
 
 
 def find_thread(procfs: str, process: ProcessSample, unreadable: Unreadable) -> str | None:
-    """Return the /proc folder of a live thread if only a process's main thread has ended, else None."""
+    """Return the /proc folder of a live thread of a process whose main thread alone has ended, else None."""
     if process.state not in DYING or process.threads < 2:
         return None
     folder = f"{procfs}/{process.pid}/task"
@@ -229,7 +229,7 @@ def parse_process_memory(text: str) -> MemoryBytes:
     """Return the memory in /proc/PID/status in bytes; all None for kernel threads and zombies.
 
     Source: proc_pid_status(5), ``RssAnon:     1234 kB`` (since Linux 4.5). The name, which the process
-    chooses, is the first line, where newlines are escaped. Raises ParseError where every process has a line.
+    chooses, is the first line, where newlines are escaped. Raises ParseError if there is no line ``Uid``.
     """
     lines = text.partition("\n")[2]
     if "Uid:\t" not in lines:

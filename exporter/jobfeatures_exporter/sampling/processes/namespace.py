@@ -33,7 +33,7 @@ class GroupNamespace:
         self._asked: dict[str, int] = {}  # how many lines have asked
 
     def absolute(self, text: str) -> str:
-        """Return the text with paths from the root, without lines whose path cannot be determined."""
+        """Return a /proc/PID/cgroup `text` with paths from the root, without lines of unknown path."""
         if f":{_UP}" not in text:
             return text
         return "\n".join(line for each in text.split("\n") if (line := self._line(each)) is not None)

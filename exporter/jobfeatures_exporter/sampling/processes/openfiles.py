@@ -32,7 +32,7 @@ class OpenFileBook:
         self._limits: dict[tuple[int, int], int | None] = {}  # by pid and start
 
     def update(self, processes: Iterable[ProcessSample]) -> dict[int, OpenFiles]:
-        """Return count and limit by pid, where readable: other users' only by root, see ptrace(2)."""
+        """Return by pid how many descriptors are open, and their limit; without processes we may not read."""
         found: dict[int, OpenFiles] = {}
         limits: dict[tuple[int, int], int | None] = {}
         for each in processes:

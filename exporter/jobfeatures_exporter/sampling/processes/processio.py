@@ -29,7 +29,7 @@ class _Entry(KeptFile):
 
 
 class ProcessIoBook:
-    """Totals of input and output by job, which never decrease; see `IoAccumulator`."""
+    """Totals of input and output by job, which never decrease, as `IoAccumulator` describes."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Tells jobs of several clusters apart that have the same number, by their groups' places and nodes. Pure."""
+"""Distinguishes jobs of several clusters with the same number, by place and node of their groups. Pure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def tell_apart(
     jobs: Mapping[JobKey, Job],
     before: Mapping[Place, JobKey],
 ) -> Mapping[Place, JobKey]:
-    """Return the key of each job by what its group names and where; of jobs with one id, only one keeps it.
+    """Return each job's key by the name and place of its group; of jobs with the same id, one keeps that.
 
     The others become ``ID@PLACE``. The id goes to the job at an ordinary place, then at one that was found
     whose batch system says that the job runs here, then on a node that its batch system names, then to the

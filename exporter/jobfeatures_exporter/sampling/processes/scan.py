@@ -5,9 +5,9 @@ A descriptor belongs to one process, not to a pid: once that process has ended, 
 and the pid is looked up again. A line that has not changed is not parsed again.
 
 Most processes sleep, and reading a process's CPU clock, which needs no file, costs the kernel a fifth of the
-52 numbers of stat. A process without new CPU time has not changed its own state, so if its line was unchanged
-in the last sample the clock is read first. What others do to a sleeping process shows late: its new parent
-when the old one has ended, its memory and process group at every 32nd sample at the latest.
+52 numbers of stat. A process without new CPU time has not changed its own state: so if its line was unchanged
+in the last sample, the clock is read, and stat only if the clock has advanced. What others do to a sleeping
+process shows late: its new parent when the old one has ended, the rest at every 32nd sample at the latest.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class ProcessScanner:
         self._number = 0
 
     def scan(self) -> dict[int, ProcessSample]:
-        """Return the present processes by pid, in order of pid.
+        """Return all processes that exist now, by pid and in order of pid.
 
         A process that has not changed is the same object as last time. One that exists but cannot be read now
         has its last sample, as it has not ended; so has one that is not listed although its descriptor can be
@@ -186,7 +186,7 @@ class ProcessScanner:
             entry.used = -1
 
     def glance(self, pids: Iterable[int]) -> dict[int, ProcessSample]:
-        """Read only these pids; return those that exist, by pid. What is known of others is kept."""
+        """Read only the processes `pids`; return those that exist, by pid. Others remain known."""
         self._budget.begin_sample()
         samples = {}
         for pid in sorted(pids):

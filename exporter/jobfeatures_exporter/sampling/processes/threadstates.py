@@ -17,8 +17,8 @@ def read_thread_states(
 ) -> dict[int, Mapping[str, int]]:
     """Return by pid how many threads are in each state, by the letters of proc_pid_stat(5).
 
-    A process whose threads cannot all be read is omitted; one that has ended has none. The state of a process
-    with one thread is taken from its sample, without reading.
+    A process whose threads cannot all be read is omitted; one that has ended has an empty mapping. The state
+    of a process with one thread is taken from its sample, without reading.
     """
     found: dict[int, Mapping[str, int]] = {}
     for process in processes:

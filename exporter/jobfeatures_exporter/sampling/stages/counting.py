@@ -21,7 +21,7 @@ from jobfeatures_exporter.sampling.stages.values import Attributed, Counted, Pro
 
 
 class ByCommand(NamedTuple):
-    """What the commands of each job have used, and the CPU seconds of its programs, by path."""
+    """What the commands of each job have used, and the CPU seconds of its programs, by program's path."""
 
     commands: Mapping[JobKey, tuple[CommandSample, ...]] = MappingProxyType({})
     programs: Mapping[JobKey, Mapping[str, float]] = MappingProxyType({})
@@ -44,7 +44,7 @@ class ProcessCounting:
         return self._by_command is not None
 
     def count(self, read: ProcessesRead, sums: Mapping[str, Sums], found: Attributed) -> Counted:
-        """Return the totals up to this sample; input and output only of jobs the kernel has no `sums` of."""
+        """Return totals up to this sample: CPU time and, of jobs without eBPF's `sums`, input and output."""
         of_jobs, self._aliases = found.of_jobs(), found.aliases
         ticks: Mapping[Key, CpuTicks] = {}
         if read.are_all:
@@ -64,7 +64,7 @@ class ProcessCounting:
         *,
         with_programs: bool = False,
     ) -> ByCommand:
-        """Return what each command of each job has used up to this sample; empty unless settings ask."""
+        """Return what each job's commands have used up to this sample; empty unless settings demand it."""
         if self._by_command is None:
             return ByCommand()
         members = {(key, jobs[key].run): those for key, those in found.of_jobs().items()}

@@ -1,4 +1,4 @@
-"""Which processes of jobs are waited for, as their end may be the job's."""
+"""Which processes of jobs to wait for: those whose end may be that of their job."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ AGAIN_SAMPLES = 16
 
 
 class Awaited(NamedTuple):
-    """The groups of jobs, and by pid of a first process those that may end when it does."""
+    """Jobs' control groups; `by_pid` has those that may end when the first process of a job ends."""
 
     directories: Collection[JobDirectory]
     by_pid: Mapping[int, Collection[JobDirectory]]
 
 
 class FirstProcesses:
-    """Finds each job's processes whose end may be the job's, at each sample where something has changed."""
+    """Finds each job's processes whose end may be the job's, at each sample with new groups or processes."""
 
     def __init__(self) -> None:
         self._samples = 0

@@ -67,9 +67,9 @@ class JobRecorder:
         jobs: Mapping[JobKey, Job],
         last: LastSample,
     ) -> tuple[Mapping[WorkKey, JobSample], Mapping[JobKey, JobSample]]:
-        """Return the record of each job, unit and process group, and the final ones of jobs that have ended.
+        """Return the record of each job, unit and process group, and final records of jobs that have ended.
 
-        `jobs` are those that their batch systems say are here.
+        `jobs` are those that batch systems report to be on this node.
         """
         final: dict[JobKey, JobSample] = {}
         for key, reading in readings.ended.items():
@@ -232,7 +232,7 @@ def _find_memory(ledger: JobLedger, reading: JobReading, job: Job | None) -> Mem
 def make_steps(
     ledger: JobLedger, steps: Mapping[str, Sequence[tuple[JobDirectory, JobFigures]]]
 ) -> tuple[StepSample, ...]:
-    """Return the usage of each step of a job, summed over the step's control groups."""
+    """Return what each step of a job has used, summed over the control groups of the step."""
     ledgers = ledger.steps(steps)
     return tuple(_make_step(name, groups, ledgers[name]) for name, groups in steps.items())
 

@@ -29,7 +29,7 @@ _ASLEEP = frozenset("SIT")  # without those that wait for storage or for a CPU
 
 
 class JobReader:
-    """Reads each job anew, unless nothing of it has run since the last sample."""
+    """Reads each job's control groups at a sample, unless nothing of the job has run since the last one."""
 
     def __init__(self, cgroups: JobCgroups, members: Members, steps: StepReader | None) -> None:
         self._cgroups = cgroups
@@ -51,7 +51,7 @@ class JobReader:
         *,
         with_cores: bool = False,
     ) -> Readings:
-        """Return each job's present figures, and the last ones of removed groups; `with_cores` by CPU too."""
+        """Return jobs' figures (`with_cores`: also CPU time by CPU), and the last ones of removed groups."""
         gone = {
             job: [_of_removed(each, listed, sums) for each in those] for job, those in listed.gone.items()
         }

@@ -17,7 +17,7 @@ from jobfeatures_exporter.sampling.stages.values import GroupReading, JobReading
 
 
 class JobRun:
-    """What is known of a job's present run; `ledger` has its usage, shared with the job's earlier runs."""
+    """What is known of a job's present run; `ledger` has the use of this and of the job's earlier runs."""
 
     __slots__ = (
         *("alive", "by_cgroup", "has_come", "io", "is_over", "last", "latest", "ledger", "nodes"),
@@ -44,14 +44,14 @@ class JobRun:
 
 
 class JobRuns:
-    """The present run of each job."""
+    """The present run of each job: the one since its latest start, which a requeue may repeat."""
 
     def __init__(self) -> None:
         self._runs: dict[JobKey, JobRun] = {}
         self._numbers = itertools.count()
 
     def forget_others(self, keys: Collection[object]) -> None:
-        """Forget the runs of jobs that are not among `keys`: they have ended."""
+        """Forget the runs of jobs that are not among `keys`, as they have ended."""
         for ended in self._runs.keys() - keys:
             del self._runs[ended]
 
@@ -101,7 +101,7 @@ class JobRuns:
 def find_uid(
     groups: Sequence[GroupReading], processes: Sequence[ProcessSample], owners: Owners
 ) -> int | None:
-    """Return the uid of a job's user by its groups' paths if these agree, else by processes, else None."""
+    """Return a job's uid: by its groups' paths if they agree, else by its processes; None: unknown."""
     uids = path_uids(groups)
     if len(uids) == 1 and (uid := uids.pop()) is not None:
         return uid

@@ -1,4 +1,4 @@
-"""Sampling with sums in the kernel (eBPF): only a few of jobs' processes are read, and rarely."""
+"""Sampling if eBPF sums the use of jobs in the kernel: only a few of their processes are read, and rarely."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Due:
 
 
 class KernelSampler:
-    """Reads the kernel's sums at each sample, and chooses the groups whose processes still have to be read.
+    """Reads eBPF's sums at each sample, and chooses the control groups whose processes have to be read too.
 
     A control group's processes are due at its 1st, 2nd, 4th … then every 32nd sample: they show which one's
     end may be the job's, and the job's user if the kernel does not know. After the 4th they are only listed
@@ -53,7 +53,7 @@ class KernelSampler:
         return self._kernel.processes
 
     def sums(self, directories: Collection[JobDirectory]) -> Mapping[str, Sums]:
-        """Take a sample; return by `cpu_source` the sums of these groups, as far as the kernel sums them."""
+        """Take a sample; return the kernel's sums of these control groups by `cpu_source`, if it has any."""
         self._sums = {}
         try:
             self._kernel.look(directories)
@@ -67,7 +67,7 @@ class KernelSampler:
     def due(
         self, directories: Iterable[JobDirectory], is_settled: Callable[[JobDirectory], bool]
     ) -> set[int]:
-        """Return the pids to read in this sample; `is_settled`: job and user of a group are known."""
+        """Return the pids to read now; `is_settled` returns whether a group's job and user are known."""
         self._number += 1
         known, self._due = self._due, {}
         found: set[int] = set()

@@ -1,4 +1,4 @@
-"""Which processes are read at a sample: all of the node, or with sums in the kernel only a few of jobs."""
+"""Which processes are read at a sample: all of the node or, if eBPF sums the use of jobs, a few of jobs."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class ProcessReading:
         return self._read_all() if is_wanted or is_due else None
 
     def read_sums(self, listed: Listed) -> Mapping[str, Sums]:
-        """Return the kernel's sums by the control groups' `cpu_source`; empty without sums in the kernel."""
+        """Return eBPF's sums of jobs' control groups, by their `cpu_source`; empty without eBPF."""
         if self._kernel is None:
             return {}
         also = [each for those in listed.gone.values() for each in those]

@@ -27,7 +27,7 @@ from jobfeatures_exporter.sampling.processes.attribution import Attribution, Key
 
 
 class LastSample(NamedTuple):
-    """What a sample uses of the sample before it."""
+    """What a sample needs to know of the sample before it: whose groups were, and the jobs' records."""
 
     key_of: Mapping[str, JobKey | None] = MappingProxyType({})  # as in `Attributed`
     jobs: Mapping[WorkKey, JobSample] = MappingProxyType({})
@@ -52,7 +52,7 @@ class Listed(NamedTuple):
 
 
 class ProcessesRead(NamedTuple):
-    """The processes read at this sample: all of the node, or with the kernel's sums a few of jobs."""
+    """The processes read at this sample (all of the node unless eBPF sums jobs' use), and their `owners`."""
 
     processes: Mapping[int, ProcessSample]
     are_all: bool
@@ -78,7 +78,7 @@ class Attributed(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """Totals of what processes have used, those that have ended included, by job or other key."""
+    """Totals of what processes have used, including those that have ended, by job, unit or process group."""
 
     ticks: Mapping[Key, CpuTicks]
     io: Mapping[JobKey, ProcessIo]
@@ -114,7 +114,7 @@ class Readings(NamedTuple):
 
 
 def find_populated(listed: Listed, sums: Mapping[str, Sums]) -> list[Membership]:
-    """Return the jobs' control groups that have processes according to the kernel's sums."""
+    """Return whose the jobs' control groups are that have processes, according to eBPF's sums."""
     found = (each for each in listed.groups.directories if each.cpu_source in sums)
     return [each.membership for each in found if sums[each.cpu_source].processes]
 
@@ -125,7 +125,7 @@ def gather(
     read: ProcessesRead,
     staying: Collection[JobKey] = (),
 ) -> Attributed:
-    """Return groups and processes by job; `staying` jobs are listed even without any."""
+    """Return control groups and processes by job; a job in `staying` is listed even if it has none."""
     key_of: dict[str, JobKey | None] = {}
     groups: dict[JobKey, list[JobDirectory]] = {}
     for directory in listed.groups.directories:
@@ -141,9 +141,9 @@ def gather(
 
 
 def list_groups(groups: GroupList, between: Mapping[str, JobFigures], last: LastSample) -> Listed:
-    """Return the present groups, and by job those removed since the `last` sample that were read meanwhile.
+    """Return the present control groups of jobs, and the removed ones of which there is a last reading.
 
-    `between` has these readings by `cpu_source`.
+    `between` has the last readings since the `last` sample, by `cpu_source`.
     """
     gone: dict[JobKey, list[JobDirectory]] = {}
     living = {each.cpu_source for each in groups.directories} if groups.gone else ()
@@ -155,6 +155,6 @@ def list_groups(groups: GroupList, between: Mapping[str, JobFigures], last: Last
 
 
 def find_lost(listed: Listed, readings: Readings, last: LastSample) -> set[JobKey | None]:
-    """Return the jobs of which a group, or one below it, has been removed since the last sample."""
+    """Return the jobs of which a control group, or one below it, was removed since the last sample."""
     lost = {last.key_of.get(each.cpu_source) for each in listed.groups.gone}
     return lost | {key for key, each in readings.jobs.items() if each.has_lost}
