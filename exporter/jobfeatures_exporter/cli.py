@@ -73,7 +73,7 @@ def _complain(text: str) -> None:
 
 
 def build_parser(called: str | None = None) -> argparse.ArgumentParser:
-    """Return the argument parser; of all commands only `called` has its arguments."""
+    """Return the argument parser; to save time only the command `called` gets its arguments."""
     parser = Parser(
         prog="jobfeatures-exporter", description="Node exporter and job-features provider for batch clusters."
     )

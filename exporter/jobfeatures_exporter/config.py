@@ -209,12 +209,12 @@ class ExporterConfig:
     }
 
     def wants(self, what: str) -> bool:
-        """Return whether an enabled profile or collector needs the optional reading `what` (`reads_…`)."""
+        """Return whether an enabled profile or collector needs `what`, a ``reads_…`` of `NamesOfOthers`."""
         own = what == "reads_cores" and self._runs("cores")
         return own or any(getattr(PROFILES[each], what) for each in self.metrics.profile)
 
     def of_sampler(self) -> SamplerSettings:
-        """Return the settings of a sampler of this node, without optional readings."""
+        """Return the settings for sampling this node, with steps, processes' I/O and commands not read."""
         return SamplerSettings(
             procfs=self.path.procfs,
             cgroup=self.path.cgroup,
@@ -223,11 +223,11 @@ class ExporterConfig:
         )
 
     def of_system(self, name: str) -> SystemSettings[Any]:
-        """Return the settings of one batch system, with what else it needs on this node."""
+        """Return the settings of the batch system `name`, with the paths of /proc and control groups."""
         return self.shared.batch.of(name, procfs=self.path.procfs, cgroup=self.path.cgroup)
 
     def enabled_collectors(self) -> frozenset[str]:
-        """Return the names of the collectors that are enabled in this role."""
+        """Return the names of the collectors that are enabled and belong to the configured role."""
         return frozenset(filter(self._runs, COLLECTORS))
 
     def _runs(self, collector: str) -> bool:

@@ -44,7 +44,7 @@ class NodeCollector(Collector):
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, str], *, file: str | None = None) -> NodeCollector:
-        """Return a collector with these settings, by their keys in the file. Raises ConfigurationError."""
+        """Return a collector with `settings`, by their keys in a settings file. Raises ConfigurationError."""
         return cls.from_config(load_config(ExporterConfig, flags={**ELSEWHERE, **settings}, file=file))
 
     @classmethod

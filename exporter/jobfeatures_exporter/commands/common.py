@@ -20,7 +20,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
 
 
 def config_of(arguments: argparse.Namespace, changes: Mapping[str, str] | None = None) -> ExporterConfig:
-    """Return the settings: from flags, else from `changes`, else from the file. Raises ConfigurationError."""
+    """Return the settings; `changes` (by key) hold where no flag is given. Raises ConfigurationError."""
     flags = dict(vars(arguments))
     _warn_of_misspelt({each.variable for each in settings_of(ExporterConfig)})
     for key, value in (changes or {}).items():
@@ -30,7 +30,7 @@ def config_of(arguments: argparse.Namespace, changes: Mapping[str, str] | None =
 
 
 def _warn_of_misspelt(variables: Set[str]) -> None:
-    """Name a variable of the environment that is nearly a setting's: others may be of other programs."""
+    """Warn of environment variables named nearly as a setting's; others may be of other programs."""
     unknown = os.environ.keys() - variables
     for name in sorted(each for each in unknown if each.startswith("JOBFEATURES_")):
         from difflib import get_close_matches  # seldom needed
@@ -42,7 +42,7 @@ def _warn_of_misspelt(variables: Set[str]) -> None:
 
 
 def pause_until_signal() -> Callable[[float], bool]:
-    """Return `pause(secs)`, which waits, and returns whether SIGINT or SIGTERM has come: then at once.
+    """Return `pause(secs)`: it waits so long, or until SIGINT or SIGTERM, and returns whether one has come.
 
     An Event's lock would not do: the handler, which runs between two lines of the main thread, would wait
     for itself if that holds it. A SimpleQueue is made for this.

@@ -11,7 +11,7 @@ add_arguments = add_settings
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve, with a few demonstration jobs running."""
+    """Serve, with a few demonstration jobs running, until Ctrl-C; return the exit status."""
     from jobfeatures_exporter.demo import run_demo
 
     return run_demo(partial(config_of, arguments))

@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Pass Slurm's mail on to the mailer, with the job's figures if there are any."""
+    """Send Slurm's mail, with the report on the job added if there is one; return the exit status."""
     body = sys.stdin.buffer.read(MAX_BODY)
     try:
         text = _figures(arguments)

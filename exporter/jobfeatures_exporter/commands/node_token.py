@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the token of each node: for one node alone, for several after the node's name."""
+    """Print each node's token; if several nodes are given, each after the node's name."""
     from jobfeatures_exporter.web.nodelistener import read_secrets
 
     names = [name for text in arguments.nodes for name in expand_nodes(text)]

@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the report. Exit status 1 if there is no such job or no answer."""
+    """Print the report on a job, or sums by user or account. Exit status 1: no such job, or no answer."""
     if (arguments.job is None) is (arguments.by is None):
         raise ConfigurationError("JOB", "either a job or --by is needed")
     access = access_of(arguments, "--prometheus", arguments.prometheus)

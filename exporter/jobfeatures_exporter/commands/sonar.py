@@ -41,7 +41,7 @@ ACTIONS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the actions, each with the cluster's name, short for ``--sonar.cluster``, and all settings."""
+    """Add a subcommand for each document, with all settings; --cluster is short for --sonar.cluster."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     for name, meaning in ACTIONS.items():
         description = meaning[0].upper() + meaning[1:] + "."
@@ -88,7 +88,7 @@ def _node_documents(
     places: Callable[[], Places] = lambda: ORDINARY,
     jobs: Callable[[], Mapping[JobKey, Job]] = dict,
 ) -> Iterator[NodeDocuments]:
-    """Yield a maker of documents. Control groups of jobs are at `places`; `jobs` are those confirmed."""
+    """Yield a maker of documents; `places` returns where jobs' groups are, `jobs` the confirmed jobs."""
     from jobfeatures_exporter.sampling.gpu import Paths
     from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
     from jobfeatures_exporter.sampling.sampler import Sampler
@@ -110,7 +110,7 @@ def _node_documents(
 
 
 def _sample(config: ExporterConfig, origin: Origin) -> Document:
-    """Return the state of the node and its processes. Groups are confirmed by the batch system."""
+    """Return the document on the node and its processes, with those jobs that the batch system confirms."""
     from jobfeatures_exporter.node.samplingloop import find_places
     from jobfeatures_exporter.node.sources import confirm_jobs
 
@@ -123,13 +123,13 @@ def _sample(config: ExporterConfig, origin: Origin) -> Document:
 
 
 def _sysinfo(config: ExporterConfig, origin: Origin) -> Document:
-    """Return the node's hardware and system, without any query."""
+    """Return the document on the node's hardware and system; no batch system is queried."""
     with _node_documents(config, origin) as documents:
         return documents.sysinfo()[0]
 
 
 def _jobs(config: ExporterConfig, origin: Origin) -> Document:
-    """Return the jobs of `controller.history`, with their steps."""
+    """Return the document on the jobs and steps of the time that the setting controller.history names."""
     from jobfeatures_exporter.controller.daemon import make_cluster_sources
     from jobfeatures_exporter.sonar.clusterdocuments import JobsDocuments
 
@@ -146,7 +146,7 @@ def _jobs(config: ExporterConfig, origin: Origin) -> Document:
 
 
 def _cluster(config: ExporterConfig, origin: Origin) -> Document:
-    """Return partitions and the states of nodes."""
+    """Return the document on the cluster's partitions and the states of its nodes."""
     from jobfeatures_exporter.controller.daemon import make_cluster_sources
     from jobfeatures_exporter.sonar.clusterdocuments import cluster_document
 

@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the missing summaries, once or periodically."""
+    """Write the summaries that ended jobs lack in Slurm's accounting, once or periodically."""
     from jobfeatures.batch.slurm.comments import CommentedJob, JobComments
     from jobfeatures_exporter.jobreport.asking import ReportQuestion, ask_all
     from jobfeatures_exporter.jobreport.prometheus import Prometheus

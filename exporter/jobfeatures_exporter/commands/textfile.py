@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check_directory(path: str) -> None:
-    """Raise ConfigurationError if there is no such directory, or others may write there."""
+    """Raise ConfigurationError if the directory is missing, or users but root and us may write there."""
     from jobfeatures.publish.files import DIRECTORY, must_be_ours
     from jobfeatures.system.privatefile import opened
 
@@ -79,7 +79,7 @@ def _check_directory(path: str) -> None:
 
 
 def _write(path: str, collector: NodeCollector) -> None:
-    """Replace the file by a rename. Raises JobfeaturesError, and then leaves the file as it was."""
+    """Replace the file of metrics by a rename; if that fails, leave it and raise JobfeaturesError."""
     from prometheus_client import CollectorRegistry, write_to_textfile
 
     registry = CollectorRegistry()

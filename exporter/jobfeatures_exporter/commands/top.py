@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Show the jobs of this node until q is pressed, or once."""
+    """Show the jobs of this node, live until q is pressed, or print them once."""
     interval_secs = parse_duration_flag("--interval", arguments.interval)
     is_live = not arguments.once and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
     pages = _open(arguments)
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _show_live(pages: Pages, interval_secs: float, order: str) -> bool:
-    """Show the live table; if its dependencies are missing, say so and return False."""
+    """Show the live table; if the extra `top` is not installed, say so and return False."""
     try:
         from jobfeatures_exporter.top.app import show_live
     except ModuleNotFoundError as error:
@@ -89,7 +89,7 @@ def _print_once(pages: Pages, order: str) -> None:
 
 
 def own_socket(config: ExporterConfig) -> str:
-    """Return the URL of the socket that shows users their own jobs; empty for root or without one."""
+    """Return the URL of the socket that shows users their own jobs; empty if we are root or it is missing."""
     path = config.web.own_socket
     return f"unix:{path}" if path is not None and os.geteuid() != 0 and os.path.exists(path) else ""
 

@@ -62,13 +62,13 @@ class DemoBatchSystem:
         self._thread = threading.Thread(target=self._run, name="demo", daemon=True)
 
     def start(self) -> None:
-        """Start one job of each kind, and the thread that manages them."""
+        """Start one job of each kind, and a thread that starts another once a job ends or is at its limit."""
         for kind in KINDS:
             self._start_job(kind)
         self._thread.start()
 
     def stop(self) -> None:
-        """End all jobs."""
+        """End all jobs of the demonstration."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -128,7 +128,7 @@ class DemoBatchSystem:
 def run_demo(config_for: Callable[[Mapping[str, str]], ExporterConfig]) -> int:
     """Run the demonstration until Ctrl-C, then end all its processes and remove its files.
 
-    `config_for` returns the configuration with some defaults changed.
+    `config_for` returns the configuration, with the values it is given (by key) as defaults.
     """
     folder = tempfile.mkdtemp(prefix="jobfeatures-demo-")
     spool, root = os.path.join(folder, "spool"), os.path.join(folder, "features")

@@ -71,7 +71,7 @@ def time_left() -> float:
 
 
 def _status(payloads: list[Payload]) -> dict[str, int | bool]:
-    """Return the nine values of the 2014 draft, section "Pilot status information"."""
+    """Return the nine values of $JOBSTATUS by the draft of 2014, section "Pilot status information"."""
     last_start = max(payload.started_secs for payload in payloads)
     ends = [payload.expected_end_secs for payload in payloads]
     first_end, last_end = min(ends), max(ends)

@@ -34,7 +34,7 @@ def _is_known(sample: tuple[Values, Number | None]) -> TypeGuard[Sample]:
 
 
 class Family(NamedTuple):
-    """A metric with its samples in one scrape; for histograms `histogram_samples` makes these."""
+    """A metric with its samples in one scrape; `histogram_samples` makes those of histograms."""
 
     metric: Metric
     samples: Sequence[Sample]
@@ -46,17 +46,17 @@ class Family(NamedTuple):
 
     @classmethod
     def known(cls, metric: Metric, values: Iterable[tuple[Values, Number | None]]) -> Family:
-        """Return a family without the samples whose value is None."""
+        """Return a family of pairs (label values, value), without those whose value is None."""
         return cls(metric, [sample for sample in values if _is_known(sample)])
 
     @classmethod
     def by_word(cls, metric: Metric, values: Mapping[str, Number]) -> Family:
-        """Return a family of a metric with one label; `values` has the value by the label's."""
+        """Return a family of a metric with one label; `values` maps the label's value to the sample's."""
         return cls(metric, [((word,), value) for word, value in values.items()])
 
     @classmethod
     def counted(cls, metric: Metric, counts: Iterable[tuple[Values, int]]) -> Family:
-        """Return a family of the counts above 0; the caller reports their total too, which begins at 0."""
+        """Return a family of the counts above 0; callers show the total too, in a family of its own."""
         return cls(metric, [each for each in sorted(counts) if each[1]])
 
 
@@ -110,7 +110,7 @@ def escape(value: str) -> str:
 
 
 def format_value(value: Number) -> str:
-    """Return a number as text that both formats can read."""
+    """Return a number as text that is valid in both formats: Prometheus' text and OpenMetrics."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else ("+Inf" if value > 0 else "-Inf")
     return repr(value)
@@ -119,7 +119,7 @@ def format_value(value: Number) -> str:
 def histogram_samples(
     values: Values, bounds: Sequence[Number], counts: Sequence[int], total: Number
 ) -> list[Sample]:
-    """Return a histogram's samples: `counts` of values up to each bound, and `total`, the values' sum."""
+    """Return a histogram's samples: `counts` of values up to each bound and +Inf; `total` is their sum."""
     limits = [*(float(each) for each in bounds), math.inf]
     classes = [((*values, format_value(limit)), count) for limit, count in zip(limits, counts, strict=True)]
     return [*classes, ((*values, SUM), total), ((*values, COUNT), counts[-1])]
@@ -150,7 +150,7 @@ def parse_accept(header: str) -> list[Range]:
 def choose_format(accept: str) -> tuple[bool, str]:
     """Return (is it OpenMetrics, content type) for an Accept header: the format that it prefers.
 
-    Of two equally preferred, OpenMetrics if it is named; else text, also if neither is accepted.
+    If it prefers neither, OpenMetrics if it names that, else text; text also if it accepts neither.
     """
     ranges = parse_accept(accept)
     openmetrics, is_named = _quality(ranges, "application/openmetrics-text", {"1.0.0", "0.0.1"})
@@ -180,7 +180,7 @@ def takes(header: str, coding: str) -> bool:
 
 
 def render(families: Iterable[Family], *, openmetrics: bool, texts: LabelTexts | None = None) -> bytes:
-    """Return the text of all families that have samples; of several with one name, the first declares it."""
+    """Return the page of all families that have samples; of several with one name, the first declares it."""
     texts = LabelTexts() if texts is None else texts
     sized = [(family, len(family.samples)) for family in families]
     blocks = [block_of(family, texts) for family, size in sized if size]
@@ -209,7 +209,7 @@ def render_blocks(blocks: Iterable[Block], *, openmetrics: bool) -> bytes:
 
 
 def sample_lines(metric: Metric, samples: Sequence[Sample], texts: LabelTexts) -> list[str]:
-    """Return a line for each sample. Values are checked one by one only if their sum is not finite."""
+    """Return a page's line for each sample. Values are checked singly only if their sum is not finite."""
     if metric.kind == "histogram":
         return [_histogram_line(metric, values, value, texts) for values, value in samples]
     name, made = metric.sample_name, texts.of(metric.label_names)
@@ -234,7 +234,7 @@ def _histogram_line(metric: Metric, values: Values, value: Number, texts: LabelT
 
 @lru_cache(MAX_HEADS)
 def head(metric: Metric, *, openmetrics: bool) -> str:
-    """Return the lines ``# HELP`` and ``# TYPE`` of a metric."""
+    """Return the declaration of a metric in the page's text: its lines ``# HELP`` and ``# TYPE``."""
     if openmetrics:
         return _head_openmetrics(metric)
     kind = metric.kind if metric.kind in {"counter", "histogram", "summary"} else "gauge"

@@ -27,7 +27,7 @@ class _Row:
         self.former = None if last is None or last.texts is None else (last.samples, last.texts)
 
     def write(self, metrics: Sequence[Metric], texts: LabelTexts) -> tuple[str, ...]:
-        """Return the row's lines in each family, as text."""
+        """Return the page's lines of the row's job, one piece of text for each family."""
         if self.texts is None:
             empty = [()] * len(metrics), [""] * len(metrics)
             found = zip(metrics, self.samples, *(self.former or empty), strict=True)
@@ -48,7 +48,7 @@ class _Table:
         self._columns: list[tuple[str, ...]] | None = None
 
     def lines(self, number: int, texts: LabelTexts) -> tuple[str, ...]:
-        """Return the lines of the family of this `number`, a text for each row."""
+        """Return the page's lines of the family in column `number`, one piece of text for each row."""
         if self._columns is None:
             written = [row.write(self.metrics, texts) for row in self.rows]
             self._columns = list(zip(*written, strict=True))
@@ -77,12 +77,12 @@ class SampleColumn(Sequence[Sample]):
         return list(self)[place]
 
     def lines(self, texts: LabelTexts) -> Sequence[str]:
-        """Return the lines of these samples, a text for each job."""
+        """Return the family's lines of the page as text, in one piece for each job."""
         return self._table.lines(self._number, texts)
 
 
 class KeptRows:
-    """The rows of the last page, by the function that made them. Pages may be made concurrently."""
+    """Keeps the rows of the last page, by the function that made them. Pages may be made concurrently."""
 
     def __init__(self) -> None:
         self._rows: dict[Make, Mapping[Values, _Row]] = {}
@@ -90,7 +90,7 @@ class KeptRows:
     def families(
         self, metrics: Sequence[Metric], jobs: Iterable[tuple[Values, object]], make: Make
     ) -> list[Family]:
-        """Return a family for each metric; `jobs` has each job's labels and the input of `make`."""
+        """Return a family for each metric; `jobs` has each job's labels and what `make` makes its row of."""
         before, now = self._rows.get(make, {}), {}
         for job, basis in jobs:
             row = before.get(job)

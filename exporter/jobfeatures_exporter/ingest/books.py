@@ -27,11 +27,11 @@ class Counts(NamedTuple):
     cancelled_bytes: int = 0
 
     def plus(self, other: Counts) -> Counts:
-        """Return the sum of both, counter by counter."""
+        """Return each counter plus that of `other`."""
         return Counts(self[0] + other[0], self[1] + other[1], self[2] + other[2], self[3] + other[3])
 
     def less(self, other: Counts) -> Counts:
-        """Return these less `other`, each counter at least 0."""
+        """Return each counter minus that of `other`, at least 0."""
         cpu, read, written, cancelled = (
             self[0] - other[0], self[1] - other[1], self[2] - other[2], self[3] - other[3]
         )  # fmt: skip
@@ -66,7 +66,7 @@ class _Sample:
 
 @dataclass(slots=True)
 class ForeignJobCounters:
-    """The counters of one job on one node. `seen_at_secs` is when it last had processes."""
+    """The counters of one job on one node. `seen_at_secs` (Unix time) is when it last had processes."""
 
     total: Counts = NOTHING
     seen_at_secs: float = 0.0

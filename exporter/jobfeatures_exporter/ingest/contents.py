@@ -16,7 +16,7 @@ from jobfeatures_exporter.model.snapshot import GpuSample, NodeSample, SysinfoSa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessGpuRecord:
-    """The use of one card by one process."""
+    """The use of one GPU by one process."""
 
     uuid: str
     util_percent: float | None
@@ -27,7 +27,7 @@ class ProcessGpuRecord:
 class ProcessRecord:
     """One process, or `count` rolled-up processes of one parent and command.
 
-    Then `pid` is 0, or since Sonar 0.18 a number above all pids, stable while processes come and go.
+    If rolled up, `pid` is 0, or since Sonar 0.18 a number above all pids, stable as processes come and go.
     """
 
     pid: int

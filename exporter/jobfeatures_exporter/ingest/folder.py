@@ -96,7 +96,7 @@ class SonarDirectory:
             places[path] = (found.st_ino, offset)
 
     def _first(self, file: int, name: str, size: int) -> int:
-        """Return the offset at which to start a new file: of a day's samples only the last ones matter."""
+        """Return at which byte to start reading a new file: of a day's samples only the last ones matter."""
         if not name.startswith(SAMPLES) or size <= TAIL_BYTES:
             return 0
         content = os.pread(file, TAIL_BYTES, size - TAIL_BYTES)

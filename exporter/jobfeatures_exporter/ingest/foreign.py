@@ -1,6 +1,6 @@
-"""Makes the snapshot of a foreign node of a sample in Sonar's format: pure.
+"""Makes the snapshot of a foreign node from a sample in Sonar's format: pure.
 
-Only the sum of a job's CPU seconds is known, not its modes: `page` shows it.
+Of a job's CPU seconds only the sum of user and system is known: `page` makes that metric itself.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def processes_by_key(jobs: tuple[ReceivedJob, ...]) -> dict[WorkKey, list[Proces
 
 
 def compute_job_gpus(processes: list[ProcessRecord]) -> dict[str, tuple[float | None, int | None]]:
-    """Return a job's percentage (at most 100) and bytes by card; None: unknown of all its processes."""
+    """Return by GPU's UUID the job's utilisation (percent, at most 100) and memory (bytes); None: unknown."""
     uses = grouped((gpu.uuid, gpu) for process in processes for gpu in process.gpus)
     found = {}
     for uuid, mine in uses.items():
@@ -50,7 +50,7 @@ def compute_job_gpus(processes: list[ProcessRecord]) -> dict[str, tuple[float | 
 
 
 def count_gpu(gpu: GpuSample, before: GpuSample | None, at_secs: float, gap_secs: float) -> GpuSample:
-    """Return a card with counters: those of `before`, and `gap_secs` at its present figures."""
+    """Return a GPU with counters: those of `before`, grown for `gap_secs` at its present load and power."""
     busy, energy = (0.0, None) if before is None else (before.busy_secs or 0.0, before.energy_joules)
     if gpu.power_watts is not None:
         energy = (energy or 0.0) + gpu.power_watts * gap_secs
@@ -65,7 +65,7 @@ def compute_snapshot(
     job_gpus: tuple[JobGpu, ...],
     taken_at_secs: float,
 ) -> Snapshot:
-    """Return the snapshot of a sample; `totals` has the counters kept for its jobs, by key."""
+    """Return the snapshot of a sample; `totals` are the jobs' counters so far, by key."""
     processes = processes_by_key(sample.jobs)
     return Snapshot(
         taken_at_secs=taken_at_secs,

@@ -22,7 +22,7 @@ LOGGED_PER_SEC = 1.0  # rejected documents; beyond that they are only counted
 
 @dataclass(frozen=True, slots=True)
 class Intake:
-    """The outcome of one text: `faults` name document, path and reason, `end` is where to continue reading.
+    """The outcome of one text: `faults` name document, path and reason; read on from the byte `end`.
 
     After too many faults `end` is before the end of the text, and the last fault says so.
     """
@@ -45,10 +45,10 @@ class SonarIntake:
     def take(
         self, content: bytes, origin: str, *, growing: bool = False, clusters: Collection[str] | None = None
     ) -> Intake:
-        """Store all valid documents in a text that are of `clusters`, None: of any.
+        """Store the valid documents in a text that are from `clusters` (None: from any cluster).
 
-        An incomplete last one of a `growing` text is left for later. `origin` names the text in the log; the
-        result's `end` is in bytes.
+        The last document of a `growing` text may be incomplete: it is left for later. `origin` names the
+        text in the log.
         """
         text = content.decode("utf-8", "surrogateescape")
         taken, end, faults = 0, 0, []

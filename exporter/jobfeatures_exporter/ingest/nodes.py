@@ -91,7 +91,7 @@ class SonarNodes:
         self.dropped_nodes = 0
 
     def count(self, what: str, number: int = 1) -> None:
-        """Add `number` to the count of documents of one kind, or refused for one reason."""
+        """Add to the count of documents of the kind `what`, or of those refused for the reason `what`."""
         with self._lock:
             self._counts[what] += number
 
@@ -101,7 +101,7 @@ class SonarNodes:
             return dict(self._counts)
 
     def take(self, record: Record) -> str:
-        """Store a record unless a later one is known; return a complaint about it, "" for none."""
+        """Store a record unless a later one is known; return what is wrong with it, for the log, or ""."""
         now = self._clock.now_secs()
         with self._lock:
             self._counts[KINDS[type(record)]] += 1
@@ -119,7 +119,7 @@ class SonarNodes:
             return complaint
 
     def nodes(self) -> dict[NodeName, NodeState]:
-        """Return the nodes that have reported recently."""
+        """Return the nodes with a sample that is not older than the limit; forget those silent for longer."""
         now = self._clock.now_secs()
         with self._lock:
             for name, node in list(self._nodes.items()):

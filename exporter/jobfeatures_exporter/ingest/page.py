@@ -98,7 +98,7 @@ class SonarPage:
         max_series: int = 0,
         privacy: Privacy = NO_PRIVACY,
     ) -> None:
-        """Start without cached pages. `max_series` limits the series of each node; 0 is unlimited."""
+        """Make pages of work of these `kinds`, with at most `max_series` series per node (0: unlimited)."""
         self._privacy = privacy
         self._nodes = nodes
         self._clock = clock

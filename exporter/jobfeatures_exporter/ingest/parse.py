@@ -51,7 +51,7 @@ _MADE = re.compile(r"(?:dm-|md|loop|ram|zram|sr|nbd)[0-9]")  # virtual, optical 
 def parse_envelope(document: object, minutes_from: str | None = None) -> Record:
     """Return the record of an envelope, of any kind and version that agents send.
 
-    Time limits of the producer `minutes_from` are in minutes.
+    The producer (of envelopes) named `minutes_from` writes time limits in minutes.
     Raises ParseError naming the path of the first fault that rejects the envelope as a whole.
     """
     envelope, reader = read_envelope(document, minutes_from=minutes_from)
@@ -127,7 +127,7 @@ def _disks(found: Collection[Json]) -> dict[str, DiskSample]:
 
 
 def is_whole(name: str, names: Collection[str]) -> bool | None:
-    """Return whether a block device is a disk, by its name; None: a partition, as sda1 or nvme0n1p2."""
+    """Return True for a disk's name, False for a virtual or optical device, None for a partition (sda1)."""
     if _MADE.match(name):
         return False
     stem = name.rstrip("0123456789")
@@ -240,7 +240,7 @@ def _jobs(attributes: Json, reader: Reader) -> JobsRecord:
 
 
 def _kib(record: Mapping[str, Any], name: str) -> int | None:
-    """Return bytes; None for a missing member, which cannot be 0."""
+    """Return a member given in KiB as bytes; None if it is missing or 0, as it cannot be 0."""
     return (record.get(name) or 0) * KIB or None
 
 

@@ -51,7 +51,7 @@ def parse_users(text: str, source: str = "") -> dict[str, User]:
 
 
 def read_users(path: str) -> dict[str, User]:
-    """Return the users in a file by name, see `parse_users`.
+    """Return the users in a file, in the syntax of `parse_users`, by name.
 
     Raises OSError, ParseError, and UnsafePathError unless it is a file owned by us or root that
     nobody else can read.
@@ -76,7 +76,7 @@ class UsersFile:
             raise ConfigurationError("sonar.users_file", reason_of(error)) from error
 
     def find(self, header: str) -> User | None:
-        """Return the user of an Authorization header if the password is right, in constant time."""
+        """Return the user of an Authorization header, after a comparison in constant time; None: wrong."""
         self._refresh()
         given = parse_basic(header)
         user, password = given or ("", "")

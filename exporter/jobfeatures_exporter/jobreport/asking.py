@@ -42,7 +42,7 @@ class ReportQuestion:
     where: str = ""  # the server's name in messages
 
     def matchers(self) -> str:
-        """Return the PromQL label matchers that every query contains."""
+        """Return the PromQL label matchers of every query: the batch system and cluster, where given."""
         found = []
         if self.batch_system is not None:
             found.append(f"batch_system={queries.quoted(self.batch_system)}")
@@ -138,7 +138,7 @@ def _find_runs(
 
 
 def _last_seen(query: Query, selector: str, question: ReportQuestion) -> float | None:
-    """Return when a job that has ended was last seen: first roughly, then precisely."""
+    """Return the Unix time when a job was last seen, None if never; ask roughly, then precisely."""
     at, since = question.at_secs, question.since_secs
     roughly = [each.value for each in query(queries.seen("max_over_time", selector, since), at)]
     if not roughly:
@@ -161,7 +161,7 @@ def _node(series: Series) -> tuple[str, str]:
 def _ask_figures(
     query: Query, runs: Mapping[str, ReportedRun], selector: str, question: ReportQuestion
 ) -> SeriesOfJobs:
-    """Query the figures of some jobs: at the end of the last one, and over the time of all."""
+    """Query the last figures of `runs`, and figures over the time from the first start to the last end."""
     at, earliest = question.at_secs, question.at_secs - question.since_secs
     end = max((run.end_secs if run.end_secs is not None else at) for run in runs.values())
     then = max(earliest, min(at, end + AFTER_END_SECS))

@@ -19,7 +19,7 @@ PEAKS = (jobs.USED, jobs.CHARGED, gpus.JOB_MEMORY)
 
 
 def ask_node(path: str, job: str, *, node: str, now_secs: float) -> JobReports:
-    """Return the report of a job or an array's tasks. Raises SourceError, ParseError and NoSuchJobError."""
+    """Query the UNIX socket `path` for a job or array. Raises SourceError, ParseError, NoSuchJobError."""
     server = Server(f"unix:{path}")
     answer = server.get("/metrics")
     if answer.status != 200:
@@ -28,7 +28,7 @@ def ask_node(path: str, job: str, *, node: str, now_secs: float) -> JobReports:
 
 
 def report_page(text: str, job: str, *, node: str, now_secs: float) -> JobReports:
-    """Return the reports from one page. Raises ParseError and NoSuchJobError."""
+    """Return the reports that the text of a page of metrics yields. Raises ParseError and NoSuchJobError."""
     series = [
         Series(each.name, {"instance": node, **each.labels}, each.value) for each in parse_lines(text, NAMES)
     ]

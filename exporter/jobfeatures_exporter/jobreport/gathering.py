@@ -58,7 +58,7 @@ class ReportedRun:
 
 
 def place_of(labels: Mapping[str, str]) -> Place:
-    """Return the node of a series, by its labels."""
+    """Return the node that a series is from, by the series' labels."""
     instance = labels.get("instance", "")
     return Place(labels.get("node") or instance, instance)
 
@@ -105,7 +105,7 @@ def gather_report(found: SelectedJobs, job_id: str, run: ReportedRun, answers: S
 
 
 def _info(places: Iterable[Numbers]) -> dict[str, str]:
-    """Return the info labels from the series of this run: an earlier run may have been another user's."""
+    """Return the labels of the info series of this run: an earlier run may have been another user's."""
     info: dict[str, str] = {}
     for numbers in places:
         for values in numbers.all(JOB_INFO):
@@ -116,7 +116,7 @@ def _info(places: Iterable[Numbers]) -> dict[str, str]:
 
 
 def choose_state(states: Iterable[str], *, is_running: bool) -> str:
-    """Return the state to report of those a run was in: if it has ended, the final one."""
+    """Return which of the `states` seen of a run to report: of an ended run a final one, failures first."""
     known = {each.value: each for each in JobState}
     seen = [known[each] for each in states if each in known and each != JobState.UNKNOWN.value]
     if is_running:
@@ -250,7 +250,7 @@ def _same(series: Series) -> frozenset[tuple[str, str]]:
 
 
 def _coverage(found: Iterable[Series], step_secs: float, elapsed: float | None) -> float | None:
-    """Return the share of its time in which a job was seen."""
+    """Return the share (0 to 1) of a job's elapsed time for which there are samples."""
     return min(1.0, sum(each.value for each in found) * step_secs / elapsed) if elapsed else None
 
 

@@ -86,7 +86,7 @@ def _known(values: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def decode_summary(text: str) -> Summary:
-    """Return a comment's content. Raises ParseError if it is not such a comment or has impossible values."""
+    """Return an AdminComment's content. Raises ParseError if it is no summary, or has impossible values."""
     if text in (SHORT, NONE):
         return Summary()
     if not text.startswith(MARK) or len(text) > 2 * MAX_CHARACTERS:

@@ -45,12 +45,12 @@ def any_of(texts: Iterable[str]) -> str:
 
 
 def selector_of(batch_system: str, job_ids: Iterable[str], more: str = "") -> str:
-    """Return the label matchers for some jobs."""
+    """Return the PromQL label matchers for some jobs; `more` are further matchers."""
     return f"batch_system={quoted(batch_system)},job_id=~{any_of(job_ids)}" + (f",{more}" if more else "")
 
 
 def find_jobs(job: str, more: str, since_secs: float) -> list[str]:
-    """Return the queries for info series of jobs called `job`: by id, as an array, as a task of one."""
+    """Return queries for info series of all that `job` may mean: a job, an array, or an array's task."""
     ways = [f"job_id={quoted(job)}", f"array_job_id={quoted(job)}"]
     task = re.fullmatch(r"(.+?)(?:_([0-9]+)|\[([0-9]+)\]|\.([0-9]+))", job)
     if task is not None:
@@ -72,7 +72,7 @@ def last(metrics: Iterable[Metric], selector: str, range_secs: float) -> str:
 
 
 def over_time(function: str, metric: Metric, selector: str, range_secs: float) -> str:
-    """Return the query for a function of one metric over a range; the answer has no metric name."""
+    """Return the query for `function` (avg_over_time, …) of a metric; its answer has no metric name."""
     return f"{function}({metric.sample_name}{{{selector}}}[{span(range_secs)}])"
 
 
@@ -87,17 +87,17 @@ def seen(function: str, selector: str, range_secs: float) -> str:
 
 
 def current(selector: str) -> str:
-    """Return the query for the time of the latest sample of current jobs."""
+    """Return the query for the time of the latest info sample of each job that has a current one."""
     return f"timestamp({PROOF.sample_name}{{{selector}}})"
 
 
 def steps_seen(selector: str, range_secs: float) -> str:
-    """Return the query for the number of steps of a range at which jobs had a value."""
+    """Return the query for at how many steps (see `step_secs`) of a range each job had an info sample."""
     return _at_steps("count_over_time", f"{PROOF.sample_name}{{{selector}}}", range_secs)
 
 
 def steps_suspended(selector: str, range_secs: float) -> str:
-    """Return the query for the number of steps of a range at which jobs were suspended."""
+    """Return the query for at how many steps (see `step_secs`) of a range each job was suspended."""
     state = f"{selector},state={quoted(JobState.SUSPENDED.value)}"
     return _at_steps("count_over_time", f"{allocation.STATE.sample_name}{{{state}}}", range_secs)
 

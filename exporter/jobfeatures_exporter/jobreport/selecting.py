@@ -73,7 +73,7 @@ def _order(info: Mapping[str, str], job_id: str) -> tuple[int, int, str]:
 
 
 def is_called(labels: Mapping[str, str], job: str) -> bool:
-    """Return whether an info series is of the job or array with the id `job`, a schedd in it or not."""
+    """Return whether an info series is of the job or array `job`; its id may omit HTCondor's ``@SCHEDD``."""
     schedd = f"@{labels.get('schedd', '')}"
     names = labels.get("job_id", ""), labels.get("array_job_id", "")
     return job in names or (schedd != "@" and job in (names[0].removesuffix(schedd), names[1] + schedd))

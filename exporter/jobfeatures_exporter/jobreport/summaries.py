@@ -26,7 +26,7 @@ _JOB = re.compile(r"[1-9][0-9]{0,9}(?:_[0-9]{1,10})?\Z")
 
 
 class CommentsSpoiltError(JobfeaturesError):
-    """Accounting returns a comment that differs from the one written."""
+    """Slurm's accounting returns a job's comment otherwise than it was written."""
 
 
 def needs_summary(job: CommentedJob) -> bool:
@@ -47,7 +47,7 @@ def needs_summary(job: CommentedJob) -> bool:
 
 @dataclass(slots=True)
 class SummaryWriter:
-    """Writes missing summaries in rounds.
+    """Writes the summaries that jobs lack in Slurm's accounting, in rounds.
 
     `ask` returns the report of a run, None if nothing is known, and raises SourceError;
     `pause` returns something true when it is time to stop.
@@ -106,7 +106,7 @@ class SummaryWriter:
 
 
 def ask_accounting(job: str, sacct: str = "sacct") -> JobReports | None:
-    """Return the reports of a job or an array's tasks from accounting; None if it has no summaries."""
+    """Return the reports of a job or an array's tasks from accounting, None if no summaries are there."""
     if not _JOB.match(job):
         return None
     try:

@@ -43,7 +43,7 @@ def format_reports(
     notes: Sequence[str] = (),
     is_terminal: bool = False,
 ) -> str:
-    """Return the text: one job in detail, array tasks as a table; colours and bars on a terminal."""
+    """Return reports as text: one job in detail, array tasks as a table; colours and bars on a terminal."""
     lines = _one(reports[0], is_terminal) if len(reports) == 1 else _array(reports, is_terminal)
     lines += _listed("Notes", notes)
     return "\n".join(lines).replace("\u202f", " ") + "\n"
@@ -208,7 +208,7 @@ def _row(head: str, of: NodeUse | JobUse) -> list[str]:
 
 
 def _used(of: NodeUse | JobUse) -> list[str]:
-    """Return the CPUs and memory used, out of how much, and the share."""
+    """Return six texts on CPUs, then memory, of a job or node: used, out of how much, and the share."""
     return [
         or_unknown(compute_ratio(of.cpu_secs, of.elapsed_secs), format_figure),
         or_unknown(of.allocated_cpus, format_figure),

@@ -78,7 +78,7 @@ class Totals:
 
 
 def ask_totals(ask: Ask, question: ReportQuestion, by: str) -> Totals:
-    """Return the totals of jobs that ended within `since_secs` before `at_secs`; raises what `ask` raises."""
+    """Return the totals of the jobs that ended in the question's period, `by` user or account."""
     notes: dict[str, None] = {}
     matchers = question.matchers() or 'job_id!=""'
 

@@ -81,7 +81,7 @@ class Privacy:
         )
 
     def context(self, context: Context) -> Context:
-        """Return a context with its names hidden, for collectors, profiles and pages to use."""
+        """Return a context, of which pages and metrics are made, with names hidden."""
         if self.mode == SHOWN:
             return context
         drains = context.drains
@@ -143,7 +143,7 @@ class Privacy:
         return self.name(kind, value) or instead
 
     def _reported(self, reported: AdministrationAnswer) -> AdministrationAnswer:
-        """Return an answer with names hidden."""
+        """Return an answer on scheduler, shares or reservations with names hidden."""
         from jobfeatures.records.administration import (  # of the controller role
             FairShares,
             Reservations,
@@ -163,7 +163,7 @@ class Privacy:
         return () if self.mode == WITHHOLD else tuple(self._renamed(each, **kinds) for each in records)
 
     def _renamed(self, record: Record, **kinds: str) -> Record:
-        """Return a record with the names in these fields hidden, empty where withheld."""
+        """Return a record with the names in some fields hidden, empty where withheld: `kinds` by field."""
         shown = {field: self.name(kind, getattr(record, field)) or "" for field, kind in kinds.items()}
         return replace(record, **shown)
 
@@ -179,7 +179,7 @@ class Privacy:
         )
 
     def _key(self, key: Key) -> Key:
-        """Return a key with its unit's name hidden: services may be named after users, sessions are."""
+        """Return the key of a job or other work; a systemd unit's name is hidden: it may contain a user's."""
         if not isinstance(key, UnitKey):
             return key
         hidden: Any = key._replace(name=self.name(UNIT, key.name) or WITHHELD)

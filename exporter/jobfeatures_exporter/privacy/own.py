@@ -2,7 +2,7 @@
 
 The node's power draw is excluded: the kernel shows it to root only, since it reveals what others compute.
 
-A field of contexts is shown only if it is named here, so that a field added to contexts stays hidden.
+Only the fields of a `Context` that are named here are shown, so that a field added to it stays hidden.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Value = TypeVar("Value")
 
 
 def make_own_context(context: Context, uid: int, user: str | None) -> Context:
-    """Return the context of one user's jobs; `user` is the uid's name, None if it has none."""
+    """Return the part of a context that a user may see; `user` is the name of `uid`, None if it has none."""
     snapshot = context.snapshot
     samples: dict[WorkKey, JobSample] = {}
     if snapshot is not None:

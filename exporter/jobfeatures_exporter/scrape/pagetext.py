@@ -15,7 +15,7 @@ from jobfeatures_exporter.scrape.profiles import read_profiles, to_families
 
 
 class PageMaker:
-    """Makes metrics pages; several scrapers may ask for either format concurrently."""
+    """Makes metrics pages, also for concurrent scrapers."""
 
     def __init__(self, collectors: Collection[str], profiles: Collection[str], max_series: int) -> None:
         self._collectors = collectors
@@ -32,7 +32,7 @@ class PageMaker:
             self._budget.limit(max_series)
 
     def collected(self, context: Context) -> list[Family]:
-        """Return all collectors' families, without profiles and limit, and what the last page dropped."""
+        """Return the families of all collectors, unlimited, and how many series the last page dropped."""
         families = collect(replace(context, rows=self._rows), self._collectors)
         return [*families, Family.single(DROPPED, self._budget.left_out)]
 

@@ -20,7 +20,7 @@ MOST_SECS = 30.0  # what counts between two looks: longer, and this whole proces
 
 
 class Threaded(Protocol):
-    """An object with threads."""
+    """The daemon, as far as its threads are watched."""
 
     def dead(self) -> Collection[str]:
         """Return the names of threads that have ended though nobody has stopped them."""
@@ -38,12 +38,12 @@ class Progress:
         self.made()
 
     def made(self) -> None:
-        """Note that the work was done."""
+        """Note that the periodic work has been done now."""
         self._missing_secs = 0.0
         self._checked_secs = self._clock.monotonic_secs()
 
     def missing_secs(self) -> float:
-        """Return for how long the work has not been done."""
+        """Return for how long the periodic work has not been done."""
         now = self._clock.monotonic_secs()
         self._missing_secs += min(now - self._checked_secs, MOST_SECS)
         self._checked_secs = now
@@ -51,7 +51,7 @@ class Progress:
 
 
 async def fail_if_dead(served: Threaded) -> None:
-    """Raise JobfeaturesError once a thread has ended, or none can be started any more to answer a request.
+    """Watch; raise JobfeaturesError once a thread has ended, or none can be started to answer a request.
 
     The daemon ends then, so that whatever supervises it starts it anew. Sets `threading.excepthook`.
     """

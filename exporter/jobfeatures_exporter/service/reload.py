@@ -38,5 +38,5 @@ def compute_change(running: ExporterConfig, wanted: ExporterConfig) -> SettingsC
 
 
 def live_roles() -> dict[str, list[str]]:
-    """Return the roles in which a reload applies a change, by setting's key or name of a group."""
+    """Return by setting's key, or group of settings, the roles in which a reload applies a change."""
     return {each.key: each.live.split() for each in declared(ExporterConfig)}

@@ -27,7 +27,7 @@ TELL_SECS = 30.0  # between two self-checks, unless a watchdog needs them more o
 
 
 class Supervised(Protocol):
-    """What the service manager supervises."""
+    """The daemon, as far as the service manager supervises it."""
 
     def stalled(self) -> Collection[str]:
         """Return the names of the threads that have died or hang; waiting for another program is neither."""
@@ -46,7 +46,7 @@ class Notifier:
 
     @classmethod
     def from_environment(cls, environ: MutableMapping[str, str] = os.environ) -> Notifier:
-        """Take the variables out of the environment, so that child processes cannot notify in our name."""
+        """Remove systemd's variables from `environ`, so that child processes cannot notify in our name."""
         address = environ.pop(SOCKET, None)
         pid, usecs = environ.pop(WATCHDOG_PID, None), environ.pop(WATCHDOG, "")
         watchdog_secs = None
@@ -75,17 +75,17 @@ class Notifier:
         self._send("WATCHDOG=1")
 
     def keep(self, descriptors: Mapping[str, int]) -> None:
-        """Store descriptors, by name, for the next start of the service."""
+        """Have the service manager store descriptors, by name, for the next start of the service."""
         for name, number in descriptors.items():
             self._send("FDSTORE=1", f"FDNAME={KEPT}{name}", "FDPOLL=0", descriptor=number)
 
     def drop(self, names: Iterable[str]) -> None:
-        """Remove the stored descriptors with these names."""
+        """Have the service manager close the descriptors that it stores by these names."""
         for name in names:
             self._send("FDSTOREREMOVE=1", f"FDNAME={KEPT}{name}")
 
     def status(self, text: str) -> None:
-        """Set the status text that the administrator sees."""
+        """Send the status text that systemctl status shows."""
         self._send(_status(text))
 
     def _send(self, *lines: str, descriptor: int | None = None) -> None:

@@ -25,7 +25,7 @@ def compute_retry_secs(failures: int) -> float:
 
 
 class SinkKeeper:
-    """One sink, its queue and its thread. `window_secs` spreads the sending of many nodes.
+    """One sink, its queue and its thread. It waits up to `window_secs`, so that nodes do not send together.
 
     From `start` on, waiting documents are kept in a folder; in memory if there is none or it is unusable.
     """
@@ -82,7 +82,7 @@ class SinkKeeper:
         self._thread.start()
 
     def stop(self, timeout_secs: float = 5.0) -> None:
-        """Stop sending; documents in a folder stay there. A sink that hangs is left behind after a time."""
+        """Stop sending; documents in a folder stay there. A sink that hangs is left behind at the timeout."""
         self._stopping.set()
         self._wake.set()
         if self._thread.is_alive():

@@ -61,11 +61,11 @@ class MessageSpool:
 
     @property
     def corrupt(self) -> int:
-        """Return how many unreadable files have been set aside since the start."""
+        """Return how many unreadable files of messages have been set aside since the start."""
         return 0 if self._folder is None else self._folder.corrupt
 
     def put(self, message: Message) -> None:
-        """Append a message; drop and count the oldest ones beyond the limits."""
+        """Append a message; drop and count the oldest ones beyond the limits of bytes and number."""
         with self._lock:
             self._last += 1
             place = self._waiting[self._last] = self._written(self._last, message)
@@ -73,7 +73,7 @@ class MessageSpool:
             self._drop_surplus()
 
     def oldest(self) -> tuple[int, Message] | None:
-        """Return the number and message of the oldest that is readable, None if there is none.
+        """Return the oldest message that can be read, with its number; None if no message waits.
 
         Raises OSError if it cannot be read now.
         """

@@ -65,7 +65,7 @@ class JobsDocuments:
         self._complaint = ""
 
     def make(self) -> list[Document]:
-        """Query; return one or more documents of what has changed. Raises SourceError if nothing is known."""
+        """Query the jobs; return documents of what has changed, at least one. Raises SourceError."""
         taken_at_secs = self._clock.now_secs()
         records = list(self._records(taken_at_secs))
         chunks = [
@@ -75,7 +75,7 @@ class JobsDocuments:
         return [jobs_document(self._origin, chunk, taken_at_secs) for chunk in chunks or [[]]]
 
     def make_one(self) -> Document:
-        """Query; return all jobs in one document."""
+        """Query the jobs; return all of them in one document. Raises SourceError."""
         taken_at_secs = self._clock.now_secs()
         return jobs_document(self._origin, self._records(taken_at_secs), taken_at_secs)
 
@@ -166,7 +166,7 @@ def queue_records(table: JobTable) -> Iterator[JobRecord]:
 
 
 def _with_queue(record: JobRecord, table: JobTable) -> JobRecord:
-    """Return an accounting record with the fields that only the queue has."""
+    """Return an accounting record, completed by the fields that only the queue has."""
     job = table.jobs.get(record.key) if record.step is None else None
     more = () if job is None else queue_pairs(job)
     return replace(record, more=(*record.more, *more)) if more else record

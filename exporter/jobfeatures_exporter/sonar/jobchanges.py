@@ -37,7 +37,7 @@ class JobChanges:
         return len(self._sent)
 
     def changes(self, fields: Document) -> Document | None:
-        """Return the new and changed fields of a record, with its identity; None if there are none."""
+        """Return the new and changed fields of a record, and those always sent; None if nothing is new."""
         key = fields["job_id"], fields["job_step"]
         now = array("q", [_fingerprint(name, fields) for name in _FIELDS])
         known = self._sent.pop(key, None)

@@ -209,7 +209,7 @@ def _average(process: ProcessSample, given: SampleInput) -> float:
 
 
 def _utilisation(process: ProcessSample, given: SampleInput) -> float | None:
-    """Return the percentage of one core since the previous sample, or since a newer process started."""
+    """Return the CPU use since the previous sample, or the process's start if later, in percent of a core."""
     if given.previous is None or given.elapsed_secs is None or given.elapsed_secs <= 0:
         return None
     before = given.previous.processes.get(process.pid)

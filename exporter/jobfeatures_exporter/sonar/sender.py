@@ -32,9 +32,9 @@ SENDING_WINDOW = 0.2  # documents go there at a random time within this part of 
 
 
 class Sender:
-    """Sends several kinds of documents, each at its own interval, in a thread of its own.
+    """Sends several kinds of documents, each kind at its own interval and in a thread of its own.
 
-    `make` of a kind returns documents, usually one; if it raises, an error envelope is sent in
+    The `make` of a kind returns documents, usually one; if it raises, an error envelope is sent in
     their place. A document that violates the format is counted instead of sent.
     """
 

@@ -23,7 +23,7 @@ INSTEAD = "run as root, name another folder, or switch publishing off: --no-feat
 
 
 def check(config: ExporterConfig) -> None:
-    """Raise ConfigurationError if settings contradict each other, or a file they name cannot be used."""
+    """Raise ConfigurationError if settings contradict each other, or web.config_file or a key file is bad."""
     check_ingest(config.ingest)
     check_web(config.web, other_listeners(config), config.shared.site.served.url)
     make_privacy(config.privacy)
@@ -34,12 +34,12 @@ def check(config: ExporterConfig) -> None:
 
 
 def other_listeners(config: ExporterConfig) -> dict[str, str | None]:
-    """Return the addresses of all listeners but that of metrics, by the name that settings give them."""
+    """Return the addresses of the listeners named features and sonar, by name; None: not configured."""
     return {FEATURES: config.shared.site.served.listen_address, SONAR: config.ingest.listen}
 
 
 def check_ingest(config: IngestSettings) -> None:
-    """Raise ConfigurationError if the settings for receiving documents contradict each other."""
+    """Raise ConfigurationError if sonar.listen admits senders without passwords, or no node can be kept."""
     listen = config.listen
     if listen is not None and config.users_file is None and not is_loopback(listen.rpartition(":")[0]):
         raise ConfigurationError("sonar.listen", "needs sonar.users_file, unless only on loopback")
@@ -48,7 +48,7 @@ def check_ingest(config: IngestSettings) -> None:
 
 
 def check_nodes_listener(config: ExporterConfig) -> None:
-    """Raise ConfigurationError if the settings of the listener for nodes contradict each other."""
+    """Raise ConfigurationError if controller.listen lacks a secret, or lacks TLS beyond loopback."""
     if config.cluster.secret_file is None:
         raise ConfigurationError("controller.secret_file", "is needed with controller.listen")
     listen: str = config.cluster.listen or ""
@@ -59,13 +59,13 @@ def check_nodes_listener(config: ExporterConfig) -> None:
 
 
 def check_listener(config: ExporterConfig) -> None:
-    """Raise ConfigurationError if the settings of the features' listener contradict each other."""
+    """Raise ConfigurationError if features.listen_address is needed but not set, or its port is unknown."""
     if config.shared.site.served.listen_address is None:
         if config.shared.site.features.form != "local":
             raise ConfigurationError("features.form", "needs features.listen_address")
         return
     if config.shared.site.served.listen_address.endswith(":0") and config.shared.site.served.url is None:
-        raise ConfigurationError("features.listen_address", "needs a port that jobs can use")
+        raise ConfigurationError("features.listen_address", "needs a port other than 0, or features.url")
 
 
 def check_features_root(config: ExporterConfig) -> None:

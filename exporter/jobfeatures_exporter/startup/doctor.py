@@ -199,7 +199,7 @@ def _hooks(system: str, config: ExporterConfig) -> Iterator[DoctorFinding]:
 
 
 def _hook(system: str, hook: NamedHook) -> tuple[Mark, str, str]:
-    """Return the state of one hook, and a remedy."""
+    """Return the severity of one hook's state, the state in words, and a remedy."""
     set_to, page = f"{hook.name}={hook.command}", f"docs/batch/{system}.md"
     program = program_of(hook.command)
     if hook.wanted:
@@ -268,7 +268,7 @@ def _control_groups(config: ExporterConfig, seen: frozenset[JobKey]) -> DoctorFi
 
 
 def _reader(config: ExporterConfig) -> Iterator[DoctorFinding]:
-    """Load the programs that the daemon would, for a moment."""
+    """Load the eBPF programs that the daemon would, for a moment; yield a finding if that fails."""
     choice = try_reader(config.reader, config.path)
     if choice.kernel is not None:
         choice.kernel.close()

@@ -31,5 +31,5 @@ good, note, wrong = (partial(DoctorFinding, mark) for mark in Mark)
 
 
 def see(section: str) -> str:
-    """Return a remedy that refers to a section of the documentation."""
+    """Return a remedy that refers to a section of the page on troubleshooting."""
     return f"see {section!r} in {TROUBLESHOOTING}"

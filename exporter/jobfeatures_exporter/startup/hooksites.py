@@ -24,7 +24,7 @@ PROFILE = "/etc/profile.d"  # read by shells: Torque's prologue cannot set envir
 
 
 class NamedHook(NamedTuple):
-    """One hook, or a related setting, of a batch system."""
+    """One hook of a batch system as configured, or a setting that hooks depend on."""
 
     name: str  # as the batch system calls it
     command: str = ""  # as configured; empty if none is set
@@ -36,7 +36,7 @@ class NamedHook(NamedTuple):
 
 
 def mentions_us(command: str) -> bool:
-    """Return whether a hook's command (without its folder) or script mentions jobfeatures. Raises OSError."""
+    """Return whether "jobfeatures" is in a hook's command (but for its folder) or script. Raises OSError."""
     path = program_of(command)
     if not path.startswith("/"):
         return "jobfeatures" in command
@@ -54,7 +54,7 @@ def program_of(command: str) -> str:
 
 
 def asked(system: str, *argv: str, config: ExporterConfig, may_fail: str = "") -> str:
-    """Return what a batch system's command prints. Raises SourceError, unless its error has `may_fail`."""
+    """Return what a command of `system` prints. Raises SourceError if it fails without `may_fail`."""
     output = run_command(
         argv,
         timeout_secs=config.shared.batch.common.timeout_secs,
@@ -74,7 +74,7 @@ def _read(path: str) -> str:
 
 
 def set_in(text: str, names: tuple[str, ...], between: str) -> dict[str, list[str]]:
-    """Return the values that lines of `text` set, by name; ``NAME[0]`` counts as NAME, unset is empty."""
+    """Return by name the values in lines NAME BETWEEN VALUE, also of ``NAME[0]``; for (null) it is empty."""
     found: dict[str, list[str]] = {name: [] for name in names}
     for line in text.replace("\\\n", "").splitlines():
         matched = re.match(rf"\s*(\w+)(?:\[\d+\])?\s*{between}\s*(.*)", line)

@@ -44,7 +44,7 @@ class Ingest:
         self._users = None if config.ingest.users_file is None else UsersFile(config.ingest.users_file)
 
     def routes(self) -> list[web.RouteDef]:
-        """Return the routes that the metrics listener serves besides its own pages."""
+        """Return the route of foreign nodes' metrics, which the metrics listener serves."""
         return [web.get(PATH, handler_of(self._metrics))]
 
     @contextlib.asynccontextmanager

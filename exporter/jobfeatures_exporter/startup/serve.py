@@ -56,8 +56,8 @@ def serve(
     """Serve until SIGINT or SIGTERM; a second signal ends the process at once.
 
     `reread` reads the settings again: SIGHUP applies them; without it SIGHUP ends the process, too.
-    `settings_file`, if given, is checked periodically: see `keptsettings`. `on_listening` is called with
-    HOST:PORT once the port is open. `choose_reader` returns how processes are read. Raises
+    `settings_file`, if given, is checked periodically, as hooks read it. `on_listening` is called with
+    HOST:PORT once the port is open. `choose_reader` returns how processes are read (eBPF, /proc). Raises
     ConfigurationError before anything has started.
     """
     notifier = Notifier.from_environment()
@@ -147,7 +147,7 @@ def _settle(config: ExporterConfig) -> None:
 
 
 def _choose(choose_reader: Callable[[], Choice], notifier: Notifier) -> Choice:
-    """Return how processes are read; the service manager stores descriptors for the next start."""
+    """Return how processes are read (eBPF, /proc); leave eBPF's descriptors to systemd for the next start."""
     kept = find_kept()
     choice = choose_reader()
     if choice.descriptors.keys() != kept.keys():
@@ -225,7 +225,7 @@ def make_served(
 
 
 def _routes(served: Daemon | Controller, ingest: Ingest | None) -> Routes:
-    """Return the routes that the metrics listener serves besides its own pages."""
+    """Return the routes of `served` and `ingest` for the metrics listener."""
     from jobfeatures_exporter.web.app import discovery_route
 
     routes = [] if isinstance(served, Daemon) else [discovery_route(served.targets)]
@@ -259,7 +259,7 @@ async def _serve_nodes(
 
 
 async def _serve_own(stack: contextlib.AsyncExitStack, config: ExporterConfig, daemon: Daemon) -> None:
-    """Show users their own jobs, if enabled."""
+    """Show users their own jobs on a UNIX socket, if web.own_socket is set."""
     if config.web.own_socket is None:
         return
     from jobfeatures_exporter.web.ownsocket import OwnSocket, serving_own

@@ -32,7 +32,7 @@ OF_TMPFS = ("/tmp", "/dev/shm")  # noqa: S108  # where Dirs is not set
 
 
 class Hidden(NamedTuple):
-    """Folders that each job sees its own copy of instead of the node's, by `setting`."""
+    """Folders of the node that jobs do not see, as each has its own instead, and the `setting` to blame."""
 
     setting: str
     folders: tuple[str, ...]
@@ -80,7 +80,7 @@ def _some(ids: Sequence[str], running: Collection[JobKey]) -> str:
 
 
 def _remedy(daemon: DaemonGroups, places: Places, groups: GroupReader) -> str:
-    """Return what to set, or to change, so that groups are found."""
+    """Return a remedy, such as a setting, by which the jobs' control groups would be found."""
     if daemon.group is None:
         return groups.why_unseen()
     if not daemon.group:
@@ -109,7 +109,7 @@ def unseen_processes(config: ExporterConfig) -> Iterator[DoctorFinding]:
 
 
 def refused_places(places: Places) -> Iterator[DoctorFinding]:
-    """Yield a finding for each of the first groups that look like jobs' but are ignored, and for the rest."""
+    """Yield findings on control groups that look like jobs' but do not count: some by path, then how many."""
     for path, why in sorted(places.refused.items())[:MAX_NAMED]:
         words = printable(f"those below {path} look like jobs' and do not count: {why}")
         remedy = f'if they are jobs\', set batch.cgroup_parents = ["{pattern_of(path)}"]: {CONTROL_GROUPS}'
@@ -170,7 +170,7 @@ def _configuration(name: str, found: Mapping[str, str]) -> str:
 
 
 def _folders_of(name: str, text: str, node: str) -> tuple[str, ...]:
-    """Return the folders; of namespace.yaml those of any node, of `dirs` or each a `path` of `dir_confs`."""
+    """Return the hidden folders in the configuration file `name`; in namespace.yaml, those of any node."""
     text = re.sub(r"#.*", "", text)
     if name.endswith(".yaml"):
         found = re.findall(r"""(?m)\bdirs["']?\s*:([^\n:]*(?:\n\s*-[^\n:]*$)*)""", text)
@@ -185,7 +185,7 @@ def _paths(text: str) -> tuple[str, ...]:
 
 
 def _of_lines(text: str, node: str) -> Iterator[str]:
-    """Yield Dirs of each line that applies to the node, the most specific last."""
+    """Yield the value of Dirs in each line that applies to the node, the most specific last."""
     lines = [dict(re.findall(r"""(\w+)\s*=\s*("[^"]*"|\S+)""", line)) for line in text.splitlines()]
     lines = [{key.lower(): value.strip('"') for key, value in line.items()} for line in lines]
     for line in sorted(lines, key=lambda line: "nodename" in line):

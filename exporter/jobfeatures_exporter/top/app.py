@@ -54,7 +54,7 @@ HELP = """\
 
 
 def show_live(pages: Pages, *, interval_secs: float, order: str) -> None:
-    """Show the live table until q is pressed; then restore the terminal. Raises KeyboardInterrupt."""
+    """Show the live table until q is pressed, then restore the terminal. Ctrl-C raises KeyboardInterrupt."""
     app = Top(pages, interval_secs=interval_secs, order=order)
     app.run()
     if app.ended_by == signal.SIGINT:
@@ -76,7 +76,7 @@ class Keys(ModalScreen[None]):
     """
 
     def compose(self) -> ComposeResult:
-        """Build the list."""
+        """Build the list of keys."""
         columns = "".join(f" {each.key}  {each.head:7} {each.meaning}\n" for each in COLUMNS)
         with VerticalScroll(can_focus=False):
             yield Static(Text(HELP + columns.rstrip("\n")))
@@ -185,7 +185,7 @@ class Top(App[None]):
         self.call_after_refresh(self._draw)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Filter by what has been typed so far."""
+        """Show the jobs that match what has been typed so far."""
         self._words = event.value
         self._draw()
 
@@ -305,7 +305,7 @@ class Top(App[None]):
     def _put(
         self, shape: list[tuple[TopColumn, int]], lines: list[list[Text]], jobs: list[tuple[JobKey, int]]
     ) -> None:
-        """Update the cells that differ, or rebuild the table if its columns or number of lines changed."""
+        """Show these lines: update cells that differ, or all if columns or the number of lines changed."""
         table = self._table
         cursor, top = table.cursor_row, table.scroll_y
         chosen = self._jobs[cursor] if 0 < cursor < len(self._jobs) else None

@@ -79,7 +79,7 @@ class DaemonPages:
         return answer.body.decode("utf-8", "replace")
 
     def processes(self) -> Snapshot | str:
-        """Return a sample with processes and their jobs, or why there is none."""
+        """Return a sample of processes and their jobs, or a text on why there is none."""
         if not is_here(self.name, self._boot_time_secs):
             return ELSEWHERE
         if self._sampler is None:
@@ -143,7 +143,7 @@ WITHOUT_TRACES = {
 
 
 def find_confirmed(numbers: Numbers) -> dict[JobKey, Job]:
-    """Return the jobs whose control groups a daemon's metrics confirm to be theirs."""
+    """Return the jobs that, by a daemon's metrics, are measured by a control group of their own."""
     names = JOB_INFO.label_names[2:]
     found: dict[JobKey, Job] = {}
     for key, info in find_jobs(numbers).items():
@@ -154,7 +154,7 @@ def find_confirmed(numbers: Numbers) -> dict[JobKey, Job]:
 
 
 def parse_page(text: str, *, source: str = "") -> Numbers:
-    """Return a page's figures. Raises SourceError if it is no node's page, and ParseError."""
+    """Return the figures of a page of metrics. Raises SourceError if it is no node's page, and ParseError."""
     numbers = Numbers.from_series(parse_lines(text, WANTED, source=source), (*METRICS, BOOT))
     if any(numbers.all(each) for each in SIGNS):
         return numbers

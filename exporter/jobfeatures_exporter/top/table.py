@@ -284,7 +284,7 @@ def join_cells(chosen: Sequence[tuple[TopColumn, int]], texts: Sequence[str]) ->
 
 
 def style_of(job: JobView) -> Style:
-    """Return a job's style: a warning if the page has a hint on it that warns."""
+    """Return the style of a job's line: a warning if one of the hints on the job is warn or bad."""
     return Style.WARNING if any(each.kind for each in find_hints(job)) else Style.PLAIN
 
 

@@ -66,7 +66,7 @@ def judge_now(job: JobView) -> list[Advice]:
 
 
 def _use(job: JobView, secs: float, cpus: float | None, busy_secs: list[float | None]) -> JobUse:
-    """Return its use of this node if so many CPUs had been busy all the time, and its cards for so long."""
+    """Return a job's use of this node in `secs`, with `cpus` busy on average and its GPUs for `busy_secs`."""
     cards = [
         GpuUse(uuid=card.uuid, is_allocated=card.is_allocated, busy_secs=busy)
         for card, busy in zip(job.gpus, busy_secs, strict=True)

@@ -109,7 +109,7 @@ class JobView:
 
     @property
     def cpus_used(self) -> float | None:
-        """Return the CPUs the job uses now, else on average since its start."""
+        """Return how many CPUs the job uses now, or if that is unknown, on average since its start."""
         return self.cpus_now if self.cpus_now is not None else self.cpus_mean
 
     @property
@@ -141,7 +141,7 @@ class JobView:
 
     @property
     def ends_soon(self) -> bool:
-        """Return whether a limit or shutdown will end the job soon, and most of its time has elapsed."""
+        """Return whether a limit or shutdown will end the job soon, and in less than a third of its age."""
         left = self.enforced_secs
         return left is not None and 0 <= left < min(ENDS_SOON_SECS, (self.elapsed_secs or 0.0) / 3)
 
@@ -166,7 +166,7 @@ class JobView:
 
 
 def find_jobs(numbers: Numbers) -> dict[JobKey, Values]:
-    """Return the batch jobs that have an info series, with its other label values, as `identify` needs."""
+    """Return the batch jobs that have an info series, with its label values but for system and id."""
     return {JobKey(*job): next(iter(info)) for job, info in numbers.jobs(JOB_INFO).items() if names_job(*job)}
 
 
@@ -193,7 +193,7 @@ def _task(key: JobKey, array: str, task: str) -> str:
 def view_job(
     numbers: Numbers, key: JobKey, identity: JobIdentity, *, now_secs: float, cpus_now: float | None
 ) -> JobView:
-    """Return the view of one job at `now_secs` (Unix time). `cpus_now`: see `compute_cpus_now`."""
+    """Return the view of one job at `now_secs` (Unix time); `cpus_now` is how many CPUs it uses now."""
     start, ended = numbers.one(JOB_START, *key), numbers.one(JOB_END, *key)
     processes_remain = numbers.one(allocation.REMAINS, *key) is not None
     elapsed = None if start is None else max(0.0, (ended if ended is not None else now_secs) - start)
@@ -245,7 +245,7 @@ def waste_now(
 ) -> WasteNow:
     """Return what a job leaves unused now; `cpus`, `memory_bytes`, `gpus` are what the node has.
 
-    Nothing while it is suspended; unknown if it has ended.
+    All is 0 while the job is suspended, and unknown if it has ended.
     """
     if not job.is_running:
         return UNKNOWN_WASTE
@@ -282,7 +282,7 @@ def find_memory_limit(numbers: Numbers, key: JobKey) -> tuple[Number | None, Met
 
 
 def compute_cpus_now(now: Numbers, before: Numbers, elapsed_secs: float, cpus: float) -> dict[JobKey, float]:
-    """Return the CPUs that each job used between two scrapes; jobs new in the later one are left out."""
+    """Return how many CPUs, at most `cpus`, each job used between two scrapes that both have its CPU time."""
     found = {}
     for key in find_jobs(now):
         rate = compute_rate(find_cpu_secs(before, key), find_cpu_secs(now, key), elapsed_secs, cpus)
@@ -314,7 +314,7 @@ def _gpus(numbers: Numbers, key: JobKey) -> tuple[GpuView, ...]:
 
 
 def by_basis(numbers: Numbers, metric: Metric, *labels: str) -> tuple[Number | None, Basis | None]:
-    """Return a metric's value as jobs report it, else as estimated, and which of both it is."""
+    """Return a metric's value and its basis: what jobs report, else an estimate; None if both are missing."""
     for basis in Basis:
         value = numbers.one(metric, *labels, basis)
         if value is not None:
@@ -323,7 +323,7 @@ def by_basis(numbers: Numbers, metric: Metric, *labels: str) -> tuple[Number | N
 
 
 def _left(numbers: Numbers, key: JobKey) -> tuple[Number | None, RemainingBasis | None]:
-    """Return the least remaining time, and what ends the job then."""
+    """Return the seconds until something ends the job, and what that is; None twice if unknown."""
     found = numbers.of_job(JOB_REMAINING, key)
     least = found.get((remaining.MINIMUM,))
     bases = (basis for basis in RemainingBasis if least is not None and found.get((basis,)) == least)

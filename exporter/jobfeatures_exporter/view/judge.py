@@ -93,14 +93,14 @@ def _cpu_share(use: JobUse) -> float | None:
 
 
 def _idle_nodes(use: JobUse) -> list[NodeUse]:
-    """Return the nodes that were nearly idle while others worked."""
+    """Return the job's nodes that were nearly idle while its other nodes worked."""
     shares = [(node, _while_active(use, node.cpu_share)) for node in use.nodes]
     idle = [node for node, share in shares if share is not None and share < at.IDLE_CPU]
     return idle if len(idle) < len(use.nodes) else []
 
 
 def _little_use(use: JobUse) -> str | None:
-    """Return which of `LITTLE_USE` holds of its working nodes; none if its GPUs compute, or may."""
+    """Return which of `LITTLE_USE` is true of the job's working nodes; None if its GPUs compute, or may."""
     gpu_share = _while_active(use, use.gpu_share)
     if (gpu_share is None and use.gpu_count) or (gpu_share or 0.0) >= at.BUSY_GPU:
         return None
@@ -146,7 +146,7 @@ def _memory_wait(use: JobUse) -> str | None:
 
 
 def _unused_memory(use: JobUse) -> float | None:
-    """Return the allocated bytes that it never used for its own data, None if little."""
+    """Return the allocated bytes that the job never used for its own data, None if they are few."""
     share, unused = use.memory_share, use.unused_memory
     if share is None or unused is None or share >= at.LOW_MEMORY or unused < at.SPARED_BYTES:
         return None
@@ -204,7 +204,7 @@ def _low_cpu(use: JobUse) -> str | None:
 
 
 def _withheld(use: JobUse) -> float | None:
-    """Return the share of the CPU time it wanted that a quota withheld."""
+    """Return the share of the CPU time that a job could have used which a CPU quota withheld."""
     held, used = use.throttled_secs, use.cpu_secs
     return None if not held or used is None else held / (held + used)
 

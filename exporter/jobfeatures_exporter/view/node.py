@@ -50,7 +50,7 @@ NAMES = frozenset(each.sample_name for each in METRICS)  # of all samples that a
 
 @dataclass(frozen=True, slots=True)
 class WasteSum:
-    """Core seconds summed over jobs: `counted` of the `jobs` on the node, of the rest it is unknown."""
+    """Core seconds summed over `counted` of the `jobs` on a node: of the others they are unknown."""
 
     core_secs: Number | None = None
     basis: Basis | None = None
@@ -59,7 +59,7 @@ class WasteSum:
 
     @property
     def coverage(self) -> str:
-        """Return text on how many jobs the sum covers, "" if all."""
+        """Return text on how many of the node's jobs the sum covers ("of 3 of 5 jobs"), "" if all."""
         return "" if self.counted == self.jobs else f"of {self.counted:,} of {counted(self.jobs, 'job')}"
 
 
@@ -145,8 +145,8 @@ def view_node(
 ) -> NodeView:
     """Return the view of a node with up to `limit` jobs, or with the job `only`.
 
-    `now_secs` is in Unix time; `cpus_now` and `busy_cpus` are what each job and all use now. `known` are jobs
-    to show even if `numbers` lacks them; `words` has error messages by source.
+    `now_secs` is in Unix time; `cpus_now` and `busy_cpus` are the CPUs that each job and the node use now.
+    `known` are jobs to show even if `numbers` lacks them; `words` has error messages by batch source.
     """
     texts = find_jobs(numbers)
     keys = {**dict.fromkeys(known or ()), **dict.fromkeys(texts)}

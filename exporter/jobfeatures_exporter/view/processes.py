@@ -55,7 +55,7 @@ class LiveProcess:
 
 
 def list_processes(now: Snapshot, before: Snapshot | None, key: JobKey) -> list[LiveProcess]:
-    """Return a job's processes in tree order, children after their parents."""
+    """Return a job's processes and the CPUs they use, in tree order, children after their parents."""
     own = [process for pid, process in now.processes.items() if now.keys.get(pid) == key]
     elapsed_secs = 0.0 if before is None else now.read_at_secs - before.read_at_secs
     earlier = {} if before is None else before.processes

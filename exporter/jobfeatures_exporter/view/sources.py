@@ -98,7 +98,7 @@ class SourceView:
 
 
 def view_sources(numbers: Numbers, words: Mapping[str, str]) -> tuple[SourceView, ...]:
-    """Return all batch sources but hooks' records. `words` has error messages by name, where known."""
+    """Return all batch sources but the records of hooks. `words` has their error messages, by source."""
     return tuple(
         SourceView(
             name,

@@ -67,12 +67,12 @@ class NodeUse:
 
     @property
     def cpu_share(self) -> float | None:
-        """Return the used share of the CPU time that the job had on the node."""
+        """Return CPU time used on the node as a share (0 to 1) of allocated CPUs × elapsed time."""
         return compute_ratio(self.cpu_secs, times(self.allocated_cpus, self.elapsed_secs))
 
     @property
     def memory_share(self) -> float | None:
-        """Return the peak of memory as a share of the memory allocated on the node."""
+        """Return the peak of memory as a share (0 to 1) of the memory allocated on the node."""
         return compute_ratio(self.memory_peak, self.allocated_memory)
 
     @property
@@ -140,7 +140,7 @@ class JobUse:
         )
 
     def with_warnings(self) -> JobUse:
-        """Return this record, with a note added if its CPU time cannot be right."""
+        """Return the job's record, with a warning among its notes if its CPU time cannot be right."""
         warnings = (DOUBTFUL_CPU_TIME,) if self.has_impossible_cpu_time else ()
         return replace(self, notes=self.notes + warnings)
 
@@ -154,35 +154,35 @@ class JobUse:
 
     @property
     def time_share(self) -> float | None:
-        """Return the used share of the job's wall limit."""
+        """Return the elapsed time as a share (0 to 1) of the job's wall limit."""
         limit = self.wall_limit_secs
         return None if limit is None or math.isinf(limit) else compute_ratio(self.elapsed_secs, limit)
 
     @property
     def cpu_share(self) -> float | None:
-        """Return the used share of the CPU time that the job had on all nodes."""
+        """Return CPU time used on all nodes as a share (0 to 1) of allocated CPUs × elapsed time."""
         return self._share(
             lambda node: node.cpu_secs, lambda node: times(node.allocated_cpus, node.elapsed_secs)
         )
 
     @property
     def cpus_used(self) -> float | None:
-        """Return how many CPUs were in use on average."""
+        """Return how many CPUs the job used on average while it ran."""
         return compute_ratio(self.cpu_secs, self.elapsed_secs)
 
     @property
     def memory_share(self) -> float | None:
-        """Return the summed peaks of memory as a share of the job's memory."""
+        """Return the sum of the nodes' memory peaks as a share (0 to 1) of the memory allocated there."""
         return self._share(lambda node: node.memory_peak, lambda node: node.allocated_memory)
 
     @property
     def gpu_share(self) -> float | None:
-        """Return the used share of the time of the job's cards."""
+        """Return the share (0 to 1) of the job's time in which its GPUs worked, as a mean over them."""
         return self._share(lambda node: node.gpu_secs, lambda node: times(node.gpu_count, node.elapsed_secs))
 
     @property
     def suspended_secs(self) -> float:
-        """Return for how long the job was suspended."""
+        """Return for how many seconds the job was suspended."""
         return max((node.suspended_secs for node in self.nodes), default=0.0)
 
     @property
@@ -193,7 +193,7 @@ class JobUse:
 
     @property
     def ran_out_of_memory(self) -> bool:
-        """Return whether the OOM killer killed a process of the job, or its batch system says so."""
+        """Return whether the OOM killer killed a process of the job, or the job's final state says so."""
         return bool(self.oom_kills) or self.state == "OUT_OF_MEMORY"
 
     def stalled_share(self, resource: str, *, all_tasks: bool = False) -> float | None:
@@ -215,10 +215,10 @@ class JobUse:
 
 
 def without_missed_peaks(report: JobUse) -> JobUse:
-    """Return `report` without memory peaks that contradict that the job ran out of memory, if it did.
+    """Return `report`; if the job ran out of memory, peaks that samples must have missed are None.
 
-    Samples miss what a process allocates just before it is killed. The kernel's own peak includes it;
-    where that is not reported, or is far from the memory allocated on the node, that node's peak is unknown.
+    Samples miss what a process allocates just before it is killed; the kernel's own peak includes it. A
+    peak far below the memory allocated on its node was missed.
     """
     if not report.ran_out_of_memory:
         return report

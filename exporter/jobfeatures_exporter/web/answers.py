@@ -32,7 +32,7 @@ class Scraped(Protocol):
 
     @property
     def is_ready(self) -> bool:
-        """Return whether a scrape has something to show of each source: jobs, or that it fails."""
+        """Return whether each source but accounting has been read, or has failed, at least once."""
 
     def problems(self) -> Collection[str]:
         """Return a line for each source (the node, batch systems) that has not been read yet or fails."""

@@ -40,7 +40,7 @@ KINDS: Final = {"page.css": "text/css", "page.js": "text/javascript", "page.svg"
 
 
 class Made(NamedTuple):
-    """A rendered page: when (monotonic), its status, its text, and that gzipped."""
+    """A rendered page: when it was made (monotonic seconds), HTTP status, HTML, and that gzipped."""
 
     at_secs: float
     status: int
@@ -66,7 +66,7 @@ class Made(NamedTuple):
 
 
 def make_page(text: str | None, asked: AskedPage) -> Made:
-    """Return a page of HTML `text` to send; None: the page that the job asked for is unknown."""
+    """Return a page of HTML `text`; if `text` is None, the 404 page that says that the job is unknown."""
     status = 200
     if text is None:
         from jobfeatures_exporter.web.pages.job import render_unknown
@@ -179,7 +179,7 @@ async def running(
 
 
 def handler_of(answerer: Answerer) -> Callable[[web.Request], Awaitable[web.Response]]:
-    """Return an aiohttp handler that calls an answerer."""
+    """Return an aiohttp handler that responds with an answerer's answer."""
 
     async def answer(request: web.Request) -> web.Response:
         asked = {name: ", ".join(request.headers.getall(name, ())) for name in ANSWERED_BY}

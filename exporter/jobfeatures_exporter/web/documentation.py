@@ -101,6 +101,6 @@ def _anchor(words: str, known: set[str]) -> str:
 
 
 def _leads_out(name: str, address: str) -> bool:
-    """Return whether a relative address leads out of the folder."""
+    """Return whether an address relative to the page `name` leads out of the folder of all pages."""
     path = address.partition("#")[0]
     return "://" not in path and os.path.normpath(os.path.join(os.path.dirname(name), path)).startswith("..")

@@ -64,7 +64,7 @@ class Guard:
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Return the headers of every response."""
+        """Return the headers of every response: fixed ones, and those of web.config_file."""
         return ALWAYS if self._file is None else {**ALWAYS, **self._file.options.headers}
 
     async def refusal(self, client: Hashable, host: str | None, authorization: str) -> WebAnswer | None:

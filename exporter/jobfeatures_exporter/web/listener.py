@@ -95,7 +95,7 @@ class Listeners:
             raise ConfigurationError("web.config_file", problem)
 
     def status(self) -> WebStatus:
-        """Return the counts of all listeners so far."""
+        """Return each listener's connections and answers so far, and the state of web.config_file."""
         return WebStatus(
             listeners=tuple(
                 ListenerStatus(
@@ -188,7 +188,7 @@ def _misfit(name: str, others: Mapping[str, str | None], features_url: str | Non
 
 
 def _names(text: str | None, where: Where) -> Collection[str] | None:
-    """Return the host names accepted besides addresses and localhost; None: any."""
+    """Return the host names that requests may use besides IP addresses and localhost; None: any."""
     if text is not None:
         return parse_names(text)
     if isinstance(where, str):

@@ -51,14 +51,14 @@ class NodeListener:
         self._wrong_rates = Rates(WRONG_RATE)
 
     def close(self) -> None:
-        """Do nothing, as nothing is held."""
+        """Do nothing: this listener holds neither threads nor files."""
 
     def reread(self) -> None:
         """Read the secrets again. Raises ConfigurationError and keeps the old ones if that fails."""
         self._secrets = read_secrets(self._secret_file)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer a node's request. Raises Refused."""
+        """Answer a node with what the controller role knows of it. Raises Refused, which has a status."""
         name = request.path.removeprefix(PREFIX)
         if not request.path.startswith(PREFIX) or not is_host_name(name):
             raise Refused(404, "ask for /nodes/NAME")

@@ -75,7 +75,7 @@ class OwnSocket:
             return "its user namespace cannot be read"
 
     def admit(self, transport: asyncio.BaseTransport) -> bool:
-        """Return whether a new connection is admitted, which is counted."""
+        """Return whether to admit a connection: `refusal` is "", and its uid has not too many open ones."""
         pid, uid, _ = _credentials(transport.get_extra_info("socket"))
         if reason := self.refusal(pid, uid):
             log.debug("a caller of the socket is refused", extra={"uid": uid, "reason": reason})

@@ -20,11 +20,11 @@ NAMES = ("metrics", "features", "sonar")
 
 
 def take_sockets(environ: MutableMapping[str, str] | None = None) -> dict[str, list[socket.socket]]:
-    """Return the sockets that systemd has passed to this process, by listener.
+    """Return the sockets that systemd has passed to this process, by listener's name.
 
     The unit's FileDescriptorName= decides: features, sonar; any other name is metrics.
-    Child processes inherit neither the sockets nor the variables.
-    Raises ConfigurationError if there is none, or one is not a listening stream socket.
+    Child processes inherit neither the sockets nor systemd's environment variables.
+    Raises ConfigurationError if there is none for metrics, or one is not a listening stream socket.
     """
     environ = os.environ if environ is None else environ
     pid, count = environ.pop("LISTEN_PID", ""), environ.pop("LISTEN_FDS", "")

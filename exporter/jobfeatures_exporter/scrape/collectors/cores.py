@@ -20,7 +20,7 @@ METRICS = (CPU,)
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the family of CPU time by job and core; on cgroup v2 without cores that jobs share."""
+    """Yield the family of CPU time by job and core; on cgroup v2, cores that jobs share are left out."""
     snapshot = context.snapshot
     if snapshot is None:
         return

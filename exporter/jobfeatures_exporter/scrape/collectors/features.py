@@ -53,7 +53,7 @@ METRICS = (
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the families of feature directories; those of the publisher only if publishing is enabled."""
+    """Yield the families of feature directories; those on their publisher only if publishing is enabled."""
     if context.publisher is not None:
         yield Family.single(PUBLISHED, context.publisher.published)
         yield Family.single(FAILURES, context.publisher.failures)

@@ -158,7 +158,7 @@ def _row(job: Values, sample: JobSample) -> Iterator[Sequence[Sample]]:
 
 
 def _high(sample: JobSample) -> tuple[int | None, int | None]:
-    """Return memory.high and its hits; neither if it cannot be reached, as most jobs' cannot."""
+    """Return memory.high (bytes) and how often it was hit; None twice if memory.max is reached before it."""
     high, limit, hits = sample.memory.high, sample.memory.limit, sample.memory_high_hits
     if high is not None and limit is not None and high >= limit:
         high = None

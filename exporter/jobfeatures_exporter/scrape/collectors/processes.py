@@ -28,7 +28,7 @@ METRICS = (CPU, RESIDENT, PROCESSES)
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the families of jobs' commands; none unless settings ask for a number of commands."""
+    """Yield the families of jobs' commands; without samples unless settings ask for commands."""
     snapshot = context.snapshot
     commands = [
         ((*key, each.command), each)

@@ -30,7 +30,7 @@ METRICS = (UP, *FIGURES.values())
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the families of work, without jobs whose performance counters are not read."""
+    """Yield the families of performance counters, without jobs whose counters are not read."""
     node = context.snapshot.node if context.snapshot is not None else None
     if node is not None and node.work_up:
         yield Family.by_word(UP, {event: int(up) for event, up in node.work_up.items()})

@@ -73,7 +73,7 @@ Readings = dict[WorkKey | None, list[Reading]]  # by job; None for the node
 
 
 def read_profiles(context: Context, names: Collection[str]) -> tuple[Readings, Family]:
-    """Return the readings by job, and the family of which profiles succeeded; one that fails is left out."""
+    """Return by job the readings of profiles `names`, and a family that tells which profiles succeeded."""
     view = ContextView(context)
     found: Readings = {}
     success: dict[str, int] = {}

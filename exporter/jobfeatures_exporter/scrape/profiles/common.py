@@ -38,7 +38,7 @@ def counter(name: str, meaning: str, label_names: tuple[str, ...]) -> Metric:
 
 
 class ContextView:
-    """A context whose cards and processes are grouped by job on first use."""
+    """A node's `Context` for profiles, with GPUs and processes grouped by job on first use."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -69,7 +69,7 @@ class ContextView:
         return self.context.shown_jobs.get(key) if isinstance(key, JobKey) else None
 
     def thread_states(self, processes: Collection[ProcessSample]) -> Counter[str]:
-        """Count the threads of processes by the letter of their state; empty if those of one are unknown."""
+        """Count the threads of processes by the letter of their state; empty if a process's are unknown."""
         states: Counter[str] = Counter()
         for each in processes:
             known = self.snapshot.thread_states.get(each.pid)

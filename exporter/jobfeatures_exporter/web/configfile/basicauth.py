@@ -59,7 +59,7 @@ class BasicAuth:
     async def judge(
         self, header: str, client: object, users: Mapping[str, str], *, now_secs: float
     ) -> PasswordVerdict:
-        """Return whether a header holds a user's name and password. `client` identifies the requester."""
+        """Return whether a header has the name and password of one of `users`. `client` is who sent it."""
         given = parse_basic(header)
         if given is None or not given[1]:
             return PasswordVerdict.WRONG  # also where the hash is that of an empty password

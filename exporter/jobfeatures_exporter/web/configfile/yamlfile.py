@@ -33,7 +33,7 @@ class YamlFile:
         self._lines: dict[str, int] = {}  # by key
 
     def read(self, content: bytes, kinds: dict[str, Any]) -> dict[str, Any]:
-        """Return the value of each key of its declared kind; an absent one is "", empty or None."""
+        """Return the file's values by key, of the types in `kinds`; an absent text is "", others are None."""
         root = self._compose(content)
         if root is None or _is_null(root):
             raise ParseError("is empty; if that is intended, write {}", source=self._source)

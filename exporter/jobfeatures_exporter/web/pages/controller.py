@@ -63,7 +63,7 @@ def render_controller(
     find: str = "",
     node_url: str | None = None,
 ) -> str:
-    """Return the page's HTML; `families` has the figures of /metrics, `find` is what was searched."""
+    """Return the page of clusters; `families` has the figures of /metrics, `find` is the search text."""
     data = PageData(context, families)
     systems = ", ".join(view.source for view in views)
     troubles = [each for each in view_sources(data.numbers, words_of(context)) if each.is_failing]

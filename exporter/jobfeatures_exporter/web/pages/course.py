@@ -21,7 +21,7 @@ MAX_EVENTS = 100
 def _spark(
     what: str, course: Course, values: Sequence[float], form: Form, top: float | None, now_secs: float
 ) -> Html | None:
-    """Return the last hour as a sparkline scaled to `top`; None with fewer than two points."""
+    """Return the last hour's values as a sparkline scaled to `top`; None with fewer than two points."""
     known = [value for value in values if not math.isnan(value)]
     if len(known) < 2:
         return None
@@ -59,7 +59,7 @@ def job_lines(course: Course, now_secs: float, *wholes: float | None) -> list[Ht
 
 
 def time_line(course: Course, spans: Sequence[Span], data: PageData, shown: NodeView) -> Html | None:
-    """Return the section of the node's last hour; None while there is nothing to draw."""
+    """Return the section on the node's last hour: its load, its jobs' starts and ends; None without any."""
     now_secs = data.now_secs
     since = now_secs - HOUR_SECS
     events = [(each.start_secs, each, "started") for each in spans if since <= each.start_secs <= now_secs]
@@ -104,7 +104,7 @@ def lines_of_job(
     limit: float | None = None,
     cards: float | None = None,
 ) -> Html:
-    """Return what a job used in the last hour: a sparkline of each resource, with its range in words."""
+    """Return what a job used in the last hour: sparklines up to `given` CPUs, `limit` bytes, `cards` GPUs."""
     course = course or Course()
     lines = zip(_figures(course), job_lines(course, now_secs, given, limit, cards), strict=True)
     found: list[Child] = [

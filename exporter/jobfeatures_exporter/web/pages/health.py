@@ -132,7 +132,7 @@ def _millis(secs: float) -> str:
 
 
 def words_of(context: Context) -> dict[str, str]:
-    """Return by batch system its error message, or what it reports to be wrong with this node."""
+    """Return by batch system its error message, or what it reports as wrong with this node."""
     return {
         each.name: each.last_error or (each.table.node_problem if isinstance(each.table, JobTable) else "")
         for each in context.sources

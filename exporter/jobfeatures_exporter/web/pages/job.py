@@ -176,7 +176,7 @@ def _process(each: ProcessSample, level: int, text: str) -> Row:
 
 
 def _steps(sample: JobSample | None) -> Html | None:
-    """Return the section; None if steps are not sampled (jobs.steps) or the batch system has none."""
+    """Return the section on steps; None if they are not sampled (jobs.steps) or the batch system has none."""
     if sample is None or not sample.steps:
         return None
     rows = [
@@ -348,7 +348,7 @@ def _figures(past: EndedJob | None, ran_secs: float) -> list[Html]:
 
 
 def reported_later(job_id: str) -> tuple[Child, ...]:
-    """Return text that says where the job's history is: in Prometheus, by this id."""
+    """Return text with the command that shows the history of a job in Prometheus."""
     command = tag("code", f"jobfeatures-exporter report {shorten(job_id)}")
     return ("Its history in Prometheus: ", command)
 

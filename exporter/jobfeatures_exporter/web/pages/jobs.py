@@ -172,7 +172,7 @@ def _memory(each: JobView) -> Cell:
 
 
 def _cache(each: JobView) -> Html | None:
-    """Return its page cache if it is large: other tools may count it as used."""
+    """Return a line on a job's page cache if it is large: other tools may count it as memory used."""
     cache = each.page_cache
     if cache is None or cache < MUCH_CACHE_BYTES:
         return None
@@ -206,7 +206,7 @@ def _gpus(each: JobView) -> Cell:
 
 
 def _wasted(each: JobView) -> Cell:
-    """Return what is allocated and unused; sorted by its share of the node."""
+    """Return the cell of what a job is allocated and does not use, sorted by its share of the node."""
     waste = each.waste_now
     if waste.share is None:
         return _unknown()
@@ -218,7 +218,7 @@ def _wasted(each: JobView) -> Cell:
 
 
 def _busy(each: JobView, share: float) -> Html:
-    """Return how busy its GPUs are; for a single GPU, with the metric as a figure."""
+    """Return how busy a job's GPUs are; for a single GPU, with the metric's name as tooltip."""
     if len(each.gpus) == 1:
         return join(figure(gpus.JOB_UTILIZATION, share, format_share), " busy")
     return join(format_share(share), " busy")
@@ -270,7 +270,7 @@ def _waste(metric: Metric, value: Number | None, basis: Basis | None, bound: str
 
 
 def hints_cell(each: JobView) -> Cell:
-    """Return the hints on a job; jobs with the worst sort first, then those with the most."""
+    """Return the cell of the hints on a job, which sorts jobs by their worst hint, then by the number."""
     found = find_hints(each)
     weight = sum(_WEIGHTS[each.kind] for each in found)
     return Cell(listed([badge(each.words, each.kind) for each in found], " "), -weight, "hints")
@@ -281,7 +281,7 @@ def _unknown() -> Cell:
 
 
 def order_of(value: Number | None) -> float:
-    """Return the key by which a number is sorted; unknown ones come last."""
+    """Return a sort key for a number that may be unknown (None): unknown ones come last."""
     return LAST if value is None else float(value)
 
 

@@ -18,7 +18,7 @@ def page(
     base: str = "",
     kind: str | None = None,
 ) -> str:
-    """Return the document. `head` is shown next to the title; `links` are added to the navigation.
+    """Return a whole page. `head` is shown next to the title; `links` (address, text) join the navigation.
 
     `base` is the relative URL of the page at /, empty on that page. Links without a URL are left out.
     """

@@ -73,7 +73,7 @@ def render_node(
     history: History | None = None,
     asked: AskedPage = FRONT,
 ) -> str:
-    """Return the page's HTML; `families` has the figures of /metrics."""
+    """Return the page of a node; `families` has the figures of /metrics, `asked` the order of the jobs."""
     data = PageData(context, families)
     shown = view_context(context, data.numbers, MAX_ROWS)
     past = history or History()
@@ -110,7 +110,7 @@ def _by_waste(each: JobView) -> float:
 
 
 def _choices(asked: AskedPage, full: str, *, are_lines: bool) -> Html:
-    """Return links to the other orders and views of the jobs, each with a URL of its own."""
+    """Return links to the page with its jobs in other orders or views."""
     choices = [
         ("Largest first", asked.address(sort=""), asked.sort == ""),
         ("Wastes most now", asked.address(sort=WASTED), asked.sort == WASTED),
@@ -130,7 +130,7 @@ def _choices(asked: AskedPage, full: str, *, are_lines: bool) -> Html:
 def view_context(
     context: Context, numbers: Numbers, limit: int | None = None, only: JobKey | None = None
 ) -> NodeView:
-    """Return what the page shows of a context, as a view, with up to `limit` jobs, or just the job `only`."""
+    """Return what the page shows of the node: of up to `limit` jobs (None: all), or of the job `only`."""
     return view_node(
         numbers,
         now_secs=context.now_secs,
@@ -312,7 +312,7 @@ def _waste_tile(title: str, metric: Metric, waste: WasteSum, text: str, more: st
 
 
 def _why_not_the_rows(shown: NodeView) -> str | None:
-    """Return why draining's waste differs from the sum of the jobs' rows; None if it does not."""
+    """Return why the node's waste by draining is not the sum of the jobs' rows; None if it is."""
     core_secs = shown.draining.core_secs
     in_rows = sum(each.draining or 0 for each in shown.jobs if each.is_running)
     rows = format_core_time(in_rows)

@@ -82,7 +82,7 @@ def badge(text: str, kind: str = "") -> Html:
 
 
 def box(title: str, *content: Child) -> Html:
-    """Return a titled box for the top of the page."""
+    """Return a box with a title, for the top of a page."""
     return tag("div", tag("dt", title), tag("dd", *content))
 
 
@@ -92,12 +92,12 @@ def tile(title: str, *content: Child, drawn: Html | None = None) -> Html:
 
 
 def tiles(*made: Html) -> Html:
-    """Return the page's list of these tiles."""
+    """Return the list of tiles at the top of a page."""
     return tag("dl", *made, class_="tiles")
 
 
 def section(title: str, identity: str, *content: Child) -> Html:
-    """Return a section with its heading."""
+    """Return a section with its heading, whose HTML id is `identity`."""
     heading = tag("h2", title, id=identity)
     return tag("section", heading, *content, aria_labelledby=identity)
 
@@ -131,11 +131,11 @@ class PageData:
         self.now_secs = context.now_secs
 
     def figure(self, metric: Metric, form: Form, *labels: str) -> Html:
-        """Return the figure with these label values."""
+        """Return the figure of a metric's sample with these label values, a dash if there is none."""
         return figure(metric, self.numbers.one(metric, *labels), form)
 
     def cell(self, metric: Metric, form: Form, *labels: str) -> Cell:
-        """Return the table cell of the figure with these label values, with its value as sort key."""
+        """Return the table cell of a metric's sample with these label values, sorted by its value."""
         return numeric(self.figure(metric, form, *labels), self.numbers.one(metric, *labels))
 
     def moment(self, epoch_secs: float) -> Html:
@@ -147,7 +147,7 @@ class PageData:
         return f"{format_span(max(0.0, self.now_secs - at_secs))} ago"
 
     def as_of(self, taken_secs: float | None, absent: str = "not read yet") -> Html:
-        """Return the line with time and age of a page's data; `absent` is its text if there is none yet."""
+        """Return a line with time and age of a page's data, or `absent` if there is no data yet."""
         if taken_secs is None:
             return badge(absent, "warn")
         return join("as of ", self.moment(taken_secs), f", {self.ago(taken_secs)}")
@@ -216,7 +216,7 @@ def _order(order: float | str | None) -> str | None:
 
 
 def lines(*content: Child) -> Html:
-    """Return contents as lines; all but the first are secondary."""
+    """Return contents one below the other; all but the first in small print."""
     return join(
         *(tag("div", each, class_="sub" if number else None) for number, each in enumerate(content) if each)
     )

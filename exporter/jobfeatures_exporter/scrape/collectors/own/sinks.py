@@ -42,7 +42,7 @@ METRICS = (SENT, FAILED, DROPPED, WAITING, AGE, FAULTY, UNREADABLE)
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the families of sinks of Sonar's documents, without samples if none are made."""
+    """Yield the families of sinks of Sonar's documents, without samples if no documents are made."""
     sinks = context.sinks
     for metric, counts_of in _BY_TYPE.items():
         pairs = [(sink.name, each) for sink in sinks for each in sorted(counts_of(sink).items())]
