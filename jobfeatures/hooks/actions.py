@@ -161,13 +161,13 @@ def write(
     is_served: bool = False,
     is_first: bool = True,
 ) -> None:
-    """Write a job's directories, and the record for the daemon; `reported_at_secs` is epoch time.
+    """Write a job's directories, and its record for the daemon, as reported at `reported_at_secs` (epoch).
 
     A prolog runs once for each run of a job: what an earlier run left is removed first, unless this hook has
     already written (`is_first`).
 
-    If the daemon serves a hook (`is_served`), the machine's values are kept
-    up to date elsewhere, and a held lock is retried later: other requests wait.
+    In the daemon (`is_served`) the machine's values are not written, and a held lock soon raises
+    TimeoutError: it retries later.
     """
     machine, shutdown_secs = site.machine, None
     if has_drains(tree):  # rare: reading them costs a hook milliseconds of imports

@@ -136,10 +136,10 @@ def compute_remaining(
 ) -> dict[RemainingBasis, float]:
     """Return the seconds until each known end of the job, negative where it has passed. Use case 9.
 
-    By what ends the job: `wall_limit`, see `Job.end_limit_at`; `deadline`, by which it must have ended
-    whatever its limit; `shutdown`, the earliest announced; `expected_end` and `maximum_end`, last_exp_job_end
-    and last_max_job_end of JOBSTATUS (all epoch seconds); `cpu_limit`, see `compute_cpu_limit_secs`. Unknown
-    or unlimited ends have no entry.
+    Keys: `wall_limit`, see `Job.end_limit_at`; `deadline`, by which it must have ended whatever its limit;
+    `shutdown`, the earliest announced; `expected_end` and `maximum_end`, last_exp_job_end and
+    last_max_job_end of JOBSTATUS (all epoch seconds); `cpu_limit`: `cpu_secs`, from `compute_cpu_limit_secs`.
+    Unknown or unlimited ends have no key.
     """
     expected, most = (None, None) if status is None else (status.last_exp_job_end, status.last_max_job_end)
     ends = zip(_ENDS, (end_limit_secs, deadline_secs, shutdown_secs, expected, most), strict=True)

@@ -76,7 +76,7 @@ class NodeAnswers:
         self._queue_known.wait(self._timeout_secs)
         queue = self._queue.status.table
         if queue is None:
-            raise SourceError("the queue is not known yet")
+            raise SourceError("the list of jobs has not been read yet")
         return self._poll(queue)
 
     def answer(self, node_name: str) -> AnswerToNode:

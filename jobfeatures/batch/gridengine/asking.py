@@ -24,7 +24,7 @@ NOBODYS_JOBS = "-u", "root"  # queues are listed with these users' jobs: root ha
 def ask_about_jobs(
     numbers: Collection[str], *, qstat: str, timeout_secs: float
 ) -> tuple[dict[str, RequestedLimits], list[Rejected]]:
-    """Return, by job number, the wall limits that these jobs requested. Raises SourceError, ParseError."""
+    """Return jobs' requested limits by number, and what was rejected. Raises SourceError, ParseError."""
     return parse_asked_jobs(_run([qstat, "-j", ",".join(numbers), "-xml"], timeout_secs))
 
 

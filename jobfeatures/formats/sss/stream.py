@@ -242,7 +242,7 @@ class _Group:
         yield from notes
 
     def take(self, element: Element, before: str, text: str) -> Iterator[Found]:
-        """Process one child of the group; a job comes with the text before it and its own text."""
+        """Yield a child's results; `before` is the text before it, `text` its own (of jobs)."""
         if element.name == "Job":
             if self._held is None:
                 yield from self._read(element, before, text)

@@ -31,7 +31,7 @@ class Type(enum.Enum):
 
 
 class ElementPlace(enum.Flag):
-    """The kinds of element that an element may be in. A JobDefaults may hold the same as a Job, and so on."""
+    """Which parents an element may have, by kind. JOB means JobDefaults too; other Defaults likewise."""
 
     DOCUMENT = enum.auto()
     JOB_GROUP = enum.auto()

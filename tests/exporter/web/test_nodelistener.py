@@ -266,7 +266,7 @@ def test_without_a_queue_nothing_is_asked(slurm, clock):
         slurm, SimpleNamespace(status=KeeperStatus("slurm-queue")), clock, interval_secs=60, timeout_secs=0.01
     )
     answers.keeper.poll_once()
-    assert answers.keeper.status.last_error == "the queue is not known yet"
+    assert answers.keeper.status.last_error == "the list of jobs has not been read yet"
     assert slurm.queues == []
 
 

@@ -1,4 +1,4 @@
-"""Which processes are read at a sample: all of the node or, if eBPF sums the use of jobs, a few of jobs."""
+"""Which processes a sample reads: all of the node or, if eBPF sums the use of jobs, few of the jobs'."""
 
 from __future__ import annotations
 
