@@ -189,17 +189,19 @@ def daemon(tmp_path):
     made.stop()
 
 
-def test_opening_the_page_does_not_look_at_the_node(daemon):
-    looks = []
-    daemon.board.samples.wanted.set = lambda: looks.append("wanted")
-    text = daemon.html()
-    assert looks == []
-    assert "not read yet" in text
+def test_opening_the_page_takes_no_sample_while_the_last_one_is_recent(daemon):
+    requested = []
     daemon.sampling.sample()
+    daemon.board.samples.wanted.set = lambda: requested.append("a sample")
     text = daemon.html()
-    assert looks == []
+    assert requested == []
     assert re.search(r"<h1>n1\.example</h1>", text)
     assert "logical cores" in text
+
+
+def test_a_page_without_any_sample_in_time_says_so(daemon, monkeypatch):
+    monkeypatch.setattr(daemon.board.samples, "wait_for_fresh", lambda *_: None)
+    assert "not read yet" in daemon.html()
 
 
 def test_names_that_are_withheld_are_not_on_the_page(tmp_path, make_job):
