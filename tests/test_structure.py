@@ -649,3 +649,12 @@ def test_only_commands_and_the_controller_role_import_what_judges_logs():
         )
     }
     assert guilty == set()
+
+
+def test_what_the_mutants_are_of_and_judged_by_is_there():
+    """A path that is missing there ends the whole step, which runs before releases only."""
+    named = re.findall(
+        r'"((?:tests|jobfeatures|jobfeatures_exporter)/[\w/.*]+)"', (ROOT / ".ci/mutants").read_text()
+    )
+    assert len(named) > 20
+    assert [each for each in named if not [*ROOT.glob(each), *ROOT.glob(f"exporter/{each}")]] == []
