@@ -160,17 +160,14 @@ def started(*start: Callable[[], Program]) -> Iterator[list[Program]]:
 
 
 def scrape_until(found: list[Program], end_secs: float, interval_secs: float) -> None:
-    """Scrape all at each interval, or none where it is 0."""
+    """Scrape all now and at each interval, or none where it is 0. A minute has one scrape each 60 s."""
     for each in found:
         each.exporter.reconnect()  # both close connections that were idle for long
-    while True:
-        left = end_secs - time.monotonic()
-        if left <= 0:
-            return
-        time.sleep(min(left, interval_secs or left))
-        if interval_secs and time.monotonic() < end_secs:
+    while (left := end_secs - time.monotonic()) > 0:
+        if interval_secs:
             for each in found:
                 each.exporter.scrape()
+        time.sleep(min(left, interval_secs or left))
 
 
 def measure(name: str, source: str, intervals: list[float], secs: float, rounds: int) -> None:
