@@ -61,13 +61,13 @@ class LastJobs:
         self.answered_secs = answered_secs | dict.fromkeys(table.jobs, now_secs)
         if not kept:
             return table
-        complaint_kept = Rejected(
+        remark = Rejected(
             table.source, f"a server is silent, its last known jobs are kept: {complaint[:200]}"
         )
         return replace(
             table,
             jobs=self.jobs,
             complete=False,
-            rejected=(*table.rejected, complaint_kept),
+            rejected=(*table.rejected, remark),
             reported_secs=answered_secs,
         )

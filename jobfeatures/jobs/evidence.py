@@ -267,10 +267,10 @@ def _apply_end(state: _State, piece: JobObservation, run: RunRelation, group: Gr
     if run is RunRelation.EARLIER or (run is RunRelation.OTHER and not _takes_over(state, piece, group)):
         return _with_reported_end(state, piece)
     waits = piece.job.state is JobState.PENDING
-    is_prologs_alone = state.alive_secs == state.recorded_secs  # nobody but the prolog has reported it yet
+    is_from_prolog_only = state.alive_secs == state.recorded_secs  # nobody but the prolog has reported it yet
     if (
         waits
-        and is_prologs_alone
+        and is_from_prolog_only
         and run is RunRelation.SAME
         and _has_just_started(state, piece.at_secs, LATE_SECS)
     ):

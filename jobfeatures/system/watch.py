@@ -190,7 +190,9 @@ class _Watcher:
                     changed, lost = self._take(list(own.notices()))
                     if time.monotonic() >= due_secs:
                         checked_secs = time.monotonic()
-                        lost = [each for each in self._folders if not self._is_observed(each)]
+                        lost += [
+                            each for each in self._folders if not (each in lost or self._is_observed(each))
+                        ]
                     for each in lost:
                         self._unobserve(each)
                         self._observe(each, own)

@@ -159,6 +159,21 @@ def test_a_folder_is_found_again_at_once_where_one_takes_its_place(tmp_path):
         assert notes.wait_for_more_than(seen)
 
 
+def test_a_folder_that_gets_the_number_of_the_one_before_is_found_though_a_check_is_due(
+    tmp_path, monkeypatch
+):
+    """File systems give a directory's inode to the next one; a check is due at every moment here."""
+    monkeypatch.setattr(watch, "identify", lambda _: (1, 1))
+    for name in ("spool", "next"):
+        (tmp_path / name).mkdir()
+    with watching(tmp_path / "spool", check_secs=0.0) as notes:
+        (tmp_path / "next").rename(tmp_path / "spool")
+        assert notes.wait_for_more_than(0)
+        seen = notes.count
+        (tmp_path / "spool/a.xml").write_text("1")
+        assert notes.wait_for_more_than(seen)
+
+
 @pytest.mark.parametrize("how", ["moved away", "removed", "below another"])
 def test_a_replaced_folder_is_found(tmp_path, how):
     folder = tmp_path / "site/spool"

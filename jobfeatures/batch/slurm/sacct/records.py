@@ -68,8 +68,8 @@ def parse_accounting(text: str, separator: str, *, taken_at_secs: float) -> Acco
     notes = Notes()
     converter = RecordConverter(ACCOUNTING_FIELDS, notes=notes)
     answer = split_open(text, separator, ACCOUNTING_FIELDS, source=ACCOUNTING_SOURCE)
-    batches_of_rows = iter(lambda: [tuple(values.values()) for values in islice(answer, BATCH)], [])
-    batches = ((range(len(rows)), list(zip(*rows, strict=True))) for rows in batches_of_rows)
+    rows_read = iter(lambda: [tuple(values.values()) for values in islice(answer, BATCH)], [])
+    batches = ((range(len(rows)), list(zip(*rows, strict=True))) for rows in rows_read)
     for numbers, columns in with_ends(batches, ACCOUNTING_FIELDS):
         each = chain.from_iterable(converter.each(numbers, columns))
         for job_id, found in zip(columns[0] if columns else (), each, strict=True):
