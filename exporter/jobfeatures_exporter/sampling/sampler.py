@@ -21,6 +21,7 @@ from jobfeatures_exporter.sampling.groups.steps import StepReader
 from jobfeatures_exporter.sampling.groups.unseenkills import UnseenKills
 from jobfeatures_exporter.sampling.host.disks import Disks
 from jobfeatures_exporter.sampling.host.hugepages import read_huge_pages
+from jobfeatures_exporter.sampling.host.idletime import IdleTimes
 from jobfeatures_exporter.sampling.host.procfs import read_node, read_oom_kills
 from jobfeatures_exporter.sampling.layout.hierarchies import ORDINARY, Places
 from jobfeatures_exporter.sampling.power.energy import JobEnergy
@@ -247,6 +248,7 @@ class NodeReader:
         self._procfs, self._sysfs = procfs, sysfs
         self._unreadable = unreadable
         self._disks = Disks(procfs, sysfs, unreadable)
+        self._idle_times = IdleTimes()
         self._signs = NodeSigns()
         self._epoch: int | None = None
         self._kills: int | None = None
@@ -257,7 +259,7 @@ class NodeReader:
 
     def read(self) -> NodeReading:
         """Return the node as it is now. What cannot be read is omitted and counted."""
-        node = read_node(self._procfs, self._unreadable, self._disks.read())
+        node = self._idle_times.update(read_node(self._procfs, self._unreadable, self._disks.read()))
         self._signs, self._kills = self._signs.then(node), node.oom_kills
         if self._epoch is None and node.boot_time_secs is not None:
             # Only once: the kernel derives the boot time from the clock, and groups must keep their names.

@@ -1,0 +1,50 @@
+"""Idle and iowait times of CPUs as counters that never decrease. Does no I/O, but keeps state."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from jobfeatures_exporter.model.snapshot import CpuSecs, NodeSample
+
+_ALL = -1  # stands for the sum over all cores
+WAITED_OUT_SECS = 3.0  # of a decrease
+
+
+class IdleTimes:
+    """Keeps the idle and iowait times of successive samples of a node from decreasing.
+
+    In /proc/stat both may: while a CPU is idle, the time of this period moves from one to the other as its
+    last waiting task leaves or a first one comes, and a CPU that was switched off may begin anew. After a
+    decrease of at most `WAITED_OUT_SECS` the earlier value stays until it is reached again; after a larger
+    one the counter goes on from it. Source: proc_stat(5), kernel/time/tick-sched.c of Linux.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[int, CpuSecs] = {}  # by core, as returned
+        self._added: dict[tuple[int, str], float] = {}  # seconds, to what the kernel shows, by core and mode
+
+    def update(self, node: NodeSample) -> NodeSample:
+        """Return the sample with times that are not below those of any sample before it."""
+        every = {**node.cores, **({} if node.cpu is None else {_ALL: node.cpu})}
+        steady = {core: self._steady(core, now) for core, now in every.items()}
+        self._last.update(steady)
+        changed = {core: times for core, times in steady.items() if times is not every[core]}
+        if not changed:
+            return node
+        cores = {core: changed.get(core, times) for core, times in node.cores.items()}
+        return replace(node, cpu=changed.get(_ALL, node.cpu), cores=cores)
+
+    def _steady(self, core: int, now: CpuSecs) -> CpuSecs:
+        last = self._last.get(core, now)
+        if not self._added and now.idle >= last.idle and now.iowait >= last.iowait:
+            return now
+        return now._replace(
+            idle=self._one(core, "idle", now.idle, last.idle),
+            iowait=self._one(core, "iowait", now.iowait, last.iowait),
+        )
+
+    def _one(self, core: int, mode: str, secs: float, last: float) -> float:
+        secs += self._added.get((core, mode), 0.0)
+        if last - secs > WAITED_OUT_SECS:
+            self._added[core, mode] = self._added.get((core, mode), 0.0) + last - secs
+        return max(secs, last)
