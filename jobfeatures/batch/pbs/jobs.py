@@ -127,18 +127,30 @@ class PbsRecord(KeyedRecord):
     wall_limit_secs = key(parse_duration, "Resource_List.walltime")
     cpu_limit_secs = key(parse_duration, "Resource_List.cput")
     asked_nodes = key(str, "Resource_List.nodes")
-    asked_cpus = key(parse_count, "Resource_List.ncpus", "Resource_List.procs")
+    asked_cpus = key(parse_count, "Resource_List.ncpus")
+    asked_procs = key(parse_count, "Resource_List.procs")
     asked_gpus = key(parse_count, "Resource_List.ngpus")
     requested_nodes = key(parse_count, "Resource_List.nodect")
 
     def count_cpus(self) -> int | None:
-        """Return the CPUs that a job requests: ncpus, procs, or the total of ``nodes=2:ppn=4+n7:ppn=1``.
+        """Return the CPUs that a job requests, None if unknown.
 
-        For Torque 6 these may be the logical processors that ``qsub -L`` requests.
+        PBS has the total in ncpus, beside ``select``. Torque has it in ``nodes=2:ppn=4+n7:ppn=1``, else in
+        procs, ncpus, or nodes of one CPU each: a 1 beside another number is a server's default. For Torque 6
+        these may be the logical processors that ``qsub -L`` requests.
         """
-        if self.asked_nodes is not None and "ppn=" in self.asked_nodes:
-            return self.read(count_ppn, *PbsRecord.asked_nodes.names)
-        return count_asked(self, "lprocs", each=1) if self.asked_cpus is None else self.asked_cpus
+        if self.asked_cpus is not None and "Resource_List.select" in self.values:
+            return self.asked_cpus
+        [name] = PbsRecord.asked_nodes.names
+        of_nodes = None if self.asked_nodes is None else self.read(count_ppn, name)
+        if "ppn=" in (self.asked_nodes or ""):
+            return of_nodes
+        found = {of_nodes, self.asked_cpus, self.asked_procs} - {None}
+        found = found - {1} or found
+        if len(found) > 1:
+            self.reject(ParseError("ncpus or procs is another number"), name, self.asked_nodes or "")
+            return None
+        return found.pop() if found else count_asked(self, "lprocs", each=1)
 
     def count_gpus(self) -> int | None:
         """Return the GPUs that a job requests: ngpus, or the total of Torque's ``nodes=2:ppn=4:gpus=2``."""

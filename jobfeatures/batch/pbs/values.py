@@ -82,7 +82,7 @@ def parse_exec_host(text: str, requested: int | None = None) -> tuple[tuple[str,
 
     PBS: ``n1/0*4+n2/1*4``, with the number of CPUs after the star, 1 without it. Torque: ``n1/0-3+n2/0,2``,
     formerly ``n1/1+n1/0``; each number is an execution slot. Torque's branch "develop" has a number of slots
-    instead, ``n1/16``: assumed if the job `requested` as many CPUs. Raises ParseError.
+    instead, ``n1/16``: assumed if the job `requested` as many CPUs, more than one each. Raises ParseError.
     """
     parts = []
     counts: dict[str, int] = {}
@@ -94,7 +94,7 @@ def parse_exec_host(text: str, requested: int | None = None) -> tuple[tuple[str,
         parts.append((match[1], slots))
         if match[3] is None and match[2].isdigit():
             counts[match[1]] = int(match[2])
-    if len(counts) == len(parts) and sum(counts.values()) == requested:
+    if requested != len(counts) == len(parts) and sum(counts.values()) == requested:
         return tuple(counts.items())
     return tuple(parts)
 

@@ -464,6 +464,8 @@ def test_what_a_vnode_that_starts_no_job_has_free_no_job_can_get(state: str) -> 
         ("n1/1+n2/1", "2:ppn=1", {"n1": 1, "n2": 1}),
         ("n1/0-3", "1:ppn=4", {"n1": 4}),
         ("n1/3+n1/1", "1:ppn=2", {"n1": 2}),
+        ("n1/2+n2/0", "2:ppn=1", {"n1": 1, "n2": 1}),
+        ("n1/2+n2/0", "2", {"n1": 1, "n2": 1}),
     ],
 )
 def test_a_number_of_slots_is_none_of_a_slot(exec_host: str, nodes: str, cpus: dict[str, int]) -> None:
@@ -474,6 +476,34 @@ def test_a_number_of_slots_is_none_of_a_slot(exec_host: str, nodes: str, cpus: d
     line = f"11/21/2026 10:00:00;E;1.s;user=a exec_host={exec_host} Resource_List.nodes={nodes} start=5 end=9"
     [record] = read_records([line], source="x", notes=Notes())
     assert record.total_cpus == sum(cpus.values())
+
+
+@pytest.mark.parametrize(
+    ("asked", "cpus"),
+    [
+        ({"nodes": "4", "ncpus": "1"}, 4),  # the 1 is the server's default
+        ({"nodes": "n1+n2:fast"}, 2),
+        ({"procs": "16", "ncpus": "1", "nodes": "1"}, 16),
+        ({"nodes": "1", "ncpus": "8"}, 8),
+        ({"nodes": "1", "ncpus": "1"}, 1),
+        ({"nodes": "2:ppn=4", "ncpus": "1"}, 8),
+        ({"nodes": "2:ppn=4:cpp=2", "ncpus": "16", "select": "2:ncpus=8:mpiprocs=4"}, 16),  # PBS
+    ],
+)
+def test_what_a_job_requests_is_not_a_default_beside_it(asked: dict[str, str], cpus: int) -> None:
+    resources = {f"Resource_List.{name}": text for name, text in asked.items()}
+    job = pbs_job({"job_state": "Q", **resources, "Resource_List.walltime": "1:00"}, system="torque")
+    assert (job.total_cpus, job.limits.cpu_secs) == (cpus, 60 * cpus)
+    pairs = " ".join(f"{name}={text}" for name, text in resources.items())
+    [record] = read_records([f"11/21/2026 10:00:00;E;1.s;{pairs} start=5 end=9"], source="x", notes=Notes())
+    assert record.requested_cpus == cpus
+
+
+def test_of_two_different_requests_neither_is_taken() -> None:
+    notes: list[Rejected] = []
+    attributes = {"job_state": "Q", "Resource_List.nodes": "4", "Resource_List.ncpus": "8"}
+    assert job_of(Record("1.head", attributes), system="torque", notes=notes).total_cpus is None
+    assert [(each.field, each.text) for each in notes] == [("Resource_List.nodes", "4")]
 
 
 def torque_node(name: str, jobs: str, **more: str) -> Record:
