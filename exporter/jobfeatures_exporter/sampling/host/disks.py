@@ -3,6 +3,9 @@
 Sources: Documentation/admin-guide/iostats.rst; Documentation/ABI/testing/sysfs-block.
 A transfer to a stacked device (LVM, RAID, encrypted or loop device) also
 counts on the devices below it, so only sums over whole disks are right.
+
+An NVMe disk that could have several controllers is listed twice: as the disk, nvme0n1, and as a path to it,
+nvme0c0n1. Before Linux 6.4 the path alone counts, since then both do.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
 
 # Devices in memory or stacked on others, recognised by name even where sysfs does not list them so.
 _NO_DISK = re.compile(r"(?:loop|ram|zram|dm-|md_?d?|bcache|drbd)[0-9]+(?:p[0-9]+)?\Z")
+_PATH = re.compile(r"(nvme[0-9]+)c[0-9]+(n[0-9]+)\Z")
 _LINE = re.compile(r" *([0-9]{1,8}) +([0-9]{1,8}) ([^\s]{1,64})((?: [0-9]{1,20}){4,40}) *\Z")
 
 
@@ -52,6 +56,7 @@ class Disks:
         self._sysfs = sysfs
         self._unreadable = unreadable
         self._whole: dict[str, bool | None] = {}
+        self._paths: dict[str, str] = {}  # NVMe paths that count as disks, and what they lead to
         self._last: dict[str, tuple[DiskSample, DiskSample]] = {}  # as read, and with `whole` set
         self.others: frozenset[str] = frozenset()
 
@@ -61,8 +66,12 @@ class Disks:
         disks = self._unreadable.tried("node_diskstats", lambda: parse_diskstats(read_text(path)))
         if disks is None:
             return {}
-        if disks.keys() != self._whole.keys():
+        if disks.keys() != self._whole.keys() or any(any(disks[each].stats) for each in self._paths.values()):
+            found = {name: f"{match[1]}{match[2]}" for name in disks if (match := _PATH.match(name))}
+            paths = {name: head for name, head in found.items() if head in disks}
+            self._paths = {name: head for name, head in paths.items() if not any(disks[head].stats)}
             self._whole = {name: self._is_whole(name) for name in disks}
+            self._whole.update(dict.fromkeys(paths.keys() - self._paths.keys(), False))
             self._last = {}
             others = [disk for name, disk in disks.items() if self._whole[name] is False]
             self.others = frozenset(f"{disk.major}:{disk.minor}" for disk in others)

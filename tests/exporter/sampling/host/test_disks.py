@@ -18,6 +18,10 @@ OLD = (
     "   8       1 sda1 9 0 72 5 20 0 160 7 0 9 12\n"
     " 253       0 dm-0 9 0 72 5 20 0 160 7 0 9 12\n"
 )
+# Constructed after reports: an NVMe disk and the path to it; before Linux 6.4 the path alone counts.
+PATH = "   0       0 nvme0c0n1 7 0 56 1 9 0 72 1 0 2 2\n"
+HEAD = " 259       1 nvme0n1 7 0 56 1 9 0 72 1 0 2 2\n"
+IDLE_HEAD = " 259       1 nvme0n1 0 0 0 0 0 0 0 0 0 0 0\n"
 
 
 @pytest.fixture
@@ -80,6 +84,29 @@ def test_a_disk_that_comes_is_looked_at(make):
     assert disks.read()["sdb"] == DiskSample(
         major=8, minor=16, stats=(1, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0), whole=True
     )
+
+
+def test_an_nvme_disk_that_counts_beside_the_path_to_it_counts_once(make):
+    disks, _, _ = make(PATH + HEAD, {"nvme0c0n1": [], "nvme0n1": []})
+    assert {name: disk.whole for name, disk in disks.read().items()} == {"nvme0c0n1": False, "nvme0n1": True}
+    assert disks.others == {"0:0"}
+
+
+def test_a_path_is_the_disk_as_long_as_it_counts_alone(make):
+    disks, _, top = make(PATH + IDLE_HEAD, {"nvme0c0n1": [], "nvme0n1": []})
+    assert disks.read()["nvme0c0n1"].whole is True
+    assert disks.others == frozenset()
+    (top / "diskstats").write_text(PATH + HEAD)  # nothing had been read or written yet
+    for _ in range(2):
+        assert {name: disk.whole for name, disk in disks.read().items()} == {
+            "nvme0c0n1": False,
+            "nvme0n1": True,
+        }
+
+
+def test_a_path_whose_disk_is_not_listed_is_the_disk(make):
+    disks, _, _ = make(PATH.replace("c0n1", "c0n2"), {"nvme0c0n2": []})
+    assert disks.read()["nvme0c0n2"].whole is True
 
 
 @pytest.mark.parametrize("failure", ["garbage", "missing"])
