@@ -36,6 +36,7 @@ STATES: Mapping[str, tuple[str, ...]] = {
     "unreach": ("NOT_RESPONDING",),
     "unlicensed": ("DOWN",),
 }
+WHOLE = frozenset({"closed_Excl", "closed_cu_Excl", "closed_cu_excl"})  # given to one job as a whole
 _STARTS_NONE = frozenset({"DRAIN", "DOWN", "NOT_RESPONDING"})
 
 
@@ -61,8 +62,8 @@ def parse_node(record: Record, memory: Mapping[str, int]) -> ClusterNode:
     name = record.get("HOST_NAME", "")
     if not is_host_name(name):
         raise ParseError("not a host's name", field="HOST_NAME", text=name)
-    slots, used = count_of(record, "MAX"), count_of(record, "NJOBS")
-    status = record.get("STATUS", "")
+    slots, status = count_of(record, "MAX"), record.get("STATUS", "")
+    used = count_of(record, "NJOBS") if slots is None or status not in WHOLE else slots
     words = STATES.get(status)
     if words is None:
         states: tuple[str, ...] = ("DRAIN",) if status.startswith("closed") else ("UNKNOWN",)

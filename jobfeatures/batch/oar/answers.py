@@ -32,6 +32,7 @@ STATES: Mapping[str, JobState] = {
 NEEDED = frozenset({"Job_Id", "state", "submissionTime", "startTime", "stopTime", "assigned_resources"})
 _DOWN = {"Absent", "Dead", "Suspected"}
 HOLDS = frozenset({"HOLD_RUNNING_JOB", "HOLD_WAITING_JOB"})  # also of a job that resumes
+_OTHER_TYPE = re.compile(r"\btype\b(?!\s*=\s*'default')")  # {type='disk'}/disk=2, vlans, licences: no CPUs
 _OVERTIME = re.compile(r"\(Elapsed\)|reached its walltime")  # in the words of OAR 2.5, of 2.6
 
 
@@ -201,7 +202,10 @@ def arrays_in(answers: Iterable[Mapping[str, Any]]) -> frozenset[str]:
 
 
 def make_job(values: Any, arrays: Collection[str] = ()) -> tuple[Job, tuple[str, ...]]:
-    """Return a job of the queue, and its resources' ids; `arrays` is from `arrays_in`. Raises ParseError."""
+    """Return a job of the queue, and its resources' ids; `arrays` is from `arrays_in`. Raises ParseError.
+
+    CPUs are unknown if the job asked for resources of another type than ``default`` too: ids have no type.
+    """
     job = Values(values)
     state, _ = state_of(job)
     resources = job.names("assigned_resources")
@@ -209,7 +213,8 @@ def make_job(values: Any, arrays: Collection[str] = ()) -> tuple[Job, tuple[str,
         raise ParseError("a job of OAR 3, which prints no resources", field="id")
     job_id = parse_id(str(job.count("Job_Id")), "Job_Id")
     array, index = job_id if job_id in arrays else array_of(job.asked), job.count("array_index")
-    total_cpus = len(resources) or None
+    wanted = str(dict.get(job.asked, "wanted_resources"))  # it counts as not taken: only types are of use
+    total_cpus = None if _OTHER_TYPE.search(wanted) else len(resources) or None
     start = job.epoch("startTime")
     start_secs = start if resources and state is not JobState.PENDING else None
     wall_secs = job.count("walltime")
@@ -241,6 +246,8 @@ def make_record(values: Any, notes: Notes, arrays: Collection[str]) -> JobRecord
     """Return a job's record; malformed optional fields are None, counted in `notes`. Raises ParseError."""
     asked = Values(values).asked
     record = without_unreadable(lambda: _make_record(Values(asked), arrays), asked, NEEDED, notes)
+    if record.nodes and record.total_cpus is None:
+        notes.miss("assigned_resources", str(dict.get(asked, "wanted_resources")))
     # redundant, or only planned
     asked.names |= {"job_user", "cpuset_name", "scheduledStart", "reservation"}
     count_not_taken(notes, asked)
@@ -282,11 +289,11 @@ def _only_dependency(answer: Values) -> str | None:
 
 
 def parse_nodes(text: str, *, source: str) -> dict[str, str]:
-    """Return the host name of each resource, by resource id, from ``oarnodes -J``. Raises ParseError."""
+    """Return the host of each CPU, by resource id, from ``oarnodes -J``. Raises ParseError."""
     return {
         name: str(values.get("network_address"))
         for name, values in parse_answer(text, source=source).items()
-        if isinstance(values, dict) and values.get("network_address")
+        if isinstance(values, dict) and values.get("network_address") and values.get("type") == "default"
     }
 
 

@@ -42,6 +42,14 @@ def test_hosts_have_states_slots_and_memory() -> None:
     assert [(each.field, each.text) for each in found.rejected] == [("MAX", "eight")]
 
 
+@pytest.mark.parametrize(
+    ("status", "used"), [("ok", 1), ("closed_Excl", 64), ("closed_cu_Excl", 64), ("closed_Adm", 1)]
+)
+def test_a_host_that_an_exclusive_job_has_is_allocated_as_a_whole(status: str, used: int) -> None:
+    node = parse_node({"HOST_NAME": "n1", "STATUS": status, "MAX": "64", "NJOBS": "1"}, {})
+    assert (node.allocated_cpus, node.states[0]) == (used, "ALLOCATED" if used == 64 else "MIXED")
+
+
 def test_queues_say_whether_they_take_jobs() -> None:
     assert compute_cluster_sums(cluster()).partitions == {"normal": True, "short": False, "night": False}
     assert {each.name: each.state for each in cluster().partitions} == {

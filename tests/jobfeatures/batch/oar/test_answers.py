@@ -243,6 +243,25 @@ def test_a_job_that_was_cancelled_before_it_ran_has_its_end() -> None:
     assert (record.start_secs, record.end_secs, record.total_cpus) == (None, 1795246500, None)
 
 
+@pytest.mark.parametrize(
+    ("wanted", "cpus"),
+    [
+        ("-l \"{type = 'default'}/core=2,walltime=0:4:0\" ", 4),
+        ("-l \"{(disktype='SSD') AND type = 'default'}/core=2,walltime=0:4:0\" ", 4),
+        ("-l \"{type='disk'}/disk=2+{type = 'default'}/core=2,walltime=0:4:0\" ", None),
+        ("-l \"{type = 'kavlan' or type='kavlan-local'}/vlan=1,walltime=0:4:0\" ", None),
+        (None, 4),
+    ],
+)
+def test_disks_and_vlans_of_a_job_are_no_cpus(wanted: str | None, cpus: int | None) -> None:
+    job = {**ENDED["91"], "wanted_resources": wanted, "assigned_resources": [1, 2, 900, 901]}
+    notes = Notes()
+    record = make_record(job, notes, ())
+    assert (record.total_cpus, record.nodes) == (cpus, ("oar1",))
+    assert [name.partition(",")[0] for name in notes.unread] == ([] if cpus else ["assigned_resources"])
+    assert make_job(job)[0].limits.cpu_secs == (cpus and cpus * record.wall_limit_secs)
+
+
 def test_what_is_not_taken_is_told() -> None:
     notes = Notes()
     make_record(ENDED["95"], notes, ())
