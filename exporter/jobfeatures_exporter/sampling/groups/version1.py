@@ -20,6 +20,7 @@ from jobfeatures_exporter.sampling.parsers.cgroupfiles import (
     NO_CPU_TIME,
     CpuTimes,
     compute_split,
+    known_kernel,
     parse_cpuacct_stat,
     parse_limit,
     parse_memory_stat_v1,
@@ -95,7 +96,8 @@ class GroupV1:
             swap = None if limit is None or swap is None else max(0, swap - limit)
             self._last_read, self._limits = now, (own, None if limit == own else limit, swap, None)
         return MemoryBytes(
-            *(parts.anon, parts.file, parts.shmem, kernel, parts.sock, parts.hugetlb, parts.swap),
+            *(parts.anon, parts.file, parts.shmem, known_kernel(kernel, parts.anon)),
+            *(parts.sock, parts.hugetlb, parts.swap),
             *(charged, parts.reclaimable, *self._limits, peak),
         )
 

@@ -3,16 +3,17 @@
 Sources: Documentation/admin-guide/cgroup-v1/{cpuacct,memory}.rst and
 cgroup-v2.rst of Linux. Fields have the same meaning for both versions:
 
-    anon    anonymous memory that is mapped, transparent huge pages included. Kernels
-            before 5.8 add, on v1, anonymous pages in the swap cache.
+    anon    mapped anonymous memory, transparent huge pages included. Kernels before
+            5.8 add, on v1, anonymous pages in the swap cache.
     file    page cache of files on disks and networks. Both versions count shmem
             as page cache, so it is subtracted.
     shmem   tmpfs, /dev/shm, System V segments, shared anonymous mappings. Unknown
             on v1 before Linux 4.20, and with it `file`.
-    kernel  kernel memory on behalf of the group: stacks, page tables, slab, per-CPU.
+    kernel  stacks, page tables, slab, per-CPU memory. Unknown where not counted: with
+            cgroup.memory=nokmem, and on v1 before Linux 4.5.
     sock    buffers of sockets. Unknown on v1, which does not charge them.
-    hugetlb huge pages of the node's pool (hugetlbfs, MAP_HUGETLB). Charged with the
-            mount option memory_hugetlb_accounting alone.
+    hugetlb huge pages of the node's pool (hugetlbfs, MAP_HUGETLB). Charged with
+            memory_hugetlb_accounting alone.
     swap    memory in swap. A page in the swap cache counts here and in `charged`.
     charged, limit, peak    what the kernel charges against the limit: all of the
             above but swap, and whatever else a kernel charges; it runs ahead of the
@@ -188,7 +189,7 @@ def parse_memory_stat_v2(text: str) -> MemoryBytes:
         anon=numbers["anon"],
         file=file,
         shmem=numbers["shmem"],
-        kernel=kernel,
+        kernel=known_kernel(kernel, numbers["anon"]),
         sock=numbers.get("sock"),
         hugetlb=numbers.get("hugetlb"),  # since Linux 6.13, where they are charged
         reclaimable=_reclaimable(numbers, "", file),
@@ -199,6 +200,11 @@ def _reclaimable(numbers: Mapping[str, int], prefix: str, file: int | None) -> i
     """Return the page cache on the lists of what may be dropped, which new pages reach a little later."""
     listed = sum([numbers.get(prefix + name, 0) for name in _LISTS])
     return listed if file is None else max(listed, file - numbers.get(f"{prefix}unevictable", 0))
+
+
+def known_kernel(kernel: int | None, anon: int | None) -> int | None:
+    """Return a group's kernel memory in bytes; None for 0 beside anonymous memory, which needs page tables."""
+    return None if anon and not kernel else kernel
 
 
 def compute_memory_sum(parts: list[MemoryBytes]) -> MemoryBytes:

@@ -322,6 +322,14 @@ def test_huge_pages_are_those_that_the_controller_counts(node, budget, unreadabl
     assert job.read_huge_pages([2**21, 2**25]) is None, "one size is not counted"
 
 
+def test_kernel_memory_that_v1_does_not_count_is_not_0(node, budget, unreadable):
+    path = "slurm/uid_1/job_2"
+    node.job_v1(path, memory=8192)
+    (node.cgroup / "memory" / path / "memory.kmem.usage_in_bytes").write_text("0\n")
+    group = JobCgroup(listed(node.cgroup, unreadable)[0], budget, unreadable)
+    assert group.read().memory[:4] == (8192, 0, 0, None)
+
+
 def test_huge_pages_of_v1_are_in_a_hierarchy_of_their_own(node, budget, unreadable):
     node.job_v1("slurm/uid_1/job_2")
     group = node.cgroup / "hugetlb/slurm/uid_1/job_2"

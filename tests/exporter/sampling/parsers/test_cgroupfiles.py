@@ -106,6 +106,14 @@ def test_shmem_is_no_page_cache_on_v2():
     )
 
 
+@pytest.mark.parametrize(("anon", "kernel", "known"), [(4096, 0, None), (0, 0, 0), (4096, 512, 512)])
+def test_kernel_memory_that_is_not_counted_is_not_0(anon, kernel, known):
+    """Constructed: of a kernel with cgroup.memory=nokmem; anonymous memory needs page tables."""
+    assert parse_memory_stat_v2(f"anon {anon}\nfile 0\nshmem 0\nkernel {kernel}\n").kernel == known
+    parts = f"kernel_stack {kernel}\npagetables 0\nslab 0\n"
+    assert parse_memory_stat_v2(f"anon {anon}\nfile 0\nshmem 0\n{parts}").kernel == known
+
+
 def used_of(text, charged, parse=parse_memory_stat_v2):
     return parse(text)._replace(charged=charged).used
 
