@@ -25,6 +25,7 @@ from jobfeatures_exporter.sampling.layout.hierarchy import (
     Listings,
     are_same,
     find_hierarchies,
+    has_local_events,
     list_job_directories,
 )
 from jobfeatures_exporter.sampling.layout.jobdirectory import UNIFIED, GroupList, JobDirectory
@@ -59,7 +60,8 @@ class JobCgroup:
         v1: GroupV1 | None = None
         v2: GroupV2 | None = None
         if UNIFIED in groups:
-            v2 = GroupV2(groups[UNIFIED], directory.path.count("/"), files, above, groups.keys())
+            depth, local = directory.path.count("/"), has_local_events()
+            v2 = GroupV2(groups[UNIFIED], depth, files, above, groups.keys(), local_events=local)
         if v2 is None or len(groups) > 1:
             v1 = GroupV1(groups, files, unreadable)
         self._v1, self._v2 = v1, v2

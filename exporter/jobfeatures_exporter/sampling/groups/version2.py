@@ -46,9 +46,18 @@ class GroupV2:
     """Reads one job's group. If `read_cpu` gets `NodeSigns`, most files are not always read: see `turns`."""
 
     def __init__(
-        self, top: str, depth: int, files: GroupFiles, above: LimitsAbove | None, beside: Collection[str]
+        self,
+        top: str,
+        depth: int,
+        files: GroupFiles,
+        above: LimitsAbove | None,
+        beside: Collection[str],
+        *,
+        local_events: bool,
     ) -> None:
         """Open nothing yet. `top` is the group's directory, `beside` has the job's controllers on v1.
+
+        With `local_events`, memory.events leaves out those of the job's steps and is not read.
 
         `above` reads the memory limits of the `depth` groups above it; None: they are not applied.
         """
@@ -67,7 +76,7 @@ class GroupV2:
         self.limits = [file(name, parse_limit, "memory") for name in LIMITS_V2]
         self.huge_pages = None if "hugetlb" in beside else top, "current"  # where, and how files are called
         # How often it was killed or met a limit; transfers by device; for how long it waited for what.
-        self._events = file("memory.events", parse_memory_events, "memory")
+        self._events = NO_FILE if local_events else file("memory.events", parse_memory_events, "memory")
         self.transfers = file("io.stat", parse_io_stat, "blkio")
         self._pressures = [(each, file(f"{each}.pressure", parse_pressure)) for each in RESOURCES]
         self._above, self._place = above, (os.path.dirname(top), depth)

@@ -52,6 +52,17 @@ def find_hierarchies(root: str, listings: Listings | None = None) -> dict[str, s
     return found
 
 
+def has_local_events(mounts: str = "/proc/self/mounts") -> bool:
+    """Return whether v2 is mounted so that memory.events leave out the groups below (cgroup-v2.rst).
+
+    The option memory_localevents holds for all mounts of v2. False if that cannot be read.
+    """
+    with suppress(OSError), open(mounts, encoding="utf-8", errors="replace") as file:
+        fields = (line.split(" ") for line in file)
+        return any(each[2:3] == ["cgroup2"] and "memory_localevents" in each[3].split(",") for each in fields)
+    return False
+
+
 def list_job_directories(
     hierarchies: Mapping[str, str],
     unreadable: Unreadable,

@@ -203,7 +203,7 @@ def _reclaimable(numbers: Mapping[str, int], prefix: str, file: int | None) -> i
 
 
 def known_kernel(kernel: int | None, anon: int | None) -> int | None:
-    """Return a group's kernel memory in bytes; None for 0 beside anonymous memory, which needs page tables."""
+    """Return kernel memory in bytes; None for 0 beside anonymous memory, which needs page tables."""
     return None if anon and not kernel else kernel
 
 

@@ -322,6 +322,18 @@ def test_huge_pages_are_those_that_the_controller_counts(node, budget, unreadabl
     assert job.read_huge_pages([2**21, 2**25]) is None, "one size is not counted"
 
 
+@pytest.mark.parametrize("is_local", [False, True])
+def test_kills_of_steps_that_the_job_s_group_leaves_out_are_not_0(
+    node, budget, unreadable, monkeypatch, is_local
+):
+    monkeypatch.setattr("jobfeatures_exporter.sampling.groups.cgroup.has_local_events", lambda: is_local)
+    top = node.job_v2("job_2")
+    (top / "memory.events").write_text("low 0\nhigh 0\nmax 0\noom 0\noom_kill 0\n")
+    counters = JobCgroup(listed(node.cgroup, unreadable)[0], budget, unreadable).read().counters
+    assert counters.get("oom_kills") == (None if is_local else {"": (0,)})
+    assert ("limit_hits" in counters, unreadable.counts) == (not is_local, {})
+
+
 def test_kernel_memory_that_v1_does_not_count_is_not_0(node, budget, unreadable):
     path = "slurm/uid_1/job_2"
     node.job_v1(path, memory=8192)

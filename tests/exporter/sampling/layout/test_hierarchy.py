@@ -7,6 +7,7 @@ from jobfeatures_exporter.sampling.groups.cgroup import (
 )
 from jobfeatures_exporter.sampling.layout.hierarchy import (
     find_hierarchies,
+    has_local_events,
 )
 from tests.exporter.sampling.groups.made import listed
 
@@ -89,3 +90,23 @@ def test_a_job_with_a_memory_group_alone_is_found_beside_others_that_have_more(
     found = groups.update()
     assert [each.membership.job_id for each in found.directories] == ["3"]
     groups.close()
+
+
+@pytest.mark.parametrize(
+    ("line", "is_local"),
+    [
+        (
+            "cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid,nsdelegate,memory_localevents,memory_recursiveprot 0 0\n",
+            True,
+        ),
+        ("cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid,nsdelegate,memory_recursiveprot 0 0\n", False),
+        ("memory_localevents /mnt tmpfs rw,memory_localevents 0 0\n", False),
+        ("cgroup2\n", False),
+    ],
+)
+def test_it_is_known_whether_events_of_the_groups_below_are_left_out(tmp_path, line, is_local):
+    """Constructed after mount_options of Linux's kernel/cgroup/cgroup.c."""
+    mounts = tmp_path / "mounts"
+    assert not has_local_events(str(mounts))
+    mounts.write_text(f"proc /proc proc rw 0 0\n{line}")
+    assert has_local_events(str(mounts)) is is_local
