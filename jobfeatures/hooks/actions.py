@@ -141,7 +141,7 @@ def read_record(path: str) -> PrologRecord | None:
 
 
 def published_cores(tree: FeatureTree) -> Cores | None:
-    """Return the published core counts, if any: counting the cores again would take a hook milliseconds."""
+    """Return the published core counts if as many are online: counting takes a hook milliseconds."""
     counts: list[int] = []
     for key in (PHYS_CORES, LOG_CORES):
         try:
@@ -149,7 +149,7 @@ def published_cores(tree: FeatureTree) -> Cores | None:
                 counts.append(int(file.read(32)))
         except (OSError, ValueError):
             return None
-    return Cores(*counts)
+    return Cores(*counts) if counts[1] == os.cpu_count() else None
 
 
 def write(

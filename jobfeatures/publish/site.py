@@ -85,23 +85,31 @@ class Site:
         self._config = config
         self._cpu_model = cpu_model
         self._cores = cores
+        self._machine: tuple[int | None, Machine] | None = None  # with how many CPUs were online
         self._terms: dict[str | None, Terms] = {}
         self.profile = MjfProfile(config.features.profile)
 
-    @cached_property
+    @property
     def machine(self) -> Machine:
-        """Return the machine's features as the site states them, completed by what the system shows."""
+        """Return the machine's features as the site states them, completed by what the system shows now."""
+        online = os.cpu_count()
+        if self._machine is None or self._machine[0] != online:
+            self._machine = online, self._make_machine(online)
+        return self._machine[1]
+
+    def _make_machine(self, online: int | None) -> Machine:
         stated = {key.name: self._stated(SETTINGS[key.name]) for key in _MACHINE_KEYS}
         values = {name: value for name, (value, _) in stated.items()}
         origins = {name: origin for name, (_, origin) in stated.items() if origin}
         total = values.pop(keys.TOTAL_CPU.name)
-        total_cpus = os.cpu_count() if total is None else total
+        total_cpus = online if total is None else total
         for key in (keys.HS06, keys.HS23):
             rating, origin = self._stated(f"{SETTINGS[key.name]}_per_core")
             if values[key.name] is None and rating is not None:
                 values[key.name] = compute_share(rating, 1, total_cpus)
                 origins[key.name] = f"{origin} * total_cpu"
-        cores = None if self.profile is MjfProfile.OF_2016 else self._cores or read_cores()
+        given = self._cores if self._machine is None else None  # of the CPUs that were online then
+        cores = None if self.profile is MjfProfile.OF_2016 else given or read_cores()
         return Machine(
             total_cpus=total_cpus,
             physical_cores=cores.physical if cores else None,

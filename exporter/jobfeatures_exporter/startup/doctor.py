@@ -32,6 +32,7 @@ from jobfeatures_exporter.model.snapshot import Snapshot
 from jobfeatures_exporter.node.samplingloop import find_places
 from jobfeatures_exporter.node.sources import chosen_systems, make_source
 from jobfeatures_exporter.sampling.bpf.choice import try_reader
+from jobfeatures_exporter.sampling.descriptors import read_text
 from jobfeatures_exporter.sampling.layout.hierarchies import Places
 from jobfeatures_exporter.sampling.layout.hierarchy import find_hierarchies
 from jobfeatures_exporter.sampling.layout.jobdirectory import UNIFIED
@@ -261,7 +262,9 @@ def _control_groups(config: ExporterConfig, seen: frozenset[JobKey]) -> DoctorFi
         words = f"none at {config.path.cgroup}: jobs are known by their processes alone"
         return note(what, words, "mount cgroup2, or set path.cgroup")
     version = "v2" if found.keys() == {UNIFIED} else f"v1 ({', '.join(sorted(found))})"
-    if not os.path.exists(f"{config.path.procfs}/pressure/cpu"):
+    try:
+        read_text(f"{config.path.procfs}/pressure/cpu")  # RHEL 8 has the file, which cannot be read
+    except OSError:
         words = f"{version}, {jobs}; the kernel does not count pressure"
         return note(what, words, "psi=1 on the kernel's command line")
     return good(what, f"{version}, {jobs}")

@@ -178,6 +178,14 @@ def test_control_groups_are_told_by_version_and_a_mount_that_is_not_there_by_its
     assert (lost.mark, str(tmp_path / "none") in lost.words) == (Mark.WRONG, True)
 
 
+@pytest.mark.parametrize("unread", [lambda file: file.unlink(), lambda file: (file.unlink(), file.mkdir())])
+def test_a_kernel_that_does_not_count_pressure_is_told_though_the_file_may_be_there(config, node, unread):
+    """As on RHEL 8, where the file is there and cannot be read; here a directory stands in for it."""
+    unread(node.proc / "pressure/cpu")
+    (finding,) = found(config, "control groups")
+    assert (finding.mark, finding.words) == (Mark.NOTE, "v2, 0 jobs; the kernel does not count pressure")
+
+
 def test_a_job_that_is_here_without_a_directory_is_named(config, node):
     tree = FeatureTree(config.shared.batch.common.root)
     tree.prepare()

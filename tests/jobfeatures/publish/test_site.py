@@ -119,6 +119,20 @@ def test_of_2014_a_job_without_a_limit_is_told_the_size_of_the_scratch_file_syst
     assert Site(changed(config, machine_scratch_dir="/no/such")).terms(make_job()).scratch_size_bytes is None
 
 
+def test_processors_that_go_on_or_off_line_are_counted_anew(monkeypatch):
+    """As where SMT is switched for a job; what the site states stays."""
+    online = [Cores(4, 8), Cores(4, 4), Cores(4, 8)]
+    site = Site(configured(SiteSettings, features_profile="both", machine_hs06_per_core="10"))
+    stated = Site(configured(SiteSettings, machine_total_cpu=6))
+    for cores in online:
+        monkeypatch.setattr("os.cpu_count", lambda now=cores: now.logical)
+        monkeypatch.setattr("jobfeatures.publish.site.read_cores", lambda now=cores: now)
+        machine = site.machine
+        assert (machine.total_cpus, machine.physical_cores, machine.logical_cores) == (cores.logical, *cores)
+        assert (machine.hs06, stated.machine.total_cpus) == (str(10 * cores.logical), 6)
+        assert site.machine is machine
+
+
 def test_cores_are_counted_only_for_the_keys_of_2014():
     assert Site(SiteSettings(), cores=Cores(4, 8)).machine.physical_cores is None
     for profile in ("2014", "both"):
