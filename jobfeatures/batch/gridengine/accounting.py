@@ -12,9 +12,10 @@ tasks are accounted for separately have several lines.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import TypeVar
+from typing import Any, Final, TypeVar
 
 from jobfeatures.batch.gridengine.basics import (
     NAME,
@@ -30,6 +31,7 @@ from jobfeatures.batch.gridengine.record import account_of, scale_epoch
 from jobfeatures.errors import ParseError, Rejected, matched
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes, Number
 from jobfeatures.joblogs.nottaken import Asked, count_not_taken, without_unreadable
+from jobfeatures.records.combining import sum_all
 from jobfeatures.records.jsontext import parse_object
 from jobfeatures.records.model import JobState, Limit, multiplied
 from jobfeatures.records.quantities import parse_count
@@ -39,6 +41,9 @@ T = TypeVar("T")
 RESCHEDULED = frozenset({24, 25})  # "migrating", "rescheduling": the job starts again
 LOST_HOST = frozenset({19, 21})  # the shepherd or the execution daemon lost track of the job
 KILLED = frozenset({37, 100})  # by a limit, by qdel, or by itself
+
+LATE_TASK: Final = "a parallel job without the use of a task whose line follows its own"
+_USE: Final = ("used_cpu_secs", "user_cpu_secs", "system_cpu_secs", "used_memory_bytes")
 
 _NUMBER = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,18})?\Z", re.ASCII)
 _REQUESTS = re.compile(r"(?:\A| )-l ([^ ]+)")
@@ -82,8 +87,14 @@ def _parse(line: str) -> Mapping[str, str]:
 def make_records(
     numbered: Iterable[tuple[int, T]], parse: Callable[[T], Mapping[str, str]], *, source: str, notes: Notes
 ) -> Iterator[JobRecord | Rejected]:
-    """Yield a record per item, each with its line number; `parse` returns its fields, as in accounting(5)."""
+    """Yield a record per item, each with its line number; `parse` returns its fields, as in accounting(5).
+
+    The line of a parallel job is of its master task alone if the tasks have lines of their own (sge_pe(5),
+    ``accounting_summary``): its record has the CPU time of all, and the sum of their peaks of memory.
+    """
     reruns: dict[str, int] = {}
+    tasks: dict[str, list[JobRecord]] = {}  # of parallel jobs, by job: their lines precede the job's own
+    ended: set[str] = set()
     for number, each in numbered:
         try:
             values = Asked[str](parse(each))
@@ -93,7 +104,20 @@ def make_records(
             yield Rejected.from_error(error.at(source, number))
             continue
         count_not_taken(notes, values)
+        if record.step is None:
+            record = _whole(record, tasks.pop(record.job_id, []))
+            ended.update({record.job_id} if record.total_nodes is None else ())
+        else:
+            tasks.setdefault(record.job_id, []).append(record)
         yield record
+    if late := sum(len(some) for job_id, some in tasks.items() if job_id in ended):
+        notes.doubtful[LATE_TASK] += late
+
+
+def _whole(job: JobRecord, tasks: Sequence[JobRecord]) -> JobRecord:
+    """Return a parallel job with what its tasks used."""
+    used: dict[str, Any] = {name: sum_all([getattr(each, name) for each in (job, *tasks)]) for name in _USE}
+    return replace(job, **used) if tasks else job
 
 
 def _parse_json(line: str) -> Mapping[str, str]:

@@ -24,7 +24,7 @@ NODE_WORDS: Mapping[str, tuple[str, ...]] = {
     "free": (),
     "job-busy": ("ALLOCATED",),
     "job-exclusive": ("ALLOCATED",),
-    "busy": ("ALLOCATED",),
+    "busy": ("BLOCKED",),  # its load is above max_load, whatever its jobs have
     "job-sharing": (),
     "resv-exclusive": ("RESERVED",),
     "reserve": ("RESERVED",),

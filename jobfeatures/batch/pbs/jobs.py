@@ -37,7 +37,9 @@ _CTIME = re.compile(
     r"(19[7-9][0-9]|[2-9][0-9]{3})\Z"
 )
 _GPU = re.compile(r"([A-Za-z0-9._-]{1,255})-gpu/([0-9]{1,4})\Z")
-_NODES_PART = re.compile(r"([0-9]{1,7}|[A-Za-z][A-Za-z0-9._-]{0,254})(?::.*)?\Z")
+_NODES_PART = re.compile(
+    r"([0-9]{1,7}|[A-Za-z][A-Za-z0-9._-]{0,254})(?::[\w.#-]+(?:=[\w.,#-]+)?)*\Z", re.ASCII
+)
 
 # PBS Professional Administrator's Guide, "Job Exit Status Codes"; Torque Administrator Guide,
 # "Job exit status". The batch system sets negative codes; those for limits differ between the two.

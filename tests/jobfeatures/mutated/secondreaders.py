@@ -332,16 +332,19 @@ _pbs_used = of("resources_used.ncpus", whole)
 
 
 def _pbs_requested(values: Fields) -> int | None:
-    """``nodes=2:ppn=4+n7:ppn=1``, else ncpus."""
-    nodes = values.get("Resource_List.nodes") or ""
-    if "ppn=" not in nodes:
+    """``nodes=2:ppn=4+n7:ppn=1+3``, a node without ppn having one CPU; without nodes, ncpus."""
+    nodes = (values.get("Resource_List.nodes") or "").partition(" ")[0]  # a blank ends a value
+    if not nodes:
         return of("Resource_List.ncpus", whole)(values)
     total = 0
     for part in nodes.split("+"):
-        match = re.fullmatch(r"([0-9]{1,7}|[A-Za-z][\w.-]*)(?::[^:]+)*:ppn=([0-9]{1,7})(?::[^:]+)*", part)
+        match = re.fullmatch(r"([0-9]{1,7}|[A-Za-z][\w.-]*)((?::[\w.#-]+(?:=[\w.,#-]+)?)*)", part)
         if match is None:
             raise BadError
-        total += int(match[2]) * (int(match[1]) if match[1].isdigit() else 1)
+        per_node = re.findall(":ppn=([0-9]{1,7})(?=:|$)", match[2])
+        if len(per_node) != match[2].count("ppn="):
+            raise BadError
+        total += int((per_node or ["1"])[0]) * (int(match[1]) if match[1].isdigit() else 1)
     return total
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.batch.gridengine.accounting import compute_state, read_records, recognise
+from jobfeatures.batch.gridengine.accounting import LATE_TASK, compute_state, read_records, recognise
 from jobfeatures.batch.gridengine.colonlines import FIELDS
 from jobfeatures.errors import Rejected
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes
@@ -103,6 +103,28 @@ def test_a_task_of_a_parallel_job_is_a_step():
     record = one(pe_taskid="1.node7", submission_time="0")
     assert (record.step, record.submit_secs) == ("1.node7", None)
     assert one(pe_taskid="").step is None
+
+
+PARALLEL = {"granted_pe": "mpi", "slots": "16"}
+
+
+def test_a_parallel_job_used_what_its_tasks_did():
+    tasks = [changed(pe_taskid=f"1.n{n}", cpu="2000.0", ru_utime="1990.0", **PARALLEL) for n in (2, 3)]
+    job = changed(cpu="105.0", ru_utime="100.0", **PARALLEL)
+    notes = Notes()
+    *steps, record = read(*tasks, job, notes=notes)
+    assert [each.used_cpu_secs for each in steps] == [2000.0, 2000.0]
+    assert (record.used_cpu_secs, record.user_cpu_secs) == (4105.0, 4080.0)
+    assert record.used_memory_bytes == 3 * 4584 * 1024
+    assert not notes.doubtful
+    assert read(*tasks, job, job)[-1].used_cpu_secs == 105.0  # the next run's are its own
+
+
+def test_a_parallel_job_is_doubtful_if_a_task_s_line_follows_its_own():
+    notes = Notes()
+    first, _ = read(changed(**PARALLEL), changed(pe_taskid="1.n2", **PARALLEL), notes=notes)
+    assert first.used_cpu_secs == 0.006625
+    assert notes.doubtful == {LATE_TASK: 1}
 
 
 def test_an_array_s_task_has_its_own_id():

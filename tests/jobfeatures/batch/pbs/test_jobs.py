@@ -499,6 +499,15 @@ def test_what_a_job_requests_is_not_a_default_beside_it(asked: dict[str, str], c
     assert record.requested_cpus == cpus
 
 
+def test_a_node_with_too_high_a_load_is_not_idle() -> None:
+    for more in (
+        {"np": "64", "jobs": ""},
+        {"resources_available.ncpus": "64", "resources_assigned.ncpus": "0"},
+    ):
+        node = make_node(Record("n1", {"state": "busy", **more}))
+        assert (node.states, node.allocated_cpus, starts_jobs(node)) == (("IDLE", "BLOCKED"), 0, False)
+
+
 def test_of_two_different_requests_neither_is_taken() -> None:
     notes: list[Rejected] = []
     attributes = {"job_state": "Q", "Resource_List.nodes": "4", "Resource_List.ncpus": "8"}
