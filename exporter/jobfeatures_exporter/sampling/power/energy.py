@@ -96,13 +96,10 @@ class JobEnergy:
         self, domains: Mapping[str, float], node: NodeSample, jobs: Mapping[WorkKey, JobSample]
     ) -> tuple[NodeSample, Mapping[WorkKey, JobSample]]:
         """Return `node` and `jobs` with joules added; `domains` are the counters that `NodeEnergy` reads."""
-        if not domains:
-            return node, jobs
-        shares = self.update(
-            joules=compute_package_joules(domains),
-            cpu=node.cpu,
-            used_secs=used_secs_of(jobs),
-        )
+        joules = compute_package_joules(domains)
+        if joules is None:  # none was ever read, or none has ever moved
+            return replace(node, energy_joules=domains), jobs
+        shares = self.update(joules=joules, cpu=node.cpu, used_secs=used_secs_of(jobs))
         with_joules = dict(jobs)
         for (key, _), joules in shares.items():
             with_joules[key] = replace(jobs[key], energy_joules=joules)

@@ -32,6 +32,7 @@ _DIE = re.compile(r"(.+)-die-[0-9]{1,4}\Z")
 OVER_LIMIT = 4.0  # a package's limits hold over seconds,
 LEAST_WATTS = 500.0  # and some firmware tells tiny ones,
 UNLIMITED_WATTS = 1000.0  # or none, as AMD's
+STILL_SECS = 60.0  # a counter that has not moved for so long counts nothing, as in virtual machines
 MIRROR_UJ = 500_000  # two readings of one counter at once, each up to a millisecond old
 
 
@@ -109,12 +110,16 @@ class NodeEnergy:
         self._unreadable = unreadable
         self._files: dict[Zone, KeptFile] = {}
         self._last: dict[str, tuple[int, float]] = {}  # reading, and when
+        self._still: dict[str, float] = {}  # when a counter that has never moved was read first
         self._total_uj: dict[str, int] = {}
         self._mirrors: set[str] = set()  # dies that are not the first of their package,
         self._distinct: set[str] = set()  # and those with a counter of their own
 
     def read(self) -> Mapping[str, float]:
-        """Return the joules by RAPL domain (see `Zone`); a domain is absent until it has been read once."""
+        """Return the joules by RAPL domain (see `Zone`).
+
+        A domain is absent until it has been read once, and after `STILL_SECS` if its counter never moves.
+        """
         began_secs = self._clock.monotonic_secs()
         if not self._files:
             self._files = {
@@ -131,7 +136,10 @@ class NodeEnergy:
             else:
                 self._count(zone, now_uj)
         self._compare_dies(began_secs)
-        hidden = self._mirrors - self._distinct
+        still = {each for each, secs in self._still.items() if self._last[each][1] - secs > STILL_SECS}
+        for _ in still:
+            self._unreadable.count("node_energy_still")
+        hidden = (self._mirrors - self._distinct) | still
         return {domain: uj / 1e6 for domain, uj in self._total_uj.items() if domain not in hidden}
 
     def close(self) -> None:
@@ -142,6 +150,10 @@ class NodeEnergy:
 
     def _count(self, zone: Zone, now_uj: int) -> None:
         now_secs = self._clock.monotonic_secs()
+        if zone.domain not in self._last:
+            self._still[zone.domain] = now_secs
+        elif now_uj != self._last[zone.domain][0]:
+            self._still.pop(zone.domain, None)
         before_uj, before_secs = self._last.get(zone.domain, (now_uj, now_secs))
         self._last[zone.domain] = now_uj, now_secs
         grown_uj = compute_increase_uj(

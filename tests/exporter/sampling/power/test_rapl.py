@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from jobfeatures.errors import ParseError
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
-from jobfeatures_exporter.sampling.power.rapl import NodeEnergy, compute_domain, find_zones, parse_energy
+from jobfeatures_exporter.sampling.power.rapl import (
+    STILL_SECS,
+    NodeEnergy,
+    compute_domain,
+    find_zones,
+    parse_energy,
+)
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
 
@@ -199,6 +205,27 @@ def test_a_counter_stands_still_while_it_cannot_be_read(powercap, make_energy, c
     powercap(z_0=9_000_000, z_1=4_000_000)
     assert energy.read()["package-0"] == 8
     assert unreadable.counts == {"node_energy_garbage": 2}
+
+
+def test_counters_that_never_move_are_unknown_and_counted_not_0(powercap, node, clock):
+    """As some virtual machines show them, and boards psys or memory."""
+    node.job_v2("job_4")
+    sysfs = powercap(z_0=77, z_2=5)
+    sampler = Sampler(SamplerSettings(procfs=str(node.proc), cgroup=str(node.cgroup), sysfs=sysfs), clock)
+    sampler.sample()
+    clock.advance(STILL_SECS / 2)
+    powercap(z_0=77, z_2=1_000_005)
+    assert sampler.sample().node.energy_joules["package-0"] == 0  # it may still
+    clock.advance(STILL_SECS)
+    snapshot = sampler.sample()
+    assert snapshot.node.energy_joules == {"psys": 1}
+    assert snapshot.jobs[JobKey("slurm", "4")].energy_joules is None
+    assert snapshot.unreadable["node_energy_still"] == 4
+    powercap(z_0=2_000_077, z_2=1_000_005)
+    snapshot = sampler.sample()
+    sampler.close()
+    assert snapshot.node.energy_joules == {"package-0": 2, "psys": 1}
+    assert snapshot.jobs[JobKey("slurm", "4")].energy_joules == 0
 
 
 def test_garbled_names_and_ranges_cost_their_own_zone(powercap, unreadable, tmp_path):
