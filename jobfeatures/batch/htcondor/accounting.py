@@ -28,7 +28,7 @@ from jobfeatures.batch.htcondor.jobad import (
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.formats.classad.ad import ClassAd, Value
 from jobfeatures.formats.classad.jsonform import read_json_ads
-from jobfeatures.formats.classad.longform import read_long_ads
+from jobfeatures.formats.classad.longform import NOT_OF_A_JOB, read_long_ads
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes
 from jobfeatures.joblogs.nottaken import Asked, count_not_taken, count_unreadable
 from jobfeatures.records.model import JobState
@@ -99,11 +99,13 @@ def read_ads(lines: Iterable[str], *, source: str) -> Iterator[ClassAd | Rejecte
 
 
 def parse_record(job: Fields) -> JobRecord:
-    """Return the record of a job from its ad. Raises ParseError without a job id.
+    """Return the record of a job from its ad. Raises ParseError without a job id, and for the ad of one run.
 
     Start, CPUs and CPU time of a job that ran several times are of its last run; a pending job has none.
     """
     job_id = required_job_id(job.ad, source=job.source)
+    if job.has("EpochWriteDate"):
+        raise ParseError(NOT_OF_A_JOB, source=job.source, field="EpochWriteDate")
     state = state_of(job)
     by_signal, starts = job.flag("ExitBySignal"), job.count("NumJobStarts")
     ended = job.whole("JobStatus") == ENDED

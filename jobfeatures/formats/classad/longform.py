@@ -35,9 +35,11 @@ from jobfeatures.formats.classad.ad import (
 
 MAX_LINE_CHARACTERS = 2**20
 MAX_DIGITS = 20  # with a sign, of an integer
+NOT_OF_A_JOB = "a run or a transfer, of an epoch history: the history has the jobs"
 CUT = "\0"  # the value of a line that was too long for whoever read it
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+_OF_A_RUN = re.compile(r"\*\*\*.* RunInstanceId=[0-9]")
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _REAL = re.compile(r"[+-]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][+-]?[0-9]{1,4})?")
 _WORDS: dict[str, Value] = {
@@ -64,6 +66,8 @@ def read_long_ads(lines: Iterable[str], *, source: str) -> Iterator[ClassAd | Re
             except ParseError as error:
                 fault = Rejected.from_error(error.at(source, number))
         if ends:
+            if fault is None and values and _OF_A_RUN.match(line):
+                fault = Rejected(source, NOT_OF_A_JOB, number, text=line)
             if fault is not None:
                 yield fault
             elif values:

@@ -11,7 +11,7 @@ from jobfeatures.batch.htcondor.accounting import parse_record, read_records, re
 from jobfeatures.batch.htcondor.fields import Fields
 from jobfeatures.errors import Rejected
 from jobfeatures.formats.classad.ad import ClassAd
-from jobfeatures.formats.classad.longform import parse_ad
+from jobfeatures.formats.classad.longform import NOT_OF_A_JOB, parse_ad
 from jobfeatures.joblogs.folding import fold_jobs
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes
 from jobfeatures.records.model import JobState
@@ -174,6 +174,22 @@ def test_what_a_captured_history_has_that_is_not_taken_is_one_line():
     [line] = notes.lines()
     assert line.startswith("not taken: 80 fields, 285 values: ")
     assert len([*notes.lines(in_full=True)]) == 80
+
+
+RUN = "ClusterId = 1\nProcId = 0\nJobStatus = 2\nJobCurrentStartDate = 20\n"
+RUN_ENDS = '*** {}ClusterId=1 ProcId=0 RunInstanceId=0 Owner="alice" CurrentTime=30\n'
+
+
+@pytest.mark.parametrize("kind", ["", "EPOCH ", "SPAWN ", "INPUT "])
+def test_a_run_of_an_epoch_history_is_no_job_that_still_runs(kind):
+    good, run, _ = read(GOOD + RUN + RUN_ENDS.format(kind) + GOOD)
+    assert isinstance(good, JobRecord)
+    assert (run.reason, run.line) == (NOT_OF_A_JOB, 9)
+
+
+def test_a_run_that_condor_history_printed_is_no_job():
+    [run] = read(f"{RUN}EpochWriteDate = 30\n")
+    assert run.reason == NOT_OF_A_JOB
 
 
 def test_a_state_that_nobody_knows_has_its_end():
