@@ -49,7 +49,7 @@ class SonarDirectory:
             try:
                 self.read(stopping)
             except Exception:  # supervised: one bad round must not end the loop
-                log.exception("documents of other agents cannot be read")
+                log.exception("unexpected error in reading the documents in sonar.directory")
             stopping.wait(POLL_SECS)
 
     def read(self, stopping: threading.Event | None = None) -> None:
@@ -59,7 +59,7 @@ class SonarDirectory:
             root = os.open(self._path, DIRECTORY)
         except OSError as error:
             if not self._unreadable:
-                log.warning("the folder of other agents' documents cannot be read: %s", error.strerror)
+                log.warning("cannot read the folder sonar.directory (%s): %s", self._path, error.strerror)
             self._unreadable = True
             return
         self._unreadable = False
@@ -87,7 +87,9 @@ class SonarDirectory:
                 read = self._intake.take(content, path, growing=True).end
                 if read == 0 and len(content) >= self._max_bytes:
                     log.warning(
-                        "a document of another agent is too long and is skipped", extra={"origin": path}
+                        "a document is longer than %d bytes and is skipped",
+                        self._max_bytes,
+                        extra={"origin": path},
                     )
                     read = len(content)
                 if read == 0:

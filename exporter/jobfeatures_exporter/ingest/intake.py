@@ -59,7 +59,7 @@ class SonarIntake:
                 faults.append(f"document {document.number}: {fault}")
                 self._log_fault(origin, faults[-1])
                 if len(faults) == MAX_FAULTS:
-                    faults.append(f"what follows document {document.number} is not read: too many faults")
+                    faults.append(f"too many faults: nothing after document {document.number} is read")
                     break
             else:
                 taken += 1
@@ -77,7 +77,7 @@ class SonarIntake:
             return str(error)
         if clusters is not None and record.cluster not in clusters:
             self._nodes.count("rejected")
-            return f"data.attributes.cluster: is not one of this user's: {shown(record.cluster)}"
+            return f"data.attributes.cluster: this user may not send for cluster {shown(record.cluster)}"
         if complaint := self._nodes.take(record):
             self._log_fault(origin, complaint)
         return ""
@@ -86,4 +86,6 @@ class SonarIntake:
         with self._lock:
             may = self._logged.take("", self._clock.monotonic_secs())
         if may:
-            log.warning("document of another agent: %s", fault, extra={"origin": origin})
+            log.warning(
+                "fault in a document received from another agent: %s", fault, extra={"origin": origin}
+            )

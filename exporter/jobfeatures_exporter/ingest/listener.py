@@ -65,7 +65,7 @@ class SonarListener:
             reported = "".join(f"{fault}\n" for fault in taken.faults[:MAX_REPORTED])
             return web.Response(status=400, text=reported)
         if not taken.taken:
-            return web.Response(status=400, text="there is no document\n")
+            return web.Response(status=400, text="the body contains no document\n")
         return web.Response(text=f"{taken.taken} taken\n")
 
     def _check(self, request: web.BaseRequest) -> frozenset[str] | None:
@@ -79,7 +79,7 @@ class SonarListener:
                 raise Refused(401, "user or password is wrong", WWW_Authenticate='Basic realm="sonar"')
             clusters = user.clusters
         if not _PATH.match(request.path):
-            raise Refused(404, "post to /sample, /sysinfo, /job or /cluster")
+            raise Refused(404, "unknown path: use /sample, /sysinfo, /job or /cluster")
         if request.method != "POST":
             raise Refused(405, "only POST is allowed", Allow="POST")
         if request.content_type not in _CONTENT_TYPES:

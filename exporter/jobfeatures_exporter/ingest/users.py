@@ -40,13 +40,15 @@ def parse_users(text: str, source: str = "") -> dict[str, User]:
         user, colon, password = line.partition(":")
         form = _USER.fullmatch(user)
         if not (form and colon and password):
-            raise ParseError("is not USER:PASSWORD or USER[CLUSTER,...]:PASSWORD", source=source, line=number)
+            raise ParseError(
+                "line must be USER:PASSWORD or USER[CLUSTER,...]:PASSWORD", source=source, line=number
+            )
         if form["user"] in users:
-            raise ParseError("user occurs twice", source=source, line=number)
+            raise ParseError("an earlier line has the same user: keep one", source=source, line=number)
         clusters = None if form["clusters"] is None else frozenset(form["clusters"].split(","))
         users[form["user"]] = User(password, clusters)
     if not users:
-        raise ParseError("no user in it", source=source)
+        raise ParseError("has no line USER:PASSWORD", source=source)
     return users
 
 
@@ -93,7 +95,7 @@ class UsersFile:
         try:
             self._known = self._digests(read_users(self._path))
         except (OSError, JobfeaturesError) as error:
-            log.error("the users file is invalid, the users read before stay in use: %s", reason_of(error))
+            log.error("the users file is invalid, so the users read before stay in use: %s", reason_of(error))
 
     def _digests(self, users: dict[str, User]) -> dict[str, tuple[bytes, frozenset[str] | None]]:
         return {name: (self._digest(user.password), user.clusters) for name, user in users.items()}

@@ -112,10 +112,12 @@ class HttpSink(Sink):
                 answer.read(MAX_ANSWER_BYTES)
         except urllib.error.HTTPError as error:
             with error:
-                raise SinkError(f"{address}: answers {error.code}", is_final=error.code in FINAL) from error
+                raise SinkError(
+                    f"{address}: HTTP status {error.code}", is_final=error.code in FINAL
+                ) from error
         except (OSError, HTTPException) as error:
             if deadline.is_over:
-                raise SinkError(f"{address}: not done after {SEND_TIMEOUT_SECS:g} s") from error
+                raise SinkError(f"{address}: sending took longer than {SEND_TIMEOUT_SECS:g} s") from error
             raise SinkError(f"{address}: {error}") from error
         finally:
             timer.cancel()
@@ -131,14 +133,14 @@ class HttpSink(Sink):
 def make_sink(config: SinksSettings) -> HttpSink:
     """Return the sink by the settings, without connecting. Raises ConfigurationError."""
     if config.http_url is None:
-        raise ConfigurationError("sonar.http_url", "is needed by the sink http")
+        raise ConfigurationError("sonar.http_url", "must be set, because sonar.sinks names http")
     ca_file = config.http_ca_file
     if ca_file is not None and not os.path.isfile(ca_file):
-        raise ConfigurationError("sonar.http_ca_file", "there is no such file")
+        raise ConfigurationError("sonar.http_ca_file", f"there is no file {ca_file}")
     try:
         context = ssl.create_default_context(cafile=ca_file)
     except (OSError, ssl.SSLError) as error:
         raise ConfigurationError("sonar.http_ca_file", str(error)) from error
     if config.http_password_file is not None and config.http_url.startswith("http:"):
-        log.warning("the password for %s is sent unencrypted", config.http_url)
+        log.warning("the password for %s is sent unencrypted: use https in sonar.http_url", config.http_url)
     return HttpSink(config, config.http_url, context)

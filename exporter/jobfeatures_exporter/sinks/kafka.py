@@ -75,7 +75,7 @@ def _is_final(error: Exception) -> bool:
 def make_sink(config: SinksSettings) -> KafkaSink:
     """Return the sink, without contacting any broker. Raises ConfigurationError."""
     if config.kafka_brokers is None:
-        raise ConfigurationError("sonar.kafka_brokers", "is needed by the sink kafka")
+        raise ConfigurationError("sonar.kafka_brokers", "must be set, because sonar.sinks names kafka")
     try:
         import confluent_kafka  # noqa: F401  # reported before a port opens
     except ImportError as error:

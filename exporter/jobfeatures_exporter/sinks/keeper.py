@@ -76,7 +76,7 @@ class SinkKeeper:
             self._spool = MessageSpool(self._max_bytes, self._directory)
         except (OSError, UnsafePathError) as error:
             log.error(
-                "cannot use the folder, documents wait only in memory: %s", error, extra={"sink": self.name}
+                "cannot use the spool folder, documents wait in memory: %s", error, extra={"sink": self.name}
             )
         self._wake.set()
         self._thread.start()

@@ -40,5 +40,5 @@ def read_secret(path: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise SinkError(f"{path}: {error}") from error
     if not secret:
-        raise SinkError(f"{path}: is empty")
+        raise SinkError(f"{path}: the first line must be the password, but is empty")
     return secret

@@ -126,11 +126,11 @@ class MessageSpool:
             size = self._folder.write(number, format_spooled(message))
         except OSError as error:
             if not self._is_failing:  # once per outage
-                log.error("the folder cannot be written, documents wait in memory: %s", error, extra=where)
+                log.error("cannot write the spool folder, documents wait in memory: %s", error, extra=where)
             self._is_failing = True
             return message
         if self._is_failing:
-            log.info("the folder can be written again, documents wait in it", extra=where)
+            log.info("the spool folder can be written again, documents wait in it", extra=where)
         self._is_failing = False
         return size
 
@@ -233,8 +233,8 @@ class _Folder:
     def pass_over(self, number: int, error: OSError | ParseError) -> None:
         """Rename an unreadable file, so that it is not read again; leave one of a later version in place."""
         is_later = isinstance(error, ParseError) and error.field == "format"
-        what = "left to a later version" if is_later else "set aside"
-        log.warning("spooled document %s: %s", what, error, extra={"folder": self.path})
+        what = "of a later version is left in place" if is_later else "cannot be read, renamed to *.corrupt"
+        log.warning("a spooled document %s: %s", what, error, extra={"folder": self.path})
         if is_later:
             return
         self.corrupt += 1
@@ -273,10 +273,10 @@ def parse_spooled(data: bytes, *, source: str = "spool") -> Message:
     line, _, body = data.partition(b"\n")
     head = parse_own(line, source=source)
     if {name: type(value) for name, value in head.items()} != _FIELDS:
-        raise ParseError("not the first line of a spooled document", source=source, line=1)
+        raise ParseError("the first line is not that of a spooled document", source=source, line=1)
     crc32 = head.pop("crc32")
     if zlib.crc32(body) != crc32:
-        raise ParseError("document is damaged", source=source, line=2)
+        raise ParseError("the document is damaged", source=source, line=2)
     return Message(**head, body=body)
 
 

@@ -23,7 +23,7 @@ class StdoutSink(Sink):
             while data:
                 data = data[os.write(self._descriptor, data) :]
         except OSError as error:
-            raise SinkError(f"standard output: {error.strerror}") from error
+            raise SinkError(f"standard output: cannot write: {error.strerror}") from error
 
 
 def make_sink(config: SinksSettings) -> StdoutSink:

@@ -35,7 +35,7 @@ class TreeSink(Sink):
         try:
             self._append(message)
         except OSError as error:
-            raise SinkError(f"{self._directory}: {error.strerror}") from error
+            raise SinkError(f"{self._directory}: cannot be written: {error.strerror}") from error
 
     def _append(self, message: Message) -> None:
         day = datetime.fromtimestamp(message.made_at_secs, UTC)
@@ -62,12 +62,12 @@ def file_name(kind: str, node: str) -> str:
     if kind in {JOBS, CLUSTER}:
         return f"0+{names[kind]}-slurm.json"
     if not _NODE.match(node):
-        raise SinkError(f"{node!r} cannot be part of a file's name", is_final=True)
+        raise SinkError(f"node name {node!r} cannot be part of a file name", is_final=True)
     return f"0+{names[kind]}-{node}.json"
 
 
 def make_sink(config: SinksSettings) -> TreeSink:
     """Return the sink. Raises ConfigurationError without a folder."""
     if config.tree_directory is None:
-        raise ConfigurationError("sonar.tree_directory", "is needed by the sink tree")
+        raise ConfigurationError("sonar.tree_directory", "must be set, because sonar.sinks names tree")
     return TreeSink(config.tree_directory)

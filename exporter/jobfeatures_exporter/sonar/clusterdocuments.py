@@ -86,14 +86,16 @@ class JobsDocuments:
                 fields = job_fields(self._origin, record)
             except ParseError as error:
                 if not lost:  # there may be a hundred thousand of them
-                    log.warning("job is not sent: %s", error, extra={"job_id": record.key.job_id})
+                    log.warning(
+                        "job is left out of the document: %s", error, extra={"job_id": record.key.job_id}
+                    )
                 lost += 1
                 continue
             new = fields if self._changes is None else self._changes.changes(fields)
             if new is not None:
                 yield new
         if lost > 1:
-            log.warning("%d jobs of this answer are not sent", lost)
+            log.warning("%d jobs of this answer are left out of the document", lost)
         if self._changes is not None:
             self._changes.end_round()
 
@@ -105,7 +107,7 @@ class JobsDocuments:
             if table is None or not table.jobs:  # an empty report would mean that there are no jobs
                 raise
             if str(error) != self._complaint:  # once, not each time: a cluster may keep no accounting
-                log.warning("no accounting, jobs are taken from the queue alone: %s", error)
+                log.warning("accounting cannot be read, so jobs are taken from the queue alone: %s", error)
             self._complaint = str(error)
             return list(queue_records(table))
         self._complaint = ""

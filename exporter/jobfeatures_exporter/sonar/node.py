@@ -38,7 +38,9 @@ def make_origin(config: SonarSettings, node_name: str | None) -> Origin:
     """
     cluster = config.sinks.cluster
     if not cluster:
-        raise ConfigurationError("sonar.cluster", "is needed for documents in Sonar's format")
+        raise ConfigurationError(
+            "sonar.cluster", "must be set: each document in Sonar's format names its cluster"
+        )
     node = node_name or os.uname().nodename
     for key, name in (("sonar.cluster", cluster), ("node.name", node)):
         if fault := fault_of_hostname(name, strict=True):  # every document would fail the checks
@@ -59,7 +61,7 @@ def _read_token(path: str | None) -> str:
     except (OSError, UnicodeDecodeError, JobfeaturesError) as error:
         raise ConfigurationError("sonar.token_file", str(error)) from None
     if not token or not token.isprintable():
-        raise ConfigurationError("sonar.token_file", f"{shown_name(path)}: has no token on its first line")
+        raise ConfigurationError("sonar.token_file", f"{shown_name(path)} must contain one line, the token")
     return token
 
 

@@ -106,7 +106,7 @@ class Sender:
             if faults:
                 self._faulty[kind] += 1
                 log.error(
-                    "document violates the format and is not sent: %s (of %d faults)",
+                    "document violates Sonar's format and is not sent: %s (%d faults in all)",
                     faults[0],
                     len(faults),
                     extra={"type": kind},
@@ -126,10 +126,10 @@ class Sender:
         try:
             return list(make())
         except JobfeaturesError as error:
-            log.warning("there is no document to send: %s", error, extra={"type": kind})
+            log.warning("no document could be made: %s", error, extra={"type": kind})
             words = str(error)
         except Exception as error:  # supervised: the next round may work
-            log.exception("document could not be made", extra={"type": kind})
+            log.exception("unexpected error in making a document", extra={"type": kind})
             words = f"internal error: {type(error).__name__}"
         return [error_envelope(self.origin, words, self._clock.now_secs())]
 

@@ -74,11 +74,11 @@ def test_nothing_listens_and_no_page_is_there_unless_asked_for():
 @pytest.mark.parametrize(
     ("flags", "named"),
     [
-        (["--sonar.listen", ":9821"], "sonar.listen: needs sonar.users_file, unless only on loopback"),
-        (["--sonar.listen", "0.0.0.0:9821"], "sonar.listen: needs sonar.users_file, unless only on loopback"),
+        (["--sonar.listen", ":9821"], "sonar.listen: an address other than loopback needs passwords"),
+        (["--sonar.listen", "0.0.0.0:9821"], "sonar.listen: an address other than loopback needs passwords"),
         (
             ["--sonar.listen", "127.example.org:9821"],
-            "sonar.listen: needs sonar.users_file, unless only on loopback",
+            "sonar.listen: an address other than loopback needs passwords",
         ),
         (["--sonar.listen", "127.0.0.1:9821", "--sonar.users-file", "/no/such"], "sonar.users_file"),
         (["--sonar.max-nodes", "0"], "sonar.max_nodes"),

@@ -193,6 +193,9 @@ async def test_a_user_bound_to_clusters_sends_of_no_others(site, make, tmp_path)
             async with session.post(f"http://{address}/sample", data=body, headers=headers) as answer:
                 found.append((answer.status, await answer.text()))
     assert found == [
-        (400, "document 2: data.attributes.cluster: is not one of this user's: 'other.example.org'\n"),
+        (
+            400,
+            "document 2: data.attributes.cluster: this user may not send for cluster 'other.example.org'\n",
+        ),
         (200, "2 taken\n"),
     ]

@@ -159,7 +159,7 @@ def test_without_its_folder_it_sends_all_the_same(make_keeper, sink, make_messag
     keeper.start()
     keeper.put(make_message(1))
     sink.wait_for(lambda: sink.taken)
-    assert "wait only in memory" in caplog.text
+    assert "documents wait in memory" in caplog.text
 
 
 def test_a_full_disk_silences_no_sink(make_keeper, sink, make_message, tmp_path, full_disk, caplog):

@@ -61,7 +61,7 @@ def test_without_accounting_the_queue_is_all_there_is(origin, source, clock, mak
     source.records = SourceError("accounting is disabled")
     made = documents(origin, source, clock, make_table(make_job("13")))
     assert [ids(made.make()) for _ in range(3)] == [[[13]]] * 3
-    assert len([each for each in caplog.records if "no accounting" in each.message]) == 1
+    assert len([each for each in caplog.records if "accounting cannot be read" in each.message]) == 1
     with pytest.raises(SourceError):
         documents(origin, source, clock).make()
 
@@ -115,8 +115,8 @@ def test_a_job_that_the_format_cannot_hold_costs_itself_only(origin, source, clo
     ]
     assert ids(documents(origin, source, clock).make()) == [[3]]
     assert [each.message.partition(":")[0] for each in caplog.records] == [
-        "job is not sent",
-        "3 jobs of this answer are not sent",
+        "job is left out of the document",
+        "3 jobs of this answer are left out of the document",
     ]
 
 

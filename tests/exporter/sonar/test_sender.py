@@ -87,7 +87,7 @@ def test_a_fault_of_ours_is_sent_without_its_inside(sender, keepers, caplog):
 
     sender.send(SAMPLE, fail)
     assert json.loads(keepers[0].taken[0].body)["errors"][0]["detail"] == "internal error: KeyError"
-    assert "could not be made" in caplog.text
+    assert "unexpected error in making a document" in caplog.text
 
 
 def test_a_number_that_json_has_not_ends_nothing(sender, origin, keepers, document, caplog, clock):
