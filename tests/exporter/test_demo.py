@@ -70,7 +70,7 @@ def jobs_with(page, name, *parts):
 
 def without_neighbours(errors: str) -> str:
     """Return what is said, without lines on the groups of labs that run on this machine beside the demo."""
-    return re.sub(r"(?m)^.*control groups below \S+ look like jobs' but are ignored: .*\n", "", errors)
+    return re.sub(r"(?m)^.*control groups below \S+ look like jobs, but are ignored: .*\n", "", errors)
 
 
 def test_the_demo_shows_four_jobs_and_leaves_nothing_behind(start_demo):

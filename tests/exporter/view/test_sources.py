@@ -32,12 +32,12 @@ def test_of_a_command_that_is_not_found_its_setting_is_named(name):
     ("reason", "helps"),
     [
         ("no libbpf.so.1 or libbpf.so.0", "Install libbpf"),
-        ("libbpf has no bpf_map_lookup_batch", "or a newer one"),
+        ("libbpf has no function bpf_map_lookup_batch", "or a newer one"),
         ("bpf_object__load: Operation not permitted", "as root, or with CAP_BPF"),
         ("/opt/x/sums.bpf.o: others may write it", "from all but its owner"),
-        ("/host/proc is not this machine's own /proc", "In a container"),
+        ("path.procfs is /host/proc, not this machine's own /proc", "In a container"),
         ("bpf_object__load: No such process", "with BTF"),  # a kernel without
-        ("/sys/fs/cgroup: no control groups that count CPU time", "and control groups"),
+        ("/sys/fs/cgroup: no hierarchy of control groups counts CPU time", "and control groups"),
     ],
 )
 def test_of_each_reason_why_there_is_no_ebpf_it_is_said_what_helps(reason, helps):

@@ -78,15 +78,15 @@ def choose_reader(
         kernel = choice.kernel
         choice = replace(choice, no_network=str(choice) if kernel is None else kernel.no_network)
         if choice.no_network:
-            log.warning("bytes and packets of jobs are not counted: %s", choice.no_network)
+            log.warning("jobs.network: bytes and packets of jobs are not counted: %s", choice.no_network)
     also = (CAP_NET_ADMIN,) if config.network else ()
     try:
         try_out = choice.kernel.try_out if choice.kernel is not None else lambda: None
         give_up_rights(try_out, also, (CAP_PERFMON,) if counts_work else ())
     except OSError as error:
-        log.warning("cannot drop the capabilities to load programs into the kernel: %s", error)
+        log.warning("cannot give up the capabilities that were needed to load eBPF programs: %s", error)
     if choice.kernel is None and config.processes == BPF:
-        raise ConfigurationError("sampling.processes", f"kernel sums are not available: {choice.reason}")
+        raise ConfigurationError("sampling.processes", f"is bpf, but eBPF cannot be used: {choice.reason}")
     return choice
 
 
@@ -99,7 +99,7 @@ def try_reader(
         return Choice(reason=ASKED_FOR)
     try:
         if procfs != "/proc":
-            raise OSError(f"{procfs} is not this machine's own /proc")  # noqa: TRY301  # like other failures
+            raise OSError(f"path.procfs is {procfs}, not this machine's own /proc")  # noqa: TRY301  # like other failures
         version = digest_of()
         own = {each.removeprefix(f"{version}-"): kept[each] for each in kept if each.startswith(version)}
         kernel = KernelSums(paths.cgroup, kept=own, network=config.network)

@@ -57,7 +57,7 @@ class Bpf:
             try:
                 function = getattr(self._library, name)
             except AttributeError:
-                raise OSError(errno.ENOSYS, f"libbpf has no {name}") from None
+                raise OSError(errno.ENOSYS, f"libbpf has no function {name}") from None
             function.restype, function.argtypes = result, arguments
         if hasattr(self._library, "libbpf_set_strict_mode"):
             self._library.libbpf_set_strict_mode(_STRICT)
@@ -100,7 +100,7 @@ def _open() -> ctypes.CDLL:
             return ctypes.CDLL(name, use_errno=True)
         except OSError:
             continue
-    raise OSError(errno.ENOENT, f"no {' or '.join(NAMES)}")
+    raise OSError(errno.ENOENT, f"no libbpf: cannot load {' or '.join(NAMES)}")
 
 
 def load_object(

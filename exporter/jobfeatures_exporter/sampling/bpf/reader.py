@@ -55,7 +55,7 @@ class KernelSums:
         tops = find_hierarchies(cgroup)
         self._controller = "cpuacct" if "cpuacct" in tops else UNIFIED
         if self._controller not in tops:
-            raise OSError(errno.ENOENT, "no control groups that count CPU time", cgroup)
+            raise OSError(errno.ENOENT, "no hierarchy of control groups counts CPU time", cgroup)
         self._top = tops[self._controller]
         self._freezer = f"{cgroup}/freezer"
         self._hierarchies = 1 + (self._controller != UNIFIED and os.path.isdir(self._freezer))
@@ -89,7 +89,9 @@ class KernelSums:
 
     def _begin(self, max_groups: int, kept: Mapping[str, int], packets: tuple[str, ...]) -> None:
         if packets and self._controller != UNIFIED:
-            raise OSError(errno.EOPNOTSUPP, "jobs are in control groups v1, packets are counted on v2 only")
+            raise OSError(
+                errno.EOPNOTSUPP, "packets can be counted in control groups v2 only, but jobs are in v1"
+            )
         names = {*NAMES, *packets}
         self.goes_on = names <= kept.keys()
         if self.goes_on:

@@ -46,7 +46,7 @@ def _read_one(path: str, owner: int) -> str | None:
     with opened(path, READ_UNFOLLOWED) as descriptor:
         status = os.fstat(descriptor)
         if status.st_uid != owner or not stat.S_ISREG(status.st_mode):
-            raise ParseError("not a file of the required owner", source=path)
+            raise ParseError(f"must be a regular file of uid {owner}", source=path)
         return parse_gpustat(os.read(descriptor, MAX_BYTES).decode("ascii", "replace"))
 
 

@@ -89,7 +89,7 @@ class DriverReader(SteadyReader):
         missing = self._answered ^ cards
         if missing - self._missing:
             log.warning(
-                "cards are missing that answered before: %s",
+                "GPUs that answered before are no longer found: %s",
                 shown(", ".join(sorted(missing)), 240),
                 extra={"source": self.name},
             )

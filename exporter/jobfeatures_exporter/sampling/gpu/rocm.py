@@ -78,14 +78,16 @@ def open_rocm() -> RocmSmi | None:
     except ImportError:
         return None
     if getattr(library, "LIBROCM_NAME", "") != LIBRARY:
-        log.info("this pyrsmi does not use ROCm SMI: the kernel's files are read instead")
+        log.info(
+            "the installed pyrsmi does not use ROCm SMI: AMD GPUs are read from the kernel's files instead"
+        )
         return None
     library._driver_initialized = lambda: True  # noqa: SLF001  # it would start a shell; we know from files
     try:
         library.smi_initialize()
         return RocmSmi(library)
     except Exception as error:  # noqa: BLE001  # its errors have no common base
-        log.info("ROCm SMI does not start: %s", error or type(error).__name__)
+        log.info("cannot initialize ROCm SMI: %s", error or type(error).__name__)
         return None
 
 

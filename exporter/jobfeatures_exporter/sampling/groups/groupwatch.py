@@ -137,8 +137,8 @@ class JobArrivals:
         problem, count = self.tree.problem, len(self.tree.unwatched)
         if problem and problem != self._problem:  # once per kind of problem
             log.warning(
-                "cannot watch every job's control group, short jobs may be missed: %s; %d directories are "
-                "listed again at intervals; fs.inotify.max_user_watches is %d",
+                "cannot watch every job's control group, so short jobs may be missed: %s; %d directories are "
+                "listed at intervals instead (fs.inotify.max_user_watches is %d)",
                 *(problem, count, read_watch_limit()),
             )
             self._problem = problem

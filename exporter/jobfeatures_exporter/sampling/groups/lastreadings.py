@@ -124,7 +124,7 @@ class LastReadings:
             try:
                 figures = self._read(directory)
             except Exception:  # supervised: sampling continues without it
-                log.exception("the figures of a job at its end cannot be read")
+                log.exception("unexpected error in reading a job's last figures")
                 return
             before = self._readings.get(directory.cpu_source)
             self._readings[directory.cpu_source] = figures if before is None else figures.merged(before)
@@ -148,7 +148,8 @@ class LastReadings:
                 if error.errno not in NO_MORE_FILES:
                     self._works = False
                     log.warning(
-                        "cannot wait for ends of processes, so kills and peaks may be missed: %s",
+                        "cannot wait for the end of processes, so OOM kills and memory peaks may "
+                        "be missed: %s",
                         error.strerror,
                     )
                 break

@@ -35,7 +35,7 @@ def parse_diskstats(text: str) -> dict[str, DiskSample]:
         if found := _parse_line(line):
             disks[found[0]] = found[1]
         elif line.strip():
-            raise ParseError("not a line of diskstats", source="diskstats", line=number, text=line)
+            raise ParseError("not a line of /proc/diskstats", source="diskstats", line=number, text=line)
     return disks
 
 

@@ -54,7 +54,7 @@ def parse_stat(text: str, *, source: str = "stat", ticks_per_sec: int = TICKS_PE
             else:
                 cpu = times
     if boot_time_secs is None and cpu is None and not cores:
-        raise ParseError("neither CPU times nor boot time", source=source, text=text)
+        raise ParseError("has neither CPU times (cpu) nor the boot time (btime)", source=source, text=text)
     return NodeSample(boot_time_secs=boot_time_secs, cpu=cpu, cores=cores)
 
 
@@ -88,7 +88,9 @@ def parse_entities(text: str) -> tuple[int, int]:
     words = text.split()
     match = _ENTITIES.match(words[3]) if len(words) > 3 else None
     if match is None:
-        raise ParseError("not RUNNABLE/EXISTING threads", source="loadavg", line=1, text=text)
+        raise ParseError(
+            "field 4 must be RUNNABLE/EXISTING threads, such as 1/80", source="loadavg", line=1, text=text
+        )
     return int(match[1]), int(match[2])
 
 

@@ -72,7 +72,9 @@ def parse_cpuinfo_layout(text: str) -> CpuLayout:
             place[name] = int(number)
     layout = compute_layout(found)
     if layout is None:
-        raise ParseError("no processor reports its socket and core", source="cpuinfo", text=text)
+        raise ParseError(
+            "no processor has a socket (physical id) and a core (core id)", source="cpuinfo", text=text
+        )
     return layout
 
 
@@ -83,7 +85,10 @@ def parse_distances(rows: Collection[str]) -> tuple[tuple[int, ...], ...]:
         values = tuple(parse_count(word, field="distance") for word in row.split())
         if len(values) != len(rows):
             raise ParseError(
-                "number of distances differs from number of nodes", source="distance", line=number, text=row
+                "the number of distances differs from the number of NUMA nodes",
+                source="distance",
+                line=number,
+                text=row,
             )
         matrix.append(values)
     return tuple(matrix)
@@ -137,7 +142,7 @@ def read_topology(form: str) -> str:
                 continue
             raise
         if output.status != 0:
-            raise CommandError("failed", f"{program}: status {output.status}")
+            raise CommandError("failed", f"{program}: exited with status {output.status}")
         return output.stdout.decode("utf-8", "replace")
     return ""
 

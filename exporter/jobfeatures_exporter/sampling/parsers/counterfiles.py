@@ -51,7 +51,12 @@ def parse_blkio(text: str, *, source: str = A_GROUP) -> dict[str, tuple[int, int
             if words[1] in {"Read", "Write"}:
                 row[words[1] == "Write"] = value
         elif line and words[0] != "Total":
-            raise ParseError("not a device, an operation and a number", source=source, line=number, text=line)
+            raise ParseError(
+                "line must be DEVICE OPERATION NUMBER, such as 8:0 Read 4096",
+                source=source,
+                line=number,
+                text=line,
+            )
     return {device: (row[0], row[1]) for device, row in found.items()}
 
 
@@ -68,10 +73,12 @@ def parse_io_stat(text: str, *, source: str = "io.stat") -> dict[str, tuple[int,
             name, equals, value = word.partition("=")
             if not equals:
                 if not _DEVICE.match(word):
-                    raise ParseError("not a device", source=source, line=number, text=line)
+                    raise ParseError("not a device number MAJOR:MINOR", source=source, line=number, text=line)
                 row = found.setdefault(word, [0, 0, 0, 0])
             elif row is None:
-                raise ParseError("figures without a device", source=source, line=number, text=line)
+                raise ParseError(
+                    "figures must follow a device number MAJOR:MINOR", source=source, line=number, text=line
+                )
             elif name in _BLOCK:
                 row[_BLOCK[name]] = _counter(value, source, number)
     return {device: tuple(row) for device, row in found.items()}
@@ -84,7 +91,7 @@ def parse_pressure(text: str) -> dict[str, int]:
         if match := _PRESSURE.match(line):
             found[match[1]] = _counter(match[2], "pressure", number)
         elif line:
-            raise ParseError("not a line of pressure", source="pressure", line=number, text=line)
+            raise ParseError("not a line of pressure (PSI)", source="pressure", line=number, text=line)
     if not found:
         raise ParseError("no line of pressure", source="pressure", text=text)
     return found
@@ -113,10 +120,10 @@ def parse_process_io(text: str) -> ProcessIo:
     """Return the counters of /proc/PID/io: seven lines like ``rchar: 323934931``."""
     match = _IO.match(text)
     if match is None:
-        raise ParseError("not the counters of a process", source="io", text=text)
+        raise ParseError("not the I/O counters of a process", source="io", text=text)
     read, written, data_read, data_written, data_cancelled = map(int, match.groups())
     if max(read, written, data_read, data_written, data_cancelled) >= 2**64:
-        raise ParseError("not a counter of 64 bits", source="io", text=text)
+        raise ParseError("the counter does not fit into 64 bits", source="io", text=text)
     return ProcessIo(read, written, data_read, data_written, data_cancelled)
 
 
@@ -130,5 +137,5 @@ def _flat(text: str, source: str) -> dict[str, int]:
 def _counter(word: str, source: str, line: int) -> int:
     """Return a kernel counter: unsigned, 64 bits."""
     if not _COUNTER.match(word) or int(word) >= 2**64:
-        raise ParseError("not a counter of 64 bits", source=source, line=line, text=word)
+        raise ParseError("the counter does not fit into 64 bits", source=source, line=line, text=word)
     return int(word)

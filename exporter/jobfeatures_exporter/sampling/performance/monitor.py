@@ -51,7 +51,9 @@ class _Job:
 
     def open(self, name: str, event: Event, cpu: int, group: int) -> None:
         if len(self._counters) >= MOST_COUNTERS or not self._budget.take():
-            raise OSError(errno.EMFILE, "not enough descriptors for the counters")
+            raise OSError(
+                errno.EMFILE, "too few file descriptors are left for this job's performance counters"
+            )
         try:
             descriptor = open_counter(event, cpu, group)
         except OSError:
@@ -156,7 +158,9 @@ class WorkMonitor:
             online = read_text(f"{self._paths.sysfs}/devices/system/cpu/online")
             self._cpus = sorted(parse_cpu_list(online, source="online"))
         except (OSError, ParseError) as error:
-            log.warning("the work of jobs is not counted, as performance counters cannot be used: %s", error)
+            log.warning(
+                "work.events: nothing is counted, because performance counters cannot be used: %s", error
+            )
             return {}
         found = {}
         for name in self._config.events:
@@ -166,12 +170,16 @@ class WorkMonitor:
                     os.close(open_counter(event, self._cpus[0], None))
             except OSError as error:
                 why = f"{error.strerror}; it requires {REMEDY}" if error.errno in _REFUSED else error.strerror
-                log.warning("%s of jobs are not counted: %s", name, why)
+                log.warning("work.events: %s of jobs are not counted: %s", name, why)
             else:
                 if events:
                     found[name] = events
                 else:
-                    log.warning("%s of jobs are not counted: no events are known for this processor", name)
+                    log.warning(
+                        "work.events: %s of jobs are not counted, because this processor's events "
+                        "are not known",
+                        name,
+                    )
         return found
 
     def _open(self, key: RunKey, cgroup: str) -> None:
@@ -186,7 +194,7 @@ class WorkMonitor:
         except OSError as error:
             job.close()
             self._failed.add(key)
-            log.warning("work of job %s is not counted: %s", key[0].job_id, error)
+            log.warning("work.events: nothing is counted for job %s: %s", key[0].job_id, error)
         else:
             self._jobs[key] = job
             self._totals.setdefault(key, dict.fromkeys(self._events or {}, 0.0))
@@ -195,7 +203,7 @@ class WorkMonitor:
         try:
             self._refused += self._jobs[key].read(self._totals[key])
         except OSError as error:
-            log.warning("work of job %s is no longer counted: %s", key[0].job_id, error)
+            log.warning("work.events: nothing is counted for job %s any longer: %s", key[0].job_id, error)
             self._jobs.pop(key).close()
             self._failed.add(key)
 
@@ -208,14 +216,14 @@ def _open_group(root: str, path: str) -> int:
     for top in tops:
         with suppress(FileNotFoundError):
             return os.open(top + path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    raise FileNotFoundError(errno.ENOENT, "no control group in perf's hierarchy", path)
+    raise FileNotFoundError(errno.ENOENT, "the job has no control group in the perf_event hierarchy", path)
 
 
 def open_counter(event: Event, cpu: int, cgroup: int | None) -> int:
     """Return a descriptor that counts in user mode on a CPU, in one control group or all. Raises OSError."""
     number = _NUMBERS.get(os.uname().machine)
     if number is None:
-        raise OSError(errno.ENOSYS, f"perf_event_open on {os.uname().machine}")
+        raise OSError(errno.ENOSYS, f"perf_event_open is not supported on {os.uname().machine}")
     attributes = _ATTRIBUTES.pack(
         event.type, _ATTRIBUTES.size, event.config, 0, 0, _TIMES, _USER_ONLY, 0, 0, 0
     )
@@ -238,6 +246,6 @@ def read_counter(descriptor: int) -> tuple[int, int, int]:
     """Return a counter's value, and the nanoseconds it was enabled and running. Raises OSError."""
     data = os.read(descriptor, _READING.size)
     if len(data) != _READING.size:
-        raise OSError("the counter is in an error state")
+        raise OSError("the kernel could not schedule the performance counter")
     value, enabled_ns, running_ns = _READING.unpack(data)
     return value, enabled_ns, running_ns

@@ -235,7 +235,8 @@ class PlaceFinder:
             if path not in self._named and len(self._named) < MAX_NAMED:
                 self._named.add(path)
                 log.warning(
-                    "control groups below %s look like jobs' but are ignored: %s; see batch.cgroup_parents",
+                    "control groups below %s look like jobs, but are ignored: %s; if they are "
+                    "jobs, set batch.cgroup_parents",
                     path,
                     flaw,
                 )

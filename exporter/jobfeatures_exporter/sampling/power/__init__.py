@@ -25,7 +25,7 @@ class PowerError(JobfeaturesError):
 def checked_watts(watts: float, source: str) -> float:
     """Return `watts` if a running machine can draw so much. Raises ParseError naming `source` if not."""
     if not MIN_WATTS <= watts <= MAX_WATTS or watts in NO_READING:
-        raise ParseError("not a possible power of a running machine", source=source, text=f"{watts:g} W")
+        raise ParseError("this cannot be the power of a running machine", source=source, text=f"{watts:g} W")
     return watts
 
 

@@ -41,10 +41,14 @@ def parse_power(text: str) -> float:
     found = [match[1] for name, value in pairs if name in _WATTS and (match := _VALUE.fullmatch(value))]
     states = [value for name, value in pairs if name in _STATE and value]
     if len(found) != 1:
-        raise ParseError("not exactly one reading of power", source="dcmi", text=text[:80])
+        raise ParseError("the output must have exactly one power reading", source="dcmi", text=text[:80])
     watts = checked_watts(float(found[0]), "dcmi")
     if not states or not (all(state.lower() in _ACTIVE for state in states) or _is_measured(watts, pairs)):
-        raise ParseError("the controller does not measure power", source="dcmi", text="; ".join(states)[:80])
+        raise ParseError(
+            "the management controller (BMC) does not measure power",
+            source="dcmi",
+            text="; ".join(states)[:80],
+        )
     return watts
 
 
@@ -66,5 +70,5 @@ def make(config: PowerSettings, _sysfs: str) -> Callable[[], float]:
     except ValueError as error:
         raise PowerError(f"power.dcmi: {error}") from None
     if not command:
-        raise PowerError("power.dcmi: the setting names no command")
+        raise PowerError("power.dcmi: no command is set")
     return lambda: parse_power(ask_command(command, timeout_secs=TIMEOUT_SECS, max_bytes=MAX_BYTES))

@@ -65,7 +65,9 @@ def choose_sensors(wanted: str, sensors: list[Sensor]) -> list[Sensor]:
         those = [each for each in sensors if each.name == name and (not colon or each.label == label)]
         if len(those) != 1:
             here = shown(", ".join(map(str, those or sensors)), 240) if sensors else "none"
-            raise PowerError(f"power.hwmon: {word} names {len(those)} sensors, not one; here: {here}")
+            raise PowerError(
+                f"power.hwmon: {word} must match one sensor, but matches {len(those)}; sensors here: {here}"
+            )
         chosen += [each for each in those if each not in chosen]
     return chosen
 

@@ -79,7 +79,9 @@ def find_zones(sysfs: str, unreadable: Unreadable) -> list[Zone]:
 def _read_name(directory: str) -> str:
     text = read_file(f"{directory}/name", max_bytes=256).decode("ascii", "replace").strip()
     if not _NAME.match(text):
-        raise ParseError("not the name of a powercap zone", source=f"{directory}/name", text=text)
+        raise ParseError(
+            "not the name of a powercap zone, such as package-0", source=f"{directory}/name", text=text
+        )
     return text
 
 

@@ -133,8 +133,9 @@ class Attributor:
                 self._named.add(owner)
                 self._unreadable.count("job_number_taken")
                 log.warning(
-                    "a group below %s has the number of another job, %s, and does not count; if it is of "
-                    "another cluster, name its place in batch.cgroup_parents",
+                    "a control group below %s is ignored, as its number is that of another job, "
+                    "%s; if it is of "
+                    "another cluster, set batch.cgroup_parents",
                     *(each.parent, each.name),
                 )
 
@@ -145,7 +146,7 @@ class Attributor:
                 self._named.add(owner_of(each))
                 self._unreadable.count("job_number_taken")
                 log.warning(
-                    "a group below %s has the %s of another job, %s, and does not count: %s",
+                    "a control group below %s is ignored, as its %s is that of another job, %s: %s",
                     *(each.parent or "the ordinary place", each.alias.field, each.name, each.alias.mending),
                 )
 

@@ -19,7 +19,7 @@ def parse_open_limit(text: str) -> int | None:
     """Return the soft limit of open files in /proc/PID/limits, see proc_pid_limits(5); None: unlimited."""
     match = _LIMIT.search(text)
     if match is None:
-        raise ParseError("no line of open files", source="limits", text=text)
+        raise ParseError("no line Max open files", source="limits", text=text)
     return None if match[1] == "unlimited" else int(match[1])
 
 

@@ -293,7 +293,9 @@ class ProcessScanner:
     def _parse(self, name: str, data: bytes) -> ProcessSample:
         sample = parse_process_stat(data)
         if str(sample.pid) != name:
-            raise ParseError("not its own pid", source=f"{self._procfs}/{name}/stat", text=str(sample.pid))
+            raise ParseError(
+                "differs from the pid in the path", source=f"{self._procfs}/{name}/stat", text=str(sample.pid)
+            )
         return sample
 
     def _open(self, name: str) -> int:

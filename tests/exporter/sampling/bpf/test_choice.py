@@ -38,7 +38,10 @@ def test_who_asks_for_proc_gets_it():
             FileNotFoundError(errno.ENOENT, "No such file or directory", "sums.bpf.o"),
             "sums.bpf.o: No such file or directory",
         ),
-        (OSError(errno.ENOSYS, "libbpf has no bpf_iter_create"), "libbpf has no bpf_iter_create"),
+        (
+            OSError(errno.ENOSYS, "libbpf has no function bpf_iter_create"),
+            "libbpf has no function bpf_iter_create",
+        ),
     ],
 )
 def test_whatever_hinders_the_sums_proc_is_read_and_one_line_says_why(hindrance, reason, monkeypatch):
@@ -56,13 +59,15 @@ def test_who_insists_on_the_sums_is_told_that_they_cannot_be_had(monkeypatch):
     monkeypatch.setattr(library, "NAMES", ("libnothere.so.1",))
     monkeypatch.setattr("jobfeatures_exporter.sampling.bpf.reader.check_owner", lambda _path: None)
     monkeypatch.setattr(choice, "digest_of", lambda: "0123")
-    with pytest.raises(ConfigurationError, match=r"sampling\.processes.*no libnothere\.so\.1"):
+    with pytest.raises(ConfigurationError, match=r"sampling\.processes.*cannot load libnothere\.so\.1"):
         choose_reader(ReaderSettings(processes="bpf"), PathsSettings())
 
 
 def test_another_machines_proc_is_read_as_it_is(tmp_path):
     found = choose_reader(ReaderSettings(), PathsSettings(procfs=str(tmp_path)))
-    assert found.process_reader == ProcessReader("procfs", f"{tmp_path} is not this machine's own /proc")
+    assert found.process_reader == ProcessReader(
+        "procfs", f"path.procfs is {tmp_path}, not this machine's own /proc"
+    )
 
 
 def test_a_node_without_control_groups_reads_proc(tmp_path):

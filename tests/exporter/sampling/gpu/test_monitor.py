@@ -207,7 +207,7 @@ def test_a_driver_whose_card_vanishes_or_never_answered_is_not_complete(watch, d
     for _ in range(2):
         reader.read_once()
         assert not reader.is_up
-    assert caplog.text.count("cards are missing that answered before: 'GPU-2'") == 1
+    assert caplog.text.count("GPUs that answered before are no longer found: 'GPU-2'") == 1
     driver.cards = {"GPU-1": {}, "GPU-2": {"failing": 15}}  # told by its own series
     reader.read_once()
     assert reader.is_up

@@ -124,7 +124,7 @@ def test_a_reading_that_fails_is_told_and_ends_nothing(caplog):
     words.follow([directory()], {})
     words.note(directory().groups["memory"])
     assert words.take() == {}
-    assert "cannot be read" in caplog.text
+    assert "unexpected error in reading a job's last figures" in caplog.text
     words.close()
 
 
@@ -162,7 +162,7 @@ def test_a_kernel_without_such_descriptors_is_told_of_once(rounds, monkeypatch, 
         for number in range(1, 4):
             words.follow([], {1: [directory()], 2: [directory()]})
             until(lambda: len(rounds) >= number)  # noqa: B023
-    assert caplog.text.count("cannot wait for ends") == 1
+    assert caplog.text.count("cannot wait for the end of processes") == 1
 
 
 @pytest.mark.parametrize("soft", [64, 256, 700, 1024, 1500, 20_000, 524_288])

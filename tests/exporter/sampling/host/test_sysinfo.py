@@ -71,7 +71,7 @@ def test_cpuinfo_tells_the_layout():
 
 
 def test_cpuinfo_of_arm_tells_no_sockets():
-    with pytest.raises(ParseError, match="socket"):
+    with pytest.raises(ParseError, match="physical id"):
         parse_cpuinfo_layout("processor\t: 0\nBogoMIPS\t: 50.00\nCPU architecture: 8\n")
 
 

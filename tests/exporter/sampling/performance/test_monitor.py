@@ -191,8 +191,8 @@ def test_what_the_processor_does_not_count_is_absent_and_told_once(make, kernel,
         "instructions": True, "cycles": True, "cache_misses": False, "flops": False
     }  # fmt: skip
     assert [record.getMessage() for record in caplog.records] == [
-        "cache_misses of jobs are not counted: No such file or directory",
-        "flops of jobs are not counted: Operation not supported",
+        "work.events: cache_misses of jobs are not counted: No such file or directory",
+        "work.events: flops of jobs are not counted: Operation not supported",
     ]
 
 
@@ -200,7 +200,7 @@ def test_an_unknown_processor_has_no_floating_point(make, kernel, tmp_path, capl
     made = make()
     (tmp_path / "proc/cpuinfo").write_text("vendor_id\t: Someone\ncpu family\t: 1\nmodel\t\t: 1\n")
     assert look(made).jobs[A].work.keys() == {"instructions", "cycles", "cache_misses"}
-    assert "no events are known for this processor" in caplog.text
+    assert "this processor's events are not known" in caplog.text
 
 
 def test_without_the_right_nothing_is_counted_and_the_remedy_is_told_once(make, kernel, caplog):
@@ -212,7 +212,7 @@ def test_without_the_right_nothing_is_counted_and_the_remedy_is_told_once(make, 
     assert snapshot.node.work_up == {"cycles": False}
     assert snapshot.jobs[A].work == {}
     assert [record.getMessage() for record in caplog.records] == [
-        f"cycles of jobs are not counted: Permission denied; it requires {module.REMEDY}"
+        f"work.events: cycles of jobs are not counted: Permission denied; it requires {module.REMEDY}"
     ]
 
 
@@ -233,7 +233,7 @@ def test_a_job_that_cannot_be_counted_leaves_no_descriptor_and_is_told_once(
     assert open_descriptors() == before
     assert budget.open == 0
     assert len(caplog.records) == 1
-    assert "work of job 1 is not counted: " in caplog.text
+    assert "nothing is counted for job 1: " in caplog.text
 
 
 def test_a_counter_that_cannot_be_read_any_more_ends_the_job_s_figures(make, kernel, caplog):

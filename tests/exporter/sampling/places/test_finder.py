@@ -47,7 +47,10 @@ def test_the_same_groups_made_by_hand_without_a_daemon_are_no_job_counted_and_na
     snapshot = make(jobs=lambda: running("slurm", "7"), places=finder.places).sample()
     assert jobs_of(snapshot) == {}
     assert snapshot.unreadable == {"job_places_refused": 1}
-    assert caplog.text.count("no daemon of slurm runs on this host; see batch.cgroup_parents") == 1
+    assert (
+        caplog.text.count("no daemon of slurm runs on this host; if they are jobs, set batch.cgroup_parents")
+        == 1
+    )
     assert SCOPE.rpartition("/")[0] in caplog.text
 
 
@@ -89,7 +92,7 @@ def test_what_stands_in_a_container_without_a_name_is_told_though_it_is_not_foll
     host.job(f"{POD}/system.slice/slurmstepd.scope/job_7", 700)
     finder = host.finder(candidates=())
     assert finder.places().refused == {f"{POD}/system.slice": "it is in a container"}
-    assert caplog.text.count("it is in a container; see batch.cgroup_parents") == 1
+    assert caplog.text.count("it is in a container; if they are jobs, set batch.cgroup_parents") == 1
 
 
 def test_a_sluid_below_unknown_slices_is_the_job_that_the_batch_system_says(slurm, make):

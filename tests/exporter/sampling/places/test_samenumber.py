@@ -123,7 +123,12 @@ def test_a_number_that_only_another_job_s_batch_system_confirms_does_not_count_a
         assert seconds(snapshot) == {"4": (1.0, 1, "")}
         assert snapshot.unreadable == {"job_number_taken": 1}
         assert snapshot.claims == set()
-    assert caplog.text.count("a group below /a.slice/b.slice has the number of another job, 4") == 1
+    assert (
+        caplog.text.count(
+            "a control group below /a.slice/b.slice is ignored, as its number is that of another job, 4"
+        )
+        == 1
+    )
 
 
 def test_of_two_slots_of_one_name_one_counts_and_the_other_is_named_once(host, make, caplog, clock):
@@ -138,4 +143,4 @@ def test_of_two_slots_of_one_name_one_counts_and_the_other_is_named_once(host, m
     [(found, *more)] = seconds(snapshot).values()
     assert (found, *more) in {(10.0, 1, NAMES[HEX]), (20.0, 1, NAMES[OTHER])}
     assert snapshot.unreadable == {"job_number_taken": 1}
-    assert caplog.text.count("has the slot of another job, slot1_1@h, and does not count") == 1
+    assert caplog.text.count("its slot is that of another job, slot1_1@h: ") == 1

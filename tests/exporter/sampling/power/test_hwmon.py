@@ -64,7 +64,10 @@ def test_several_meters_are_named_by_what_they_measure_and_summed(chip, make):
     both = "power_meter:Module Power Socket 0, power_meter:Module Power Socket 1"
     assert make(both)() == 600
     assert make(f"{both},power_meter:Module Power Socket 0")() == 600
-    with pytest.raises(PowerError, match=r"power_meter names 4 sensors, not one; here: .*CPU Power Socket 1"):
+    with pytest.raises(
+        PowerError,
+        match=r"power_meter must match one sensor, but matches 4; sensors here: .*CPU Power Socket 1",
+    ):
         make()()
 
 
@@ -76,7 +79,7 @@ def reader(make, clock):
 def test_a_sensor_that_is_not_there_is_told_and_found_when_it_comes(chip, reader, caplog):
     reader.read_once()
     assert reader.watts is None
-    assert "power_meter names 0 sensors, not one; here: none" in caplog.text
+    assert "power_meter must match one sensor, but matches 0; sensors here: none" in caplog.text
     chip(3, "power_meter", power1_average=1_000_000)
     reader.read_once()
     assert reader.watts == 1
