@@ -248,7 +248,7 @@ def test_without_sockets_the_program_says_so(tmp_path):
         capture_output=True, text=True, timeout=240,
     )  # fmt: skip
     assert done.returncode == 2
-    assert done.stderr.startswith("jobfeatures-exporter: web.systemd_socket: no socket was passed")
+    assert done.stderr.startswith("jobfeatures-exporter: web.systemd_socket: systemd passed no socket")
 
 
 @pytest.mark.parametrize("mode", ["none", "hash", "withhold"])

@@ -42,7 +42,9 @@ def check_ingest(config: IngestSettings) -> None:
     """Raise ConfigurationError if sonar.listen admits senders without passwords, or no node can be kept."""
     listen = config.listen
     if listen is not None and config.users_file is None and not is_loopback(listen.rpartition(":")[0]):
-        raise ConfigurationError("sonar.listen", "needs sonar.users_file, unless only on loopback")
+        raise ConfigurationError(
+            "sonar.listen", "an address other than loopback needs passwords: set sonar.users_file"
+        )
     if config.max_nodes == 0:
         raise ConfigurationError("sonar.max_nodes", "must be 1 or more")
 
@@ -50,11 +52,12 @@ def check_ingest(config: IngestSettings) -> None:
 def check_nodes_listener(config: ExporterConfig) -> None:
     """Raise ConfigurationError if controller.listen lacks a secret, or lacks TLS beyond loopback."""
     if config.cluster.secret_file is None:
-        raise ConfigurationError("controller.secret_file", "is needed with controller.listen")
+        raise ConfigurationError("controller.secret_file", "must be set, because controller.listen is set")
     listen: str = config.cluster.listen or ""
     if NODES not in config.web.config_for and not is_loopback(listen.rpartition(":")[0]):
         raise ConfigurationError(
-            "controller.listen", 'beyond loopback needs TLS: web.config_file, and web.config_for = ["nodes"]'
+            "controller.listen",
+            'an address other than loopback needs TLS: set web.config_file, and web.config_for = ["nodes"]',
         )
 
 
@@ -62,10 +65,13 @@ def check_listener(config: ExporterConfig) -> None:
     """Raise ConfigurationError if features.listen_address is needed but not set, or its port is unknown."""
     if config.shared.site.served.listen_address is None:
         if config.shared.site.features.form != "local":
-            raise ConfigurationError("features.form", "needs features.listen_address")
+            raise ConfigurationError("features.form", 'must be "local" unless features.listen_address is set')
         return
     if config.shared.site.served.listen_address.endswith(":0") and config.shared.site.served.url is None:
-        raise ConfigurationError("features.listen_address", "needs a port other than 0, or features.url")
+        raise ConfigurationError(
+            "features.listen_address",
+            "port 0 is any free port, unknown to jobs: name another port, or set features.url",
+        )
 
 
 def check_features_root(config: ExporterConfig) -> None:
@@ -90,7 +96,7 @@ def check_features_root(config: ExporterConfig) -> None:
         raise ConfigurationError(KEY, f"{root} is not a folder")
     if found.st_uid not in {0, os.geteuid()}:
         raise ConfigurationError(
-            KEY, f"{root} belongs to uid {found.st_uid}, who could change what jobs read"
+            KEY, f"{root} belongs to uid {found.st_uid}, who could change what jobs read; chown root {root}"
         )
     if found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX:
         raise ConfigurationError(

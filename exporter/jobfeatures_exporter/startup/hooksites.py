@@ -64,7 +64,7 @@ def asked(system: str, *argv: str, config: ExporterConfig, may_fail: str = "") -
     )
     printed = (output.stdout + output.stderr).decode("utf-8", "replace")
     if output.status != 0 and not (may_fail and may_fail in printed):
-        raise SourceError(f"{argv[0]}: no answer (status {output.status}): {first_line(output.stderr)}")
+        raise SourceError(f"{argv[0]}: failed with exit status {output.status}: {first_line(output.stderr)}")
     return output.stdout.decode("utf-8", "replace")
 
 

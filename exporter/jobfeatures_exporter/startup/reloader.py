@@ -69,12 +69,12 @@ class Reloader:
         except Exception as error:
             if not isinstance(error, JobfeaturesError):  # supervised: nothing in a file may end the daemon
                 log.exception("reload failed")
-            log.error("the previous settings stay in use: %s", error)
+            log.error("the settings cannot be reloaded, so the previous ones stay in use: %s", error)
             self._served.board.reload = replace(self._served.board.reload, successful=False)
             return
         self._served.board.reload = LastReload(successful=True, success_secs=time.time())
         for key in change.waiting:
-            log.warning("needs a restart: %s", key)
+            log.warning("this changed setting takes effect only after a restart: %s", key)
         log.info("settings reloaded", extra={"changed": ",".join(change.taken) or "nothing"})
 
     def _take(self) -> SettingsChange:

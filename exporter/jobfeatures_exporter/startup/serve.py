@@ -65,12 +65,10 @@ def serve(
     threading.excepthook = tell_end
     if (limit := raise_limit()) < LEAST:
         raise JobfeaturesError(
-            f"{limit} open files are too few, {LEAST} are needed: LimitNOFILE=, ulimit -Hn"
+            f"the limit of open files is {limit}, but {LEAST} are needed: raise LimitNOFILE= or ulimit -Hn"
         )
     if limit < FEW_FILES:
-        message = (
-            "few files can be open at once, so few connections are accepted: raise LimitNOFILE=, ulimit -Hn"
-        )
+        message = "few files can be open, so few connections are accepted: raise LimitNOFILE= or ulimit -Hn"
         log.warning(message, extra={"limit": limit})
     try:
         asyncio.run(_serve(config, notifier, reread, settings_file, on_listening, choose_reader))

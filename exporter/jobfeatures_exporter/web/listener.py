@@ -69,7 +69,9 @@ class Listeners:
         inherited = take_sockets()
         for name, address in others.items():
             if name in inherited and address is None:
-                reported = f"a socket named {name} was passed, but that listener is not configured"
+                reported = (
+                    f"systemd passed a socket named {name}, but that listener has no address in the settings"
+                )
                 raise ConfigurationError("web.systemd_socket", reported)
         return cls(config, inherited)
 
@@ -159,31 +161,33 @@ def check_web(config: WebSettings, others: Mapping[str, str | None], features_ur
     """
     if config.config_file is None:
         if config.config_for:
-            raise ConfigurationError("web.config_for", "needs web.config_file")
+            raise ConfigurationError("web.config_for", "can be set only with web.config_file")
         return
     from jobfeatures_exporter.web.configfile.reloaded import WebFile
 
     tls = WebFile(config.config_file, quiet=True).options.tls
     for name in config.config_for:
         if tls is None:
-            raise ConfigurationError("web.config_for", "needs tls_server_config in web.config_file")
+            raise ConfigurationError(
+                "web.config_for", "the file named by web.config_file must have tls_server_config"
+            )
         if reason := _misfit(name, others, features_url, tls):
-            raise ConfigurationError("web.config_for", f"{name} {reason}")
+            raise ConfigurationError("web.config_for", f"cannot include {name}: {reason}")
 
 
 def _misfit(name: str, others: Mapping[str, str | None], features_url: str | None, tls: TlsOptions) -> str:
     """Return why a listener cannot use the web configuration's TLS, empty if it can."""
     if name == SONAR:
-        return "needs sonar.listen" if others[SONAR] is None else ""
+        return "sonar.listen is not set" if others[SONAR] is None else ""
     if name == NODES:
-        reported = "serves nodes, which present tokens instead of client certificates"
+        reported = "nodes send tokens, but web.config_file requires client certificates"
         return reported if tls.client_auth.value == _CLIENTS else ""
     if others[FEATURES] is None:
-        return "needs features.listen_address"
+        return "features.listen_address is not set"
     if not (features_url or "").startswith("https://"):
-        return "needs features.url with https://, the address for jobs"
+        return "features.url must be the https:// address that jobs use"
     if tls.client_auth.value == _CLIENTS:
-        return "serves jobs, which have no client certificate"
+        return "jobs have no client certificate, but web.config_file requires one"
     return ""
 
 

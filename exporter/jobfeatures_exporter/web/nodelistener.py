@@ -61,7 +61,7 @@ class NodeListener:
         """Answer a node with what the controller role knows of it. Raises Refused, which has a status."""
         name = request.path.removeprefix(PREFIX)
         if not request.path.startswith(PREFIX) or not is_host_name(name):
-            raise Refused(404, "ask for /nodes/NAME")
+            raise Refused(404, "unknown path: nodes query /nodes/NAME")
         if request.method != "GET":
             raise Refused(405, "only GET is supported", Allow="GET")
         now_secs = self._clock.monotonic_secs()

@@ -78,7 +78,7 @@ class OwnSocket:
         """Return whether to admit a connection: `refusal` is "", and its uid has not too many open ones."""
         pid, uid, _ = _credentials(transport.get_extra_info("socket"))
         if reason := self.refusal(pid, uid):
-            log.debug("a caller of the socket is refused", extra={"uid": uid, "reason": reason})
+            log.debug("a client of the socket is refused", extra={"uid": uid, "reason": reason})
             return False
         for each in list(self._open):
             self._open[each] = [one for one in self._open[each] if not one.is_closing()]

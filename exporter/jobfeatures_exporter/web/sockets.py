@@ -32,7 +32,7 @@ def take_sockets(environ: MutableMapping[str, str] | None = None) -> dict[str, l
     environ.pop("LISTEN_PIDFDID", None)
     if pid != str(os.getpid()) or not (count.isascii() and count.isdigit()) or not 0 < int(count) <= MAX:
         raise ConfigurationError(
-            KEY, "no socket was passed: start the .socket unit, or leave this setting out"
+            KEY, "systemd passed no socket: start the .socket unit, or remove this setting"
         )
     found: dict[str, list[socket.socket]] = {}
     for number in range(int(count)):
@@ -42,7 +42,7 @@ def take_sockets(environ: MutableMapping[str, str] | None = None) -> dict[str, l
         taken = _take(FIRST + number, name)
         found.setdefault(name if name in NAMES else NAMES[0], []).append(taken)
     if NAMES[0] not in found:
-        raise ConfigurationError(KEY, "no socket for metrics was passed, only for other listeners")
+        raise ConfigurationError(KEY, "systemd passed no socket for metrics, only for other listeners")
     return found
 
 

@@ -265,7 +265,7 @@ def test_what_the_daemon_says_of_itself_is_repeated(config, daemon):
 
 def test_processes_that_are_read_one_by_one_are_noted_unless_that_is_asked_for(config):
     (finding,) = found(config, "processes")
-    reason = f"{config.path.procfs} is not this machine's own /proc"
+    reason = f"path.procfs is {config.path.procfs}, not this machine's own /proc"
     assert (finding.mark, finding.remedy) == (Mark.NOTE, advise_ebpf(reason))
     assert finding.words.startswith("are read without eBPF, one by one")
     assert finding.words.endswith(f": {reason}")

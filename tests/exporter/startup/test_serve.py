@@ -44,12 +44,14 @@ def test_a_daemon_one_of_whose_threads_has_ended_ends_with_an_error(tmp_path, mo
 
 def test_a_daemon_that_may_open_too_few_files_does_not_start_and_few_are_told(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(starting, "raise_limit", lambda: 64)
-    with pytest.raises(JobfeaturesError, match=r"^64 open files are too few, 128 are needed: LimitNOFILE="):
+    with pytest.raises(
+        JobfeaturesError, match=r"^the limit of open files is 64, but 128 are needed: raise LimitNOFILE="
+    ):
         serve(make_config(tmp_path), on_listening=end)
     monkeypatch.setattr(starting, "raise_limit", lambda: 256)
     serve(make_config(tmp_path), on_listening=end)
     [told] = [each for each in caplog.records if each.levelname == "WARNING"]
-    assert (told.getMessage().partition(",")[0], told.limit) == ("few files can be open at once", 256)
+    assert (told.getMessage().partition(",")[0], told.limit) == ("few files can be open", 256)
 
 
 def test_a_collector_that_is_damaged_is_told_at_the_start_and_not_only_at_a_scrape(

@@ -204,7 +204,7 @@ NO_OTHERS = {"features": None, "sonar": None}
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"config_for": ("sonar",)}, r"web\.config_for: needs web\.config_file"),
+        ({"config_for": ("sonar",)}, r"web\.config_for: can be set only with web\.config_file"),
         ({"config_file": "/absent/web.yml"}, r"web\.config_file: /absent/web\.yml: cannot be read"),
     ],
 )
@@ -221,12 +221,12 @@ OTHERS, URL = {"features": "127.0.0.1:9820", "sonar": None}, "https://node1:9820
 @pytest.mark.parametrize(
     ("text", "name", "others", "said"),
     [
-        ("{}", "sonar", (NO_OTHERS, None), "needs tls_server_config"),
-        (TLS, "sonar", (NO_OTHERS, None), r"sonar needs sonar\.listen"),
-        (MUTUAL, "nodes", (NO_OTHERS, None), "nodes serves nodes, which present tokens"),
-        (TLS, "features", (NO_OTHERS, None), r"features needs features\.listen_address"),
-        (TLS, "features", (OTHERS, None), r"needs features\.url"),
-        (MUTUAL, "features", (OTHERS, URL), "which have no client certificate"),
+        ("{}", "sonar", (NO_OTHERS, None), "must have tls_server_config"),
+        (TLS, "sonar", (NO_OTHERS, None), r"cannot include sonar: sonar\.listen is not set"),
+        (MUTUAL, "nodes", (NO_OTHERS, None), "cannot include nodes: nodes send tokens"),
+        (TLS, "features", (NO_OTHERS, None), r"features\.listen_address is not set"),
+        (TLS, "features", (OTHERS, None), r"features\.url must be"),
+        (MUTUAL, "features", (OTHERS, URL), "jobs have no client certificate"),
     ],
 )
 def test_other_listeners_take_tls_only_where_it_fits(write_config, text, name, others, said):
@@ -242,7 +242,9 @@ def test_what_fits_is_accepted(write_config):
 @pytest.mark.parametrize("name", ["features", "sonar"])
 def test_a_socket_for_a_listener_that_is_not_set_is_refused(monkeypatch, name):
     monkeypatch.setattr(listener, "take_sockets", lambda: {"metrics": [], name: []})
-    with pytest.raises(ConfigurationError, match=rf"web\.systemd_socket: a socket named {name} was passed"):
+    with pytest.raises(
+        ConfigurationError, match=rf"web\.systemd_socket: systemd passed a socket named {name}"
+    ):
         Listeners.from_config(WebSettings(systemd_socket=True), NO_OTHERS)
 
 

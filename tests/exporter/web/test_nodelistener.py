@@ -231,11 +231,11 @@ async def test_one_node_that_asks_without_end_is_slowed_down(answers, site, make
 
 
 async def test_before_the_first_answer_nothing_is_said(answers, slurm, make_client):
-    with pytest.raises(SourceError, match=r"503 .nothing is known yet: asking"):
+    with pytest.raises(SourceError, match=r"503 .no answer of the batch system yet: waiting"):
         await asyncio.to_thread(make_client().ask)
     slurm.answer = SourceError("squeue: no answer")
     answers.keeper.poll_once()
-    with pytest.raises(SourceError, match="nothing is known yet: squeue: no answer"):
+    with pytest.raises(SourceError, match="no answer of the batch system yet: squeue: no answer"):
         await asyncio.to_thread(make_client().ask)
 
 
@@ -266,7 +266,7 @@ def test_without_a_queue_nothing_is_asked(slurm, clock):
         slurm, SimpleNamespace(status=KeeperStatus("slurm-queue")), clock, interval_secs=60, timeout_secs=0.01
     )
     answers.keeper.poll_once()
-    assert answers.keeper.status.last_error == "the list of jobs has not been read yet"
+    assert answers.keeper.status.last_error == "the batch system's list of jobs has not been read yet"
     assert slurm.queues == []
 
 
@@ -358,8 +358,8 @@ def test_descriptors_for_all_connections_are_there_or_it_is_said():
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"controller_secret_file": None}, r"controller\.secret_file: is needed"),
-        ({"controller_listen": ":9821"}, r"controller\.listen: beyond loopback needs TLS"),
+        ({"controller_secret_file": None}, r"controller\.secret_file: must be set"),
+        ({"controller_listen": ":9821"}, r"controller\.listen: an address other than loopback needs TLS"),
         ({}, None),
     ],
 )

@@ -78,10 +78,10 @@ def test_without_names_all_are_for_metrics(listening):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"pid": "1"}, "no socket was passed"),
-        ({"count": "0"}, "no socket was passed"),
-        ({"count": "-1"}, "no socket was passed"),
-        ({"count": "1000000"}, "no socket was passed"),
+        ({"pid": "1"}, "systemd passed no socket"),
+        ({"count": "0"}, "systemd passed no socket"),
+        ({"count": "-1"}, "systemd passed no socket"),
+        ({"count": "1000000"}, "systemd passed no socket"),
         ({"names": "features:features:sonar"}, "no socket for metrics"),
     ],
 )
@@ -104,7 +104,7 @@ def test_a_socket_that_does_not_listen_is_refused():
 
 def test_without_systemd_it_is_told():
     environ = {}
-    with pytest.raises(ConfigurationError, match=r"web\.systemd_socket: no socket was passed"):
+    with pytest.raises(ConfigurationError, match=r"web\.systemd_socket: systemd passed no socket"):
         take_sockets(environ)
 
 

@@ -369,7 +369,7 @@ def test_secrets_that_everybody_can_read_are_a_warning(write_config, tmp_path, c
     path = write_config(TLS)
     (tmp_path / "server.key").chmod(0o644)
     WebFile(path)
-    assert "a file with secrets is world-readable" in caplog.text
+    assert "a file with secrets is readable by everybody" in caplog.text
     caplog.clear()
     (tmp_path / "server.key").chmod(0o640)
     WebFile(path)

@@ -144,7 +144,7 @@ class _Parser(YamlFile):
         low, high = self._versions(found["min_version"], found["max_version"])
         if not (certificate or private_key or client_ca or found["client_auth_type"]):
             if any(value not in ("", None) for value in found.values()):
-                self._warn(key, "TLS is off: there is neither cert_file nor key_file")
+                self._warn(key, "TLS is off, because neither cert_file nor key_file is set")
             return None
         if certificate is None:
             raise self.fault("is missing: name the certificate's file", f"{key}.cert_file")
@@ -153,19 +153,22 @@ class _Parser(YamlFile):
         auth = self._client_auth(found["client_auth_type"])
         if auth is ClientAuth.NONE and client_ca is not None:
             raise self.fault(
-                "is needed with a client CA: RequireAndVerifyClientCert", f"{key}.client_auth_type"
+                "must be RequireAndVerifyClientCert, because client_ca_file is set", f"{key}.client_auth_type"
             )
         if auth is not ClientAuth.NONE and client_ca is None:
-            raise self.fault(f"is needed for {auth.value}", f"{key}.client_ca_file")
+            raise self.fault(f"must be set for client_auth_type {auth.value}", f"{key}.client_ca_file")
         sans = found["client_allowed_sans"]
         if sans is not None and auth is not ClientAuth.REQUIRED:
             raise self.fault(
-                "needs client_auth_type: RequireAndVerifyClientCert", f"{key}.client_allowed_sans"
+                "can be used only with client_auth_type: RequireAndVerifyClientCert",
+                f"{key}.client_allowed_sans",
             )
         if sans is not None and not sans:
-            raise self.fault("is empty: nobody could connect", f"{key}.client_allowed_sans")
+            raise self.fault("is empty, so no client could connect", f"{key}.client_allowed_sans")
         if low == "TLS12" == high and ciphers == ():
-            raise self.fault("has no suite of TLS 1.2, and max_version is TLS12", f"{key}.cipher_suites")
+            raise self.fault(
+                "needs a cipher suite of TLS 1.2, because max_version is TLS12", f"{key}.cipher_suites"
+            )
         return TlsOptions(
             certificate=certificate,
             private_key=private_key,
@@ -182,7 +185,9 @@ class _Parser(YamlFile):
     def _pem(self, found: Mapping[str, str], name: str) -> Pem | None:
         here, path = found[name], found[f"{name}_file"]
         if here and path:
-            raise self.fault(f"excludes {name}_file: keep one", f"tls_server_config.{name}")
+            raise self.fault(
+                f"cannot be combined with {name}_file: remove one of them", f"tls_server_config.{name}"
+            )
         if path:
             return Pem(f"tls_server_config.{name}_file", path=posixpath.join(self._folder, path))
         return Pem(f"tls_server_config.{name}", text=here) if here else None
@@ -190,7 +195,7 @@ class _Parser(YamlFile):
     def _client_auth(self, word: str) -> ClientAuth:
         key = "tls_server_config.client_auth_type"
         if word == "RequestClientCert":
-            self._warn(key, "RequestClientCert has no effect here: such certificates are not verified")
+            self._warn(key, "RequestClientCert has no effect, because it does not verify certificates")
             return ClientAuth.NONE
         if word in ("RequireAnyClientCert", "RequireClientCert"):
             raise self.fault(
@@ -227,7 +232,7 @@ class _Parser(YamlFile):
             if name not in CIPHERS and name not in CIPHERS_13:
                 raise self.fault("is an unknown cipher suite", key, name)
         if any(name in CIPHERS_13 for name in names):
-            self._warn(key, "suites of TLS 1.3 are always all offered, as in Go")
+            self._warn(key, "cipher suites of TLS 1.3 cannot be chosen: all of them are always offered")
         return tuple(CIPHERS[name] for name in names if name in CIPHERS)
 
     def _curve(self, names: Sequence[str] | None) -> str | None:
@@ -267,7 +272,7 @@ class _Parser(YamlFile):
             if match is None:
                 raise self.fault("is not a bcrypt hash: make one with htpasswd -nBC 10 USER", f"{key}.{name}")
             if not 4 <= int(match[1]) <= MAX_COST:
-                raise self.fault(f"must have a cost of 4 to {MAX_COST}", f"{key}.{name}")
+                raise self.fault(f"the cost of the bcrypt hash must be 4 to {MAX_COST}", f"{key}.{name}")
         return users
 
     def _rate(self, found: Mapping[str, str]) -> RateLimit | None:

@@ -47,7 +47,7 @@ class WebFile:
             log.warning("web configuration: %s", warning, extra={"file": self.path})
         for secret in self._secrets():
             if _is_open_to_all(secret):
-                log.warning("a file with secrets is world-readable", extra={"file": secret})
+                log.warning("a file with secrets is readable by everybody: chmod o-r", extra={"file": secret})
 
     def refresh(self) -> None:
         """Reload the file if it, or a file it names, has changed."""
@@ -62,7 +62,10 @@ class WebFile:
                 _check_kept(self.options, options, self.path)
             except ParseError as error:
                 if str(error) != self.problem:
-                    log.error("the previous web configuration stays in use: %s", error)
+                    log.error(
+                        "the web configuration cannot be reloaded, so the previous one stays in use: %s",
+                        error,
+                    )
                 self.failures += 1
                 self.problem = str(error)
                 return self.problem
@@ -132,7 +135,7 @@ def _check_kept(old: WebOptions, new: WebOptions, source: str) -> None:
     elif old.tls is not None and old.tls.allowed_sans and new.tls is not None and not new.tls.allowed_sans:
         lost = "leaves client_allowed_sans out"
     if lost:
-        raise ParseError(f"{lost}, which requires a restart", source=source)
+        raise ParseError(f"the new content {lost}, which takes effect only after a restart", source=source)
 
 
 def _is_open_to_all(path: str) -> bool:
