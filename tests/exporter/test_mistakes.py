@@ -74,7 +74,7 @@ MISTAKES = [
     (f"{X} top --once --url http://127.0.0.1:TLS_PORT", ": http://127.0.0.1:TLS_PORT/metrics: TLS is spoken there: https:// instead of http://? Say --url https://127.0.0.1:TLS_PORT/metrics, and --url.ca-file for a certificate of your own", 1),
     (f"{J} drain plan --metrics http://127.0.0.1:TLS_PORT", ": http://127.0.0.1:TLS_PORT/metrics: TLS is spoken there: https:// instead of http://? Say --metrics https://127.0.0.1:TLS_PORT/metrics, and --metrics.ca-file for a certificate of your own", 1),
     (f"{J} drain plan --prometheus http://127.0.0.1:TLS_PORT/", ": http://127.0.0.1:TLS_PORT/api/v1/query: TLS is spoken there: https:// instead of http://? Say --prometheus https://127.0.0.1:TLS_PORT, and --prometheus.ca-file for a certificate of your own", 1),
-    (f"{X} report 4711 --prometheus http://127.0.0.1:HTTP_PORT", ": http://127.0.0.1:HTTP_PORT: answers 404: is this the address of a Prometheus server?", 1),
+    (f"{X} report 4711 --prometheus http://127.0.0.1:HTTP_PORT", ": http://127.0.0.1:HTTP_PORT: answered with HTTP status 404: is this the address of a Prometheus server?", 1),
     (f"{X} report 4711 --prometheus prometheus", ": --prometheus: must be an address such as http://node1:9820, not 'prometheus'", 2),
     (f"{X} top --once --url https://127.0.0.1:HTTP_PORT", ": https://127.0.0.1:HTTP_PORT/metrics: no TLS is spoken there: http:// instead of https://?", 1),
     (f"{X} top --once --url https://127.0.0.1:TLS_PORT --url.ca-file FOLDER/old.crt", ": https://127.0.0.1:TLS_PORT/metrics: its certificate is refused: certificate has expired", 1),

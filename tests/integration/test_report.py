@@ -167,7 +167,7 @@ def test_a_job_of_nobody_and_a_server_that_is_not_there(make_node, prometheus, u
     query = prometheus(make_node("a").exporter.address)
     until(lambda: query("up == 1"))
     for flags, said in (
-        (["--prometheus", query.address], "no job 'x'"),
+        (["--prometheus", query.address], "no samples of job 'x'"),
         (["--prometheus", "http://127.0.0.1:1"], "refused"),
     ):
         done = subprocess.run(

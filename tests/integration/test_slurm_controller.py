@@ -74,7 +74,7 @@ def reported_since(client, until, since_secs, *job_ids):
         try:
             found = client.ask()
         except SourceError as error:
-            assert "nothing is known yet" in str(error)  # noqa: PT017  # it has just started
+            assert "no answer of the batch system yet" in str(error)  # noqa: PT017  # it has just started
             return None
         return found.taken_at_secs > since_secs and {*job_ids} <= comparable(found).keys() and found
 

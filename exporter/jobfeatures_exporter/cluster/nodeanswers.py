@@ -56,7 +56,8 @@ class NodeAnswers:
         if poll is None:
             raise ConfigurationError(
                 "controller.listen",
-                f"{name} is configured so that it does not report a job's share of each node",
+                f"cannot be used: {name}, as configured, does not report which part of a job is "
+                "on which node",
             )
         self._poll = poll
         self._queue = queue
@@ -76,14 +77,14 @@ class NodeAnswers:
         self._queue_known.wait(self._timeout_secs)
         queue = self._queue.status.table
         if queue is None:
-            raise SourceError("the list of jobs has not been read yet")
+            raise SourceError("the batch system's list of jobs has not been read yet")
         return self._poll(queue)
 
     def answer(self, node_name: str) -> AnswerToNode:
         """Return the response to a node; its jobs are marked as incomplete if the latest query has failed."""
         status = self.keeper.status
         if status.table is None:
-            return AnswerToNode(503, f"nothing is known yet: {status.last_error or 'asking'}\n")
+            return AnswerToNode(503, f"no answer of the batch system yet: {status.last_error or 'waiting'}\n")
         now_secs = self._clock.now_secs()
         table = status.table.table(node_name, now_secs)
         if table is None:

@@ -75,7 +75,7 @@ def _hand_over(argv: list[str], content: bytes) -> None:
     """Run a mailer in Slurm's environment. Raises JobfeaturesError if it fails."""
     output = run_command(argv, stdin=content, timeout_secs=MAILER_SECS, kept=tuple(os.environ))
     if output.status != 0:
-        raise JobfeaturesError(f"{argv[0]}: ended with status {output.status}")
+        raise JobfeaturesError(f"{argv[0]}: exited with status {output.status}")
 
 
 def job_that_ended(subject: str) -> str | None:
@@ -108,7 +108,7 @@ def _send(arguments: argparse.Namespace, body: bytes, text: str) -> None:
     from email.utils import formatdate
 
     if not _ADDRESS.match(arguments.address):
-        raise ValueError(f"not an address: {shown(arguments.address)}")
+        raise ValueError(f"not a mail address: {shown(arguments.address)}")
     message = EmailMessage(default.clone(max_line_length=998))  # keeps the subject on one line
     message["To"] = arguments.address
     if arguments.sender:

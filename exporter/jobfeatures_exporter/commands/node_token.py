@@ -26,10 +26,12 @@ def run(arguments: argparse.Namespace) -> int:
     names = [name for text in arguments.nodes for name in expand_nodes(text)]
     for name in names:
         if not is_host_name(name):
-            raise ConfigurationError("NODES", f"{name!r} is no node's name")
+            raise ConfigurationError("NODES", f"{name!r} is not a valid node name")
     config = config_of(arguments)
     if config.cluster.secret_file is None:
-        raise ConfigurationError("controller.secret_file", "is not set: tokens are made of it")
+        raise ConfigurationError(
+            "controller.secret_file", "is not set, but tokens are derived from this file's secret"
+        )
     secret = read_secrets(config.cluster.secret_file)[0]
     for name in names:
         print(make_token(secret, name) if len(names) == 1 else f"{name} {make_token(secret, name)}")

@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the report on a job, or sums by user or account. Exit status 1: no such job, or no answer."""
     if (arguments.job is None) is (arguments.by is None):
-        raise ConfigurationError("JOB", "either a job or --by is needed")
+        raise ConfigurationError("JOB", "name a job, or use --by for sums over many jobs")
     access = access_of(arguments, "--prometheus", arguments.prometheus)
     from jobfeatures.system.output import has_colours
     from jobfeatures.system.progress import shown_count
@@ -70,7 +70,9 @@ def run(arguments: argparse.Namespace) -> int:
     )
     server = Prometheus(access)
     if arguments.socket is not None and arguments.by is not None:
-        raise ConfigurationError("--socket", "shows single jobs: cannot be combined with --by")
+        raise ConfigurationError(
+            "--socket", "reports on single jobs only, so it cannot be combined with --by"
+        )
     if arguments.by is not None:
         from jobfeatures_exporter.jobreport.totals import ask_totals, format_totals, make_totals_document
 

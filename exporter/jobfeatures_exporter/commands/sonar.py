@@ -139,7 +139,7 @@ def _jobs(config: ExporterConfig, origin: Origin) -> Document:
     try:
         queue = source.poll_queue()
     except SourceError as error:  # accounting may answer even if the controller does not
-        log.warning("no queue, jobs are taken from accounting alone: %s", error)
+        log.warning("the queue cannot be read, so jobs are taken from accounting alone: %s", error)
     return JobsDocuments(
         origin, source, clock, history_secs=config.cluster.history_secs, queue=lambda: queue
     ).make_one()

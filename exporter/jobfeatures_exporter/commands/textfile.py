@@ -48,7 +48,9 @@ def run(arguments: argparse.Namespace) -> int:
     _check_directory(arguments.directory)
     config = config_of(arguments, ELSEWHERE | (ONCE if interval_secs is None else {}))
     if config.role != ELSEWHERE["role"]:
-        raise ConfigurationError("role", "textfile writes the metrics of a node")
+        raise ConfigurationError(
+            "role", "must be node: textfile cannot write the metrics of the controller role"
+        )
     configure_logging(config.log.level, config.log.format)
     from jobfeatures_exporter.registry import NodeCollector
 

@@ -107,7 +107,9 @@ def _open(arguments: argparse.Namespace) -> Pages:
     )
 
     if arguments.url is not None and arguments.local:
-        raise ConfigurationError("--local", "asks no daemon: cannot be combined with --url")
+        raise ConfigurationError(
+            "--local", "reads this node without a daemon, so it cannot be combined with --url"
+        )
     config = config_of(arguments)
     if not arguments.local:
         url = arguments.url or own_socket(config) or address_of(config.web_listen_address)

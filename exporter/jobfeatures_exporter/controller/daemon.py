@@ -285,7 +285,10 @@ def make_cluster_sources(config: ExporterConfig, clock: Clock) -> list[ClusterSo
     asked = [name for name in dict.fromkeys(config.polling.sources) if name != AUTO]
     for name in asked:
         if name not in CLUSTER_SYSTEMS:
-            raise ConfigurationError("batch.sources", f"{name} cannot report a whole cluster")
+            raise ConfigurationError(
+                "batch.sources",
+                f"{name} cannot list the jobs of a whole cluster, as the controller role needs",
+            )
     if AUTO in config.polling.sources:
         asked += [
             name
@@ -295,7 +298,8 @@ def make_cluster_sources(config: ExporterConfig, clock: Clock) -> list[ClusterSo
     if not asked:
         raise ConfigurationError(
             "batch.sources",
-            f"the controller role needs a batch system, but found none of {', '.join(CLUSTER_SYSTEMS)}",
+            "the controller role needs a batch system, but none is found here of "
+            f"{', '.join(CLUSTER_SYSTEMS)}",
         )
     return [
         CLUSTER_SYSTEMS[name].make_cluster_source(config.of_system(name), clock, config.cluster.timeout_secs)

@@ -98,7 +98,8 @@ class LiveQuality:
         ahead_secs = self._reported_secs - self._clock.now_secs()
         if ahead_secs > SETTLE_SECS:
             log.warning(
-                "the clock was set back: the schedule is computed again from the start of its history",
+                "the clock was set back: the figures of the schedule are computed anew, from the "
+                "start of their history",
                 extra={"by_secs": round(ahead_secs)},
             )
         return ahead_secs > SETTLE_SECS
@@ -127,7 +128,9 @@ class LiveQuality:
         if CPU not in rules.default:
             total = sum(node.cpus or 0 for node in self._answer_of(self._cluster).nodes)
             if not total:
-                raise SourceError("no node reports its CPUs: schedule.share is needed")
+                raise SourceError(
+                    "no node reports its CPUs, so the default share is unknown: set schedule.share"
+                )
         return make_shares(
             CPU,
             rules,

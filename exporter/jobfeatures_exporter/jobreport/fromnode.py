@@ -23,7 +23,7 @@ def ask_node(path: str, job: str, *, node: str, now_secs: float) -> JobReports:
     server = Server(f"unix:{path}")
     answer = server.get("/metrics")
     if answer.status != 200:
-        raise SourceError(f"{server.name}: answers {answer.status}")
+        raise SourceError(f"{server.name}: answered with HTTP status {answer.status}")
     return report_page(answer.body.decode("utf-8", "replace"), job, node=node, now_secs=now_secs)
 
 

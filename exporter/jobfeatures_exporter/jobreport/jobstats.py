@@ -90,19 +90,19 @@ def decode_summary(text: str) -> Summary:
     if text in (SHORT, NONE):
         return Summary()
     if not text.startswith(MARK) or len(text) > 2 * MAX_CHARACTERS:
-        raise ParseError("not a summary of a job", field="AdminComment", text=text[:80])
+        raise ParseError("not a job summary of Jobstats", field="AdminComment", text=text[:80])
     try:
         packed = base64.b64decode(text.removeprefix(MARK), validate=True)
         unpacker = zlib.decompressobj(wbits=31)
         content = unpacker.decompress(packed, MAX_JSON_BYTES)
         if not unpacker.eof:
-            raise ParseError("a summary that is cut off or too large", field="AdminComment", text=text[:80])
+            raise ParseError("the job summary is cut off or too large", field="AdminComment", text=text[:80])
         document = json.loads(content)
     except (binascii.Error, zlib.error, ValueError, RecursionError) as error:
-        raise ParseError("a summary that cannot be read", field="AdminComment", text=text[:80]) from error
+        raise ParseError("the job summary cannot be decoded", field="AdminComment", text=text[:80]) from error
     nodes = document.get("nodes") if isinstance(document, dict) else None
     if not isinstance(nodes, dict) or not all(isinstance(each, dict) for each in nodes.values()):
-        raise ParseError("a summary without nodes", field="AdminComment", text=text[:80])
+        raise ParseError("the job summary has no nodes", field="AdminComment", text=text[:80])
     elapsed = _number(document.get("total_time"))
     return Summary(
         elapsed_secs=elapsed,

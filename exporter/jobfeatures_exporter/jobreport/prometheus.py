@@ -36,12 +36,14 @@ class Prometheus:
 def _explain(error: HttpStatusError) -> str:
     message = _message(error.body)
     if error.status == HTTPStatus.FORBIDDEN:
-        return f"answers {error.status}: a user and password, or a token, may be missing or wrong"
+        return (
+            f"answered with HTTP status {error.status}: user and password, or token, may be missing or wrong"
+        )
     if message is None:
-        return f"answers {error.status}: is this the address of a Prometheus server?"
+        return f"answered with HTTP status {error.status}: is this the address of a Prometheus server?"
     if "unknown function" in message:
-        return f"is too old, Prometheus 2.26 is needed: {shown(message)}"
-    return f"answers {error.status}: {shown(message)}"
+        return f"is too old, Prometheus 2.26 or later is needed: {shown(message)}"
+    return f"answered with HTTP status {error.status}: {shown(message)}"
 
 
 def _message(body: str) -> str | None:

@@ -43,8 +43,8 @@ def choose_jobs(
     series = [each for each in found if names_job(each.labels.get("batch_system"), each.labels.get("job_id"))]
     if not series:
         raise JobWithoutSamplesError(
-            f"no job {shown(job)} in the last {since_text} on {where}: "
-            "does it scrape the job's node? --since reaches further back, --at to another time"
+            f"{where} has no samples of job {shown(job)} in the last {since_text}: check that it scrapes the "
+            "job's node, or search further back (--since) or at another time (--at)"
         )
     names = ("batch_system", cluster_label, "schedd")
     kinds = {tuple([each.labels.get(name, "") for name in names]) for each in series}
@@ -80,7 +80,7 @@ def is_called(labels: Mapping[str, str], job: str) -> bool:
 
 
 def _which(job: str, kinds: Iterable[tuple[str, ...]], cluster_label: str) -> str:
-    lines = [f"several jobs are called {shown(job)}; say which:"]
+    lines = [f"several jobs match {shown(job)}; choose one by:"]
     several_clusters = len({cluster for _, cluster, _ in kinds}) > 1
     for batch_system, cluster, schedd in sorted(kinds):
         words = f"  {shown(f'{job}@{schedd}')}" if schedd else f"  --batch-system {batch_system}"

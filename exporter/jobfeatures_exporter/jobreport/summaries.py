@@ -82,7 +82,7 @@ class SummaryWriter:
                 self.comments.write(job.job_id, text)
             except SourceError as error:
                 failures.append(f"job {job.job_id}: {error}")
-                self.failure = f"summaries not written: {len(failures)}, the first of {failures[0]}"
+                self.failure = f"{len(failures)} summaries could not be written; the first: {failures[0]}"
                 if len(failures) > MAX_FAILURES:
                     raise
                 continue
@@ -100,8 +100,9 @@ class SummaryWriter:
         if stands and stands[-1] != text and stands[-1].lower() == text.lower():
             self.comments.write(job.job_id, "")  # nobody could read it
             raise CommentsSpoiltError(
-                "sacctmgr of this Slurm writes comments in lower case, which spoils summaries: "
-                "a newer Slurm is needed"
+                "this version of Slurm's sacctmgr turns comments into lower case, which makes "
+                "summaries unreadable: "
+                "use a newer Slurm"
             )
 
 

@@ -50,9 +50,9 @@ class HookServer:
                 with conversation(COMMAND, end_secs=END_SECS) as (their_input, their_output):
                     self._talk(their_input, their_output.fileno())
             except OSError as error:
-                log.error("hooks are not served: %s", error)
+                log.error("cannot serve requests of prologs and epilogs: %s", error)
             if not self._stopping.wait(AGAIN_SECS):
-                log.warning("the process that serves hooks has ended: another one is started")
+                log.warning("the process that serves prologs and epilogs has ended and is started again")
 
     def stop(self) -> None:
         """Have `run` end the process that serves hooks, and return."""
@@ -96,7 +96,7 @@ class HookServer:
         try:
             self._kept.check()
         except (JobfeaturesError, OSError) as error:
-            log.warning("cannot save a copy of the settings for hooks: %s", error)
+            log.warning("cannot save a copy of the settings for prologs and epilogs: %s", error)
         except Exception:  # supervised: hooks are still served
             log.exception("the settings file cannot be checked")
 

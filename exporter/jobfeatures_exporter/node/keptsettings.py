@@ -70,7 +70,7 @@ class KeptSettings:
         self._seen = seen
 
     def _broken(self, error: JobfeaturesError) -> None:
-        log.error("the settings file is invalid, hooks use the last valid one: %s", error)
+        log.error("the settings file is invalid, so prologs and epilogs use the last valid one: %s", error)
         if self._board.reload.successful:
             self._is_broken = True
             self._board.reload = replace(self._board.reload, successful=False)

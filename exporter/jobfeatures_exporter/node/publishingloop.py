@@ -41,7 +41,7 @@ class PublishingLoop:
         try:
             self._board.tree.prepare()
         except (JobfeaturesError, OSError) as error:  # the publisher retries and counts failures
-            log.error("cannot keep feature directories: %s", error)
+            log.error("cannot make the folders of job features (features.root), and tries again: %s", error)
         else:
             self._knowledge.remember(self._publisher.remembered())
 

@@ -105,7 +105,8 @@ class NodeSources:
             elif name not in self._left:
                 self._left |= {name}
                 log.warning(
-                    "an empty control group is ignored: its batch system is not found on this node",
+                    "an empty control group of this batch system is ignored, as the batch system "
+                    "is not found here",
                     extra={"source": name},
                 )
 
@@ -119,7 +120,7 @@ class NodeSources:
         with self._replacing:
             self._expected |= {name}
             log.warning(
-                "a batch system that was not found at the start has jobs here: it is queried from now on",
+                "this batch system was not found at the start, but has jobs here: it is queried from now on",
                 extra={"source": name},
             )
             board, config = self._board, self._board.config
@@ -190,7 +191,7 @@ class NodeSources:
         try:
             self._published = self._board.tree.published().keys()
         except OSError as error:
-            log.warning("published directories cannot be listed: %s", error)
+            log.warning("the folders of published jobs cannot be listed: %s", error)
         return self._published
 
 

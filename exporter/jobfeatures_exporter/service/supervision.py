@@ -53,7 +53,9 @@ class Notifier:
         if usecs.isascii() and usecs.isdigit() and int(usecs) > 0 and pid in {None, str(os.getpid())}:
             watchdog_secs = int(usecs) / 1e6
         if address is not None and address[:1] not in {"/", "@"}:
-            log.warning("NOTIFY_SOCKET is invalid: the service manager is not notified")
+            log.warning(
+                "the environment variable NOTIFY_SOCKET is invalid, so the service manager is not notified"
+            )
             address = None
         return cls(address, watchdog_secs)
 
@@ -103,7 +105,7 @@ class Notifier:
                 )
         except OSError as error:
             if not self._complained:  # log only the first failure
-                log.warning("cannot notify the service manager: %s: %s", lines[0], error)
+                log.warning("cannot send %s to the service manager: %s", lines[0], error)
             self._complained = True
         else:
             self._complained = False

@@ -75,7 +75,7 @@ class DaemonPages:
             return self._access.get()
         answer = Server(self._access.url).get("/metrics", timeout_secs=self._access.timeout_secs)
         if answer.status != 200:
-            raise SourceError(f"{self._access.url}: answers {answer.status}")
+            raise SourceError(f"{self._access.url}: answered with HTTP status {answer.status}")
         return answer.body.decode("utf-8", "replace")
 
     def processes(self) -> Snapshot | str:
@@ -159,9 +159,9 @@ def parse_page(text: str, *, source: str = "") -> Numbers:
     if any(numbers.all(each) for each in SIGNS):
         return numbers
     if "batch_exporter_" in text:
-        raise SourceError(f"{source}: shows no node, perhaps a controller; top shows the jobs of one node")
+        raise SourceError(f"{source}: has no figures of a node (a controller?): name the daemon of one node")
     first = next((line.strip() for line in text.splitlines() if line.strip()), "")
-    raise SourceError(f"{source}: not metrics of a jobfeatures-exporter: {shown(first)}")
+    raise SourceError(f"{source}: not a metrics page of jobfeatures-exporter, but begins with {shown(first)}")
 
 
 def metrics_address(url: str) -> str:

@@ -94,7 +94,7 @@ def test_one_that_cannot_be_written_is_named_and_the_others_are_written(server, 
     assert write(server.url, job(66), job(99), status=1) == {"66": "", "99": NONE}
     out, err = capsys.readouterr()
     assert out == "1 summaries written\n"
-    assert "summaries not written: 1, the first of job 66" in err
+    assert "1 summaries could not be written; the first: job 66" in err
 
 
 def test_without_a_server_nothing_is_written(write):

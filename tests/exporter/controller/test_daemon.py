@@ -208,7 +208,7 @@ def test_threads_start_and_stop(source):
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"batch_sources": ("spool",)}, "cannot report a whole cluster"),
+        ({"batch_sources": ("spool",)}, "cannot list the jobs of a whole cluster"),
         ({"batch_sources": ()}, "needs a batch system"),
         ({"slurm_scontrol": "/nowhere/scontrol"}, "needs a batch system"),
     ],
@@ -316,14 +316,14 @@ def test_an_absurd_cluster_does_not_end_the_page(source, clock):
 
 def test_settings_of_the_role_are_checked_before_a_port_opens(capsys):
     assert main(["check-config", "--role", "controller", "--batch.sources", "spool"]) == 2
-    assert "batch.sources: spool cannot report a whole cluster" in capsys.readouterr().err
+    assert "batch.sources: spool cannot list the jobs of a whole cluster" in capsys.readouterr().err
     assert main(["check-config", "--role", "master"]) == 2
 
 
 def test_nodes_are_answered_out_of_what_was_told_behind_the_queue(source, clock, make_job, make_table):
     nodes_config = config(controller_listen="127.0.0.1:0", controller_secret_file="/x")
     with pytest.raises(
-        ConfigurationError, match=r"controller\.listen: slurm is configured so that it does not report"
+        ConfigurationError, match=r"controller\.listen: cannot be used: slurm, as configured, does not report"
     ):
         Controller(nodes_config, clock)
     job = make_job("7", nodes=("n1",))

@@ -372,7 +372,7 @@ def test_a_job_whose_end_nobody_tells_holds_the_others_up_for_ten_minutes(clock,
 
 def test_without_cpus_there_is_no_default_share(clock, begin):
     source = Replayed(clock, make_log(begin, 1, count=5), cpus=None)
-    with pytest.raises(SourceError, match=r"schedule\.share is needed"):
+    with pytest.raises(SourceError, match=r"set schedule\.share"):
         watch(source, clock).ask()
 
 

@@ -100,7 +100,7 @@ def test_no_limit_is_no_number_in_json(server, capsys):
 def test_a_job_that_is_not_there_is_status_1(server, capsys):
     assert main(["report", "13", "--prometheus", server.url, "--since", "2h"]) == 1
     said = capsys.readouterr()
-    assert "no job '13' in the last 2 h" in said.err
+    assert "no samples of job '13' in the last 2 h" in said.err
     assert said.out == ""
 
 
@@ -148,7 +148,7 @@ def test_a_job_of_several_clusters_is_status_2_and_says_what_to_add(server, caps
     ("answer", "said"),
     [
         ((401, {}, b"no"), "it wants --prometheus.user and --prometheus.password-file"),
-        ((403, {}, b""), "a user and password, or a token"),
+        ((403, {}, b""), "user and password, or token"),
         ((302, {"Location": "http://elsewhere/"}, b""), "redirects are not followed"),
         ((404, {}, b"<html>"), "is this the address of a Prometheus server"),
         ((200, {}, b"<html>"), "is this the address of a Prometheus server"),

@@ -108,7 +108,7 @@ def test_one_that_cannot_be_written_keeps_no_other_from_it_and_is_tried_again():
     writing = writer(accounting)
     assert writing.round() == 1
     assert accounting.writes == ["13"]
-    assert writing.failure == "summaries not written: 1, the first of job 12: sacctmgr: no"
+    assert writing.failure == "1 summaries could not be written; the first: job 12: sacctmgr: no"
     accounting.refuses = ()
     assert writing.round() == 1
     assert accounting.writes == ["13", "12"]
@@ -206,7 +206,7 @@ def test_report_shows_what_accounting_kept_where_the_server_knows_nothing(kept, 
         assert main(["report", "99", "--prometheus", server.url]) == 0
         assert NOTE in capsys.readouterr().out
         assert main(["report", "98", "--prometheus", server.url]) == 1
-        assert "no job '98'" in capsys.readouterr().err
+        assert "no samples of job '98'" in capsys.readouterr().err
     finally:
         server.server.shutdown()
         server.server.server_close()

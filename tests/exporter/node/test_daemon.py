@@ -308,7 +308,7 @@ def test_feature_directories_that_cannot_be_kept_do_not_cost_the_metrics(make_da
     daemon.start()
     until(lambda: 'batch_job_info{batch_system="spool",job_id="j.1"' in text_of(daemon))
     until(lambda: "batch_features_write_failures_total 0" not in text_of(daemon))
-    assert "cannot keep feature directories" in caplog.text
+    assert "cannot make the folders of job features" in caplog.text
 
 
 def test_what_could_not_be_published_is_tried_again_soon(make_daemon, spool, tmp_path, monkeypatch):

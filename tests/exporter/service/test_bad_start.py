@@ -85,11 +85,11 @@ SETTINGS = [
     ("--batch.sources slrum", ["--batch.sources", "slurm, torque", "did you mean slurm?"]),
     ("--role controler", ["--role", "did you mean controller?"]),
     ("--web.listen-address nowhere", ["--web.listen-address", "must be HOST:PORT"]),
-    ("--features.form http", ["features.form", "needs features.listen_address"]),
+    ("--features.form http", ["features.form", "features.listen_address is set"]),
     ("--features.root D/no/root", ["features.root", "there is no folder D/no"]),
     ("--features.root D/file", ["features.root", "D/file is not a folder"]),
     ("--features.root D/open", ["features.root", "chmod go-w D/open"]),
-    ("--sonar.listen 0.0.0.0:0", ["sonar.listen", "needs sonar.users_file"]),
+    ("--sonar.listen 0.0.0.0:0", ["sonar.listen", "set sonar.users_file"]),
     ("--web.config.file D/missing.yml", ["web.config_file", "D/missing.yml"]),
 ]
 

@@ -135,7 +135,7 @@ def test_a_bad_reload_leaves_all_as_it_was_and_says_why(wanted, caplog):
     make_reloader(served, wanted).reload()
     assert served.board.reload == LastReload(successful=False, success_secs=1.0)
     assert served.changes == []
-    assert "the previous settings stay in use" in caplog.text
+    assert "the settings cannot be reloaded, so the previous ones stay in use" in caplog.text
 
 
 def test_settings_that_fit_only_after_a_restart_are_no_fault_of_the_reload_before_it():
@@ -295,7 +295,9 @@ def test_a_signal_takes_new_settings_over_and_bad_ones_change_nothing(service, t
     service.told("RELOADING=1")
     service.told("READY=1")
     until((tmp_path / "features/machinefeatures/hs06").exists)
-    assert "needs a restart: sample.interval" in [each["msg"] for each in service.log()]
+    assert "this changed setting takes effect only after a restart: sample.interval" in [
+        each["msg"] for each in service.log()
+    ]
     service.write(service.base + "[machin]\nhs06 = 78\n")
     service.process.send_signal(signal.SIGHUP)
     service.told("RELOADING=1")

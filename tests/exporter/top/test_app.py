@@ -362,7 +362,10 @@ def test_a_page_that_is_no_node_of_ours_is_refused(daemon, monkeypatch, capsys):
     assert main(["top", "--once", "--url", daemon.url]) == 1
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert f"{daemon.url}: not metrics of a jobfeatures-exporter: '<!DOCTYPE html>" in printed.err
+    assert (
+        f"{daemon.url}: not a metrics page of jobfeatures-exporter, but begins with '<!DOCTYPE html>"
+        in printed.err
+    )
 
 
 @pytest.mark.parametrize(

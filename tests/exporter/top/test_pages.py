@@ -46,10 +46,10 @@ def test_the_page_of_a_node_is_taken():
 @pytest.mark.parametrize(
     ("page", "said"),
     [
-        ("<!DOCTYPE html>\n<title>n1</title>", "not metrics of a jobfeatures-exporter: '<!DOCTYPE html>'"),
-        ("", "not metrics of a jobfeatures-exporter: ''"),
-        ("# HELP go_gc_duration_seconds A summary\n", "jobfeatures-exporter: '# HELP go_gc"),
-        ('batch_exporter_source_up{source="slurm-queue"} 1\nbatch_queue_jobs 7\n', "shows no node, perhaps a controller"),
+        ("<!DOCTYPE html>\n<title>n1</title>", "not a metrics page of jobfeatures-exporter, but begins with '<!DOCTYPE html>'"),
+        ("", "not a metrics page of jobfeatures-exporter, but begins with ''"),
+        ("# HELP go_gc_duration_seconds A summary\n", "jobfeatures-exporter, but begins with '# HELP go_gc"),
+        ('batch_exporter_source_up{source="slurm-queue"} 1\nbatch_queue_jobs 7\n', "name the daemon of one node"),
     ],
 )  # fmt: skip
 def test_what_is_no_page_of_a_node_is_refused(page, said):
