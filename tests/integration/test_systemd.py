@@ -132,7 +132,7 @@ def test_a_reload_takes_effect_in_the_same_process_and_loses_no_scrape(facts):
     assert found["same_process"]
     assert found["scraper"]["answers"] > 10
     assert found["scraper"]["failures"] == []
-    assert 'msg="this changed setting takes effect only after a restart: sample.interval"' in found["log"]
+    assert 'msg="this setting needs a restart: sample.interval"' in found["log"]
     assert 'changed="machine.hs06,metrics.max_series"' in found["log"]
 
 

@@ -74,7 +74,7 @@ class Reloader:
             return
         self._served.board.reload = LastReload(successful=True, success_secs=time.time())
         for key in change.waiting:
-            log.warning("this changed setting takes effect only after a restart: %s", key)
+            log.warning("this setting needs a restart: %s", key)
         log.info("settings reloaded", extra={"changed": ",".join(change.taken) or "nothing"})
 
     def _take(self) -> SettingsChange:
