@@ -295,9 +295,7 @@ def test_a_signal_takes_new_settings_over_and_bad_ones_change_nothing(service, t
     service.told("RELOADING=1")
     service.told("READY=1")
     until((tmp_path / "features/machinefeatures/hs06").exists)
-    assert "this setting needs a restart: sample.interval" in [
-        each["msg"] for each in service.log()
-    ]
+    assert "this setting needs a restart: sample.interval" in [each["msg"] for each in service.log()]
     service.write(service.base + "[machin]\nhs06 = 78\n")
     service.process.send_signal(signal.SIGHUP)
     service.told("RELOADING=1")
