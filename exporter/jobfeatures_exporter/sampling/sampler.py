@@ -133,8 +133,10 @@ class Sampler:
         last = self._last
         node = self._node.read()
         has_gpus = self._gpus is not None and bool(self._gpus.readers)
-        needs_all = has_gpus or (bool(node.huge_pages) and self._job_reader.counts_huge_pages)
-        every = self._processes.read_all(is_wanted=wishes.all_processes or needs_all)
+        by_processes = self._job_reader.counts_memory or (
+            bool(node.huge_pages) and self._job_reader.counts_huge_pages
+        )
+        every = self._processes.read_all(is_wanted=wishes.all_processes or has_gpus or by_processes)
         between = {} if self._last_readings is None else self._last_readings.take()
         listed = list_groups(self._cgroups.update(), between, last)
         sums = self._processes.read_sums(listed)

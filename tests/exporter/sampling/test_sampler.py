@@ -360,3 +360,21 @@ def test_a_job_counted_by_its_processes_goes_on_when_for_a_while_it_has_none(nod
         found.append((job.user_cpu_secs, job.processes))
     assert [secs for secs, processes in found if processes] == [1.5, 3.5, 4.0, 5.0, 11.5]
     assert all(secs in {None, 3.5, 5.0} for secs, processes in found if not processes)
+
+
+def test_where_v2_does_not_count_memory_a_job_has_that_of_its_processes(node, make):
+    """As where a batch system's daemon, or who delegated to it, has not enabled the controller."""
+    group = node.job_v2("job_4", user_usec=1_500_000)
+    for name in ("stat", "current", "max"):
+        (group / f"memory.{name}").unlink()
+    (group.parent / "memory.max").write_text("1000000\n")
+    node.process(10, cgroup=f"{V2}/job_4\n", rss_kib=400)
+    node.process(11, cgroup=f"{V2}/job_4\n", rss_kib=100)
+    sampler = make()
+    job = sampler.sample().jobs[slurm("4")]
+    assert (job.accounting, job.user_cpu_secs) == (FigureSource.CGROUP, 1.5)
+    assert (job.memory.anon, job.memory.used, job.memory.charged) == (500 * 1024, 500 * 1024, None)
+    assert job.memory.limit == 1_000_000
+    node.job_v2("job_4", user_usec=1_500_000, memory=8192)  # it is enabled later
+    memories = [sampler.sample().jobs[slurm("4")].memory for _ in range(3)]
+    assert (memories[-1].anon, memories[-1].charged) == (8192, 8192)

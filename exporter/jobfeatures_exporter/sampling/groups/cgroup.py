@@ -15,7 +15,7 @@ from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
 from jobfeatures_exporter.sampling.groups.figures import JobFigures
 from jobfeatures_exporter.sampling.groups.freezing import Freezing
-from jobfeatures_exporter.sampling.groups.groupfiles import NO_FILE, GroupFile, GroupFiles
+from jobfeatures_exporter.sampling.groups.groupfiles import ABSENT, NO_FILE, GroupFile, GroupFiles
 from jobfeatures_exporter.sampling.groups.limitsabove import RARELY_SAMPLES, LimitsAbove
 from jobfeatures_exporter.sampling.groups.nodesigns import NodeSigns
 from jobfeatures_exporter.sampling.groups.version1 import GroupV1
@@ -79,6 +79,11 @@ class JobCgroup:
     def has_lost(self) -> bool:
         """Return whether, on v1, a group below the job's was removed between the latest two readings."""
         return self._v1 is not None and self._v1.tree is not None and self._v1.tree.has_lost
+
+    @property
+    def lacks_memory(self) -> bool:
+        """Return whether the kernel does not count memory here: v2 without that controller."""
+        return self._memory is not None and self._memory.charged.value_or_absent() is ABSENT
 
     def read(self, signs: NodeSigns | None = None) -> JobFigures:
         """Begin a new sample and return all figures; with `signs`, only files of v2 that are due are read."""

@@ -25,6 +25,7 @@ from jobfeatures_exporter.sampling.stages.values import (
     Readings,
 )
 
+_LIMITS = ("limit_above", "swap_limit", "high")  # which groups above may have
 _ASLEEP = frozenset("SIT")  # without those that wait for storage or for a CPU
 
 
@@ -37,6 +38,9 @@ class JobReader:
         self._steps = steps
         self._last: dict[JobKey, tuple[object, JobReading]] = {}  # with what tells whether it stands still
         self._memory: dict[UnitKey | GroupKey, tuple[Sequence[ProcessSample], MemoryBytes]] = {}
+        self.counts_memory = (
+            False  # whether a job's memory is known by its processes alone, though it has groups
+        )
         self.counts_huge_pages = False  # whether a job's huge pages are known by its processes alone
 
     def read(
@@ -110,6 +114,11 @@ class JobReader:
         """
         counted = [each.figures.memory for each in readings if each.directory.counts_memory]
         memory = compute_memory_sum(counted) if counted else self._members.memory(processes)
+        if groups and memory.anon is None and all(each.lacks_memory for each in groups):
+            self.counts_memory = True
+            if are_all:
+                limits = {name: getattr(memory, name) for name in _LIMITS}
+                memory = self._members.memory(processes)._replace(**limits)
         huge_bytes = memory.hugetlb or None
         if node.huge_pages is not None:
             huge_bytes, in_use = memory.hugetlb, sum(node.huge_pages.values())
