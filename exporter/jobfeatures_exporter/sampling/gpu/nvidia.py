@@ -45,6 +45,7 @@ _PROCESS_LISTS = (
     ("nvmlDeviceGetGraphicsRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v2"),
     ("nvmlDeviceGetMPSComputeRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses_v2"),
 )
+_MPS_SERVER = "nvidia-cuda-mps"  # the name of its server, as the kernel cuts it; it works for its clients
 
 
 def parse_card_file(text: str) -> tuple[str, int | None]:
@@ -324,12 +325,19 @@ class NvidiaDriver:
 
     def _processes(self, card: GpuCard, ask: NvmlDevice, *, has_utilisation: bool) -> tuple[GpuProcess, ...]:
         memory: dict[int, int | None] = {}
+        clients: set[int] = set()  # of MPS, in the last list
         for functions in _PROCESS_LISTS:
-            for process in ask.first(*functions) or ():
+            processes = ask.first(*functions) or ()
+            clients = {process.pid for process in processes}
+            for process in processes:
                 used, known = process.usedGpuMemory, memory.get(process.pid)
                 # A process that both computes and draws is in both lists, each time with all its memory.
                 memory[process.pid] = known if used is None else max(used, known or 0)
         utilisation = self._process_utilisation(card.uuid, ask) if has_utilisation and memory else None
+        if clients and utilisation and not any(map(utilisation.get, clients)):
+            servers = [pid for pid in utilisation.keys() & memory if self._is_mps_server(pid)]
+            each = sum(map(utilisation.pop, servers)) / len(clients)
+            utilisation.update(dict.fromkeys(clients, each))
         return tuple(
             GpuProcess(pid, used, None if utilisation is None else utilisation.get(pid, 0.0))
             for pid, used in memory.items()
@@ -349,6 +357,10 @@ class NvidiaDriver:
                 newest[sample.pid] = stamp, percent
         self._seen_usecs[place] = max([since, *(stamp for stamp, _ in newest.values())])
         return {pid: percent for pid, (_, percent) in newest.items()}
+
+    def _is_mps_server(self, pid: int) -> bool:
+        name = self._unreadable.tried("gpu_procfs", read_text, f"{self._paths.procfs}/{pid}/comm")
+        return name is not None and name.startswith(_MPS_SERVER)
 
     def _minor_of(self, uuid: str) -> int | None:
         """Return the N of a card's /dev/nvidiaN, by what the kernel driver reports about its cards."""

@@ -155,6 +155,28 @@ def test_processes_stand_once_with_memory_and_utilisation(nvml, make_nvidia):
     )
 
 
+@pytest.mark.parametrize(
+    ("clients_own", "percents"),
+    [("", {1: 0.0, 2: 30.0, 3: 30.0, 4: 7.0}), (" sm=50", {1: 60.0, 2: 50.0, 3: 0.0, 4: 7.0})],
+)
+def test_what_a_server_of_mps_computes_is_its_clients_unless_they_have_figures_of_their_own(
+    nvml, make_nvidia, tree, clients_own, percents
+):
+    """Constructed: the server is a service's, the clients are jobs' processes."""
+    tree.write("proc/1/comm", "nvidia-cuda-mps\n")
+    tree.write("proc/4/comm", "python3\n")
+    nvml.say(
+        nvml.DRIVER,
+        nvml.A100,
+        "proc gpu=0 pid=1 used=30000000 sm=60",
+        f"proc gpu=0 pid=2 used=1000000000 type=M{clients_own}",
+        "proc gpu=0 pid=3 used=2000000000 type=M",
+        "proc gpu=0 pid=4 used=5 sm=7",
+    )
+    processes = by_uuid(make_nvidia())["GPU-1111"].processes
+    assert {each.pid: each.ce_util_percent for each in processes} == percents
+
+
 def test_where_the_driver_tells_no_utilisation_of_processes_it_is_unknown(nvml, make_nvidia):
     nvml.say(
         nvml.DRIVER,
