@@ -12,10 +12,9 @@ tasks are accounted for separately have several lines.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from jobfeatures.batch.gridengine.basics import (
     NAME,
@@ -27,11 +26,11 @@ from jobfeatures.batch.gridengine.basics import (
     parse_limit_secs,
 )
 from jobfeatures.batch.gridengine.colonlines import MAX_LINE_CHARACTERS, parse_line
+from jobfeatures.batch.gridengine.parallel import ParallelJobs
 from jobfeatures.batch.gridengine.record import account_of, scale_epoch
 from jobfeatures.errors import ParseError, Rejected, matched
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes, Number
 from jobfeatures.joblogs.nottaken import Asked, count_not_taken, without_unreadable
-from jobfeatures.records.combining import sum_all
 from jobfeatures.records.jsontext import parse_object
 from jobfeatures.records.model import JobState, Limit, multiplied
 from jobfeatures.records.quantities import parse_count
@@ -43,7 +42,6 @@ LOST_HOST = frozenset({19, 21})  # the shepherd or the execution daemon lost tra
 KILLED = frozenset({37, 100})  # by a limit, by qdel, or by itself
 
 LATE_TASK: Final = "a parallel job without the use of a task whose line follows its own"
-_USE: Final = ("used_cpu_secs", "user_cpu_secs", "system_cpu_secs", "used_memory_bytes")
 
 _NUMBER = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,18})?\Z", re.ASCII)
 _REQUESTS = re.compile(r"(?:\A| )-l ([^ ]+)")
@@ -89,12 +87,10 @@ def make_records(
 ) -> Iterator[JobRecord | Rejected]:
     """Yield a record per item, each with its line number; `parse` returns its fields, as in accounting(5).
 
-    The line of a parallel job is of its master task alone if the tasks have lines of their own (sge_pe(5),
-    ``accounting_summary``): its record has the CPU time of all, and the sum of their peaks of memory.
+    The record of a parallel job has what its tasks used: see `ParallelJobs`.
     """
     reruns: dict[str, int] = {}
-    tasks: dict[str, list[JobRecord]] = {}  # of parallel jobs, by job: their lines precede the job's own
-    ended: set[str] = set()
+    parallel = ParallelJobs()
     for number, each in numbered:
         try:
             values = Asked[str](parse(each))
@@ -104,20 +100,9 @@ def make_records(
             yield Rejected.from_error(error.at(source, number))
             continue
         count_not_taken(notes, values)
-        if record.step is None:
-            record = _whole(record, tasks.pop(record.job_id, []))
-            ended.update({record.job_id} if record.total_nodes is None else ())
-        else:
-            tasks.setdefault(record.job_id, []).append(record)
-        yield record
-    if late := sum(len(some) for job_id, some in tasks.items() if job_id in ended):
+        yield parallel.complete(record, values.get("hostname", ""), names_tasks="pe_taskid" in values)
+    if late := parallel.count_late():
         notes.doubtful[LATE_TASK] += late
-
-
-def _whole(job: JobRecord, tasks: Sequence[JobRecord]) -> JobRecord:
-    """Return a parallel job with what its tasks used."""
-    used: dict[str, Any] = {name: sum_all([getattr(each, name) for each in (job, *tasks)]) for name in _USE}
-    return replace(job, **used) if tasks else job
 
 
 def _parse_json(line: str) -> Mapping[str, str]:

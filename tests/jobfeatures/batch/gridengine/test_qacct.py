@@ -61,6 +61,24 @@ def block(**changes: str | None) -> str:
     return f"{'=' * 62}\n{text}"
 
 
+def test_a_parallel_job_used_what_its_tasks_did_which_qacct_prints_like_jobs():
+    times = {"start_time": "Sun Nov 29 20:50:00 2026", "end_time": "Sun Nov 29 20:55:00 2026"}
+    some = {"granted_pe": "mpi", "slots": "16", "jobnumber": "77"}
+    first = block(**some, hostname="n2", cpu="2000.000s", **times)
+    second = block(**some, hostname="n3", cpu="2000.000s", **times)
+    job = block(
+        **some, hostname="n1", cpu="105.000s", end_time="Sun Nov 29 21:48:50 2026", ru_wallclock="3600s"
+    )
+    text = first + second + job
+    for told in (text, text + text):  # as in two dumps, one behind the other
+        record = read(told)[0][-1]
+        assert isinstance(record, JobRecord)
+        assert (record.used_cpu_secs, record.run_secs) == (4105.0, 3600.0)
+        assert record.end_secs - record.start_secs == 3600
+    rerun = read(job.replace("failed       0", "failed       25 : rescheduling") + job)[0]
+    assert [each.used_cpu_secs for each in rerun] == [105.0, 105.0]
+
+
 @pytest.mark.parametrize(
     "text",
     [
