@@ -317,6 +317,7 @@ def make_sysinfo() -> SysinfoSample:
         architecture="x86_64",
         sockets=2,
         cores_per_socket=4,
+        physical_cores=8,
         threads_per_core=2,
         cpu_model='Made Up "9000"',
         memory_bytes=2**34,

@@ -33,6 +33,7 @@ from jobfeatures_exporter.model.snapshot import (
     SysinfoSample,
 )
 from jobfeatures_exporter.sampling.gpu.bounds import Count, bounded, bounded_process
+from jobfeatures_exporter.sampling.host.disks import find_counted_twice
 
 MAX_CORES: Final = 16_384
 MAX_CARDS: Final = 1024
@@ -45,7 +46,7 @@ _LOADS: Final = ("load1", "load5", "load15", "existing_entities")
 _TEXTS: Final = ("os_name", "os_release", "architecture", "cpu_model")
 _NUMBERS: Final = ("sockets", "cores_per_socket", "threads_per_core")
 _CARD_TEXTS: Final = ("uuid", "address", "manufacturer", "model", "architecture", "driver", "firmware")
-_MADE = re.compile(r"(?:dm-|md|loop|ram|zram|sr|nbd)[0-9]")  # virtual, optical and network devices
+_MADE = re.compile(r"(?:dm-|md|loop|ram|zram|sr|nbd|zd)[0-9]")  # virtual, optical and network devices
 
 
 def parse_envelope(document: object, minutes_from: str | None = None) -> Record:
@@ -115,7 +116,7 @@ def _sample(attributes: Json, reader: Reader) -> SampleRecord:
 
 def _disks(found: Collection[Json]) -> dict[str, DiskSample]:
     names = {short(disk["name"]) for disk in found}
-    return {
+    disks = {
         (name := short(disk["name"])): DiskSample(
             disk.get("major") or 0,
             disk.get("minor") or 0,
@@ -124,6 +125,7 @@ def _disks(found: Collection[Json]) -> dict[str, DiskSample]:
         )
         for disk in found
     }
+    return {**disks, **{name: disks[name]._replace(whole=False) for name in find_counted_twice(disks)}}
 
 
 def is_whole(name: str, names: Collection[str]) -> bool | None:

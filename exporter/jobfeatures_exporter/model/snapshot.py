@@ -402,6 +402,9 @@ class SysinfoSample:
     sockets: int | None = None
     cores_per_socket: int | None = None
     threads_per_core: int | None = None
+    physical_cores: int | None = (
+        None  # that there are; some sockets may have fewer, and some cores fewer threads
+    )
     cpu_model: str = ""
     memory_bytes: int | None = None
     numa_distances: tuple[tuple[int, ...], ...] = ()  # from each NUMA node to each, 10 to itself

@@ -35,6 +35,15 @@ def cluster():
     return make_envelope("cluster")
 
 
+def test_an_nvme_disk_and_the_path_to_it_count_once(sample):
+    names = ("nvme0c0n1", "nvme0n1", "nvme1c0n1", "nvme1n1")
+    stats = ([1], [1], [2], [0])  # before Linux 6.4 the path alone counts
+    disks = [{"name": name, "major": 259, "stats": each} for name, each in zip(names, stats, strict=True)]
+    sample["data"]["attributes"]["system"]["disks"] = disks
+    whole = {name: disk.whole for name, disk in parse_envelope(sample).system.disks.items()}
+    assert whole == dict(zip(names, (False, True, True, True), strict=True))
+
+
 def test_a_sample(sample):
     record = parse_envelope(sample)
     assert (record.cluster, record.node, record.time_secs) == ("hpc.example.org", "c1-7", TIME)

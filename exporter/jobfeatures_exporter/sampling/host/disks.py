@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 
 from jobfeatures.errors import ParseError
@@ -19,7 +20,7 @@ from jobfeatures_exporter.model.snapshot import DiskSample
 from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
 
 # Devices in memory or stacked on others, recognised by name even where sysfs does not list them so.
-_NO_DISK = re.compile(r"(?:loop|ram|zram|dm-|md_?d?|bcache|drbd)[0-9]+(?:p[0-9]+)?\Z")
+_NO_DISK = re.compile(r"(?:loop|ram|zram|dm-|md_?d?|bcache|drbd|zd)[0-9]+(?:p[0-9]+)?\Z")
 _PATH = re.compile(r"(nvme[0-9]+)c[0-9]+(n[0-9]+)\Z")
 _LINE = re.compile(r" *([0-9]{1,8}) +([0-9]{1,8}) ([^\s]{1,64})((?: [0-9]{1,20}){4,40}) *\Z")
 
@@ -48,6 +49,12 @@ def _parse_line(line: str) -> tuple[str, DiskSample] | None:
     return match[3], DiskSample(major=int(match[1]), minor=int(match[2]), stats=stats)
 
 
+def find_counted_twice(disks: Mapping[str, DiskSample]) -> frozenset[str]:
+    """Return the NVMe paths among `disks`, which are by name, whose transfers their disk counts too."""
+    paths = {name: f"{match[1]}{match[2]}" for name in disks if (match := _PATH.match(name))}
+    return frozenset(name for name, disk in paths.items() if disk in disks and any(disks[disk].stats))
+
+
 class Disks:
     """Reads the block devices at each sample; which are stacked on others is read only if devices change."""
 
@@ -56,7 +63,7 @@ class Disks:
         self._sysfs = sysfs
         self._unreadable = unreadable
         self._whole: dict[str, bool | None] = {}
-        self._paths: dict[str, str] = {}  # NVMe paths that count as disks, and what they lead to
+        self._twice: frozenset[str] = frozenset()
         self._last: dict[str, tuple[DiskSample, DiskSample]] = {}  # as read, and with `whole` set
         self.others: frozenset[str] = frozenset()
 
@@ -66,12 +73,10 @@ class Disks:
         disks = self._unreadable.tried("node_diskstats", lambda: parse_diskstats(read_text(path)))
         if disks is None:
             return {}
-        if disks.keys() != self._whole.keys() or any(any(disks[each].stats) for each in self._paths.values()):
-            found = {name: f"{match[1]}{match[2]}" for name in disks if (match := _PATH.match(name))}
-            paths = {name: head for name, head in found.items() if head in disks}
-            self._paths = {name: head for name, head in paths.items() if not any(disks[head].stats)}
-            self._whole = {name: self._is_whole(name) for name in disks}
-            self._whole.update(dict.fromkeys(paths.keys() - self._paths.keys(), False))
+        twice = find_counted_twice(disks)
+        if disks.keys() != self._whole.keys() or twice != self._twice:
+            self._twice = twice
+            self._whole = {name: False if name in twice else self._is_whole(name) for name in disks}
             self._last = {}
             others = [disk for name, disk in disks.items() if self._whole[name] is False]
             self.others = frozenset(f"{disk.major}:{disk.minor}" for disk in others)

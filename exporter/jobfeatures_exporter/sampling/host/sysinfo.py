@@ -40,11 +40,15 @@ class Processor(NamedTuple):
 
 
 class CpuLayout(NamedTuple):
-    """Sockets, cores per socket and threads per core of a node, all of whose cores are taken to be alike."""
+    """Sockets, cores per socket and threads per core of a node, all of whose cores are taken to be alike.
+
+    `physical_cores` are those that there are, of all sockets.
+    """
 
     sockets: int
     cores_per_socket: int
     threads_per_core: int
+    physical_cores: int
 
 
 def compute_layout(processors: Iterable[Processor]) -> CpuLayout | None:
@@ -53,7 +57,7 @@ def compute_layout(processors: Iterable[Processor]) -> CpuLayout | None:
     if not threads:
         return None
     cores = Counter(package for package, _ in threads)
-    return CpuLayout(len(cores), max(cores.values()), max(threads.values()))
+    return CpuLayout(len(cores), max(cores.values()), max(threads.values()), len(threads))
 
 
 def parse_cpuinfo_layout(text: str) -> CpuLayout:

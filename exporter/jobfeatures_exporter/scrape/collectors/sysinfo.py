@@ -25,7 +25,7 @@ def families(context: Context) -> Iterator[Family]:
     node = context.sysinfo
     if node is None:
         return
-    cores = (node.sockets or 0) * (node.cores_per_socket or 0)
+    cores = node.physical_cores or (node.sockets or 0) * (node.cores_per_socket or 0)
     counts = (node.sockets, cores, node.threads_per_core, len(node.numa_distances))
     found = (str(each) if each else "" for each in counts)
     yield Family(INFO, [((node.cpu_model, node.architecture, node.os_release, *found), 1)])

@@ -86,6 +86,11 @@ def test_a_disk_that_comes_is_looked_at(make):
     )
 
 
+def test_volumes_of_zfs_count_on_the_disks_of_their_pool_though_sysfs_does_not_say_so(make):
+    disks, _, _ = make(VDA + " 230       0 zd0 9 0 72 5 20 0 160 7 0 9 12\n", {"vda": [], "zd0": []})
+    assert {name: disk.whole for name, disk in disks.read().items()} == {"vda": True, "zd0": False}
+
+
 def test_an_nvme_disk_that_counts_beside_the_path_to_it_counts_once(make):
     disks, _, _ = make(PATH + HEAD, {"nvme0c0n1": [], "nvme0n1": []})
     assert {name: disk.whole for name, disk in disks.read().items()} == {"nvme0c0n1": False, "nvme0n1": True}

@@ -54,12 +54,12 @@ def processors(tree, rows):
 
 def test_sockets_cores_and_threads_are_counted():
     found = [Processor(package, core) for package in (0, 1) for core in (0, 4, 5) for _ in (0, 1)]
-    assert compute_layout(found) == CpuLayout(2, 3, 2)
+    assert compute_layout(found) == CpuLayout(2, 3, 2, 6)
 
 
 def test_the_largest_socket_and_core_count_where_some_are_offline():
     found = [Processor(0, 0), Processor(0, 0), Processor(0, 1), Processor(1, 0)]
-    assert compute_layout(found) == CpuLayout(2, 2, 2)
+    assert compute_layout(found) == CpuLayout(2, 2, 2, 3)
 
 
 def test_no_processors_have_no_layout():
@@ -67,7 +67,7 @@ def test_no_processors_have_no_layout():
 
 
 def test_cpuinfo_tells_the_layout():
-    assert parse_cpuinfo_layout(CPUINFO) == CpuLayout(2, 2, 2)
+    assert parse_cpuinfo_layout(CPUINFO) == CpuLayout(2, 2, 2, 4)
 
 
 def test_cpuinfo_of_arm_tells_no_sockets():
@@ -80,20 +80,20 @@ def test_sysfs_comes_first_and_passes_over_what_is_offline(tree):
     (tree.path / "devices/system/cpu/cpu4").mkdir()
     (tree.path / "devices/system/cpu/cpufreq").mkdir()
     unreadable = Unreadable()
-    assert read_layout("/no/proc", str(tree.path), unreadable) == CpuLayout(1, 2, 2)
+    assert read_layout("/no/proc", str(tree.path), unreadable) == CpuLayout(1, 2, 2, 2)
     assert unreadable.counts == {}
 
 
 def test_a_machine_that_does_not_know_its_package_has_one(tree):
     processors(tree, [(-1, "0"), (-1, "1")])
-    assert read_layout("/no/proc", str(tree.path), Unreadable()) == CpuLayout(1, 2, 1)
+    assert read_layout("/no/proc", str(tree.path), Unreadable()) == CpuLayout(1, 2, 1, 2)
 
 
 def test_cpuinfo_is_asked_where_sysfs_is_broken(tree):
     processors(tree, [("many", "0")])
     tree(cpuinfo=CPUINFO)
     unreadable = Unreadable()
-    assert read_layout(str(tree.path), str(tree.path), unreadable) == CpuLayout(2, 2, 2)
+    assert read_layout(str(tree.path), str(tree.path), unreadable) == CpuLayout(2, 2, 2, 4)
     assert unreadable.counts == {"cpu_topology_garbage": 1}
 
 
