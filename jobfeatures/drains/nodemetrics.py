@@ -7,6 +7,7 @@ each job. Reading them works for one node or a thousand, and needs no privileges
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -76,7 +77,10 @@ class SeenJob:
 
 @dataclass(frozen=True, slots=True)
 class SeenNode:
-    """One node with its jobs, by its metrics; `name` is its instance on a Prometheus server."""
+    """One node with its jobs, by its metrics; `name` is its instance on a Prometheus server.
+
+    Where several have one instance, it is the labels cluster and node that tell them apart: ``CLUSTER/NODE``.
+    """
 
     name: str
     total_cpus: int | None
@@ -102,11 +106,12 @@ def gather_nodes(series: Iterable[Series], source: str) -> tuple[SeenNode, ...]:
     An instance with neither CPUs for jobs nor jobs is not a node. The jobs for which a page has no series
     appear as one, `OTHERS`, of which only the CPUs are known. Raises ParseError for NaN and infinities.
     """
-    nodes: dict[str, _Gathered] = {}
+    nodes: dict[tuple[str, str, str], _Gathered] = {}
     for each in series:
         if not math.isfinite(each.value):
             raise ParseError("not a finite number", source=source, field=each.name, text=str(each.value))
-        node = nodes.setdefault(each.labels.get("instance", "this node"), _Gathered())
+        place = (each.labels.get(name, "") for name in ("instance", "cluster", "node"))
+        node = nodes.setdefault(tuple(place), _Gathered())  # type: ignore[arg-type]  # three
         if each.name == NODE_CPUS.sample_name:
             node.total_cpus = _whole(each.value)
         elif each.name == NODE_READ_AT.sample_name:
@@ -123,9 +128,12 @@ def gather_nodes(series: Iterable[Series], source: str) -> tuple[SeenNode, ...]:
                 node.ended.add(key)
             else:
                 node.jobs.setdefault(key, []).append(each)
+    # Else it is a controller's daemon.
+    found = {each: node for each, node in nodes.items() if node.total_cpus is not None or node.jobs}
+    several = Counter(instance for instance, *_ in found)
     return tuple(
         SeenNode(
-            name,
+            _name(*place, is_alone=several[place[0]] == 1),
             node.total_cpus,
             tuple(
                 _job_of(key, node.jobs[key], node.read_at_secs)
@@ -134,9 +142,14 @@ def gather_nodes(series: Iterable[Series], source: str) -> tuple[SeenNode, ...]:
             tuple(sorted(node.sources - node.answered)),
             node.shutdowns,
         )
-        for name, node in sorted(nodes.items())
-        if node.total_cpus is not None or node.jobs  # else it is a controller's daemon
+        for place, node in sorted(found.items())
     )
+
+
+def _name(instance: str, cluster: str, node: str, *, is_alone: bool) -> str:
+    if not instance:
+        return "this node"
+    return instance if is_alone else "/".join(filter(None, (cluster, node or instance)))
 
 
 def _job_of(key: tuple[str, str], series: Iterable[Series], read_at_secs: float | None) -> SeenJob:

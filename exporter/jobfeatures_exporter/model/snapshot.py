@@ -390,10 +390,7 @@ class Software(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SysinfoSample:
-    """The hardware of the node. A number that cannot be determined is None.
-
-    All cores are assumed to be alike: `sockets` × `cores_per_socket` × `threads_per_core` logical processors.
-    """
+    """The hardware of the node; None: unknown. Sockets and cores are taken to be alike, the largest counts."""
 
     taken_at_secs: float
     os_name: str
@@ -402,9 +399,7 @@ class SysinfoSample:
     sockets: int | None = None
     cores_per_socket: int | None = None
     threads_per_core: int | None = None
-    physical_cores: int | None = (
-        None  # that there are; some sockets may have fewer, and some cores fewer threads
-    )
+    physical_cores: int | None = None  # those online, of all sockets
     cpu_model: str = ""
     memory_bytes: int | None = None
     numa_distances: tuple[tuple[int, ...], ...] = ()  # from each NUMA node to each, 10 to itself

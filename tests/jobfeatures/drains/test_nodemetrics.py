@@ -59,6 +59,36 @@ def test_a_prometheus_server_gives_the_nodes_by_instance():
     assert nodes[0].jobs == gather_nodes(page, "page")[0].jobs
 
 
+def test_nodes_of_two_clusters_and_foreign_nodes_of_one_receiver_stay_apart():
+    """Their instances are the same; by default Prometheus and its federation add the other labels."""
+
+    def series(cpus, job_id, **labels):
+        job = {"batch_system": "slurm", "job_id": job_id, **labels}
+        return [
+            Series("batch_node_allocatable_cpus", labels, cpus),
+            Series("batch_job_allocated_cpus", job, cpus / 2),
+        ]
+
+    found = [
+        *series(4, "1", instance="n1:9819", cluster="a"),
+        *series(8, "1", instance="n1:9819", cluster="b"),
+        *series(2, "5", instance="n2:9819", cluster="b"),
+        *series(16, "7", instance="hub:9820", node="c1"),
+        *series(32, "8", instance="hub:9820", node="c2"),
+        Series("batch_exporter_source_up", {"instance": "hub:9820", "source": "slurm"}, 1),
+    ]
+    nodes = {
+        node.name: (node.total_cpus, [job.job_id for job in node.jobs]) for node in gather_nodes(found, "")
+    }
+    assert nodes == {
+        "a/n1:9819": (4, ["1"]),
+        "b/n1:9819": (8, ["1"]),
+        "n2:9819": (2, ["5"]),
+        "c1": (16, ["7"]),
+        "c2": (32, ["8"]),
+    }
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
