@@ -390,7 +390,7 @@ class Software(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SysinfoSample:
-    """The hardware of the node; None: unknown. Sockets and cores are taken to be alike, the largest counts."""
+    """The hardware of the node; None: unknown. Sockets and cores count as alike: the largest is shown."""
 
     taken_at_secs: float
     os_name: str
