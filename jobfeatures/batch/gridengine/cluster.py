@@ -7,6 +7,7 @@ https://manpages.debian.org/bookworm/gridengine-client/qstat.1.en.html
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress
 
 from jobfeatures.batch.basics import busy_state
 from jobfeatures.batch.gridengine.answers import (
@@ -81,10 +82,15 @@ def _parse_host(element: Element) -> tuple[ClusterNode, list[QueueInstance]]:
     values = {each.get("name", ""): (each.text or "").strip() for each in element.iterfind("hostvalue")}
     processors, memory = (values.get(each, "-") for each in ("num_proc", "mem_total"))
     used = [each.used_slots for each in queues if each.used_slots is not None]
+    cpus = compute_slots(queues, None if processors == "-" else parse_count(processors, field="num_proc"))
+    is_open = [CLOSED_LETTERS.isdisjoint(each.states) for each in queues]
+    if cpus is not None and any(is_open) and not all(is_open):  # what closed queues have free is nobody's
+        free = ((each.slots or 0) - (each.used_slots or 0) for each in compress(queues, is_open))
+        cpus = min(cpus, sum(used) + sum(max(0, slots) for slots in free))
     node = ClusterNode(
         name=name,
         states=compute_states(queues, is_silent=values.get("load_avg", "-") == "-"),
-        cpus=compute_slots(queues, None if processors == "-" else parse_count(processors, field="num_proc")),
+        cpus=cpus,
         allocated_cpus=sum(used) if used else None,
         memory_bytes=None if memory == "-" else parse_binary_size(memory, field="mem_total"),
         address=name,
@@ -107,8 +113,8 @@ def compute_slots(queues: Sequence[QueueInstance], processors: int | None) -> in
 def compute_states(queues: Sequence[QueueInstance], *, is_silent: bool) -> tuple[str, ...]:
     """Return the state words of a host, its base state first.
 
-    A host that reports no load, or has a queue in ``u``, is not responding. A
-    host whose queues are all disabled is draining.
+    A host that reports no load, or has a queue in ``u``, is not responding. A host whose queues are all
+    disabled is draining; if they start no jobs for other reasons, such as a suspension, it is blocked.
     """
     if is_silent or any("u" in each.states for each in queues):
         base: tuple[str, ...] = ("DOWN", "NOT_RESPONDING")
@@ -117,4 +123,7 @@ def compute_states(queues: Sequence[QueueInstance], *, is_silent: bool) -> tuple
     else:
         used = sum(each.used_slots or 0 for each in queues)
         base = (busy_state(used, compute_slots(queues, None)),)
-    return (*base, "DRAIN") if queues and all(each.is_draining for each in queues) else base
+    if queues and all(each.is_draining for each in queues):
+        return (*base, "DRAIN")
+    is_open = not queues or any(CLOSED_LETTERS.isdisjoint(each.states) for each in queues)
+    return base if is_open or base[0] in {"DOWN", "ERROR"} else (*base, "BLOCKED")

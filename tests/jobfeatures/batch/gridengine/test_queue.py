@@ -12,6 +12,7 @@ from jobfeatures.batch.gridengine.cluster import compute_slots, compute_states, 
 from jobfeatures.batch.gridengine.queue import count_tasks, parse_queue, parse_state, reason_of
 from jobfeatures.errors import ParseError
 from jobfeatures.records.model import UNLIMITED, ClusterNode, Job, JobKey, JobState, Limits, Partition
+from jobfeatures_exporter.cluster.sums import compute_cluster_sums
 
 FIXTURES = Path(__file__).parents[3] / "fixtures/gridengine"
 QUEUE = (FIXTURES / "qstat.xml").read_bytes()
@@ -132,6 +133,33 @@ def test_why_a_job_waits():
 @pytest.mark.parametrize(("text", "count"), [("4", 1), ("1-3:1", 3), ("6,8", 2), ("1-9:2,15", 6), ("2-3", 2)])
 def test_tasks_are_counted(text, count):
     assert count_tasks(text) == count
+
+
+HOST = """<?xml version='1.0'?><qhost><host name='n1'><hostvalue name='num_proc'>64</hostvalue>
+<hostvalue name='load_avg'>1.0</hostvalue>%s</host></qhost>"""
+QUEUE_HERE = """<queue name='{0}'><queuevalue qname='{0}' name='slots'>{1}</queuevalue>
+<queuevalue qname='{0}' name='slots_used'>{2}</queuevalue>
+<queuevalue qname='{0}' name='state_string'>{3}</queuevalue></queue>"""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "cpus", "idle", "states"),
+    [
+        ("", "", 64, 60, ("MIXED",)),
+        ("d", "", 8, 4, ("MIXED",)),
+        ("E", "", 8, 4, ("MIXED",)),
+        ("a", "", 64, 60, ("MIXED",)),  # an overload is brief
+        ("d", "E", 64, 0, ("MIXED", "BLOCKED")),
+        ("s", "S", 64, 0, ("MIXED", "BLOCKED")),
+        ("d", "D", 64, 0, ("MIXED", "DRAIN")),
+        ("d", "u", 64, 0, ("DOWN", "NOT_RESPONDING")),
+    ],
+)
+def test_what_closed_queues_have_free_is_not_idle(first, second, cpus, idle, states):
+    queues = QUEUE_HERE.format("all.q", 64, 4, first) + QUEUE_HERE.format("short.q", 4, 0, second)
+    found = parse_cluster((HOST % queues).encode(), taken_at_secs=1.0)
+    assert (found.nodes[0].cpus, found.nodes[0].states) == (cpus, states)
+    assert compute_cluster_sums(found).cpus.get(("all.q", "idle"), 0) == idle
 
 
 @pytest.mark.parametrize("text", ["", "x", "3-1", "1-2:0", "1--2", "1-9999999999:1"])
