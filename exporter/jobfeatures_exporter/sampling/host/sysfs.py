@@ -9,6 +9,7 @@ from jobfeatures.errors import ParseError
 from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
 
 _NUMBER = re.compile(r"-?[0-9]{1,20}\Z")
+_HWMON = re.compile(r"hwmon([0-9]{1,6})\Z")
 MAX_BYTES = 65536
 _WHAT = "gpu_sysfs"
 
@@ -48,6 +49,11 @@ class Sysfs:
         return sorted(self._unreadable.tried(_WHAT, os.listdir, path) or ())
 
     def hwmon(self, device: str) -> str:
-        """Return the path of ``hwmonN``, a device's sensors; if it has none, a path that does not exist."""
-        names = [name for name in self.names(f"{device}/hwmon") if name.startswith("hwmon")]
-        return f"{device}/hwmon/{names[0] if names else 'none'}"
+        """Return the path of ``hwmonN``, a device's sensors; if it has none, a path that does not exist.
+
+        Of several, it is the first that is not of a tile alone: i915 names these ``i915_gt0``.
+        """
+        found = [match for name in self.names(f"{device}/hwmon") if (match := _HWMON.match(name))]
+        paths = [f"{device}/hwmon/{each[0]}" for each in sorted(found, key=lambda each: int(each[1]))]
+        whole = (each for each in paths if len(paths) == 1 or "_gt" not in (self.text(f"{each}/name") or ""))
+        return next(whole, f"{device}/hwmon/none")

@@ -33,6 +33,20 @@ def xe(tree):
     return tree
 
 
+@pytest.mark.parametrize("numbers", [(9, 10, 11), (11, 9, 10)])
+def test_a_card_of_several_tiles_has_the_energy_of_all_not_of_one(tree, read, numbers):
+    """Constructed after i915 on Data Center GPU Max, which has sensors for the card, and for each tile."""
+    sensors = {}
+    for number, name, joules in zip(numbers, ("i915", "i915_gt0", "i915_gt1"), (900, 400, 450), strict=True):
+        sensors[f"hwmon__hwmon{number}__name"] = name
+        sensors[f"hwmon__hwmon{number}__energy1_input"] = str(joules * 10**6)
+    tree.card(
+        0, "i915", "8086:0BD5", ADDRESS, **sensors, **{f"hwmon__hwmon{numbers[0]}__power1_max": "600000000"}
+    )
+    [sample] = read()
+    assert (sample.energy_joules, sample.power_limit_watts) == (900, 600)
+
+
 def fdinfo(number, busy, passed):
     return (
         f"drm-driver: xe\ndrm-client-id: {number}\ndrm-pdev: {ADDRESS}\ndrm-resident-vram0: 16 MiB\n"
