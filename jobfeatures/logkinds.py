@@ -141,16 +141,16 @@ def recognise_kind(head: str, *, flag: str = "--from") -> str:
     if len(found) == 1:
         return found[0]
     if found:
-        raise KindError(f"may be {' or '.join(found)}: {flag} is needed")
+        raise KindError(f"could be a log of kind {' or '.join(found)}: choose by {flag}")
     if not head.strip():
-        raise KindError(f"is empty: {flag} is needed")
+        raise KindError(f"is empty, so its kind is unknown: name it by {flag}")
     lines = [f"{line}\n" for line in head.split("\n")[:-1] if line.strip()]
     fitting = Counter(name for name in _BY_LINE for line in lines if KINDS[name].reader().recognise(line))
     [(kind, count)] = fitting.most_common(1) or [("", 0)]
     if count and 2 * count >= len(lines):
         return kind
     closest = f", closest to {kind} ({count} of {len(lines)} lines)" if kind else ""
-    raise KindError(f"is of no known kind{closest}: {flag} is needed")
+    raise KindError(f"is no log of a known kind{closest}: name it by {flag}")
 
 
 def kind_of_name(name: str, compressions: Iterable[str]) -> str:
@@ -161,7 +161,7 @@ def kind_of_name(name: str, compressions: Iterable[str]) -> str:
     for kind, each in WRITABLE.items():
         if plain.endswith(each.endings):
             return kind
-    raise KindError(f"{shown_name(name)}: --to is needed, because the name does not show the kind")
+    raise KindError(f"{shown_name(name)}: the file name does not show the kind: name it by --to")
 
 
 def read_log(

@@ -25,6 +25,10 @@ LARGEST: Final = 2**63 - 1
 _FIELDS: Final = tuple(each for each in fields(JobRecord) if each.compare)
 _DEFAULTS: Final = {each.name: each.default for each in _FIELDS}
 _KINDS: Final[Mapping[str, str]] = {each.name: str(each.type) for each in _FIELDS}
+_WORDS: Final = {
+    "bool": "true or false", "int": "a whole number", "str": "a text", "tuple[str, ...]": "a list of texts",
+    "JobState": "a state of a job", "Limit": "a number or unlimited", "Number": "a number",
+}  # fmt: skip
 _VALUES: Final = attrgetter(*_DEFAULTS)
 _ENCODER: Final = json.JSONEncoder()
 _REQUIRED: Final = tuple(name for name, default in _DEFAULTS.items() if default is MISSING)
@@ -62,7 +66,7 @@ def parse_line(line: str) -> JobRecord:
             raise ParseError("is missing", field=name)
     for name in found:
         if name not in _KINDS:
-            raise ParseError("not a field of a job record", field=name[:40])
+            raise ParseError("is not a field of job records", field=name[:40])
     return JobRecord(**{name: _value(name, value) for name, value in found.items()})
 
 
@@ -87,7 +91,8 @@ def _value(name: str, value: object) -> Any:
     elif kind.startswith("Number") and isinstance(value, float) and math.isfinite(value):
         good = value
     if good is None:
-        raise ParseError(f"is not {kind.removesuffix(' | None')}", field=name, text=str(value)[:200])
+        words = _WORDS.get(kind.removesuffix(" | None"), "a list of pairs of texts")
+        raise ParseError(f"must be {words}", field=name, text=str(value)[:200])
     return good
 
 

@@ -131,7 +131,7 @@ def _open(name: str, mode: str) -> BinaryIO:
     try:
         compression = importlib.import_module(module)
     except ImportError:
-        raise LogFileError(f"{name}: needs the package {module} (extra: analysis)") from None
+        raise LogFileError(f"{name}: needs {module}: pip install 'jobfeatures-exporter[analysis]'") from None
     if module == "zstandard" and mode == "rb":
         return cast(BinaryIO, io.BufferedReader(_ZstdFile(open(name, "rb"), compression)))
     return cast(BinaryIO, compression.open(name, mode))
@@ -187,5 +187,5 @@ def _blaming(name: str, what: str) -> Iterator[None]:
         raise LogFileError(f"{name}: cannot {what}: {reason}") from None
     except Exception as error:
         if type(error).__module__.partition(".")[0] in {"zlib", "lzma", "_lzma", "zstandard"}:
-            raise LogFileError(f"{name}: broken compression: {error}") from None
+            raise LogFileError(f"{name}: the compressed data are damaged: {error}") from None
         raise

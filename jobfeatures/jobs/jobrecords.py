@@ -110,7 +110,7 @@ def _time(document: dict[str, Any], name: str, source: str) -> float | None:
 def _names(document: dict[str, Any], name: str, source: str) -> tuple[str, ...]:
     value = document.get(name, [])
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise ParseError("not a list of names", source=source, field=name, text=str(value))
+        raise ParseError("must be a list of names", source=source, field=name, text=str(value))
     return tuple(value)
 
 

@@ -78,11 +78,11 @@ def parse_vector(text: str, *, source: str = "", kind: str = "vector") -> Instan
     """
     document = parse_object(text, source=source)
     if document.get("status") != "success":
-        raise ParseError("the server refused", source=source, text=str(document.get("error", text)))
+        raise ParseError("Prometheus refused the query", source=source, text=str(document.get("error", text)))
     data = document.get("data")
     result = data.get("result") if isinstance(data, dict) and data.get("resultType") == kind else None
     if not isinstance(result, list):
-        raise ParseError(f"not a {kind}", source=source, field="data", text=str(data))
+        raise ParseError(f"the answer is not a {kind}", source=source, field="data", text=str(data))
     series = tuple(islice(_all_of(result, source), MAX_SERIES + 1))
     if len(series) > MAX_SERIES:
         raise ParseError(f"more than {MAX_SERIES} series", source=source, field="result")

@@ -49,15 +49,15 @@ class Access:
         flag = self.flag
         if isinstance(error, TlsSpokenError):
             there = self.url.replace("http:", "https:", 1)
-            return f"say {flag} {there}, and {flag}.ca-file for a certificate of your own"
+            return f"use {flag} {there}, and {flag}.ca-file for a CA of your own"
         if isinstance(error, HttpStatusError) and error.status == HTTPStatus.UNAUTHORIZED:
             if "Authorization" in self.headers:
-                return "the password or token given is not the one it wants"
-            return f"it wants {flag}.user and {flag}.password-file, or {flag}.token-file"
+                return "the password or token is wrong"
+            return f"give {flag}.user and {flag}.password-file, or {flag}.token-file"
         if isinstance(error, HttpStatusError) and 300 <= error.status < 400:
             return "give the address that it refers to: redirects are not followed"
         if isinstance(error.__cause__, ConnectionRefusedError) and flag == "--prometheus":
-            return "figures of the past are in a Prometheus that scrapes the nodes: --prometheus names it"
+            return "--prometheus must name the Prometheus server that scrapes the nodes"
         return ""
 
 
@@ -101,10 +101,10 @@ def _headers(given: Mapping[str, str | None], flag: str) -> dict[str, str]:
     user, password, token = given["user"], given["password-file"], given["token-file"]
     if (user is None) != (password is None):
         missing = "password-file" if password is None else "user"
-        raise ConfigurationError(f"{flag}.{missing}", "user and password go together")
+        raise ConfigurationError(f"{flag}.{missing}", "must be given too: user and password need each other")
     if user is not None and password is not None:
         if token is not None:
-            raise ConfigurationError(f"{flag}.token-file", "either a password or a token")
+            raise ConfigurationError(f"{flag}.token-file", "cannot be combined with a user and password")
         known = f"{user}:{_secret(f'{flag}.password-file', password)}".encode()
         headers["Authorization"] = "Basic " + base64.b64encode(known).decode("ascii")
     elif token is not None:
@@ -128,7 +128,7 @@ def _context(given: Mapping[str, str | None], flag: str, url: str) -> ssl.SSLCon
     names = [name for name in ("ca-file", "cert-file", "key-file") if given[name] is not None]
     if not url.startswith("https:"):
         if names:
-            raise ConfigurationError(f"{flag}.{names[0]}", f"{url} is not an https address")
+            raise ConfigurationError(f"{flag}.{names[0]}", f"can be used only with https, not with {url}")
         return None
     try:
         context = ssl.create_default_context(cafile=given["ca-file"])
@@ -136,7 +136,7 @@ def _context(given: Mapping[str, str | None], flag: str, url: str) -> ssl.SSLCon
         raise ConfigurationError(f"{flag}.ca-file", error.strerror or str(error)) from None
     if given["cert-file"] is None:
         if given["key-file"] is not None:
-            raise ConfigurationError(f"{flag}.key-file", "needs a certificate too")
+            raise ConfigurationError(f"{flag}.key-file", f"can be used only with {flag}.cert-file")
         return context
     try:
         context.load_cert_chain(given["cert-file"], given["key-file"])

@@ -29,7 +29,7 @@ def _group_patterns(value: Any) -> tuple[str, ...]:
         if names[1] == "user.slice":
             raise ValueError(f"must not name groups of users, such as {each}: jobs have none there")
         if {*names[1:]} == {"*"}:
-            raise ValueError(f"must contain a name, unlike {each}")
+            raise ValueError(f"must contain a name besides wildcards, unlike {each}")
     return tuple(dict.fromkeys(found))
 
 

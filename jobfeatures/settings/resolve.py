@@ -151,7 +151,7 @@ def _parse_tables(declared: Tables, found: Any, document: Document, strict: bool
         if unknown and strict:
             allowed = ", ".join(declared.values)
             raise ConfigurationError(
-                document.place(*key, unknown[0]), f"there is no such setting here, only {allowed}"
+                document.place(*key, unknown[0]), f"there is no such setting; here are only {allowed}"
             )
         values = {
             name: _parse_of_file(kind, document, (*key, name), content[name])

@@ -76,7 +76,7 @@ def ask_command(argv: Sequence[str], **bounds: Any) -> str:
 def checked(name: str, output: CommandOutput) -> CommandOutput:
     """Return the output of a program that exited with 0. Raises SourceError for any other status."""
     if output.status != 0:
-        raise SourceError(f"{name}: no answer (status {output.status}): {first_line(output.stderr)}")
+        raise SourceError(f"{name}: failed with exit status {output.status}: {first_line(output.stderr)}")
     return output
 
 

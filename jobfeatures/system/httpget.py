@@ -33,7 +33,7 @@ MAX_BYTES = 256 * 2**20
 MAX_ERROR_BYTES = 65536
 HANDSHAKE_SECS = 2.0
 UNKNOWN_ISSUER = {2, 18, 19, 20, 21}  # X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT, …_SELF_SIGNED_CERT …
-TLS_SPOKEN = "TLS is spoken there: https:// instead of http://?"
+TLS_SPOKEN = "the server expects TLS: https:// instead of http://?"
 
 
 class TlsSpokenError(SourceError):
@@ -76,7 +76,7 @@ class Server:
         except ValueError as error:
             raise SourceError(f"{shown(url)}: {error}") from error
         if self._scheme not in {"http", "https"} or not self._host or parts.username or parts.query:
-            raise SourceError(f"not unix:/PATH, http://HOST:PORT or https://HOST:PORT: {shown(url)}")
+            raise SourceError(f"must be unix:/PATH, http://HOST:PORT or https://HOST:PORT, not {shown(url)}")
         self._prefix = parts.path
 
     def get(
@@ -140,7 +140,7 @@ class Server:
         while chunk := answer.read1(2**18):
             content += chunk
             if len(content) > max_bytes:
-                raise SourceError(f"{self.name}: more than {max_bytes} bytes of answer")
+                raise SourceError(f"{self.name}: the answer is larger than {max_bytes} bytes")
         if answer.length:  # read1() does not raise it
             raise IncompleteRead(b"", answer.length)
         return bytes(content)
@@ -192,12 +192,12 @@ def _reason(error: Exception) -> str:
         hint = "; name its CA (ca-file)" if error.verify_code in UNKNOWN_ISSUER else ""
         return f"its certificate is refused: {error.verify_message}{hint}"
     if isinstance(error, ssl.SSLError) and error.reason == "WRONG_VERSION_NUMBER":
-        return "no TLS is spoken there: http:// instead of https://?"
+        return "the server does not use TLS: http:// instead of https://?"
     if isinstance(error, BadStatusLine) and not isinstance(error, RemoteDisconnected):
-        return f"no HTTP is spoken there: {shown(str(error))}"
+        return f"the server does not answer in HTTP, but with {shown(str(error))}"
     reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
     if isinstance(error, ConnectionRefusedError):
-        return f"{reason}; does it run there?"
+        return f"{reason}; does the server run there?"
     return f"{reason}; is the host's name right?" if isinstance(error, socket.gaierror) else reason
 
 

@@ -56,9 +56,9 @@ def read_private(path: str, max_bytes: int) -> bytes:
     with opened(path, READ_UNFOLLOWED) as file:
         found = os.fstat(file)
         if not stat.S_ISREG(found.st_mode) or found.st_uid not in (0, os.geteuid()):
-            raise UnsafePathError(f"{path}: is not a file of root or of this user")
+            raise UnsafePathError(f"{path}: must be a regular file of root or of uid {os.geteuid()}")
         if found.st_mode & 0o077:
-            raise UnsafePathError(f"{path}: others than its owner can read or write it")
+            raise UnsafePathError(f"{path}: only its owner may have access to it: chmod go=")
         content = os.read(file, max_bytes + 1)
     if len(content) > max_bytes:
         raise ParseError(f"is longer than {max_bytes} bytes", source=path)

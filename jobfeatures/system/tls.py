@@ -45,7 +45,7 @@ def load_chain(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
 
 def _no_password() -> str:
     """Raise ValueError, where OpenSSL would prompt for a password."""
-    raise ValueError("the key is encrypted")
+    raise ValueError("the key must not have a passphrase")
 
 
 @contextlib.contextmanager

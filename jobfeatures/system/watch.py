@@ -200,7 +200,7 @@ class _Watcher:
                     try:
                         each.notify()
                     except Exception:  # supervised: this thread watches other folders too
-                        log.exception("a change in %s could not be told", each.path)
+                        log.exception("unexpected error in handling a change in %s", each.path)
 
     def _take(self, events: Collection[InotifyEvent]) -> tuple[list[_Folder], list[_Folder]]:
         """Return the folders to notify of these events, and those that have lost their watch by them."""

@@ -83,7 +83,7 @@ def parse_ad(text: str, *, source: str = "ClassAd") -> ClassAd:
             raise each.as_error()
         ads.append(each)
     if len(ads) > 1:
-        raise ParseError(f"{len(ads)} ads where one was expected", source=source)
+        raise ParseError(f"{len(ads)} ClassAds where one was expected", source=source)
     return ads[0] if ads else ClassAd()
 
 

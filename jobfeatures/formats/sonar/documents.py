@@ -94,12 +94,12 @@ def _decode(text: str, position: int) -> tuple[Any, int]:
 def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
-        raise ValueError("has a name twice in an object")
+        raise ValueError("has the same name twice in one object")
     return made
 
 
 def _constant(name: str) -> NoReturn:
-    raise ValueError(f"has {name}, which is no JSON")
+    raise ValueError(f"has {name}, which JSON does not allow")
 
 
 _DECODER: Final = json.JSONDecoder(object_pairs_hook=_object_of, parse_constant=_constant)

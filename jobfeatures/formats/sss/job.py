@@ -83,7 +83,7 @@ class _Reader:
         """Read all jobs of a JobGroup. Raises ParseError if the group or its defaults have to be rejected."""
         jobs = [child for child in group.children if child.name == "Job"]
         if not jobs:
-            raise values.error_at(group, "no Job in it")
+            raise values.error_at(group, "contains no Job")
         policy = policy_of(group)
         rest = tuple(child for child in group.children if child.name != "Job")
         shell = Element(group.name, group.attributes, group.text, group.line, group.column, rest)
@@ -215,7 +215,7 @@ class _Places:
         counts = self._node is None or not nodes or (len(nodes) == 1 and is_same_host(nodes[0], self._node))
         for each in found:
             if not isinstance(each.value, int) or not MIN_PROCESS <= each.value <= MAX_PROCESS:
-                raise each.error("not the id of a job's process", str(each.value))
+                raise each.error("must be the id of one of the job's processes", str(each.value))
             if counts:
                 into.add(each.value)
 

@@ -143,8 +143,8 @@ def _check_properties(element: Element, properties: list[Property], content: Map
     seen.update(child.name for child in element.children)
     for name in REQUIRED.get(element.name, ()):
         if name not in seen:
-            instead = "" if element.children else ", nor the id of another"
-            raise error_at(element, f"no {name} in it{instead}")
+            instead = "" if element.children else ", and does not refer to another"
+            raise error_at(element, f"has no {name}{instead}")
 
 
 def _environment(element: Element) -> Environment:
@@ -174,5 +174,5 @@ def _property(element: Element, slot: Slot) -> Property:
     except ParseError as error:
         raise error_at(element, error.reason, error.text) from None
     if element.name == "Id" and not value:
-        raise error_at(element, "empty")
+        raise error_at(element, "is empty")
     return Property(element.name, value, attributes, element.line, element.column)

@@ -180,7 +180,7 @@ class StatedValues:
             for each in scope.task_groups
         )
         if isinstance(found, int) and found > values.MAX_NUMBER:
-            raise ParseError("number too large, over all task groups", field=name, text=str(found))
+            raise ParseError("the sum over all task groups is too large", field=name, text=str(found))
         if found is not None:
             self.used |= used
         return found

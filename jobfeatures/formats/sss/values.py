@@ -80,7 +80,7 @@ def parse_value(kind: Type, text: str) -> Value:
             raise ParseError(f"not of type {kind.value}", text=text or "(empty)")
         return _number(kind, text)
     if NOT_XML.search(text):
-        raise ParseError("character that XML does not allow", text=text)
+        raise ParseError("has a character that XML does not allow", text=text)
     return split_words(text) if kind is Type.LIST else text
 
 
@@ -93,7 +93,7 @@ def _number(kind: Type, text: str) -> Value:
     if kind in {Type.FLOAT, Type.AMOUNT}:
         value = Decimal(text)
         if len(value.as_tuple().digits) > MAX_DIGITS or abs(value.adjusted()) > MAX_POWER:
-            raise ParseError("number too large, too small or too long", text=text)
+            raise ParseError("the number is too large, too small or too long", text=text)
         return value
     if abs(number := int(text)) > MAX_NUMBER:
         raise ParseError("number too large", text=text)

@@ -279,7 +279,7 @@ def format_job(job: Job) -> str:
     )
     lines = [f"{line}\n" for line in write_records([record], notes.lose)]
     for name in notes.lost:
-        raise ParseError("cannot be written to a document", field=name)
+        raise ParseError("this value cannot be written in the SSS format", field=name)
     tasks = [f"<Task><Process>{each}</Process></Task>" for each in sorted(job.processes)]
     processes = f"    <TaskGroup>{''.join(tasks)}</TaskGroup>\n" if tasks else ""
     return "".join(lines).replace("  </Job>\n", f"{processes}  </Job>\n")

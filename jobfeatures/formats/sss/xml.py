@@ -80,7 +80,7 @@ def parse_element(
         raise _placed(error.getMessage(), source, *_place_of(error)) from None
     except DefusedXmlException:
         line, column = builder.place()
-        raise _placed("document type declarations are not accepted", source, line, column) from None
+        raise _placed("DOCTYPE is not accepted", source, line, column) from None
     if builder.root is None:
         raise ParseError("no element found", source=source)
     return builder.root
@@ -212,7 +212,7 @@ class ElementFeed:
             line, column = _place_of(error)
             fault = _placed(error.getMessage(), "", self._builder.shifted(line), column)
         except DefusedXmlException:
-            fault = _placed("document type declarations are not accepted", "", *self._builder.place())
+            fault = _placed("DOCTYPE is not accepted", "", *self._builder.place())
         except ParseError as error:  # of the builder
             fault = error
         events = self._builder.take_events()
@@ -256,7 +256,7 @@ def format_element(element: Element, indent: str = "") -> str:
 
 def _checked(text: str, field: str) -> str:
     if NOT_XML.search(text):
-        raise ParseError("character that XML does not allow", field=field, text=text)
+        raise ParseError("has a character that XML does not allow", field=field, text=text)
     return text
 
 

@@ -95,7 +95,7 @@ class Header:
             return None
         match = _SIZE.match(comment.value)
         if match is None:
-            raise self._error(comment, "not a number, or a number with others in parentheses")
+            raise self._error(comment, "must be a number, or one with its parts, such as 128 (64, 64)")
         words = (match[2] or "").replace(",", " ").split()
         are_parts = all(word.isascii() and word.isdigit() and len(word) < 19 for word in words)
         return Size(int(match[1]), tuple(map(int, words)) if are_parts else ())
@@ -235,5 +235,5 @@ def parse_date(comment: Comment) -> Stated:
             clock = datetime(int(match[6]), month, int(match[3]), hour, minute, second)  # noqa: DTZ001
             return Stated(clock, match[5])
     raise ParseError(
-        "not a date as date(1) prints it", line=comment.line, field=comment.label, text=comment.value
+        "must be a date in the format of date(1)", line=comment.line, field=comment.label, text=comment.value
     )

@@ -146,13 +146,15 @@ def parse_job(text: str, *, source: str = "", line: int = 0) -> tuple[SwfJob, li
     """
     words = text.split(None, COLUMNS)
     if len(text) > MAX_LINE_CHARACTERS:
-        raise ParseError("longer than any job's line", source=source, line=line, text=text)
+        raise ParseError(
+            f"line exceeds {MAX_LINE_CHARACTERS} characters", source=source, line=line, text=text
+        )
     repairs = []
     if len(words) > COLUMNS:
         repairs.append(TOO_MANY)
         words = words[:COLUMNS]
     elif len(words) < LEAST:
-        raise ParseError(f"{len(words)} fields, not 18", source=source, line=line, text=text)
+        raise ParseError(f"line has {len(words)} fields, not 18", source=source, line=line, text=text)
     elif len(words) < COLUMNS:
         repairs.append(TOO_FEW)
     values: list[Number] = list(_UNKNOWN_JOB)

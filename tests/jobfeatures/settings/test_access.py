@@ -29,10 +29,10 @@ def refuse(monkeypatch):
 def test_a_server_that_wants_a_password_names_the_flags_for_it(refuse):
     refuse(401)
     assert said(Access("http://n1:9819", flag="--metrics")) == (
-        "http://n1:9819: 401 No: ''; it wants --metrics.user and --metrics.password-file, or --metrics.token-file"
+        "http://n1:9819: 401 No: ''; give --metrics.user and --metrics.password-file, or --metrics.token-file"
     )
     given = Access("http://n1:9819", {"Authorization": "Basic eDp5"}, flag="--metrics")
-    assert said(given).endswith("the password or token given is not the one it wants")
+    assert said(given).endswith("the password or token is wrong")
 
 
 def test_a_server_that_refers_elsewhere_is_not_followed(refuse):

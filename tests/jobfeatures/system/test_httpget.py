@@ -63,7 +63,7 @@ def test_a_redirect_is_not_followed(serve):
 
 def test_an_answer_without_an_end_is_given_up(serve, monkeypatch):
     monkeypatch.setattr(httpget, "MAX_BYTES", 1000)
-    with pytest.raises(SourceError, match="more than 1000 bytes"):
+    with pytest.raises(SourceError, match="larger than 1000 bytes"):
         fetch_text(serve(b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 2000))
     with pytest.raises(SourceError, match=r"no answer after 0.2 s"):
         fetch_text(serve(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx", close=False), timeout_secs=0.2)
@@ -115,7 +115,7 @@ def test_why_nobody_answers_is_said_in_the_systems_words(url, said):
 
 
 def test_a_port_of_another_protocol_says_what_it_said(serve):
-    with pytest.raises(SourceError, match=r"no HTTP is spoken there: 'SSH-2.0-x\\x1b"):
+    with pytest.raises(SourceError, match=r"the server does not answer in HTTP, but with 'SSH-2.0-x\\x1b"):
         fetch_text(serve(b"SSH-2.0-x\x1b\r\n"))
 
 

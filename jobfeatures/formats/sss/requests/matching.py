@@ -66,13 +66,13 @@ def parse_nodes(text: str) -> list[Candidate]:
         raise ParseError(f"more than {MAX_NODES} nodes")
     for number, node in enumerate(found, 1):
         if not isinstance(node, dict) or not isinstance(node.get("Node"), str):
-            raise ParseError(f"node {number} is not an object with the name of a Node")
+            raise ParseError(f"node {number} must be an object with the name of a node")
         for name, value in node.items():
             is_amount = isinstance(value, int | Decimal) and not isinstance(value, bool)
             is_texts = isinstance(value, list) and all(isinstance(each, str) for each in value)
             is_finite = not isinstance(value, Decimal) or value.is_finite()
             if not (is_amount and is_finite) and not is_texts and not isinstance(value, str):
-                raise ParseError(f"node {number}: not an amount, a text or texts", field=name)
+                raise ParseError(f"node {number}: must be a number, a text or a list of texts", field=name)
     return found
 
 

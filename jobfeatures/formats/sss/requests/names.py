@@ -24,7 +24,7 @@ def expand_names(each: Property) -> tuple[str, ...]:
     aggregation = each.text("aggregation")
     text = str(each.value)
     if aggregation == "Pattern":
-        raise each.error("a pattern lists no names", text)
+        raise each.error("must list names, not be a pattern", text)
     if aggregation == "Range":
         try:
             return expand_nodes(text)
@@ -50,9 +50,9 @@ def _pattern(each: Property) -> Callable[[str], bool]:
     try:
         import re2  # an optional dependency
     except ImportError:
-        raise each.error("patterns need the package google-re2 (extra: sss)") from None
+        raise each.error("patterns need google-re2: pip install 'jobfeatures-exporter[sss]'") from None
     if len(text) > MAX_PATTERN_CHARACTERS:
-        raise each.error(f"pattern longer than {MAX_PATTERN_CHARACTERS} characters", text)
+        raise each.error(f"the pattern is longer than {MAX_PATTERN_CHARACTERS} characters", text)
     options = re2.Options()
     options.log_errors = False
     options.max_mem = PATTERN_BYTES

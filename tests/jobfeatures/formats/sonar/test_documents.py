@@ -44,9 +44,9 @@ def test_nothing_has_no_documents():
     ("bad", "reason"),
     [
         ('{"a":1', "is not JSON: Expecting property name enclosed in double quotes at character 9"),
-        ('{"a":NaN}', "has NaN, which is no JSON"),
-        ('{"a":-Infinity}', "has -Infinity, which is no JSON"),
-        ('{"a":1,"a":2}', "has a name twice in an object"),
+        ('{"a":NaN}', "has NaN, which JSON does not allow"),
+        ('{"a":-Infinity}', "has -Infinity, which JSON does not allow"),
+        ('{"a":1,"a":2}', "has the same name twice in one object"),
         ('{"a":' + "1" * 5000 + "}", "has a number that is too long"),
         ('{"a":' + "[" * 100_000, "is nested too deeply"),
         ('{"a":"\x01"}', "is not JSON: Invalid control character at at character 7"),

@@ -271,7 +271,7 @@ def test_an_id_is_not_inherited():
     data = b"<JobGroup><JobDefaults><Id>1</Id></JobDefaults><Job><Name>n</Name></Job></JobGroup>"
     jobs, rejected = parse_jobs(data, source="s")
     assert jobs == []
-    assert [(each.reason, each.field) for each in rejected] == [("column 48: no Id in it", "Job")]
+    assert [(each.reason, each.field) for each in rejected] == [("column 48: has no Id", "Job")]
 
 
 # --- nodes and processes -------------------------------------------------------------

@@ -118,7 +118,7 @@ def test_a_sum_that_is_too_large_is_refused():
         source="s",
     )
     assert jobs == []
-    assert "number too large, over all task groups" in notes[0].reason
+    assert "the sum over all task groups is too large" in notes[0].reason
 
 
 # "Date and time that a job must end by": DeadlineTime, table 2.

@@ -138,14 +138,14 @@ def test_the_command_names_file_and_line_and_exits_by_what_it_found(tmp_path, ca
     assert capsys.readouterr().out == f"{good}: 0 errors, 0 warnings\n"
     assert main(["check", "--as", "swf", str(bad), str(good)]) == 1
     printed = capsys.readouterr().out
-    assert f"{bad}:16: error: not a job: 1 fields, not 18\n" in printed
+    assert f"{bad}:16: error: not a job: line has 1 fields, not 18\n" in printed
     assert f"{bad}: error: not a job: 2 more\n" in printed
     assert main(["check", "--as", "swf", str(bad), str(tmp_path / "none.swf")]) == 2
     assert "none.swf: cannot read: No such file" in capsys.readouterr().err
     assert main(["check", "--as", "swf", "--format", "json", str(bad)]) == 1
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert rows[0] == {
-        "file": str(bad), "level": "error", "rule": "not a job", "line": 16, "message": "1 fields, not 18",
+        "file": str(bad), "level": "error", "rule": "not a job", "line": 16, "message": "line has 1 fields, not 18",
     }  # fmt: skip
     assert len([row for row in rows if row["rule"] == "not a job"]) == 12
 

@@ -43,7 +43,7 @@ def test_a_size_that_is_not_known_is_none(value):
 
 @pytest.mark.parametrize("value", ["many", "8 9", "1e3", "９"])
 def test_a_size_that_is_none_names_its_line(value):
-    with pytest.raises(ParseError, match=r"log\.swf:2:MaxProcs: not a number"):
+    with pytest.raises(ParseError, match=r"log\.swf:2:MaxProcs: must be a number"):
         header("; Version: 2.2", f"; MaxProcs: {value}").size("MaxProcs")
 
 
@@ -132,7 +132,7 @@ def test_dates_are_those_of_date_in_english():
         "Tue Feb 21 18:44:99 IST 2006",
         "",
     ):
-        with pytest.raises(ParseError, match="not a date"):
+        with pytest.raises(ParseError, match="must be a date"):
             parse_date(Comment("StartTime", wrong))
 
 

@@ -320,4 +320,4 @@ def test_the_zone_that_is_given_is_that_of_the_written_log(tmp_path):
 def test_how_a_zone_is_set_is_said(capsys):
     with pytest.raises(SystemExit):
         main(["convert", "--header", "TimeZoneString: Europe/Paris", "a", "b.swf"])
-    assert "--zone says which" in capsys.readouterr().err
+    assert "use --zone" in capsys.readouterr().err

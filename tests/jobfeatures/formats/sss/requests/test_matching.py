@@ -57,11 +57,11 @@ def test_each_task_group_has_nodes_of_its_own():
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ('{"Node": 1}', "node 1 is not an object with the name of a Node"),
-        ("[[]]", "node 1 is not an object with the name of a Node"),
-        ('{"Node": "a", "Memory": true}', "Memory: node 1: not an amount, a text or texts"),
-        ('{"Node": "a", "Memory": NaN}', "Memory: node 1: not an amount, a text or texts"),
-        ('{"Node": "a", "Memory": null}', "Memory: node 1: not an amount, a text or texts"),
+        ('{"Node": 1}', "node 1 must be an object with the name of a node"),
+        ("[[]]", "node 1 must be an object with the name of a node"),
+        ('{"Node": "a", "Memory": true}', "Memory: node 1: must be a number, a text or a list of texts"),
+        ('{"Node": "a", "Memory": NaN}', "Memory: node 1: must be a number, a text or a list of texts"),
+        ('{"Node": "a", "Memory": null}', "Memory: node 1: must be a number, a text or a list of texts"),
         ("[" * 10_000, "not JSON"),
     ],
 )
