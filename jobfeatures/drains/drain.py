@@ -106,7 +106,7 @@ def parse_when(text: str, *, now_secs: float) -> int:
         forms = "epoch seconds, +3600, +2h or 2027-01-15T08:00:00+01:00"
         raise ParseError(f"must be a time ({forms})", source="TIME", text=text)
     if not 0 <= at_secs <= MAX_EPOCH_SECS:
-        raise ParseError("must be a time within range (are these milliseconds?)", source="TIME", text=text)
+        raise ParseError("is out of range (milliseconds instead of seconds?)", source="TIME", text=text)
     return at_secs
 
 
@@ -118,11 +118,11 @@ def check_grace(at_secs: int, *, now_secs: float, grace_secs: int | None, key: s
     """
     left = at_secs - now_secs
     if left < 0:
-        raise GraceError(f"the time was {-left:.0f} s ago")
+        raise GraceError(f"the shutdown time is {-left:.0f} s in the past")
     if grace_secs is not None and left < grace_secs:
         earliest = math.ceil(now_secs + grace_secs)
         raise GraceError(
-            f"{left:.0f} s from now is less than {key} = {grace_secs} promises; the earliest is {earliest}"
+            f"notice is {left:.0f} s, but {key} promises {grace_secs} s; the earliest is {earliest} (epoch)"
         )
 
 

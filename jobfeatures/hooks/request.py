@@ -46,13 +46,13 @@ def parse_request(data: bytes, *, reported_at_secs: float, source: str = "") -> 
     """Return the request in a file that is complete. Raises ParseError."""
     head, *fields = data.split(b"\0")
     if len(data) > MAX_REQUEST_BYTES or not is_finished(data):
-        raise ParseError("too large, or not written to its end", source=source)
+        raise ParseError("the request is too large or cut off", source=source)
     if head != FORMAT or len(fields) < 4:
         raise ParseError(f"not a request of {FORMAT.decode()}", source=source, text=_text(head[:80]))
     action, batch_system = _text(fields[0]), _text(fields[1])
     if action not in ACTIONS or not _SYSTEM.match(batch_system):
         raise ParseError(
-            "not begun by action and batch system", source=source, text=f"{action} {batch_system}"
+            "must begin with an action and a batch system", source=source, text=f"{action} {batch_system}"
         )
     variables = fields[2:-2]
     if len(variables) > MAX_VARIABLES:

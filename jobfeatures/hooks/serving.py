@@ -181,7 +181,7 @@ class HookRequests:
         except Exception as error:  # noqa: BLE001  # supervised: hooks then do their work themselves
             problem = f"{type(error).__name__}: {error}"
             if problem != self._last_problem:
-                log.error("hooks are not served: %s", problem)
+                log.error("cannot serve requests of prologs and epilogs: %s", problem)
             self._last_problem = problem
 
 

@@ -102,7 +102,7 @@ class CloudSource(PolledSource):
             or not text.startswith(("/", "http://", "https://"))
             or not text.isprintable()
         ):
-            raise SourceError(f"{self._server.name}: {answer.status}: not the location of machine features")
+            raise SourceError(f"{self._server.name}: HTTP {answer.status}: no location of machine features")
         return text
 
     @staticmethod

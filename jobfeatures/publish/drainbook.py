@@ -75,10 +75,10 @@ class DrainBook:
                 problem = str(error)
         self._has_started = self._has_started or not problem
         if problem and problem != old.problem:  # log each problem once
-            log.error("drains: %s; the previous drains stay in force", problem)
+            log.error("shutdowns cannot be read or saved: %s; the previous ones stay in force", problem)
         text = describe(drains, announced)
         if text != describe(old.drains, old.announced):
-            log.info("drains have changed", extra={"drains": text})
+            log.info("announced shutdowns have changed", extra={"drains": text})
         self.view = DrainView(drains, announced, problem)
 
     def forget_ended(self, jobs: Mapping[JobKey, Job], published: Collection[JobKey]) -> None:
@@ -99,7 +99,7 @@ class DrainBook:
         try:
             self.view = replace(self.view, drains=self._store.change(without_ended))
         except (JobfeaturesError, OSError) as error:
-            log.warning("cannot remove drains of ended jobs yet: %s", error)
+            log.warning("cannot remove the shutdowns of ended jobs yet: %s", error)
 
 
 def describe(drains: Drains, announced: Announced) -> str:

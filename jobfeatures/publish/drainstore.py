@@ -80,7 +80,7 @@ class DrainStore:
         with self._tree.writing(DRAINS) as (folder, staging):
             if not has_locked(folder, LOCK_TIMEOUT_SECS):
                 path = self._tree.drains_path
-                raise LockTimeoutError(f"{path}: locked for more than {LOCK_TIMEOUT_SECS:g} s")
+                raise LockTimeoutError(f"{path}: locked by another process for {LOCK_TIMEOUT_SECS:g} s")
             old = self.read()
             new = change(old)
             if new != old:
@@ -124,14 +124,19 @@ def _replace(folder: int, staging: int, name: str, text: str | None) -> None:
 def _read_private(file: int, path: str) -> str:
     found = os.fstat(file)
     if not stat.S_ISREG(found.st_mode):
-        raise UnsafePathError(f"{path}: not a regular file")
+        raise UnsafePathError(f"{path}: must be a regular file")
     if found.st_uid not in (0, os.geteuid()) or found.st_nlink != 1:
-        raise UnsafePathError(f"{path}: belongs to uid {found.st_uid}, or has several hard links")
+        raise UnsafePathError(
+            f"{path}: belongs to uid {found.st_uid} and has {found.st_nlink} hard links; "
+            f"it must have one and belong to root or uid {os.geteuid()}"
+        )
     if found.st_mode & 0o022:
-        raise UnsafePathError(f"{path}: writable by others (mode {stat.S_IMODE(found.st_mode):o})")
+        raise UnsafePathError(
+            f"{path}: writable by others (mode {stat.S_IMODE(found.st_mode):o}); chmod go-w"
+        )
     content = os.read(file, MAX_DOCUMENT_BYTES + 1)
     if len(content) > MAX_DOCUMENT_BYTES:
-        raise ParseError(f"more than {MAX_DOCUMENT_BYTES} bytes", source=path)
+        raise ParseError(f"is larger than {MAX_DOCUMENT_BYTES} bytes", source=path)
     return content.decode("utf-8", "replace")
 
 
@@ -187,7 +192,7 @@ def read_for_hook(tree: FeatureTree, machine: Machine) -> tuple[Machine, Drains]
         drains = store.read()
         return with_announced(machine, drains, store.read_announced()), drains
     except (JobfeaturesError, OSError) as error:
-        log.warning("the drains cannot be read and are left to the daemon: %s", error)
+        log.warning("the announced shutdowns cannot be read and are left to the daemon: %s", error)
     try:
         with opened(f"{tree.machine_path}/{keys.SHUTDOWNTIME.name}", READ_UNFOLLOWED) as file:
             return replace(machine, shutdown_secs=int(os.read(file, 32))), NO_DRAINS

@@ -86,7 +86,7 @@ class Folders:
         name = f"{sum(key.directory_name.encode()) % LOCK_FILES:02x}"
         with self.folder(LOCKS) as folder, opened(name, LOCK_FILE, folder, 0o600) as file:
             if not has_locked(file, timeout_secs):
-                raise TimeoutError(f"{self.root}/{LOCKS}/{name}: held by another writer")
+                raise TimeoutError(f"{self.root}/{LOCKS}/{name}: locked by another process")
             yield
 
     @contextlib.contextmanager
@@ -132,7 +132,7 @@ class Folders:
                 descriptor = os.open(name, DIRECTORY, dir_fd=root)
                 os.fchmod(descriptor, _MODES[name])
             except OSError as error:
-                raise UnsafePathError(f"{self.root}/{name}: {error.strerror}") from error
+                raise UnsafePathError(f"{self.root}/{name}: cannot be made: {error.strerror}") from error
         with closing(descriptor):
             must_be_ours(descriptor, f"{self.root}/{name}")
             yield descriptor

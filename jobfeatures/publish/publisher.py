@@ -124,13 +124,13 @@ class Publisher:
         try:
             texts = self._tree.known()
         except (JobfeaturesError, OSError) as error:
-            log.warning("cannot read what was known of published jobs: %s", error)
+            log.warning("cannot read the saved records of published jobs: %s", error)
             return found
         for text in texts:
             try:
                 record = parse_record(text, source=self._tree.known_path)
             except ParseError as error:
-                log.warning("record skipped: %s", error)
+                log.warning("a saved record of a published job is skipped: %s", error)
                 continue
             self._noted.add(record.job.key)
             found.append(
@@ -156,7 +156,7 @@ class Publisher:
         try:
             return self._tree.hook_failures()
         except (JobfeaturesError, OSError) as error:
-            log.warning("cannot read the counts of hook failures: %s", error)
+            log.warning("cannot read how often prologs and epilogs failed: %s", error)
             return {}
 
     def _write(self, job: Job, reported: JobObservation, machine: Machine, drains: DrainView) -> None:

@@ -88,7 +88,7 @@ def _read_note(text: str, key: JobKey) -> PrologRecord | None:
     try:
         return parse_record(text) if text else None
     except ParseError as error:
-        log.warning("the note on published job %s cannot be read: %s", key.job_id, error)
+        log.warning("the saved record of published job %s cannot be read: %s", key.job_id, error)
         return None
 
 

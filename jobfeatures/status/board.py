@@ -143,7 +143,7 @@ class StatusBoard:
         if entry.view.problem:
             log.warning("job status rejected: %s", entry.view.problem, extra=extra)
         elif entry.reason:
-            log.warning("can_postpone_last_job went back to True and other values changed", extra=extra)
+            log.warning("other values changed while can_postpone_last_job went back to True", extra=extra)
         else:
             log.info("job status is valid again", extra=extra)
 

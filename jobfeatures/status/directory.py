@@ -174,10 +174,10 @@ def opened_directory(path: str, owner_uid: int) -> Iterator[int]:
         raise
     except OSError as error:
         if error.errno in (errno.ENOTDIR, errno.ELOOP):
-            raise UnsafePathError(f"{path}: a link or not a directory") from error
+            raise UnsafePathError(f"{path}: must be a directory, not a link or file") from error
         if error.errno == errno.EXDEV:
-            raise UnsafePathError(f"{path}: on another file system") from error
-        raise UnreadableError(f"{path}: {error.strerror}") from error
+            raise UnsafePathError(f"{path}: is on another file system") from error
+        raise UnreadableError(f"{path}: cannot be read: {error.strerror}") from error
     with closing(directory):
         owner = os.fstat(directory).st_uid
         if owner not in (owner_uid, 0, os.geteuid()):

@@ -211,7 +211,7 @@ def _value(name: str, value: object) -> bytes | None:
         return str(value).encode("ascii")
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace")
-    raise ParseError("neither a number nor a text", source=_BODY, field=name, text=str(value))
+    raise ParseError("must be a number or a text", source=_BODY, field=name, text=str(value))
 
 
 def _add(values: dict[str, bytes | None], name: str, value: bytes | None, line: int) -> None:

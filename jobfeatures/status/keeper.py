@@ -111,7 +111,7 @@ class DirectoryWatch:
 
     def _warn_once(self, problem: str) -> None:
         if problem and problem != self._problem:  # log each problem once
-            log.warning("cannot watch every job status, some are only read at intervals: %s", problem)
+            log.warning("cannot watch every job status, so some are only read at intervals: %s", problem)
         self._problem = problem
 
 

@@ -101,21 +101,21 @@ class _Folder:
         except FileNotFoundError:
             return None
         except BlockingIOError:  # the owner holds a lease on it
-            raise LockTimeoutError(f"{self._path}/{name}: leased by another process") from None
+            raise LockTimeoutError(f"{self._path}/{name}: another process holds a lease on it") from None
         except OSError as error:
             raise UnsafePathError(f"{self._path}/{name}: {error.strerror}") from error
         self._stack.callback(os.close, file)
         found = os.fstat(file)
         if stat.S_ISREG(found.st_mode) and found.st_uid == self._owner_uid and found.st_nlink == 1:
             return file
-        raise UnsafePathError(f"{self._path}/{name}: not a regular file of uid {self._owner_uid} alone")
+        raise UnsafePathError(f"{self._path}/{name}: must be a regular file of uid {self._owner_uid} alone")
 
     def make(self, name: str) -> int:
         """Create an empty file and give it to the job's user."""
         try:
             file = open_inside(self._directory, name, _NEW, 0o600)
         except FileExistsError:  # the job was faster, or malicious
-            raise LockTimeoutError(f"{self._path}/{name}: created by another process") from None
+            raise LockTimeoutError(f"{self._path}/{name}: another process is creating this file") from None
         self._stack.callback(os.close, file)
         if self._owner_uid != os.geteuid() and os.geteuid() == 0:
             os.fchown(file, self._owner_uid, os.fstat(self._directory).st_gid)

@@ -91,7 +91,9 @@ def _read(root: str, job_name: str | None, key: str) -> tuple[_Stamp, Feature]:
             is_value = stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and found.st_uid in owners
             content = os.read(file, MAX_VALUE_BYTES + 1) if is_value else b""
     if not is_value or len(content) > MAX_VALUE_BYTES:
-        raise UnsafePathError(f"{job_name or MACHINE}/{key}: not a regular file of the allowed owner")
+        raise UnsafePathError(
+            f"{job_name or MACHINE}/{key}: must be a regular file of root or the job's user"
+        )
     return _stamp(around, found), Feature(content, _etag(content), int(found.st_mtime))
 
 

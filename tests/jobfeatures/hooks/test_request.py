@@ -27,7 +27,7 @@ def test_a_request_tells_action_system_and_variables() -> None:
 @together((length,) for length in range(len(GOOD)))
 def test_a_request_that_is_being_written_is_not_finished(length: int) -> None:
     assert not is_finished(GOOD[:length])
-    with pytest.raises(ParseError, match="not written to its end"):
+    with pytest.raises(ParseError, match="the request is too large or cut off"):
         parse_request(GOOD[:length], reported_at_secs=0)
 
 

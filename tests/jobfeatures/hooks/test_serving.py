@@ -162,7 +162,7 @@ def test_a_job_that_another_writer_holds_is_tried_again_soon_in_its_order_and_de
     def serve(request: Request, note: Callable[[Rejected], None]) -> None:
         if request.environ["SLURM_JOB_ID"] in held:
             note(Rejected("environment", "told when it is done"))
-            raise TimeoutError("held by another writer")
+            raise TimeoutError("locked by another process")
         served(request, note)
 
     intake = HookRequests(tree, clock, serve)

@@ -248,7 +248,7 @@ def test_failures_of_hooks_that_cannot_be_counted_are_not_told(publisher, tmp_pa
     (tmp_path / "features/failures").chmod(0o777)
     update(publisher, [])
     assert publisher.status.hook_failures == {}, "anybody may have left them"
-    assert "cannot read the counts of hook failures" in caplog.text
+    assert "cannot read how often prologs and epilogs failed" in caplog.text
     assert publisher.status.failures == 0
 
 

@@ -211,7 +211,7 @@ def test_a_link_in_place_of_the_directory_is_refused(directory: Path, tmp_path: 
 
 def test_a_file_in_place_of_the_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(UnsafePathError, match="not a directory"):
+    with pytest.raises(UnsafePathError, match="must be a directory"):
         read(tmp_path / "file")
 
 
