@@ -109,7 +109,7 @@ def _wanted(
     wanted: list[tuple[str, DirectoryKind | None]] = [each for each in found if kind in {None, each[1]}]
     if not wanted:
         names = ", ".join(f"${name}" for name in VARIABLES)
-        raise ConfigurationError("DIR-URL-or-FILE", f"is needed: none of {names} is set")
+        raise ConfigurationError("DIR-URL-or-FILE", f"must be given, because none of {names} is set")
     return wanted
 
 

@@ -39,7 +39,7 @@ def which_batch_system(named: str | None) -> str:
         if variable in os.environ and (beside is None or beside in os.environ):
             return batch_system
     variables = ", ".join(dict.fromkeys(JOB_VARIABLES.values()))
-    raise ConfigurationError("--batch", f"is needed: none of {variables} is set")
+    raise ConfigurationError("--batch", f"must be given, because none of {variables} is set")
 
 
 def which_job(batch_system: str) -> str:

@@ -73,9 +73,9 @@ def _comment(text: str) -> str:
     """Return a header comment. Raises ArgumentTypeError if malformed, or if the conversion sets its label."""
     match = _COMMENT.match(text)
     if match is None:
-        raise argparse.ArgumentTypeError(f"not LABEL: VALUE: {text!r}")
+        raise argparse.ArgumentTypeError(f"must be LABEL: VALUE, not {text!r}")
     if match[1].lower() in _OWN_LABELS:
-        how = ": --zone says which" if match[1].lower().startswith("timezone") else ""
+        how = ": use --zone" if match[1].lower().startswith("timezone") else ""
         raise argparse.ArgumentTypeError(f"{match[1]} is set by the conversion itself{how}")
     return text
 
@@ -89,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise ConfigurationError("--header", f"a log of kind {to_kind} has no header")
     options: dict[str, Any] = {name: True for name in ("renumber", "rebase") if getattr(arguments, name)}
     if options and to_kind != "swf":
-        raise ConfigurationError(f"--{next(iter(options))}", "for SWF logs only")
+        raise ConfigurationError(f"--{next(iter(options))}", "is for SWF logs only")
     if zone is not None and to_kind == "swf":
         options["zone"] = zone
     may_keep = KINDS[to_kind].keeps_text
@@ -141,7 +141,7 @@ def _report(notes: Notes, source: str, *, in_full: bool) -> None:
     for rejected in notes.shown:
         complain(rejected)
     if notes.rejected > MAX_SHOWN:
-        complain(f"{source}: {notes.rejected - MAX_SHOWN} more rejected")
+        complain(f"{source}: {notes.rejected - MAX_SHOWN} more records rejected")
     for line in notes.lines(in_full=in_full):
         complain(f"{source}: {line}")
     complain(f"{source}: {notes.read} records, {notes.rejected} rejected")

@@ -103,7 +103,7 @@ def _set(arguments: argparse.Namespace, config: Config, now_secs: float) -> int:
     key = _job_key(tree, arguments)
     if key is not None and keys.SHUTDOWNTIME_JOB.name in site.terms(_job(tree, key)).left_out:
         raise ConfigurationError(
-            "--job", f"cannot be announced: leave_out names {keys.SHUTDOWNTIME_JOB.name}"
+            "--job", f"the setting features.leave_out excludes {keys.SHUTDOWNTIME_JOB.name}"
         )
     name, promised = _promise(tree, site, key)
     if not arguments.force:
@@ -117,7 +117,7 @@ def _set(arguments: argparse.Namespace, config: Config, now_secs: float) -> int:
     what = "this node" if key is None else f"job {key.job_id}"
     print(f"{what} shuts down at {format_time(at_secs)}, in {format_span(at_secs - now_secs)}")
     if promised is None:
-        complain(f"{name} is not set, so jobs were promised no minimum notice")
+        complain(f"{name} is not set, so jobs had not been promised any minimum notice")
     return 0
 
 
@@ -205,7 +205,7 @@ def _job_key(tree: FeatureTree, arguments: argparse.Namespace, known: Drains | N
     """Return the job that `--job` means: one that has a directory here, or a drain in `known`."""
     if arguments.job is None:
         if arguments.batch is not None:
-            raise ConfigurationError("--batch", "needs --job")
+            raise ConfigurationError("--batch", "can be used only with --job")
         return None
     candidates = {*tree.published(), *(known.jobs if known is not None else ())}
     found: list[JobKey] = sorted(
@@ -216,9 +216,9 @@ def _job_key(tree: FeatureTree, arguments: argparse.Namespace, known: Drains | N
     if not found:
         raise ParseError("nothing is published here for this job", source="--job", text=arguments.job)
     if len({key.batch_system for key in found}) < len(found):
-        raise ConfigurationError("--job", f"is one of {', '.join(key.job_id for key in found)}")
+        raise ConfigurationError("--job", f"fits several jobs: {', '.join(key.job_id for key in found)}")
     if len(found) > 1:
-        raise ConfigurationError("--batch", f"is needed: {', '.join(key.batch_system for key in found)}")
+        raise ConfigurationError("--batch", f"must be one of {', '.join(key.batch_system for key in found)}")
     return found[0]
 
 
@@ -286,15 +286,17 @@ def _plan(arguments: argparse.Namespace, config: Config, now_secs: float) -> int
     before = None if arguments.before is None else _time(arguments.before, "--before", now_secs) - now_secs
     earliest = float(Site(config.site).machine.grace_secs or 0)
     if before is not None and before < earliest:
-        raise ConfigurationError("--before", f"is in {before:.0f} s, but jobs were promised {earliest:.0f} s")
+        raise ConfigurationError(
+            "--before", f"leaves {before:.0f} s, but jobs were promised {earliest:.0f} s"
+        )
     nodes = read_nodes(arguments)
     plans = [(node, plan_drain(node, now_secs, earliest_secs=earliest, before_secs=before)) for node in nodes]
     for node, plan in plans:
         if plan is None:
-            complain(f"{node.name}: left out, batch_node_allocatable_cpus is unknown")
+            complain(f"{node.name}: left out, because batch_node_allocatable_cpus is missing")
     ordered = order_nodes([plan for _, plan in plans if plan is not None])
     if not ordered:
-        complain("there is no node to plan for")
+        complain("there is no node to make a plan for")
         return 1
     if arguments.format == "json":
         print(plans_document(ordered, now_secs=now_secs), end="")

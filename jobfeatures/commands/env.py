@@ -69,7 +69,7 @@ def _print(path: str) -> int:
         with open(path, encoding="ascii") as file:
             print(*beside_others(file.read(MAX_LINES_BYTES).splitlines(), os.environ), sep="\n")
     except FileNotFoundError:
-        log.warning("there are no export lines for this job", extra={"file": path})
+        log.warning("no export lines are published for this job", extra={"file": path})
         return 1
     except OSError as error:
         log.warning("%s: %s", path, error.strerror)

@@ -121,8 +121,8 @@ def _of_log(arguments: argparse.Namespace, rules: ShareRules, zone: tzinfo | Non
     try:
         asked = choose_jobs(reported, arguments.job)
     except NoSuchJobError as error:
-        late = f" at {arguments.at}, maybe later" if arguments.at is not None else ""
-        raise NoSuchJobError(f"{error} to {arguments.log}{late}") from None
+        late = f", as known at {arguments.at}" if arguments.at is not None else ""
+        raise NoSuchJobError(f"{arguments.log}{late}: {error}") from None
     user = asked.reported.facts.user
     if CPU not in rules.default and user not in rules.users:
         raise ConfigurationError(
@@ -155,6 +155,8 @@ def make_source(named: str | None, config: Config, clock: Clock) -> ClusterSourc
     able = {name: each for name, each in CLUSTER_SYSTEMS.items() if named in (None, name)}
     here = [name for name, each in able.items() if named == name or each.is_here(config.batch.of(name))]
     if len(here) != 1:
-        found = f"several are here: {', '.join(here)}" if here else f"none is here of {', '.join(able)}"
-        raise ConfigurationError("--batch", f"is needed: {found}")
+        found = (
+            f"several systems are here: {', '.join(here)}" if here else f"here is none of {', '.join(able)}"
+        )
+        raise ConfigurationError("--batch", f"must be given: {found}")
     return able[here[0]].make_cluster_source(config.batch.of(here[0]), clock, ASK_SECS)

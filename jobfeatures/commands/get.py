@@ -44,7 +44,7 @@ def _why(key: str, features: Features) -> str:
         for other in (each for each in names if each != key and each.lower() == key.lower()):
             value = _found(features, other)
             if value is not None:
-                return f"{key} is not here, but {other} of the other document is: {shown(value)}"
+                return f"{key} is not published, but {other} of the other specification is: {shown(value)}"
         return f"{key} is unknown or unlimited here; jobfeatures show lists what is known"
     near = get_close_matches(key, names, n=1)
     return f"{shown(key)} is not a machine/job features key" + (f"; did you mean {near[0]}?" if near else "")

@@ -40,7 +40,9 @@ def run_hook(arguments: argparse.Namespace, work: Callable[[Config], None]) -> i
         with time_limit(config.hook.timeout_secs):
             work(config)
     except TimeIsUpError:
-        log.error("%s: its time limit was reached", arguments.command, extra={"reason": "timeout"})
+        log.error(
+            "%s: stopped at the time limit hook.timeout", arguments.command, extra={"reason": "timeout"}
+        )
         return status
     except (JobfeaturesError, OSError) as error:
         log.error("%s: %s", arguments.command, error, extra={"reason": reason_of(error)})

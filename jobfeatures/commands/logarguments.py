@@ -66,7 +66,7 @@ def parse_meaning(arguments: argparse.Namespace) -> Meaning:
     words = parse_words("--swf", arguments.swf, tuple(MEANINGS)) if arguments.swf is not None else ()
     is_cpu, is_wall = "cpu-time" in words, "wall-time" in words
     if is_cpu and is_wall:
-        raise ConfigurationError("--swf", "requested times are either cpu-time or wall-time")
+        raise ConfigurationError("--swf", "cpu-time and wall-time cannot be combined")
     return Meaning(
         "bytes" in words, "per-job" in words, is_cpu if is_cpu or is_wall else None, "no-waits" in words
     )

@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     values = parse_values(vars(arguments), int(time.time()))
     if not values:
-        raise ConfigurationError(_option(USED_CPU), "or another value is needed")
+        raise ConfigurationError(_option(USED_CPU), "give this value or another one to report")
     is_url = location.startswith(("http://", "https://"))
     if not is_url and not location.startswith("/"):
         raise ConfigurationError(

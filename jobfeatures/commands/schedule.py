@@ -160,7 +160,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.one_log and arguments.format != "json":
         raise ConfigurationError("--one-log", "needs --format json")
     if arguments.one_log and arguments.report is not None:
-        raise ConfigurationError("--one-log", "draws no pictures: no --report")
+        raise ConfigurationError("--one-log", "cannot be combined with --report")
     if arguments.dask is not None:
         if not arguments.one_log:
             raise ConfigurationError("--dask", "needs --one-log")

@@ -83,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
     for warning in (*log.warnings, *remarks(workload)):
         complain(f"{name}: {warning}")
     if log.unreadable:
-        complain(f"{name}: not simulated: {log.unreadable} × unreadable")
+        complain(f"{name}: {log.unreadable} records cannot be read and are not simulated")
     for what, count in sorted(log.folded.items()):
         complain(f"{name}: merged: {what} ({count})")
     complain(

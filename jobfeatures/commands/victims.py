@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
         complain(error)
         return FAILED
     if not nodes:
-        complain("there is no node to choose jobs on")
+        complain("there is no node on which to choose jobs")
         return FAILED
     found = []
     for node in nodes:

@@ -139,7 +139,7 @@ def test_a_hook_is_ended_by_its_deadline_wherever_it_hangs(site, monkeypatch, ca
     monkeypatch.setattr("jobfeatures.hooks.actions.write_job", hang)
     monkeypatch.setenv("JOBFEATURES_HOOK_TIMEOUT", "200ms")
     assert main(["publish", "--strict"]) == 1
-    assert "its time limit was reached" in capfd.readouterr().err
+    assert "stopped at the time limit hook.timeout" in capfd.readouterr().err
     assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
 
 
@@ -239,7 +239,7 @@ def test_get_names_the_other_spelling_that_has_a_value(in_job, capsys):
     (in_job / "allocated_cpu").unlink()
     (in_job / "allocated_CPU").write_text("2\n")
     assert main(["get", "allocated_cpu"]) == 1
-    assert "but allocated_CPU of the other document is: '2'" in capsys.readouterr().err
+    assert "but allocated_CPU of the other specification is: '2'" in capsys.readouterr().err
 
 
 def test_remaining_prints_whole_seconds_and_its_bases(in_job, capsys):

@@ -230,8 +230,8 @@ def make_privacy(config: PrivacySettings) -> Privacy:
     try:
         key = read_private(config.key_file, MAX_KEY_BYTES).strip()
     except (OSError, JobfeaturesError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise ConfigurationError("privacy_key_file", f"{config.key_file}: {reason}") from error
+        reason = f"{config.key_file}: {error.strerror}" if isinstance(error, OSError) else str(error)
+        raise ConfigurationError("privacy_key_file", reason) from error
     if len(key) < MIN_KEY_BYTES:
         raise ConfigurationError("privacy_key_file", f"needs {MIN_KEY_BYTES} bytes or more, not {len(key)}")
     return Privacy(HASH, key)

@@ -70,7 +70,7 @@ def _chained(part: UsersPart, user: int, mine: slice, links: Links) -> Array:
     try:
         return np.array(ends, dtype=np.float64 if part.mode is Mode.FLUID else np.int64)
     except OverflowError:
-        raise ScheduleError("jobs are expected to end after more than 2^63 seconds") from None
+        raise ScheduleError("expected ends of jobs are beyond 2^63 seconds") from None
 
 
 def _neighbours(users: Array, codes: Array) -> Iterator[tuple[int, int]]:

@@ -117,14 +117,14 @@ def _compute(part: UsersPart, demand: Demand) -> Array:
             ends += lanes.place(arrivals[mine], requests[mine], runtimes[mine])
         except ShareError:
             raise ScheduleError(
-                f"user {shown(part.users[place])} has a share of 0 {demand.resource}, and jobs that ask "
-                "for some: they would never end"
+                f"user {shown(part.users[place])} has a share of 0 {demand.resource}, but jobs that "
+                "request it: give the user a share above 0"
             ) from None
     try:
         return np.array(ends, dtype=np.float64 if part.mode is Mode.FLUID else np.int64)
     except OverflowError:
         raise ScheduleError(
-            f"jobs are expected to end after more than 2^63 seconds: is a share of {demand.resource} "
+            f"expected ends of jobs are beyond 2^63 seconds: is a share of {demand.resource} "
             "too small, or a request too large?"
         ) from None
 

@@ -36,8 +36,8 @@ class Cells:
         if users * columns > MOST_CELLS:
             enough = -(-int(last - first + 1) // max(1, MOST_CELLS // users - 2))
             raise ScheduleError(
-                f"{whole.log.name}: a heatmap of {users} users × {columns} cells has more than {MOST_CELLS}: "
-                f"--heatmap {enough} would do"
+                f"{whole.log.name}: {users} users × {columns} times are more than {MOST_CELLS} cells: "
+                f"use longer times, --heatmap {enough}"
             )
 
     def add(self, hand: Schedule, first_user: int) -> None:

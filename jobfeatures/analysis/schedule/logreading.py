@@ -239,7 +239,7 @@ def compute_shifts(names: Sequence[str], zeros: Sequence[int | None]) -> list[in
         return [0] * len(zeros)
     for name, zero in zip(names, zeros, strict=True):
         if zero is None:
-            raise ScheduleError(f"{name}: has no time zero, unlike other files of the log")
+            raise ScheduleError(f"{name}: has no UnixStartTime, unlike other files of the log")
     return [zero - min(known) for zero in zeros if zero is not None]
 
 
@@ -264,5 +264,5 @@ def as_file(name: str) -> Iterator[str]:
             shutil.copyfileobj(sys.stdin.buffer, file)
             file.flush()
         except OSError as error:
-            raise LogFileError(f"-: cannot read: {error.strerror or error}") from None
+            raise LogFileError(f"standard input: cannot read: {error.strerror or error}") from None
         yield file.name

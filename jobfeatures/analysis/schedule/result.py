@@ -250,7 +250,7 @@ def asked(log: ScheduleLog, resource: str) -> Array:
     """Return each job's request of a resource (memory in KiB). Raises ScheduleError if there are none."""
     requests = requests_of(log, resource)
     if requests is None:
-        raise ScheduleError(f"{log.name}: the log reports no {resource} of its jobs")
+        raise ScheduleError(f"{log.name}: the log does not report the {resource} that jobs requested")
     return requests
 
 

@@ -149,7 +149,7 @@ def parse_shares_of(
             where = groups if name.startswith(_GROUP) else users
             bare = name.removeprefix(_GROUP) if where is groups else name.removeprefix(_USER)
             if not bare:
-                raise ConfigurationError(key, f"no user in it: {shown(text)}")
+                raise ConfigurationError(key, f"must be USER=AMOUNT, not {shown(text)}")
             mine = where.setdefault(bare, {})
             for value in values:
                 first, is_named, second = value.partition(":")

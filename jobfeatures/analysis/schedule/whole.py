@@ -113,11 +113,11 @@ class Whole:
         """
         name, options = spooled.name, spooled.options
         if options.arrival is Arrival.ELIGIBLE and not spooled.has_eligible:
-            raise ScheduleError(f"{name}: does not say when jobs were eligible")
+            raise ScheduleError(f"{name}: the log does not report when jobs became eligible")
         if not spooled.counted:
             raise ScheduleError(f"{name}: {why_none(spooled.skipped)}")
         if not spooled.shown:
-            raise ScheduleError(f"{name}: none of {spooled.counted} jobs passes the filter")
+            raise ScheduleError(f"{name}: none of {spooled.counted} jobs passes --filter")
         self._spooled, self.options, self._by, self._most = spooled, options, by, most
         self.log = spooled.hand([])
         self.skipped = {reason: spooled.skipped[reason] for reason in REASONS}

@@ -68,7 +68,7 @@ def _parse_node(key: str, kind: str, text: str) -> Node:
         else:
             name, value = "memory", _parse_memory(key, word)
         if name in found:
-            raise ConfigurationError(key, f"names {name} twice: {shown(kind)}")
+            raise ConfigurationError(key, f"has {name} twice: {shown(kind)}")
         if name != "memory" and value > MOST_OF_A_KIND:
             raise ConfigurationError(key, f"more than {MOST_OF_A_KIND} {name}: {shown(kind)}")
         found[name] = value

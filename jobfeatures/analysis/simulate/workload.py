@@ -86,7 +86,8 @@ def choose_pool(log: ScheduleLog, pieces: Iterable[ScheduleLog], store: Store) -
     most = int(peak_of(runs))
     if not most:
         raise ScheduleError(
-            f"{log.name}: does not say how many processors there are: use jobfeatures simulate --processors"
+            f"{log.name}: the log does not say how many processors the machine has: use "
+            "--processors of jobfeatures simulate"
         )
     return one_pool(most)
 

@@ -106,7 +106,7 @@ def test_the_file_is_read_again_when_it_changes_and_a_broken_one_is_not_used(fil
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620])
 def test_a_file_that_others_can_read_is_refused(mode, file):
-    with pytest.raises(UnsafePathError, match="others than its owner"):
+    with pytest.raises(UnsafePathError, match="only its owner"):
         read_users(file("a:one\n", mode))
 
 

@@ -147,7 +147,7 @@ def test_a_job_of_several_clusters_is_status_2_and_says_what_to_add(server, caps
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ((401, {}, b"no"), "it wants --prometheus.user and --prometheus.password-file"),
+        ((401, {}, b"no"), "give --prometheus.user and --prometheus.password-file"),
         ((403, {}, b""), "user and password, or token"),
         ((302, {"Location": "http://elsewhere/"}, b""), "redirects are not followed"),
         ((404, {}, b"<html>"), "is this the address of a Prometheus server"),
@@ -245,6 +245,6 @@ def test_a_wrong_flag_is_status_2_with_its_name(flags, named, capsys):
 def test_a_secret_that_others_may_read_is_refused(server, secret, capsys):
     for mode in (0o644, 0o620):
         assert report(server, "--prometheus.token-file", secret("tok", mode)) == 2
-        assert "others than its owner" in capsys.readouterr().err
+        assert "only its owner" in capsys.readouterr().err
     assert report(server, "--prometheus.token-file", secret("two\nlines")) == 2
     assert server.requests == []

@@ -354,9 +354,9 @@ def test_the_key_is_read_from_its_file(key_file):
     [
         (lambda path: path.write_bytes(b"short"), "needs 16 bytes or more, not 5"),
         (lambda path: path.write_bytes(b"x" * 5000), "is longer than"),
-        (lambda path: path.chmod(0o644), "others than its owner can read"),
+        (lambda path: path.chmod(0o644), "only its owner may"),
         (lambda path: path.unlink(), "No such file"),
-        (lambda path: (path.unlink(), path.mkdir()), "is not a file"),
+        (lambda path: (path.unlink(), path.mkdir()), "must be a regular file"),
     ],
 )
 def test_a_key_that_is_of_no_use_is_told_in_one_line(key_file, spoil, said):

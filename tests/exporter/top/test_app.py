@@ -390,7 +390,7 @@ def test_a_daemon_that_does_not_answer_us_is_no_reason_to_look_ourselves(daemon,
     assert daemon.url in capsys.readouterr().out
     daemon.status = 401
     assert main(["top", "--once"]) == 1
-    assert "it wants --url.user and --url.password-file" in capsys.readouterr().err
+    assert "give --url.user and --url.password-file" in capsys.readouterr().err
 
 
 @pytest.mark.program

@@ -294,7 +294,7 @@ async def test_a_token_that_others_can_read_is_not_sent(answers, site, make_clie
     answers.keeper.poll_once()
     client = make_client()
     (tmp_path / "token").chmod(0o644)
-    with pytest.raises(SourceError, match="others than its owner can read"):
+    with pytest.raises(SourceError, match="only its owner may"):
         await asyncio.to_thread(client.ask)
 
 
@@ -374,6 +374,6 @@ def test_settings_that_would_let_tokens_be_read_or_nobody_in_are_refused(changes
 
 
 def test_a_secret_that_cannot_be_read_is_told(tmp_path):
-    for path, reason in ((tmp_path / "none", "No such file"), (tmp_path, "is not a file")):
+    for path, reason in ((tmp_path / "none", "No such file"), (tmp_path, "must be a regular file")):
         with pytest.raises(ConfigurationError, match=rf"controller\.secret_file: .*{reason}"):
             read_secrets(str(path))

@@ -30,7 +30,7 @@ def test_each_fault_is_named_with_file_document_path_and_reason(file, capsys):
     assert main(["check", "--as", "sonar", path]) == 1
     assert capsys.readouterr().out.splitlines() == [
         f"{path}:2: data.attributes.jobs[0].job: is negative: -1",
-        f"{path}:3: envelope: has NaN, which is no JSON",
+        f"{path}:3: envelope: has NaN, which JSON does not allow",
     ]
 
 
@@ -93,8 +93,8 @@ def test_what_a_file_is_shows_by_its_beginning(file, capsys, text, said):
     ("text", "said"),
     [
         (SACCT, "is a log of kind sacct, which cannot be checked (see `convert`)"),
-        ("hello\n", "is of no known kind: --as is needed"),
-        ("", "is empty: --as is needed"),
+        ("hello\n", "is no log of a known kind: name it by --as"),
+        ("", "is empty, so its kind is unknown: name it by --as"),
     ],
 )
 def test_what_no_check_is_for_is_not_said_to_be_good(file, capsys, text, said):

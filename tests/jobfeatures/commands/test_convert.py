@@ -189,7 +189,7 @@ def test_what_is_rejected_is_told_by_line_and_makes_the_status_1(tmp_path, capsy
     assert convert(tmp_path / "in", tmp_path / "out.jsonl") == 1
     said = capsys.readouterr().err.splitlines()
     assert [line.split(":")[2] for line in said[:20]] == [str(number) for number in range(4, 24)]
-    assert said[20].endswith("in: 10 more rejected")
+    assert said[20].endswith("in: 10 more records rejected")
     assert said[-1].endswith("2 records, 30 rejected")
     assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 2
 
@@ -253,9 +253,9 @@ def test_what_is_no_file_is_written_as_it_is(swf):
 @pytest.mark.parametrize(
     ("content", "words", "said"),
     [
-        (b"hello\n", [], "is of no known kind"),
-        (b"", [], "is empty: --from is needed"),
-        (b"\x1f\x8b\x00", [], "is of no known kind"),
+        (b"hello\n", [], "is no log of a known kind"),
+        (b"", [], "is empty, so its kind is unknown: name it by --from"),
+        (b"\x1f\x8b\x00", [], "is no log of a known kind"),
         (SWF.encode(), ["--to", "swf", "--from", "sonar", "--strict"], "in"),
     ],
 )
@@ -277,7 +277,7 @@ def test_names_that_lead_nowhere_are_said(swf, tmp_path, capsys):
     for words in (
         "absent: cannot read",
         "absent/out.swf: cannot write",
-        "--to is needed",
+        "name it by --to",
         "no such zone",
         "broken.swf.gz",
     ):

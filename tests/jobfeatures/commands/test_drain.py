@@ -104,7 +104,7 @@ def test_a_job_that_is_told_no_shutdown_time_cannot_be_drained(drain, limited, m
     assert drain("set", "--job", "12", "--at", "+1h", "--force")[0] == 0
     monkeypatch.setenv("JOBFEATURES_FEATURES_LEAVE_OUT", "shutdowntime_job")
     status, _, err = drain("set", "--job", "12", "--at", "+2h", "--force")
-    assert (status, "leave_out names shutdowntime_job" in err) == (2, True)
+    assert (status, "features.leave_out excludes shutdowntime_job" in err) == (2, True)
     assert drain("cancel", "--job", "12")[0] == 0
     assert not limited.exists()
 
@@ -128,7 +128,7 @@ def test_the_promise_that_was_published_is_kept(tree, drain):
     assert drain("set", "--at", "+61")[0] == 0
     status, _, err = drain("set", "--at", "+30")
     assert status == 1
-    assert "grace_secs = 60" in err
+    assert "grace_secs promises 60 s" in err
     assert drain("set", "--job", "12", "--at", "+300")[0] == 1
     assert drain("set", "--job", "12", "--at", "+300", "--force")[0] == 0
     assert drain("set", "--at", "1000")[0] == 1  # in the past
@@ -168,7 +168,7 @@ def test_without_a_promise_the_operator_is_told(tree, drain):
     [
         (("set", "--at", "tomorrow"), 2, "--at"),
         (("set", "--at", "+1h", "--job", "77"), 1, "nothing is published here"),
-        (("set", "--at", "+1h", "--batch", "slurm"), 2, "needs --job"),
+        (("set", "--at", "+1h", "--batch", "slurm"), 2, "can be used only with --job"),
         (("plan", "--nodes", "x"), 2, "needs --prometheus"),
         (("plan", "--metrics", "file:///etc/passwd"), 2, "--metrics"),
         (("plan", "--metrics", "http://h", "--prometheus", "http://h"), 2, "cannot be combined with"),

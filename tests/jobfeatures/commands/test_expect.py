@@ -102,18 +102,18 @@ def test_records_that_cannot_be_read_are_told_of(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "status", "why"),
     [
-        (["99"], 1, "job '99' is not known to"),
-        (["4", "--at", "1763622000"], 1, "at 1763622000, maybe later"),
+        (["99"], 1, "no job '99' is known"),
+        (["4", "--at", "1763622000"], 1, ", as known at 1763622000"),
         (["5"], 1, "the job never started"),
-        (["4", "--share-of", "ann=0"], 1, "the share of user 'ann' is 0"),
+        (["4", "--share-of", "ann=0"], 1, "user 'ann' has a share of 0"),
         (["4", "--share", "0"], 2, "must be above 0"),
         (["4", "--share", "many"], 2, "schedule.share: must be a number"),
-        (["4", "--share-of", "group:x=1"], 2, "name users"),
+        (["4", "--share-of", "group:x=1"], 2, "must name users"),
         (["4", "--history", "long"], 2, "--history: "),
         (["4", "--at", "soon"], 2, "--at: must be epoch seconds or a time"),
         (["4", "--zone", "Nowhere"], 2, "--zone: no such zone"),
         (["4", "--batch", "slurm"], 2, "--batch: cannot be combined with --log"),
-        (["4", "--from", "sonar"], 1, "is not known"),
+        (["4", "--from", "sonar"], 1, "is known"),
     ],
 )
 def test_what_cannot_be_said_is_said_to_be(log, capsys, words, status, why):
@@ -257,7 +257,7 @@ def test_a_job_that_ended_long_ago_is_found_with_what_was_before_it(played, caps
     if isinstance(played, PlayedByUser):
         assert told(capsys, "3", "--share", "4")["late_secs"]["at_least"] == 86_400
     else:
-        assert "--history reaches further back" in said(capsys, "3", "--share", "4", status=1)
+        assert "a longer --history reaches further back" in said(capsys, "3", "--share", "4", status=1)
         assert told(capsys, "3", "--share", "4", "--history", "60d")["late_secs"]["at_least"] == 86_400
 
 
@@ -312,7 +312,7 @@ def test_where_no_batch_system_is_here_one_has_to_be_named(capsys, monkeypatch, 
         "jobfeatures.batch.gridengine.site.find_spool", lambda procfs: None
     )  # one may run beside tests
     text = said(capsys, "7", "--pbs.home", str(tmp_path), "--torque.home", str(tmp_path), status=2)
-    assert "--batch: is needed: none is here of slurm" in text
+    assert "--batch: must be given: here is none of slurm" in text
 
 
 def test_a_batch_system_that_does_not_answer_is_no_answer(capsys):

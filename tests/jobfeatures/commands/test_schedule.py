@@ -189,7 +189,7 @@ def test_odd_logs_are_evaluated_and_their_oddity_is_told(log, tmp_path, capsys):
         (["--heatmap", "60"], "--heatmap: needs --format json or csv"),
         (["--heatmap", "60", "--one-log", "--format", "json"], "--heatmap: needs --format json or csv"),
         (["--swf", "kib"], "--swf: 'kib' is not one of bytes, per-job, cpu-time, wall-time, no-waits"),
-        (["--swf", "cpu-time,wall-time"], "--swf: requested times are either cpu-time or wall-time"),
+        (["--swf", "cpu-time,wall-time"], "--swf: cpu-time and wall-time cannot be combined"),
         (["--zone", "Nowhere/At_All"], "--zone: "),
     ],
 )
@@ -212,7 +212,7 @@ def test_a_share_of_nothing_is_an_error(log, capsys):
 
 
 def test_a_file_whose_kind_neither_content_nor_name_tells_is_not_guessed(log, tmp_path, capsys):
-    for text, words in (("", "is empty"), ("hello\n", "is of no known kind")):
+    for text, words in (("", "is empty"), ("hello\n", "is no log of a known kind")):
         (tmp_path / "file").write_text(text)
         assert main(["schedule", str(tmp_path / "file")]) == 2
         assert words in capsys.readouterr().err
@@ -222,9 +222,9 @@ def test_a_log_that_is_not_there(log, tmp_path, capsys):
     assert main(["schedule", str(tmp_path / "none")]) == 2
     assert "No such file" in capsys.readouterr().err
     assert main(["schedule", log, "--resource", "gpu"]) == 1
-    assert "reports no gpu" in capsys.readouterr().err
+    assert "does not report the gpu" in capsys.readouterr().err
     assert main(["schedule", log, "--arrival", "eligible"]) == 1
-    assert "does not say when jobs were eligible" in capsys.readouterr().err
+    assert "does not report when jobs became eligible" in capsys.readouterr().err
 
 
 @pytest.mark.program
@@ -305,7 +305,7 @@ def test_files_of_one_log_tell_the_same_as_the_whole(log, tmp_path, capsys):
     [
         (["--one-log"], 2, "--one-log: needs --format json"),
         (["--dask", "tcp://127.0.0.1:1"], 2, "--dask: needs --one-log"),
-        (["--one-log", "--format", "json", "--filter", "user=nobody"], 1, "none of 4 jobs passes the filter"),
+        (["--one-log", "--format", "json", "--filter", "user=nobody"], 1, "none of 4 jobs passes --filter"),
         (["/nowhere.swf", "--one-log", "--format", "json"], 2, "/nowhere.swf"),
         (["--one-log", "--format", "json", "--dask", "what://x"], 2, "--dask"),
     ],
@@ -334,7 +334,7 @@ def test_a_report_or_pictures_beside_the_result(log, tmp_path, capsys):
 def test_a_report_is_not_written_where_no_log_was_evaluated(log, tmp_path, capsys):
     report = tmp_path / "out.html"
     assert main(["schedule", log, "--filter", "user=nobody", "--report", str(report)]) == 1
-    assert "passes the filter" in capsys.readouterr().err
+    assert "passes --filter" in capsys.readouterr().err
     assert not report.exists()
 
 
@@ -342,7 +342,10 @@ def test_a_report_is_not_written_where_no_log_was_evaluated(log, tmp_path, capsy
     ("words", "said"),
     [
         (["--report", "/no/such/directory/out.html"], "--report: no such directory"),
-        (["--one-log", "--format", "json", "--report", "out.html"], "--one-log: draws no pictures"),
+        (
+            ["--one-log", "--format", "json", "--report", "out.html"],
+            "--one-log: cannot be combined with --report",
+        ),
     ],
 )
 def test_pictures_that_cannot_be_drawn_are_told_at_once(log, words, said, capsys, tmp_path, monkeypatch):

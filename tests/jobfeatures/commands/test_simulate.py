@@ -231,7 +231,7 @@ def test_a_log_that_does_not_tell_its_machine_needs_to_be_told(tmp_path, capsys)
     path = tmp_path / "log.swf"
     path.write_text("1 0 -1 5 9 -1 -1 -1 -1 -1 1 1 7 -1 1 -1 -1 -1\n")
     assert main(["simulate", str(path), "--policy", "fifo"]) == 1
-    assert "use jobfeatures simulate --processors" in capsys.readouterr().err
+    assert "use --processors of jobfeatures simulate" in capsys.readouterr().err
 
 
 @given(
@@ -300,7 +300,7 @@ def test_a_log_without_waits_is_simulated_all_the_same(log, tmp_path, capsys):
     path.write_text(LINES.replace(" 50 ", " -1 "))
     status, found, said = answer(capsys, str(path), "--simulate", "fifo", "--filter", "user=ann")
     assert (status, [each["log"] for each in found["logs"]]) == (1, ["fifo"])
-    assert "none of 1 jobs passes the filter" in said
+    assert "none of 1 jobs passes --filter" in said
 
 
 @pytest.mark.parametrize(

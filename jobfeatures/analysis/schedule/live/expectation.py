@@ -121,11 +121,11 @@ def compute_expectation(
     facts = asked.jobs[asked.place]
     reason = why_not(facts)
     if reason is not None:
-        raise NotExpectedError(f"no end can be expected for job {shown(facts.job_id)}: {REASONS[reason]}")
+        raise NotExpectedError(f"job {shown(facts.job_id)} has no expected end, because {REASONS[reason]}")
     scale = shares.scale
     share = shares.lanes(facts.user or "", scale)
     if share <= 0:
-        raise NotExpectedError(f"the share of user {shown(facts.user or '')} is 0: nothing can be expected")
+        raise NotExpectedError(f"user {shown(facts.user or '')} has a share of 0, so no expected end")
     now = math.floor(now_secs)
     earlier = asked.jobs[: asked.place]
     low, high = Lanes(share, mode), Lanes(share, mode)

@@ -59,7 +59,7 @@ def make_rules(share: str | None, shares_of: str | None) -> ShareRules:
         raise ConfigurationError("schedule.share", "must be above 0")
     users, groups = parse_shares_of("schedule.share_of", [shares_of] if shares_of else [], [CPU])
     if groups:
-        raise ConfigurationError("schedule.share_of", "accounting does not report groups: name users")
+        raise ConfigurationError("schedule.share_of", "must name users: accounting does not report groups")
     return ShareRules(default=default, users=users)
 
 
@@ -151,7 +151,7 @@ def find_job(reported: dict[str, ReportedJob], asked: str) -> ReportedJob:
     if not named:
         named = [each for name, each in reported.items() if name.partition(".")[0] == asked]  # 12.server
     if not named:
-        raise NoSuchJobError(f"job {shown(asked)} is not known")
+        raise NoSuchJobError(f"no job {shown(asked)} is known")
     if len(named) > 1:
         ids = ", ".join(sorted(each.facts.job_id for each in named)[:5])
         raise NoSuchJobError(f"job {shown(asked)} may be one of several: {ids}")

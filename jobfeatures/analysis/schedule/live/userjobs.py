@@ -62,9 +62,9 @@ class UserJobs:
         try:
             asked = choose_jobs(reported, job_id)
         except NoSuchJobError as error:
-            reason = "--history reaches further back"
+            reason = "a longer --history reaches further back"
             if user is not None:
-                reason = "it may have just ended, and accounting learns of that later"
+                reason = "if it has just ended, accounting may not have it yet"
             raise NoSuchJobError(f"{error}: {reason}; {HIDDEN}") from None
         shares = self._shares(asked.reported.facts.user or "", begin_secs)
         return asked, shares, now_secs, tuple(self._notes)
@@ -97,7 +97,7 @@ class UserJobs:
         if CPU not in self._rules.default and user not in self._rules.users:
             total = sum(node.cpus or 0 for node in self._source.poll_cluster().nodes)
             if not total:
-                raise SourceError("no node reports its CPUs: use --share")
+                raise SourceError("no node reports its CPUs, so the default share is unknown: use --share")
             users = len(self._users(begin_secs, begin_secs + self._history_secs))
             if users < 2:
                 self._notes.append(

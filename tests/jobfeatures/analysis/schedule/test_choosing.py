@@ -138,7 +138,7 @@ def test_filters_all_have_to_hold_and_an_unknown_name_is_none_of_any(read_swf, f
     )
     chosen = choose(log, filters=filters)
     assert chosen.position.tolist() == kept
-    with pytest.raises(ScheduleError, match="none of 4 jobs passes the filter"):
+    with pytest.raises(ScheduleError, match="none of 4 jobs passes --filter"):
         Whole(spool("log", [log], Options(filters=(Filter("user", frozenset("9")),))))
 
 
@@ -151,7 +151,7 @@ def test_eligible_times_are_arrivals_where_they_are_known(read_swf):
     log = from_records([job("1", submit_secs=10, eligible_secs=40), job("2", submit_secs=20)], "log")
     assert choose(log).arrival.tolist() == [0, 10]
     assert choose(log, by=Arrival.ELIGIBLE).arrival.tolist() == [10, 30]
-    with pytest.raises(ScheduleError, match="does not say when jobs were eligible"):
+    with pytest.raises(ScheduleError, match="does not report when jobs became eligible"):
         Whole(spool("log", [read_swf(line(1, 0, 0, 1))], Options(arrival=Arrival.ELIGIBLE)))
 
 

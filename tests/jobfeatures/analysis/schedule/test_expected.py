@@ -72,7 +72,7 @@ def test_a_share_of_nothing_is_told_by_user():
 
 
 def test_ends_beyond_64_bits_are_told_not_wrapped_around():
-    with pytest.raises(ScheduleError, match="more than 2\\^63 seconds"):
+    with pytest.raises(ScheduleError, match="beyond 2\\^63 seconds"):
         compute_part(part_of([[(0, 2**40, 2**40)]], shares=[1]))
 
 

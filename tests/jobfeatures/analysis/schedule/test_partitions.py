@@ -145,7 +145,7 @@ def test_shares_and_filters_are_those_of_the_whole(halves):
 
 def test_a_file_without_a_time_zero_among_others_that_have_one_is_told(halves, write):
     other = write("c.swf", [line(1, 0, 1)], "MaxProcs: 20")
-    with pytest.raises(ScheduleError, match=r"c\.swf: has no time zero"):
+    with pytest.raises(ScheduleError, match=r"c\.swf: has no UnixStartTime"):
         evaluated([halves[1], other], Options())
 
 
@@ -183,7 +183,7 @@ def test_a_job_of_several_files_is_there_once():
 def test_nobody_left_is_told(write):
     with pytest.raises(ScheduleError, match="never started"):
         evaluated([write("e.swf", [line(1, 0, 1, runtime=-1, wait=-1)])], Options())
-    with pytest.raises(ScheduleError, match="none of 1 jobs passes the filter"):
+    with pytest.raises(ScheduleError, match="none of 1 jobs passes --filter"):
         evaluated(
             [write("f.swf", [line(1, 0, 1)], "MaxProcs: 4")],
             Options(filters=(Filter("user", frozenset({"nobody"})),)),

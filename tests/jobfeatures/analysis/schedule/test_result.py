@@ -222,7 +222,7 @@ def test_several_resources_each_have_a_share_and_the_latest_end_counts():
     assert found["warnings"] == ["1 jobs do not say what memory they asked for: taken as none"]
     assert found["utilisation"]["memory"]["mean"] == pytest.approx((4 * 3 + 2 * 2) / (8 * 3))
     assert found["utilisation"]["gpu"]["mean"] is None  # none was ever in use
-    with pytest.raises(ScheduleError, match="log: the log reports no gpu of its jobs"):
+    with pytest.raises(ScheduleError, match="log: the log does not report the gpu that jobs requested"):
         document_of(from_records(jobs[:1], "log"), resources=("gpu",))
 
 

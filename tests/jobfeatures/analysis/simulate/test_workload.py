@@ -63,7 +63,7 @@ def chosen_pool(log):
 def test_a_pool_is_what_the_log_says_else_the_most_in_use(read_swf):
     assert chosen_pool(read_swf("; MaxProcs: 9", *LINES)).processors == 9
     assert chosen_pool(read_swf(*LINES)).processors == 10  # at 9
-    with pytest.raises(ScheduleError, match="use jobfeatures simulate --processors"):
+    with pytest.raises(ScheduleError, match="use --processors of jobfeatures simulate"):
         chosen_pool(read_swf("1 0 -1 10 4 -1 -1 4 10 -1 1 1 1 -1 -1 -1 -1 -1"))
 
 

@@ -276,7 +276,7 @@ def test_of_a_job_that_does_not_count_nothing_is_expected(facts, said):
 
 
 def test_by_a_share_of_nothing_nothing_is_expected():
-    with pytest.raises(NotExpectedError, match="share of user 'ann' is 0"):
+    with pytest.raises(NotExpectedError, match="user 'ann' has a share of 0"):
         compute_expectation(choose_jobs([ReportedJob(job("1", NOW))], "1"), shares_of(4, ann=0), NOW)
 
 
