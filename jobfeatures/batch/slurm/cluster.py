@@ -47,8 +47,8 @@ WORDS = {
 _STATE = re.compile(r"([A-Za-z_]{1,40}(?:\+[A-Za-z_]{1,40})*?)([*~#!%$@^+-]*)(?:\+|\Z)")
 _NODE = re.compile(r"NodeName=([A-Za-z0-9._-]{1,255}) ")
 _NODE_FIELD = re.compile(
-    r" (State|CPUAlloc|CPUEfctv|CPUTot|RealMemory|AllocMem|Gres|GresUsed|NodeAddr|CfgTRES|AllocTRES"
-    r"|ActiveFeatures)=(\S*)"
+    r" (State|CPUAlloc|CPUEfctv|CPUTot|RealMemory|MemSpecLimit|AllocMem|Gres|GresUsed|NodeAddr|CfgTRES"
+    r"|AllocTRES|ActiveFeatures)=(\S*)"
 )
 _NODE_FREE_TEXT = re.compile(r" (?:Reason|Comment|Extra)=")
 _REASON = re.compile(r" Reason=(.+)")
@@ -122,8 +122,8 @@ def parse_node(line: str) -> ClusterNode:
     GresUsed=gpu:a100:1(IDX:0) NodeAddr=n1 … RealMemory=2000 AllocMem=200 … State=MIXED+DRAIN …
     CfgTRES=cpu=2,mem=2000M,gres/gpu=2 AllocTRES=cpu=1,mem=200M …  Reason=kernel [root@2026-11-21T07:32:21]``
 
-    Memory is in MiB. CPUs are those available to jobs (CPUEfctv, from 21.08).
-    Raises ParseError without a name, or without exactly one State.
+    Memory is in MiB. CPUs and memory are those available to jobs: CPUEfctv (from 21.08), and RealMemory
+    without MemSpecLimit. Raises ParseError without a name, or without exactly one State.
     """
     name = matched(_NODE, line, "does not start with NodeName=")
     free_text = _NODE_FREE_TEXT.search(line)
@@ -132,9 +132,9 @@ def parse_node(line: str) -> ClusterNode:
     times = Counter(field for field, _ in found)
     if times["State"] != 1:
         raise ParseError(f"not exactly one State (node {name[1]})", field="State", text=line)
-    total_mebibytes, allocated_mebibytes = (
+    total_mebibytes, allocated_mebibytes, kept_mebibytes = (
         parse_count(values[field], field=field) if field in values else None
-        for field in ("RealMemory", "AllocMem")
+        for field in ("RealMemory", "AllocMem", "MemSpecLimit")
     )
     cpus = values.get("CPUEfctv", values.get("CPUTot"))
     if times["CPUEfctv"] > 1 or times["CPUTot"] > 1:
@@ -148,7 +148,7 @@ def parse_node(line: str) -> ClusterNode:
         states=parse_states(values.get("State", "")),
         cpus=parse_count(cpus, field="CPUEfctv") if cpus is not None else None,
         allocated_cpus=parse_count(values["CPUAlloc"], field="CPUAlloc") if "CPUAlloc" in values else None,
-        memory_bytes=None if total_mebibytes is None else total_mebibytes * 2**20,
+        memory_bytes=usable_memory(total_mebibytes, kept_mebibytes),
         allocated_memory_bytes=None if allocated_mebibytes is None else allocated_mebibytes * 2**20,
         gpus=count_gres(values.get("Gres", "")) if accounted is None else accounted,
         allocated_gpus=used_gpus,
@@ -156,6 +156,11 @@ def parse_node(line: str) -> ClusterNode:
         features=split_features(values.get("ActiveFeatures", "")),
         reason=classify_reason("" if (reason := _REASON.search(line)) is None else reason[1]),
     )
+
+
+def usable_memory(mebibytes: int | None, kept_mebibytes: int | None) -> int | None:
+    """Return the bytes of a node that jobs can have: MemSpecLimit is kept from them, see slurm.conf(5)."""
+    return None if mebibytes is None else max(0, mebibytes - (kept_mebibytes or 0)) * 2**20
 
 
 def classify_reason(text: str) -> str:

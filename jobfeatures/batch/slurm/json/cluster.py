@@ -12,7 +12,13 @@ from typing import TypeVar
 
 from jobfeatures.batch.slurm.administration import make_cycles, make_licences, make_reservations
 from jobfeatures.batch.slurm.basics import NAME
-from jobfeatures.batch.slurm.cluster import classify_reason, count_gres, parse_states, split_features
+from jobfeatures.batch.slurm.cluster import (
+    classify_reason,
+    count_gres,
+    parse_states,
+    split_features,
+    usable_memory,
+)
 from jobfeatures.batch.slurm.gpus import parse_tres_gpus
 from jobfeatures.batch.slurm.json.values import MEBIBYTE, JsonRecord
 from jobfeatures.batch.slurm.node import (
@@ -66,7 +72,7 @@ def parse_json_cluster(
 
 
 def parse_json_node(record: JsonRecord) -> ClusterNode:
-    """Parse a node; raises ParseError. Memory is in MiB; CPUs are those available to jobs."""
+    """Parse a node; raises ParseError. Memory is in MiB; CPUs and memory are those available to jobs."""
     name = record.text("name")
     if name is None or expand_nodes(name) != (name,):
         raise ParseError("not a node's name", field="name", text=str(name)[:80])
@@ -80,7 +86,7 @@ def parse_json_node(record: JsonRecord) -> ClusterNode:
         states=node_states(record),
         cpus=_usable_cpus(record),
         allocated_cpus=record.count("alloc_cpus"),
-        memory_bytes=None if memory is None else memory * MEBIBYTE,
+        memory_bytes=usable_memory(memory, record.count("specialized_memory")),
         allocated_memory_bytes=None if allocated is None else allocated * MEBIBYTE,
         gpus=count_gres(record.text("gres") or "") if accounted is None else accounted,
         allocated_gpus=used_gpus,

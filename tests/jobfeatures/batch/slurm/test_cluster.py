@@ -19,6 +19,8 @@ from jobfeatures.batch.slurm.cluster import (
     parse_partition,
     parse_states,
 )
+from jobfeatures.batch.slurm.json.cluster import parse_json_node
+from jobfeatures.batch.slurm.json.values import JsonRecord
 from jobfeatures.errors import ParseError
 from jobfeatures.records.model import NODE_STATES
 
@@ -58,6 +60,15 @@ def test_the_captured_cluster_is_read():
     [first, _] = cluster.nodes
     assert (first.cpus, first.allocated_cpus, first.gpus, first.address) == (2, 2, None, "127.0.0.1")
     assert (first.memory_bytes, first.allocated_memory_bytes) == (2000 * MIB, 200 * MIB)
+
+
+def test_memory_that_is_kept_for_the_system_is_not_for_jobs():
+    assert parse_node(node(MemSpecLimit="500", AllocMem="1500")).memory_bytes == 1500 * MIB
+    record = {"name": "n1", "state": ["IDLE"], "real_memory": 2000}
+    for kept in (500, {"set": True, "infinite": False, "number": 500}):
+        assert parse_json_node(JsonRecord({**record, "specialized_memory": kept})).memory_bytes == 1500 * MIB
+    for kept in (0, {"set": False, "infinite": False, "number": 0}, None):
+        assert parse_json_node(JsonRecord({**record, "specialized_memory": kept})).memory_bytes == 2000 * MIB
 
 
 @pytest.mark.parametrize(
