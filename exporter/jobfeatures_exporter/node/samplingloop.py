@@ -41,6 +41,8 @@ from jobfeatures_exporter.state.retention import Retention
 PLACES_SECS = 60.0  # between two looks of commands for further places
 PAUSE_SECS = 0.5  # at least, between two looks whether control groups are those of jobs
 REST_SECS = 70.0  # between two samples that nothing demands; a scrape a minute, which takes one, is sooner
+STILL_SECS = 300.0  # likewise, while no job runs
+LONGEST_PART_SECS = 60.0  # while no job runs, between two looks whether one has
 PROFILING = "profiling"  # a file in a job's $JOBSTATUS: the job wants the hardware counters for itself
 LATE_SECS = 30.0  # beyond the interval, after which the sampling thread counts as hung
 
@@ -103,7 +105,9 @@ class SamplingLoop:
         )
         budget = DescriptorBudget()
         self._work = WorkMonitor(config.work, config.path, budget)
-        self._last_readings = LastReadings()
+        self._last_readings = LastReadings(on_end=self._note_end)
+        self._has_ended = False  # whether a process that was waited for has, since the last sample
+        self._sampled_secs = float("-inf")  # monotonic
         self.places = make_finder(config)
         self._place_searches = Round(self._find_places, least_secs=PAUSE_SECS)
         self._places_due_secs = float("-inf")  # monotonic
@@ -207,24 +211,44 @@ class SamplingLoop:
             board.pause_secs = self.pause_secs()
             self._knowledge.end_rest()  # by what was reported while the pause was shorter
             if not self._stopping:  # else the event may have been set before it was cleared
-                self._rest(board.pause_secs)
+                self._rest()
         self.sampler.close()
         self._work.stop()
 
-    def _rest(self, secs: float) -> None:
-        """Wait until a sample is requested, or due; look now and then whether something demands one."""
-        wanted = self._board.samples.wanted
-        while secs > 0:
-            part_secs = min(secs, self._board.config.sample_interval_secs) if self.sampler.has_jobs else secs
-            secs -= part_secs
-            if wanted.wait(part_secs):
+    def _rest(self) -> None:
+        """Wait until a sample is requested or due; meanwhile read at times what a removed group would lose.
+
+        That is each `sample.interval` while jobs run, and at growing intervals while they sleep.
+        """
+        interval_secs, pause_secs = self._board.config.sample_interval_secs, self._board.pause_secs
+        is_pause = pause_secs > interval_secs
+        waited_secs, part_secs = 0.0, interval_secs if self.sampler.has_jobs else LONGEST_PART_SECS
+        due_secs = max(pause_secs, STILL_SECS) if is_pause else pause_secs
+        while waited_secs < due_secs:
+            part_secs = min(part_secs, due_secs - waited_secs)
+            if self._board.samples.wanted.wait(part_secs):
                 return
-            with supervised("looking whether a sample is needed"):
-                if secs > 0 and self.sampler.needs_sample():
+            self._progress.made()
+            waited_secs += part_secs
+            with supervised("reading jobs between samples"):
+                if is_pause and (self._has_ended or self.sampler.read_between()):
                     return
+            is_still = not self.sampler.have_jobs_run
+            part_secs = min(2 * part_secs, LONGEST_PART_SECS) if is_still else interval_secs
+            due_secs = due_secs if is_still else pause_secs
+
+    def _note_end(self) -> None:
+        """Note that a job may have ended: a sample is due, `sample.interval` after the last one."""
+        self._has_ended = True
+        passed_secs = self._board.clock.monotonic_secs() - self._sampled_secs
+        if passed_secs >= self._board.config.sample_interval_secs:
+            self._board.samples.wanted.set()
 
     def pause_secs(self) -> float:
-        """Return the seconds to the next sample: more if eBPF sums jobs' use and inotify shows new jobs."""
+        """Return the seconds to the next sample: more if eBPF sums jobs' use and inotify shows new jobs.
+
+        While no job runs, a pause may become even longer.
+        """
         interval_secs, snapshot = self._board.config.sample_interval_secs, self._board.samples.snapshot
         rests = (
             snapshot is not None
@@ -268,6 +292,7 @@ class SamplingLoop:
     def sample(self) -> None:
         """Take one sample and put it on the board. Only the sampling thread calls this."""
         board, knowledge = self._board, self._knowledge
+        self._has_ended, self._sampled_secs = False, board.clock.monotonic_secs()
         knowledge.begin_sample()
         snapshot = self._power.fill(self.sampler.sample(self._wishes()))
         snapshot = self._work.fill(snapshot, self._whole_node_jobs, self.gives_up_counters)

@@ -8,6 +8,7 @@ from functools import partial
 
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.batch.groups import Membership
+from jobfeatures.errors import ParseError
 from jobfeatures.records.model import Job, JobKey
 from jobfeatures.system.clock import Clock
 from jobfeatures_exporter.model.snapshot import Kind, Snapshot, kind_of
@@ -15,6 +16,7 @@ from jobfeatures_exporter.sampling.bpf.choice import PROCFS_ALONE, Choice
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
 from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
 from jobfeatures_exporter.sampling.groups.cgroup import JobCgroups
+from jobfeatures_exporter.sampling.groups.figures import JobFigures
 from jobfeatures_exporter.sampling.groups.lastreadings import LastReadings
 from jobfeatures_exporter.sampling.groups.nodesigns import NodeSigns
 from jobfeatures_exporter.sampling.groups.steps import StepReader
@@ -115,6 +117,7 @@ class Sampler:
         self._open_files = OpenFileBook(procfs, unreadable)
         self._procfs = procfs
         self._last = LastSample()
+        self._between: dict[str, JobFigures] = {}  # by cpu_source: of groups that have run since
         self._is_summed = False  # whether the kernel's sums sufficed at the last sample
         self._closing = ExitStack()
         for each in (scanner, self._cgroups, self._counting, reader.kernel, steps, self._energy):
@@ -137,7 +140,7 @@ class Sampler:
             bool(node.huge_pages) and self._job_reader.counts_huge_pages
         )
         every = self._processes.read_all(is_wanted=wishes.all_processes or has_gpus or by_processes)
-        between = {} if self._last_readings is None else self._last_readings.take()
+        between = self._take_between()
         listed = list_groups(self._cgroups.update(), between, last)
         sums = self._processes.read_sums(listed)
         jobs = self._jobs()
@@ -197,31 +200,54 @@ class Sampler:
 
     @property
     def is_at_rest(self) -> bool:
-        """Return whether samples are only needed for scrapes, jobs that begin or end, and by `needs_sample`.
+        """Return whether samples are only needed for scrapes, jobs that begin or end, and by `read_between`.
 
-        So it is if eBPF sums all that jobs use, and no job can begin without a control group.
+        So it is if eBPF sums all that jobs use, no job can begin without a control group, and it is known
+        which processes of each job to wait for.
         """
         needs_processes = self._processes.needs_all or self._counting.needs_all
         has_gpus = self._gpus is not None and bool(self._gpus.readers)
-        return not (needs_processes or has_gpus or (self.has_jobs and not self._is_summed))
+        are_known = self._is_summed and self._kernel is not None and self._kernel.is_settled
+        return not (needs_processes or has_gpus or (self.has_jobs and not are_known))
 
     @property
     def has_jobs(self) -> bool:
         """Return whether the last sample had a job."""
         return any(isinstance(key, JobKey) for key in self._last.jobs)
 
-    def needs_sample(self) -> bool:
-        """Return whether something has happened since the last sample that does not request one itself.
+    @property
+    def have_jobs_run(self) -> bool:
+        """Return whether `read_between` has found a job that has used CPU time since the last sample."""
+        return bool(self._between)
 
-        A job was frozen or thawed, or has used CPU time, which would be lost if its group were removed before
-        it is read at its end; or the node has counted an OOM kill while jobs are on cgroup v1, where each
-        group below a job's counts its own kills and may be removed.
+    def read_between(self) -> bool:
+        """Read of each job that has run what would be lost if its group were removed before the next sample.
+
+        Return whether a sample is needed at once, for what does not request one itself: a job was frozen or
+        thawed, or its group cannot be read; or the node has counted an OOM kill while jobs are on cgroup v1,
+        where each group below a job's counts its own kills and may be removed.
         """
         for directory, group in self._cgroups.known():
-            is_of_job = self._last.key_of.get(directory.cpu_source) is not None
-            if is_of_job and (group.freezing.has_changed() or group.has_run()):
+            source = directory.cpu_source
+            if self._last.key_of.get(source) is None:
+                continue
+            if group.freezing.has_changed():
                 return True
+            try:
+                figures = group.peek()
+            except (OSError, ParseError):  # removed, or the sample meets it again and counts it
+                return True
+            if figures is not None:
+                self._between[source] = figures
         return self._cgroups.count_kills_apart and self._node.has_killed()
+
+    def _take_between(self) -> Mapping[str, JobFigures]:
+        """Return the readings of jobs' groups since the last sample, by `cpu_source`."""
+        between = {} if self._last_readings is None else self._last_readings.take()
+        for source, figures in self._between.items():
+            between[source] = between[source].merged(figures) if source in between else figures
+        self._between = {}
+        return between
 
     def _read_thread_states(
         self, read: ProcessesRead, found: Attributed, kinds: Collection[Kind]

@@ -124,7 +124,7 @@ class History:
         return None
 
     def _order(self) -> list[int]:
-        count = len(self._times)
+        count = sum(each > self._times[-1] - HOUR_SECS for each in self._times)
         return [(self._at - back) % POINTS for back in range(count - 1, -1, -1)]
 
     def _end(self, key: JobKey, last: EndedJob) -> None:

@@ -29,6 +29,60 @@ def test_what_was_counted_between_the_last_look_and_the_end_is_in_the_final_reco
     words.close()
 
 
+def on_v1(node, secs, *, peak, moved):
+    node.job_v1("slurm_n1/uid_6001/job_10", usage_secs=secs, user=int(100 * secs), memory=peak)
+    group = node.cgroup / "blkio/slurm_n1/uid_6001/job_10"
+    group.mkdir(parents=True, exist_ok=True)
+    for name, count in (("io_service_bytes", moved), ("io_serviced", moved // 512)):
+        text = f"8:0 Read {count}\n8:0 Write 0\nTotal {count}\n"
+        (group / f"blkio.throttle.{name}_recursive").write_text(text)
+
+
+def on_v2(node, secs, *, peak, moved):
+    group = node.job_v2("system.slice/slurmstepd.scope/job_10", user_usec=int(secs * 1e6), memory=4096)
+    (group / "memory.peak").write_text(f"{peak}\n")
+    (group / "io.stat").write_text(
+        f"8:0 rbytes={moved} wbytes=0 rios={moved // 512} wios=0 dbytes=0 dios=0\n"
+    )
+
+
+@pytest.mark.parametrize("write", [on_v1, on_v2])
+def test_what_a_running_job_has_used_until_the_latest_reading_between_samples_outlives_its_group(
+    node, make, write
+):
+    def figures(sample):
+        return sample.user_cpu_secs, sample.memory.peak, sample.block_io.read_bytes
+
+    write(node, 1.0, peak=5000, moved=1024)
+    sampler = make()
+    sampler.sample()
+    assert figures(sampler.sample().jobs[slurm("10")]) == (1.0, 5000, 1024)
+    write(node, 3.0, peak=9000, moved=4096)
+    assert not sampler.read_between()
+    assert figures(sampler.sample().jobs[slurm("10")]) == (3.0, 9000, 4096), "a job that goes on has it too"
+    write(node, 5.0, peak=9100, moved=8192)
+    sampler.read_between()
+    for each in list(node.cgroup.rglob("job_10")):
+        shutil.rmtree(each)
+    assert figures(sampler.sample().final[slurm("10")]) == (5.0, 9100, 8192)
+    assert sampler.sample().final == {}
+
+
+def test_the_greater_of_the_reading_at_the_end_and_one_between_samples_is_told(node, make):
+    words, path = LastReadings(), "slurm_n1/uid_6001/job_10"
+    sampler = make(last_readings=words)
+    node.job_v1(path, usage_secs=1.0, user=100)
+    sampler.sample()
+    node.job_v1(path, usage_secs=2.0, user=200, memory=9000)
+    sampler.read_between()
+    node.job_v1(path, usage_secs=4.0, user=400, memory=8000)
+    words.note(str(node.cgroup / "cpu,cpuacct" / path))
+    node.end_job(path)
+    final = sampler.sample().final[slurm("10")]
+    assert (final.user_cpu_secs, final.memory.peak) == (4.0, 9000)
+    words.close()
+
+
 def test_a_kill_in_a_step_that_went_between_two_looks_is_counted_of_a_job_that_goes_on(node, make):
     words, path = LastReadings(), "slurm_n1/uid_6001/job_10"
     sampler = make(last_readings=words)

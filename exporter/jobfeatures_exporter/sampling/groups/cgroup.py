@@ -128,15 +128,19 @@ class JobCgroup:
         files.advance()
         return True
 
-    def has_run(self) -> bool:
-        """Return whether the group has used CPU time since the last sample; False if that is not counted."""
+    def peek(self) -> JobFigures | None:
+        """Return what would be lost if the group were removed before the next sample, which is not changed.
+
+        That is CPU time, peak memory and transfers; None if the group has used no CPU time since the last
+        sample, or does not count it. Raises OSError and ParseError.
+        """
         counting = self._v2 if self._is_v2 else self._v1
-        if counting is None or not counting.usage.is_known:
-            return False
-        try:
-            return not counting.usage.is_same()
-        except OSError:  # it was removed, or the next sample meets it again
-            return True
+        if counting is None or not counting.usage.is_known or counting.usage.is_same():
+            return None
+        figures = counting.peek()
+        if self._memory is None or self._memory is counting:
+            return figures
+        return figures.merged(self._memory.peek()._replace(cpu=None))
 
     def read_huge_pages(self, sizes: Collection[int]) -> int | None:
         """Return the bytes in huge pages of these sizes (in bytes); None where groups do not count them."""

@@ -108,6 +108,13 @@ class GroupFile(KeptFile, Generic[Parsed]):
         """Read the file; return whether its content is still that of the last value. Raises OSError."""
         return self._data is not None and self.read() == self._data
 
+    def peek(self) -> Parsed | None:
+        """Read the file; return its value now (None if the last was unknown), without keeping it.
+
+        Raises OSError and ParseError.
+        """
+        return None if self._data is None else self._parse(self.read().decode("ascii", "replace"))
+
 
 class _NoFile(GroupFile[Any]):
     """Stands for a file that cannot exist."""
@@ -124,6 +131,9 @@ class _NoFile(GroupFile[Any]):
 
     def is_same(self) -> bool:
         return False
+
+    def peek(self) -> None:
+        return None
 
 
 NO_FILE: Final[GroupFile[Any]] = _NoFile()

@@ -46,8 +46,15 @@ def read_figures(directory: JobDirectory) -> JobFigures:
 class LastReadings:
     """Reads jobs' groups when their processes end, for the next sample to `take`. One thread calls `run`."""
 
-    def __init__(self, read: Callable[[JobDirectory], JobFigures] = read_figures) -> None:
+    def __init__(
+        self,
+        read: Callable[[JobDirectory], JobFigures] = read_figures,
+        *,
+        on_end: Callable[[], object] = lambda: None,
+    ) -> None:
+        """`on_end` is called in the thread of `run` when processes that are waited for have ended."""
         self._read = read
+        self._on_end = on_end
         self._lock = threading.Lock()
         self._readings: dict[str, JobFigures] = {}  # by cpu_source of the directory
         self._directories: Mapping[str, Collection[JobDirectory]] = {}  # by path
@@ -118,6 +125,8 @@ class LastReadings:
         self._ended.update(ended)
         for each in found.values():
             self._note(each)
+        if found:
+            self._on_end()
 
     def _note(self, directory: JobDirectory) -> None:
         with self._lock:

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.sampling.descriptors import Unreadable
+from jobfeatures_exporter.sampling.groups.figures import JobFigures
 from jobfeatures_exporter.sampling.groups.groupfiles import ABSENT, NO_FILE, GroupFile, GroupFiles
 from jobfeatures_exporter.sampling.groups.ledger import Counter, Rows
 from jobfeatures_exporter.sampling.groups.limitsabove import RARELY_SAMPLES, MemoryLimits
@@ -80,6 +81,19 @@ class GroupV1:
         self._last_cpu = compute_split(nanoseconds / 1e9, split, self._last_cpu)
         return self._last_cpu
 
+    def peek(self) -> JobFigures:
+        """Return CPU time, peak memory and transfers now; later readings are not changed by it.
+
+        Raises OSError and ParseError.
+        """
+        split, nanoseconds = self._split.peek(), self.usage.peek()
+        if split is not None and nanoseconds is not None:
+            split = compute_split(nanoseconds / 1e9, split, self._last_cpu)
+        counters: dict[Counter, Rows] = {}
+        if self._transfers:
+            counters = _count_transfers(self._moved.peek() or {}, self._served.peek() or {})
+        return JobFigures(MemoryBytes(peak=self._peak.peek()), split, counters)
+
     def read_by_core(self) -> tuple[int, ...]:
         """Return the nanoseconds of CPU time used on each CPU; empty where not counted."""
         return self._by_core.known() or ()
@@ -117,8 +131,17 @@ class GroupV1:
             counters["block_io"] = None
         # Without a device either nothing was transferred or nothing is counted: since Linux 6.10 the
         # kernel counts here only for disks with a throttling limit.
-        elif moved is not ABSENT and served is not ABSENT and (moved or served):
-            counters["block_io"] = {
-                device: (*moved.get(device, (0, 0)), *served.get(device, (0, 0))) for device in moved | served
-            }
+        elif moved is not ABSENT and served is not ABSENT:
+            counters.update(_count_transfers(moved, served))
         return counters
+
+
+def _count_transfers(
+    moved: Mapping[str, tuple[int, int]], served: Mapping[str, tuple[int, int]]
+) -> dict[Counter, Rows]:
+    if not moved and not served:
+        return {}
+    none = 0, 0
+    return {
+        "block_io": {each: (*moved.get(each, none), *served.get(each, none)) for each in {**moved, **served}}
+    }

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
 from jobfeatures_exporter.model.measured import MemoryBytes
+from jobfeatures_exporter.sampling.groups.figures import JobFigures
 from jobfeatures_exporter.sampling.groups.groupfiles import ABSENT, NO_FILE, GroupFile, GroupFiles
 from jobfeatures_exporter.sampling.groups.ledger import Counter, Rows
 from jobfeatures_exporter.sampling.groups.limitsabove import (
@@ -101,6 +102,19 @@ class GroupV2:
             self._is_at_rest = False
             self._turns.choose(now, at_once=kills is None or kills != before)
         return cpu
+
+    def peek(self) -> JobFigures:
+        """Return CPU time, peak memory and transfers now; later readings are not changed by it.
+
+        Raises OSError and ParseError.
+        """
+        cpu, throttled_usecs = self.usage.peek() or (None, None)
+        counters: dict[Counter, Rows] = {}
+        if throttled_usecs is not None:
+            counters["throttled"] = {"": (throttled_usecs,)}
+        if devices := self.transfers.peek():
+            counters["block_io"] = devices
+        return JobFigures(MemoryBytes(peak=self._peak.peek()), cpu, counters)
 
     def has_waiting(self) -> bool:
         """Return whether files that may have changed wait for their turn: the next sample reads them."""

@@ -96,6 +96,11 @@ class KernelSampler:
             due.pids = pids
         return found
 
+    @property
+    def is_settled(self) -> bool:
+        """Return whether each group's processes have stayed the same over its first samples, and since."""
+        return all(each.gap >= SETTLED_SAMPLES and not each.is_again for each in self._due.values())
+
     def checks(self) -> KernelChecks | None:
         """Return the kernel programs' counts of their own errors, None if they cannot be read."""
         return self._unreadable.tried("kernel_sums", self._kernel.checks)

@@ -266,19 +266,22 @@ def rested(make_sampler, node, kernel, job):
     (job / "user.slice").mkdir()
     kernel.by_path[f"/{PATH}"] = sums(5)
     sampler = make_sampler()
-    sampler.sample()
-    assert not sampler.is_at_rest, "processes may have been missed"
+    for _ in range(4):
+        sampler.sample()
+        assert not sampler.is_at_rest, "it is not settled which processes end with the job"
     sampler.sample()
     assert sampler.is_at_rest
-    return sampler.needs_sample
+    return sampler.read_between
 
 
 def test_while_nothing_has_run_no_sample_is_needed(rested):
     assert not rested()
 
 
-def test_a_group_that_has_run_needs_a_sample_as_it_may_be_removed_before_its_last_reading(rested, job):
+def test_a_group_that_cannot_be_read_any_more_needs_a_sample(rested, job):
     (job / "cpu.stat").write_text("usage_usec 3000001\nuser_usec 2000001\nsystem_usec 1000000\n")
+    assert not rested(), "it has run, but what it has used is kept"
+    (job / "cpu.stat").write_text("")
     assert rested()
 
 
@@ -294,9 +297,9 @@ def test_an_oom_kill_anywhere_needs_a_sample_where_groups_below_a_jobs_count_the
     kernel.by_path[f"/{path}"] = sums(5)
     sampler = make_sampler()
     sampler.sample()
-    assert not sampler.needs_sample()
+    assert not sampler.read_between()
     (node.proc / "vmstat").write_text("nr_free_pages 1\noom_kill 9\n")
-    assert sampler.needs_sample()
+    assert sampler.read_between()
 
 
 def test_a_job_that_is_frozen_or_thawed_needs_a_sample(rested, job, monkeypatch):
