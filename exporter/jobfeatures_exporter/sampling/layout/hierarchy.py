@@ -52,6 +52,7 @@ def find_hierarchies(root: str, listings: Listings | None = None) -> dict[str, s
     return found
 
 
+@lru_cache(1)  # a job's last figures are read in the milliseconds before its group is removed
 def has_local_events(mounts: str = "/proc/self/mounts") -> bool:
     """Return whether v2 is mounted so that memory.events leave out the groups below (cgroup-v2.rst).
 

@@ -107,6 +107,6 @@ def test_a_job_with_a_memory_group_alone_is_found_beside_others_that_have_more(
 def test_it_is_known_whether_events_of_the_groups_below_are_left_out(tmp_path, line, is_local):
     """Constructed after mount_options of Linux's kernel/cgroup/cgroup.c."""
     mounts = tmp_path / "mounts"
-    assert not has_local_events(str(mounts))
+    assert not has_local_events(str(tmp_path / "none"))
     mounts.write_text(f"proc /proc proc rw 0 0\n{line}")
     assert has_local_events(str(mounts)) is is_local
