@@ -37,7 +37,9 @@ class RecordKey(Generic[T]):
     def __get__(self, record: KeyedRecord | None, owner: type[KeyedRecord]) -> Any:
         if record is None:
             return self
-        raise AttributeError("not read yet: declared behind")  # once it is, the record's own attribute counts
+        raise AttributeError(
+            "not read yet: its key is declared later"
+        )  # once it is, the record's own attribute counts
 
 
 def key(

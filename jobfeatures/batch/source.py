@@ -233,11 +233,11 @@ class Keeper(Generic[AnswerT]):
         except SourceError as error:
             self._failed(str(error))
         except Exception as error:  # supervised: one source must not end the daemon
-            log.exception("source failed by an unexpected error", extra={"source": self.status.name})
+            log.exception("unexpected error in querying the batch system", extra={"source": self.status.name})
             self._failed(f"{type(error).__name__}: {error}")
         else:
             if self.status.last_error:
-                log.info("source answers again", extra={"source": self.status.name})
+                log.info("the batch system answers again", extra={"source": self.status.name})
             self._note_skipped(table.rejected)
             old = self.status
             self.status = replace(
@@ -269,7 +269,7 @@ class Keeper(Generic[AnswerT]):
 
     def _failed(self, reason: str) -> None:
         if reason != self.status.last_error:  # once per kind of failure, not once a minute
-            log.warning("source failed, last answer is kept: %s", reason, extra={"source": self.status.name})
+            log.warning("no answer, so the last one is kept: %s", reason, extra={"source": self.status.name})
         since = self.status.failing_since_secs
         self.status = replace(
             self.status,

@@ -82,7 +82,7 @@ class System(ABC, Generic[Own_contra]):
         """Return the job id in a job's or a hook's environment. Raises ParseError, also without one."""
         variable = self.job_variable or ""
         if not environ.get(variable):
-            raise ParseError("is not set, so the job's id is not known", source="environment", field=variable)
+            raise ParseError("must be set to the job's id", source="environment", field=variable)
         return self.job_id_of(environ)
 
     def job_id_of(self, environ: Mapping[str, str]) -> str:
@@ -93,7 +93,7 @@ class System(ABC, Generic[Own_contra]):
         self, environ: Mapping[str, str], *, node_name: str | None, note: Callable[[Rejected], None]
     ) -> Job:
         """Return the job that a prolog's environment describes. Raises ParseError, always without hooks."""
-        raise ParseError(f"{self.name} has no hooks", source="environment")
+        raise ParseError(f"{self.name} has no prologs", source="environment")
 
     def ask_in_prolog(
         self, job: Job, config: SystemSettings[Own_contra], *, node_name: str, timeout_secs: float

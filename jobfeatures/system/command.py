@@ -125,8 +125,8 @@ def _talk(
 def _late(name: str, timeout_secs: float, stderr: list[bytes]) -> CommandError:
     """Return the timeout error, with the program's last error output, which may say why it hangs."""
     printed = b"".join(stderr).decode("utf-8", "replace").strip()
-    words = f"; it says: {shown(printed.splitlines()[-1], MAX_COMPLAINT)}" if printed else ""
-    return CommandError("timeout", f"{name}: no end after {timeout_secs:g} s{words}")
+    words = f"; its last output: {shown(printed.splitlines()[-1], MAX_COMPLAINT)}" if printed else ""
+    return CommandError("timeout", f"{name}: not finished after {timeout_secs:g} s{words}")
 
 
 def end_program(process: subprocess.Popen[bytes]) -> None:

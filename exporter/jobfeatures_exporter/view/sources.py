@@ -36,7 +36,7 @@ ADVICE = (
         "check that its server runs and can be reached from here",
     ),
     (
-        r"no end after|no answer after",
+        r"not finished after|no answer after",
         "its server answers late or not at all; {timeout} sets how long to wait",
     ),
 )

@@ -71,7 +71,7 @@ def parse_answer(text: str, *, taken_at_secs: float) -> tuple[JobTable, str]:
     for line in rest.splitlines():
         job = parse_record(line, source=_SOURCE).job
         if job.key.batch_system != system or job.key in jobs:
-            raise ParseError("the job is of another batch system, or occurs twice", source=_SOURCE, text=line)
+            raise ParseError("the job is of another batch system or occurs twice", source=_SOURCE, text=line)
         jobs[job.key] = job
     table = JobTable(
         source=system,
@@ -97,7 +97,7 @@ def parse_clock(text: str | None) -> float | None:
 def _typed(document: dict[str, Any], name: str, kind: type) -> Any:
     value = document.get(name)
     if type(value) is not kind:
-        raise ParseError(f"not of type {kind.__name__}", source=_SOURCE, field=name, text=str(value))
+        raise ParseError(f"must be of type {kind.__name__}", source=_SOURCE, field=name, text=str(value))
     return value
 
 
@@ -108,7 +108,7 @@ def _notice(found: Any) -> NodeNotice | None:
     if not isinstance(shutdowns, list) or not all(
         type(each) is int for each in (*shutdowns, 0 if cpus is None else cpus)
     ):
-        raise ParseError("not a description of a node", source=_SOURCE, field="node", text=str(found))
+        raise ParseError("malformed description of a node", source=_SOURCE, field="node", text=str(found))
     return NodeNotice(_typed(found, "draining", bool), tuple(shutdowns), cpus)
 
 
@@ -118,12 +118,12 @@ def parse_secrets(content: bytes, source: str) -> tuple[bytes, ...]:
     for number, secret in enumerate(found, 1):
         if len(secret) < MIN_SECRET_BYTES:
             raise ParseError(
-                f"a secret has at least {MIN_SECRET_BYTES} bytes: openssl rand -hex 32",
+                f"a secret needs at least {MIN_SECRET_BYTES} bytes; make one by: openssl rand -hex 32",
                 source=source,
                 line=number,
             )
     if not 0 < len(found) <= MAX_SECRETS:
-        raise ParseError(f"holds {len(found)} secrets, not 1 to {MAX_SECRETS}", source=source)
+        raise ParseError(f"must have 1 to {MAX_SECRETS} secrets, not {len(found)}", source=source)
     return tuple(found)
 
 
@@ -131,7 +131,7 @@ def parse_token(content: bytes, source: str) -> str:
     """Return the token in a node's token file. Raises ParseError, whose message omits the content."""
     token = content.decode("ascii", "replace").strip()
     if _TOKEN.fullmatch(token) is None:
-        raise ParseError("not a token as printed by jobfeatures-exporter node-token", source=source)
+        raise ParseError("must be a token as printed by jobfeatures-exporter node-token", source=source)
     return token
 
 

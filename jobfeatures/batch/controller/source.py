@@ -82,11 +82,12 @@ class ControllerClient:
         answered_secs = self._clock.now_secs()
         if answer.status not in (200, 304):
             raise SourceError(
-                f"{self.name}: {answer.status} {shown(answer.body[:200].decode('utf-8', 'replace').strip())}"
+                f"{self.name}: HTTP {answer.status} "
+                f"{shown(answer.body[:200].decode('utf-8', 'replace').strip())}"
             )
         age = answer.headers.get("Age", "")
         if _AGE.fullmatch(age) is None:
-            raise ParseError("Age header is missing or invalid", text=age)
+            raise ParseError("the HTTP header Age is missing or invalid", text=age)
         taken_at_secs = asked_at_secs - int(age)
         if answer.status == 304 and self._latest is not None:
             table, problem = self._latest
@@ -166,7 +167,7 @@ class ControllerSource(PolledSource):
         except SourceError as error:
             return self._ask_little(error, {*seen, *claimed})
         if table.source != self.name:
-            raise SourceError(f"{self._client.name}: reports {table.source}, not {self.name}")
+            raise SourceError(f"{self._client.name}: has jobs of {table.source}, not of {self.name}")
         self._next_question_secs = None
         self._reported.clear()
         self._table = table
@@ -183,13 +184,13 @@ class ControllerSource(PolledSource):
         self._next_question_secs = now_secs + self._fallback_secs - late_secs  # keeps its own schedule
         reported_secs = self._clock.now_secs()
         log.info(
-            "the controller role does not answer: the batch system is queried about one job",
+            "the controller role does not answer, so this node queries the batch system about one job",
             extra={"job": key.job_id},
         )
         try:
             job = self._ask_one(key.job_id)
         except (SourceError, ParseError) as error:
-            raise SourceError(f"{failure}; {self.name} itself: {error}") from error
+            raise SourceError(f"{failure}; a direct query of {self.name} failed too: {error}") from error
         self._reported[key] = reported_secs
         jobs = {known: each for known, each in self._table.jobs.items() if known != key}
         if job is not None:

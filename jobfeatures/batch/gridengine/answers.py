@@ -81,9 +81,9 @@ def parse_xml(data: bytes, tags: Collection[str], about: str, *, source: str) ->
         line = getattr(error, "position", (0, 0))[0]
         raise ParseError(f"broken XML: {error}", source=source, line=line) from None
     except DefusedXmlException:
-        raise ParseError("document type declarations are not accepted", source=source) from None
+        raise ParseError("DOCTYPE is not accepted", source=source) from None
     if root.tag not in tags:
-        raise ParseError(f"not an answer about {about}", source=source, text=root.tag)
+        raise ParseError(f"the answer is not about {about}", source=source, text=root.tag)
     return root
 
 

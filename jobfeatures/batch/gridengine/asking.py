@@ -49,5 +49,5 @@ def _run(argv: list[str], timeout_secs: float) -> bytes:
     """Return a command's output; about unknown jobs some versions answer but exit non-zero."""
     output = run_command(argv, timeout_secs=timeout_secs, kept=VARIABLES, max_bytes=MAX_ANSWER_BYTES)
     if not output.stdout.strip():
-        raise SourceError(f"{argv[0]}: no answer (status {output.status}): {first_line(output.stderr)}")
+        raise SourceError(f"{argv[0]}: no answer (exit status {output.status}): {first_line(output.stderr)}")
     return output.stdout

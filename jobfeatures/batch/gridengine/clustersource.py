@@ -91,7 +91,7 @@ class GridEngineCluster:
         """Return the records of jobs that ended since `since_secs` (epoch); running jobs have none yet."""
         taken_at_secs = self._clock.now_secs()
         if self._accounting_file is None:
-            raise SourceError("no accounting: neither gridengine.accounting_file nor SGE_ROOT is set")
+            raise SourceError("the accounting file is unknown: set gridengine.accounting_file or SGE_ROOT")
         records: list[JobRecord] = []
         rejected: list[Rejected] = []
         notes = Notes()
@@ -123,7 +123,7 @@ class GridEngineCluster:
     def _ask(self, name: str, *arguments: str) -> bytes:
         output = self._programs.run(name, *arguments)
         if output.status != 0 or not output.stdout.strip():
-            reason = f"no answer (status {output.status}): {first_line(output.stderr)}"
+            reason = f"no answer (exit status {output.status}): {first_line(output.stderr)}"
             raise SourceError(f"{self._programs.path(name)}: {reason}")
         return output.stdout
 

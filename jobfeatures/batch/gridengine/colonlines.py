@@ -50,7 +50,7 @@ def parse_line(line: str) -> Mapping[str, str]:
         raise ParseError("line is too long", text=line)
     fields = line.rstrip("\n").split(":")
     if len(fields) < LEAST_FIELDS:
-        raise ParseError(f"{len(fields)} fields, not {len(FIELDS)}", text=line)
+        raise ParseError(f"line has {len(fields)} fields, not {len(FIELDS)}", text=line)
     begins = [more for more in range(len(fields) - CATEGORY) if not _amiss(fields, _HEAD, more)]
     amiss = _amiss(fields, _NUMBERS)
     if amiss == 1 and not begins:
@@ -61,7 +61,7 @@ def parse_line(line: str) -> Mapping[str, str]:
         fields = _join(fields, CATEGORY, ends[0]) if ends else fields
     if len(begins) != 1 or _amiss(fields, _NUMBERS) > 1:
         name = next((FIELDS[place] for place in _NUMBERS if _is_amiss(fields, place)), "job_name")
-        raise ParseError("fields are in the wrong places", field=name, text=line)
+        raise ParseError("fields cannot be told apart: a name has colons", field=name, text=line)
     return dict(zip(_COLUMNS, fields, strict=False))
 
 

@@ -135,7 +135,7 @@ def count_tasks(text: str) -> int:
     """Return the number of tasks in a range such as ``1-9:2,15``. Raises ParseError."""
     count = count_ranges(text.replace(" ", ""), "tasks of an array", field="tasks")
     if count > MAX_TASKS:
-        raise ParseError("too many tasks", field="tasks", text=text)
+        raise ParseError(f"more than {MAX_TASKS} tasks", field="tasks", text=text)
     return count
 
 

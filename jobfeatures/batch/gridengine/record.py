@@ -138,7 +138,7 @@ def parse_hosts(text: str) -> tuple[tuple[str, int], ...]:
         if not words:
             continue
         if len(words) < 2:
-            raise ParseError("not HOST SLOTS QUEUE", source="pe_hostfile", line=number, text=line)
+            raise ParseError("line must be HOST SLOTS QUEUE", source="pe_hostfile", line=number, text=line)
         for host in expand_nodes(words[0]):
             granted[host] = granted.get(host, 0) + parse_count(words[1], field="slots")
     return tuple(granted.items())

@@ -110,12 +110,12 @@ class GridEngineSource(PolledSource):
         """Return the jobs, and the ids that may or may not be jobs on this node."""
         spool = self._spool or find_spool(self._procfs)
         if spool is None:
-            raise SourceError("no sge_execd is running, and gridengine.spool_directory is not set")
+            raise SourceError("no sge_execd is running: start it, or set gridengine.spool_directory")
         try:
             names, owners = list_active(spool)
         except OSError as error:
             self._spool = self._config.own.spool_directory
-            raise SourceError(f"{spool}/{ACTIVE}: {error.strerror}") from error
+            raise SourceError(f"{spool}/{ACTIVE}: cannot be read: {error.strerror}") from error
         self._spool = spool
         for gone in self._known.keys() - names:
             del self._known[gone]

@@ -151,7 +151,7 @@ def required_job_id(ad: ClassAd, *, source: str, field: str = "ClusterId") -> st
     """Return the id of a job ad. Raises ParseError if there is none."""
     job_id = parse_job_id(ad)
     if job_id is None:
-        raise ParseError("not a job's ad: it has no id", source=source, field=field)
+        raise ParseError("the ClassAd has no job id (ClusterId, ProcId)", source=source, field=field)
     return job_id
 
 

@@ -28,7 +28,7 @@ _FAILED = re.compile(
 
 def parse_failed(stderr: str) -> dict[str, str]:
     """Return why schedds did not answer, by address, from condor_q's standard error."""
-    return {match[1].strip(): match[2] or "no reason is told" for match in _FAILED.finditer(stderr)}
+    return {match[1].strip(): match[2] or "no reason is given" for match in _FAILED.finditer(stderr)}
 
 
 def parse_schedds(text: str) -> dict[str, str]:
@@ -61,7 +61,10 @@ class LastAnswers:
             names = ask_schedds()
             silent = {names.get(address, address): why for address, why in failed.items()}
             if failed and not answered and silent.keys() >= {*names.values()}:
-                raise SourceError(f"{QUEUE_SOURCE}: no schedd answers: {shown(next(iter(failed.values())))}")
+                raise SourceError(
+                    f"{QUEUE_SOURCE}: no schedd answers; the first error: "
+                    f"{shown(next(iter(failed.values())))}"
+                )
             if failed.keys() <= names.keys():
                 missing -= {*names.values()}  # whose queue has become empty
             silent = {**dict.fromkeys(missing, "it may have left the collector"), **silent}

@@ -168,7 +168,7 @@ class CondorSource:
                 if isinstance(error, FileNotFoundError) and len(self._folders) > 1:
                     continue
                 if execute == self._execute:
-                    raise SourceError(f"{execute}: {error.strerror}") from error
+                    raise SourceError(f"{execute}: cannot be read: {error.strerror}") from error
                 complete = False
                 problems.append(Rejected.from_error(error, execute))
         here = {known.job.key for known in found.values()}

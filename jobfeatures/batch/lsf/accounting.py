@@ -59,10 +59,10 @@ def read_records(lines: Iterable[str], *, source: str, notes: Notes) -> Iterator
 def split_fields(text: str) -> list[tuple[str, bool]]:
     """Return the fields of a line, each with whether it was quoted. Raises ParseError."""
     if len(text) > MAX_LINE_CHARACTERS:
-        raise ParseError("longer than any record", text=text)
+        raise ParseError(f"line is longer than {MAX_LINE_CHARACTERS} characters", text=text)
     whole = _LINE.match(text)
     if whole is None or whole.end() != len(text):
-        raise ParseError("quotes that do not match", text=text[whole.end() if whole else 0 :])
+        raise ParseError("quotation marks are not balanced", text=text[whole.end() if whole else 0 :])
     return [
         (word, False) if word else (quoted.replace('""', '"') if '""' in quoted else quoted, True)
         for quoted, word in _FIELD.findall(text)
@@ -78,7 +78,7 @@ class _Fields:
 
     def _take(self, name: str) -> tuple[str, bool]:
         if self.position >= len(self._fields):
-            raise ParseError("record ends too soon", field=name)
+            raise ParseError("the record ends before this field", field=name)
         self.position += 1
         return self._fields[self.position - 1]
 
@@ -150,7 +150,7 @@ def parse_line(text: str, *, notes: Notes) -> Iterable[JobRecord]:
         if kind in OTHER_RECORDS:
             notes.not_taken[f"record {kind}"] += 1
             return ()
-        raise ParseError("not a record of lsb.acct", text=text)
+        raise ParseError("line is not a record of lsb.acct", text=text)
     version = _VERSION.match(fields.text("version"))
     if version is None:
         raise ParseError("not a version", field="version", text=text)
@@ -180,7 +180,7 @@ def parse_line(text: str, *, notes: Notes) -> Iterable[JobRecord]:
     if number <= 0:
         raise ParseError("not a job id", field="jobId", text=str(number))
     if index < 0 and not tail.tasks:
-        raise ParseError("an index without ranges of tasks", field="idx", text=str(index))
+        raise ParseError("job has an array index, but no ranges of tasks", field="idx", text=str(index))
     notes.not_taken.update(fields.passed_over)
     for unread, word in fields.unread:
         notes.miss(unread, word)
@@ -264,14 +264,14 @@ def _tail(fields: _Fields, *, is_unsplit: bool) -> _Tail:
         fields.skip("ineligiblePendingTime")
         tail.tasks = [_range(fields) for _ in range(fields.count("indexRangeCnt"))]
         if sum(map(len, tail.tasks)) > MAX_LIST:
-            raise ParseError("too many tasks", field="indexRangeCnt", text="")
+            raise ParseError(f"more than {MAX_LIST} tasks", field="indexRangeCnt", text="")
     return tail
 
 
 def _range(fields: _Fields) -> range:
     first, last, step = (fields.whole(f"indexRange{name}") for name in ("Start", "End", "Step"))
     if not (0 < first <= last < 2**31 and step > 0):
-        raise ParseError("not a range of tasks", field="indexRangeStart", text=f"{first}-{last}:{step}")
+        raise ParseError("not a valid range of tasks", field="indexRangeStart", text=f"{first}-{last}:{step}")
     return range(first, last + 1, step)
 
 
@@ -297,7 +297,7 @@ def _skip_host_usage(fields: _Fields) -> None:
             continue
         if fields.are_limits():
             return
-    raise ParseError("counts that do not match", field="hostRusage")
+    raise ParseError("the number of fields for each host is wrong", field="hostRusage")
 
 
 def _state(status: int, exit_info: int, has_started: bool) -> JobState:

@@ -40,28 +40,28 @@ def parse_records(text: str, *, source: str) -> list[Record]:
         reason = error.reason if isinstance(error, ParseError) else "broken JSON"
         raise ParseError(reason, source=source, text=text[start : start + 200]) from None
     if text[end:].strip():
-        raise ParseError("text after the answer", source=source, text=text[end:].strip())
+        raise ParseError("there is text after the JSON answer", source=source, text=text[end:].strip())
     command = document.get("COMMAND")
     records = document.get("RECORDS")
     if command != source or not isinstance(records, list):
-        raise ParseError(f"not an answer of {source}", source=source, text=text[start : start + 200])
+        raise ParseError(f"not a JSON answer of {source}", source=source, text=text[start : start + 200])
     counts = [value for name, value in document.items() if name not in {"COMMAND", "RECORDS"}]
     if len(counts) != 1 or str(counts[0]) != str(len(records)):
-        raise ParseError("number of records differs from the announced one", source=source)
+        raise ParseError("the number of records differs from the one stated", source=source)
     return [_record(each, source) for each in records]
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ParseError("a name occurs twice in one record")
+        raise ParseError("a field occurs twice in one record")
     return found
 
 
 def _record(value: object, source: str) -> Record:
     """Return one record, names in capitals. Raises ParseError unless values are strings or numbers."""
     if not isinstance(value, dict):
-        raise ParseError("a record is no object", source=source)
+        raise ParseError("a record must be an object", source=source)
     record: dict[str, str] = {}
     for name, each in value.items():
         if isinstance(each, bool) or not isinstance(each, str | int | float):

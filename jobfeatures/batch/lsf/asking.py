@@ -131,7 +131,7 @@ class LsfCommands:
             if not output.stdout.strip() and unknown_jobs(output.complaints):
                 return []
             why = f": {output.complaints[0]}" if output.complaints else ""
-            raise SourceError(f"{error} (status {output.status}){why[:200]}") from error
+            raise SourceError(f"{error} (exit status {output.status}){why[:200]}") from error
         is_foreign = unknown_jobs(output.complaints) is None and not is_nothing_found("", output.complaints)
         if is_proof and is_foreign:
             raise SourceError(f"{BJOBS}: {output.complaints[0][:200]}")
@@ -147,7 +147,7 @@ def _add_complaint(remarks: list[Rejected] | None, name: str, output: Output) ->
 
 def _refusal(name: str, output: Output) -> str:
     remarks = shown(output.complaints[0]) if output.complaints else first_line(output.stdout.encode())
-    return f"{name}: no answer (status {output.status}): {remarks}"
+    return f"{name}: no answer (exit status {output.status}): {remarks}"
 
 
 def read_limit_unit() -> str:

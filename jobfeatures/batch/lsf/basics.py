@@ -39,7 +39,7 @@ def make_id(job_id: str, index: str) -> str:
     if int(index) == 0:
         return job_id
     if known is not None and int(known) != int(index):
-        raise ParseError("id and array index differ", source=NAME, text=f"{job_id} {index}")
+        raise ParseError("job id and array index differ", source=NAME, text=f"{job_id} {index}")
     return f"{number}[{int(index)}]"
 
 

@@ -68,4 +68,4 @@ class LsfCluster:
     def poll_accounting(self, since_secs: float) -> Accounting:
         """Raise SourceError: LSF's accounting is a file, lsb.acct, which is read as a log."""
         del since_secs
-        raise SourceError("lsf has no accounting that can be queried: convert its lsb.acct")
+        raise SourceError("LSF's accounting cannot be queried: read its file lsb.acct by jobfeatures convert")

@@ -54,7 +54,7 @@ def parse_notice(records: Iterable[Record], node_name: str) -> NodeNotice | None
             if words is None:
                 return None
             return NodeNotice(draining=not _STARTS_NONE.isdisjoint(words), cpus=count_of(record, "MAX"))
-    raise ParseError("not about this host", source=BHOSTS, text=node_name)
+    raise ParseError("the answer is not about this host", source=BHOSTS, text=node_name)
 
 
 def parse_node(record: Record, memory: Mapping[str, int]) -> ClusterNode:

@@ -59,7 +59,7 @@ def parse_mcpu_hosts(text: str) -> dict[str, int]:
     words = text.split()
     slots: dict[str, int] = {}
     if len(words) % 2:
-        raise ParseError("not hosts and slots, such as n1 4 n2 2", field="LSB_MCPU_HOSTS", text=text)
+        raise ParseError("must be hosts and slots, such as n1 4 n2 2", field="LSB_MCPU_HOSTS", text=text)
     for name, count in zip(words[::2], words[1::2], strict=True):
         if not is_host_name(name):
             raise ParseError("not a host's name", field="LSB_MCPU_HOSTS", text=name)

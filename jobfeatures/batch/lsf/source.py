@@ -61,7 +61,7 @@ class LsfSource(PolledSource):
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
         """Return the jobs of this host. Raises SourceError if bjobs does not answer."""
         if not is_host_name(self._node_name):
-            raise SourceError(f"not a host's name: {self._node_name[:80]}")
+            raise SourceError(f"node.name is not a host's name: {self._node_name[:80]}")
         taken_at_secs = self._clock.now_secs()
         ours = {key for key in (*seen, *claimed) if key.batch_system == NAME}
         records = self._commands.jobs("-u", "all", "-X", "-m", self._node_name, is_proof=True)

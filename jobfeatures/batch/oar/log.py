@@ -72,7 +72,7 @@ def make_record(values: Mapping[str, Any], notes: Notes, arrays: Collection[str]
     """
     asked = Asked[Any](values)
     for name in sorted(NEEDED - asked.keys()):
-        raise ParseError("a job of OAR 3 without it (-f is needed)", field=name)
+        raise ParseError("is missing: OAR 3 prints this field only with oarstat -f", field=name)
     record = without_unreadable(lambda: _make_record(Values(asked), arrays), asked, NEEDED, notes)
     asked.names |= _OF_THE_SERVER
     count_not_taken(notes, asked)

@@ -136,10 +136,10 @@ class _Book:
     def take(self, line: str, number: int) -> _Life | None:
         """Apply a line; return its job if that has ended by it, or the run that has. Raises ParseError."""
         if len(line) > MAX_LINE_CHARACTERS and not line.endswith("\n"):
-            raise ParseError("line too long", text=line)
+            raise ParseError("line is too long", text=line)
         match = _LINE.match(line.rstrip("\r\n"))
         if match is None:
-            raise ParseError("not a line of accounting", text=line)
+            raise ParseError("not a line DATE;TYPE;ID;FIELDS", text=line)
         kind = match[7]
         if kind not in _OF_JOBS:
             if kind not in _PASSED_OVER:

@@ -207,7 +207,7 @@ class QstatCommands:
         if output.status != 0 and not complaint and not gone:
             complaint = f"status {output.status}"
         if complaint and not records.found and not gone:
-            raise SourceError(f"{command}: no answer (status {output.status}): {complaint}")
+            raise SourceError(f"{command}: no answer (exit status {output.status}): {complaint}")
         return Answer(records, gone, complaint)
 
     def make_jobs(

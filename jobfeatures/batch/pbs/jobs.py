@@ -80,7 +80,7 @@ def parse_time(text: str) -> int:
     try:
         begun = datetime(year, _MONTHS.index(match[1]) + 1, day, hour, minute, tzinfo=UTC).timestamp()
     except ValueError as error:
-        raise ParseError("not a time such as Wed Apr 26 13:40:10 2023", text=text) from error
+        raise ParseError("must be a time such as Wed Apr 26 13:40:10 2023", text=text) from error
     return int(begun) + second
 
 
@@ -104,13 +104,13 @@ def _total_of(text: str, name: str, what: str, *, without: str) -> int:
     for part in text.split("+"):
         match = _NODES_PART.match(part)
         if match is None:
-            raise ParseError("not a request for nodes", text=text)
+            raise ParseError("must be a request such as 2:ppn=4", text=text)
         nodes = int(match[1]) if match[1].isdigit() else 1
         each = [word.partition("=")[2] for word in part.split(":") if word.startswith(f"{name}=")] or [
             without
         ]
         if len(each) > 1 or not (each[0].isascii() and each[0].isdigit() and len(each[0]) <= 7):
-            raise ParseError(f"the number of {what} is not clear", text=text)
+            raise ParseError(f"the number of {what} occurs twice or is no number", text=text)
         total += nodes * int(each[0])
     return total
 

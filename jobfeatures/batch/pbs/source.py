@@ -139,7 +139,7 @@ class QstatSource(PolledSource):
         answer = self._commands.ask("node", self._node_name)
         record = find_node(answer.records.found, self._node_name)
         if record is None:
-            raise ParseError(f"no record of {self._node_name}", text=answer.complaint)
+            raise ParseError(f"the answer has no record of node {self._node_name}", text=answer.complaint)
         return make_notice(record)
 
 

@@ -57,6 +57,6 @@ def _groups(text: str) -> list[tuple[int, dict[str, str]]]:
     for each in text.removeprefix("-L ").split(" -L "):
         values = dict(part.partition("=")[::2] for part in each.split(":"))
         if "tasks" not in values:
-            raise ParseError("no tasks= in a request for tasks", text=text)
+            raise ParseError("a request with -L must contain tasks=", text=text)
         groups.append((parse_count(values["tasks"]), values))
     return groups

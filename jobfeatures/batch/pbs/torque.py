@@ -84,7 +84,7 @@ def ask_in_prolog(
     except FileNotFoundError:
         return None  # only the job's first node has one
     except OSError as error:
-        raise SourceError(f"{folder}: {error.strerror}") from error
+        raise SourceError(f"{folder}: cannot be read: {error.strerror}") from error
     total_cpus = sum(slots.values()) or None
     mine = share_of({host: Share(cpus) for host, cpus in slots.items()}, node_name)
     return Job(

@@ -51,7 +51,7 @@ def job_id_of(environ: Mapping[str, str]) -> str:
     text = environ.get("PBS_JOBID", "")
     job_id = parse_job_id(text, field="PBS_JOBID")
     if job_id.endswith("[]"):
-        raise ParseError("not a job but an array", source="environment", field="PBS_JOBID", text=text)
+        raise ParseError("must be a job, not an array", source="environment", field="PBS_JOBID", text=text)
     return job_id
 
 
@@ -90,7 +90,7 @@ def parse_exec_host(text: str, requested: int | None = None) -> tuple[tuple[str,
         match = matched(_HOST, part, "not an execution host", field="exec_host")
         slots = int(match[3] or count_ranges(match[2], "execution slots", field="exec_host"))
         if slots > MAX_CPUS:
-            raise ParseError("not a range of execution slots", field="exec_host", text=part)
+            raise ParseError(f"more than {MAX_CPUS} execution slots", field="exec_host", text=part)
         parts.append((match[1], slots))
         if match[3] is None and match[2].isdigit():
             counts[match[1]] = int(match[2])
@@ -108,7 +108,7 @@ def parse_exec_vnode(text: str) -> tuple[tuple[tuple[str, Share], ...], ...]:
     """
     chunks = _CHUNK.findall(text)
     if not chunks or "+".join(f"({chunk})" for chunk in chunks) != text:
-        raise ParseError("not vnodes, (n1:ncpus=4)+(n2:ncpus=4)", field="exec_vnode", text=text)
+        raise ParseError("must be vnodes such as (n1:ncpus=4)+(n2:ncpus=4)", field="exec_vnode", text=text)
     return tuple(tuple(map(_parse_vnode, chunk.split("+"))) for chunk in chunks)
 
 

@@ -141,7 +141,7 @@ def parse_shares(text: str, *, taken_at_secs: float) -> FairShares:
 def _share(line: str) -> FairShare:
     fields = line.split("|")
     if len(fields) != len(SHARE_FIELDS):
-        raise ParseError("not a line of sshare with the requested fields", text=line)
+        raise ParseError("line of sshare lacks requested fields", text=line)
     account, user, shares, raw, usage, factor = map(str.strip, fields)
     return FairShare(
         account=account,

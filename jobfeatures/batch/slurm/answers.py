@@ -184,7 +184,7 @@ def _single_record(lines: Sequence[str], job_id: str, question: str) -> str | _A
     starts = [line for line in lines if line.startswith("JobId=")]
     own = [line for line in starts if line.startswith(f"JobId={job_id} ")]
     if len(own) != 1:
-        raise ParseError(f"not exactly one record of job {job_id}", source=SOURCE, text=lines[0])
+        raise ParseError(f"the answer must have one record of job {job_id}", source=SOURCE, text=lines[0])
     if len(starts) == 1 and lines[0] == own[0]:
         return "\n".join(lines)
     head = own[0].partition(" JobName=")[0]
@@ -250,7 +250,7 @@ class Scontrol:
         try:
             second = self._run(answers.ask_alone, _remaining_secs(deadline))
         except SourceError as error:
-            reason = f"no answer about it alone within {self.timeout_secs:g} s: {error}"
+            reason = f"no answer about this job alone within {self.timeout_secs:g} s: {error}"
             late = {job_id: Rejected(SOURCE, reason, text=name) for job_id, name in answers.ask_alone.items()}
             return replace(answers, rejected={**answers.rejected, **late}, ask_alone={}, complete=False)
         return replace(  # with the jobs gone that were: names may have changed since the first answer
@@ -319,7 +319,7 @@ class Scontrol:
         reported = answers.jobs or answers.gone or answers.rejected or answers.ask_alone
         if not reported and (questions or not any(answers.extra.values())):
             reason = answers.complaint or first_line(output.stderr)
-            raise SourceError(f"{self.command}: no answer (status {output.status}): {reason}")
+            raise SourceError(f"{self.command}: no answer (exit status {output.status}): {reason}")
         return answers
 
 

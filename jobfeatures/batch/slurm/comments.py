@@ -107,7 +107,9 @@ class JobComments:
             records = split_open(text, separator, FIELDS, source=SOURCE) if text else ()
             found = list(parse_each(_parse_job, records, rejected, SOURCE))
         if rejected:
-            log.warning("%d jobs of %s are left out, the first: %s", len(rejected), SOURCE, rejected[0])
+            log.warning(
+                "%d unreadable jobs of %s are left out, the first: %s", len(rejected), SOURCE, rejected[0]
+            )
         return [each for each in found if each is not None]
 
     def write(self, job_id: str, comment: str) -> None:

@@ -48,7 +48,7 @@ def split_open(
     if (len(pieces) - 1) % width or (len(pieces) > 1 and not pieces[-1].endswith("\n")):
         raise ParseError("answer is cut off", source=source, text=pieces[-1])
     if len(pieces) == 1 and pieces[0].strip("\n"):
-        raise ParseError("no records", source=source, text=pieces[0])
+        raise ParseError("the answer has no records", source=source, text=pieces[0])
     first = pieces[0]
     for start in range(0, len(pieces) - 1, width):
         last, _, rest = pieces[start + width].partition("\n")

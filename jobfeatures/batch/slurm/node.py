@@ -94,7 +94,7 @@ def parse_notice(
         reason = "Slurm knows no node of this name"
         raise ParseError(reason, source=NODE_SOURCE, field=node_name, text=line)
     if not line.startswith(f"NodeName={node_name} "):
-        raise ParseError("not the record of this node", source=NODE_SOURCE, field=node_name, text=line)
+        raise ParseError("no record of this node", source=NODE_SOURCE, field=node_name, text=line)
     try:
         node = parse_node(line)
     except ParseError as error:
@@ -151,7 +151,7 @@ def find_reservation(line: str) -> re.Match[str]:
     head = line[: free_text.start()] if free_text else line
     match = _RESERVATION.match(head)
     if match is None:
-        raise ParseError("not a reservation", source=RESERVATION_SOURCE, text=line)
+        raise ParseError("not a record of a reservation", source=RESERVATION_SOURCE, text=line)
     if head.count(" StartTime=") != 1 or head.count(" Flags=") != 1:
         raise ParseError("field occurs twice", source=RESERVATION_SOURCE, text=line)
     return match

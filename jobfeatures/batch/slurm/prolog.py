@@ -96,7 +96,7 @@ def _parse_cpu_runs(text: str) -> tuple[tuple[int, int], ...]:
     for part in text.split(","):
         match = _CPU_RUN.match(part)
         if match is None:
-            raise ParseError("not CPUs per node, such as 2(x3),1", text=text)
+            raise ParseError("must be CPUs per node, such as 2(x3),1", text=text)
         runs.append((int(match[1]), int(match[2] or "1")))
     return tuple(runs)
 

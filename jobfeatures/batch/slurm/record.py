@@ -248,9 +248,9 @@ def _split_record(line: str) -> tuple[dict[str, str], str]:
     end = free_text.start() if free_text else len(line)
     for field, match in spots.items():
         if not (match.start() <= name.start() if field in _HEAD else user.start() <= match.start() < end):
-            raise ParseError("field is out of its place", field=field, text=line[match.start() :])
+            raise ParseError("field is not where scontrol prints it", field=field, text=line[match.start() :])
     if name.end() > user.start():
-        raise ParseError("field is out of its place", field="UserId", text=line[user.start() :])
+        raise ParseError("field is not where scontrol prints it", field="UserId", text=line[user.start() :])
     values = {field: line[match.end() :].split(" ", 1)[0] for field, match in spots.items()}
     values["JobName"] = line[name.end() : user.start()]
     if f" {_LATER}=" in line[end:]:
@@ -264,7 +264,7 @@ def _parse_fields(job_id: str, values: Mapping[str, str], details: str, *, tz: t
     state, wall, total_cpus = record.state, record.time_limit, record.total_cpus
     if "MinMemoryNode" in values and "MinMemoryCPU" in values:
         raise ParseError(
-            "occurs together with MinMemoryCPU", field="MinMemoryNode", text=values["MinMemoryNode"]
+            "cannot occur together with MinMemoryCPU", field="MinMemoryNode", text=values["MinMemoryNode"]
         )
     tres = _TRES.search(details)
     name, sluid = _split_name(values)

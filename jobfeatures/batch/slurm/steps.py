@@ -60,7 +60,7 @@ def parse_setup(text: str) -> Setup:
     """Return the `Setup` in ``scontrol show config``: ``SlurmdSpoolDir = /var/spool``. Raises ParseError."""
     found = dict(_SET.findall(text))
     if not found.get("SlurmdSpoolDir", "").startswith("/"):
-        raise ParseError("no SlurmdSpoolDir in the configuration", source=SOURCE)
+        raise ParseError("the configuration has no SlurmdSpoolDir", source=SOURCE)
     return Setup(found["SlurmdSpoolDir"], found.get("ProctrackType", TRACKS_GROUPS) == TRACKS_GROUPS)
 
 

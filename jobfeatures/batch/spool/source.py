@@ -130,7 +130,7 @@ class SpoolSource:
         found = os.fstat(folder)
         identity = (found.st_dev, found.st_ino)
         if self._files and not entries and self._identity != identity:
-            raise SourceError(f"{self._directory}: an empty folder has replaced it: is it unmounted?")
+            raise SourceError(f"{self._directory}: the folder is empty and was replaced: is it unmounted?")
         self._identity = identity
 
     def _list(self, folder: int) -> tuple[dict[str, os.stat_result], list[Rejected]]:

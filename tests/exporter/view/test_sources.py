@@ -16,7 +16,9 @@ SETTINGS = "docs/reference/settings.md"
     ],
 )
 def test_of_a_late_answer_the_setting_is_named_that_there_is(name, setting, pytestconfig):
-    view = SourceView(name, has_answered=True, is_up=False, failures=1, words="scontrol: no end after 10 s")
+    view = SourceView(
+        name, has_answered=True, is_up=False, failures=1, words="scontrol: not finished after 10 s"
+    )
     assert f"{setting} sets how long to wait" in view.advice
     assert f"- `{setting}`" in (pytestconfig.rootpath / SETTINGS).read_text()
 

@@ -53,11 +53,11 @@ async def test_healthy_answers_before_ready():
 
 async def test_ready_tells_what_fails():
     daemon = StandInDaemon()
-    daemon.problems = lambda: ["slurm has failed for 70 s: scontrol: no end after 10 s"]
+    daemon.problems = lambda: ["slurm has failed for 70 s: scontrol: not finished after 10 s"]
     answer = await get(daemon, "/-/ready")
     assert (answer.status, answer.body) == (
         200,
-        b"ready\nslurm has failed for 70 s: scontrol: no end after 10 s\n",
+        b"ready\nslurm has failed for 70 s: scontrol: not finished after 10 s\n",
     )
 
 

@@ -81,5 +81,5 @@ def test_a_key_that_is_declared_behind_cannot_be_read_yet():
         first = key_within(lambda record, _: record.second, "First")
         second = key(str, "Second")
 
-    with pytest.raises(AttributeError, match="declared behind"):
+    with pytest.raises(AttributeError, match="declared later"):
         Early({"First": "1"})

@@ -42,7 +42,7 @@ def test_what_stands_before_all_commands_runs_them(tmp_path):
 def test_a_bad_end_is_the_caller_s_to_judge_or_no_answer(tmp_path):
     programs = make(script(tmp_path / "qstat", "echo why >&2; exit 3"))
     assert programs.run("qstat").status == 3
-    with pytest.raises(SourceError, match=r"qstat: no answer \(status 3\): 'why'"):
+    with pytest.raises(SourceError, match=r"qstat: failed with exit status 3: 'why'"):
         programs.ask("qstat")
     with pytest.raises(CommandError, match="qhost: No such file"):
         programs.run("qhost")

@@ -91,7 +91,7 @@ def test_a_system_is_documented_and_has_fixtures(system: System[Any]) -> None:
 
 @EACH
 def test_a_job_without_its_variable_is_not_known(system: System[Any]) -> None:
-    with pytest.raises(ParseError, match="not known"):
+    with pytest.raises(ParseError, match="must be set to"):
         system.job_id_in({})
 
 
@@ -101,7 +101,7 @@ def test_a_plain_id_is_taken_as_it_stands() -> None:
 
 
 def test_a_system_without_hooks_has_no_prolog() -> None:
-    with pytest.raises(ParseError, match="spool has no hooks"):
+    with pytest.raises(ParseError, match="spool has no prologs"):
         SYSTEMS["spool"].job_from_prolog({}, node_name=None, note=print)
 
 

@@ -149,7 +149,7 @@ def test_values_that_cannot_be_read_are_told_and_counted_and_the_rest_is_publish
     )
     assert files(tmp_path) == {"job_id": "777"}
     assert [each.reason for each in caplog.records] == ["environment"] * 2
-    assert "SLURM_JOB_CPUS_PER_NODE: not CPUs per node, such as 2(x3),1: 'two'" in caplog.text
+    assert "SLURM_JOB_CPUS_PER_NODE: must be CPUs per node, such as 2(x3),1: 'two'" in caplog.text
 
 
 # ---------------------------------------------------------------- in the daemon
@@ -304,7 +304,7 @@ def test_values_of_a_request_that_cannot_be_read_are_reported(config, tmp_path):
     problems = []
     assert serve(config, {**PROLOG, **TIMES, "SLURM_JOB_CPUS_PER_NODE": "two"}, note=problems.append)
     assert [str(each) for each in problems] == [
-        "environment:SLURM_JOB_CPUS_PER_NODE: not CPUs per node, such as 2(x3),1: 'two'"
+        "environment:SLURM_JOB_CPUS_PER_NODE: must be CPUs per node, such as 2(x3),1: 'two'"
     ]
     assert files(tmp_path)["wall_limit_secs"] == "420"
 

@@ -48,7 +48,9 @@ def test_a_program_without_an_end_is_told_with_its_own_words(end):
             run_command(["sh", "-c", script], timeout_secs=limit_secs)
         if "60sec" in str(caught.value):
             break
-    assert re.search(rf"no end after {limit_secs} s; it says: 'scontrol: error: .*60sec'", str(caught.value))
+    assert re.search(
+        rf"not finished after {limit_secs} s; its last output: 'scontrol: error: .*60sec'", str(caught.value)
+    )
     assert caught.value.kind == "timeout"
 
 

@@ -105,7 +105,7 @@ def parse_json_partition(record: JsonRecord) -> Partition:
     """Parse a partition; raises ParseError."""
     name = record.text("name")
     if name is None:
-        raise ParseError("a partition without a name", field="name")
+        raise ParseError("the partition has no name", field="name")
     nodes = record.get("nodes")
     path = ("nodes", "configured") if isinstance(nodes, Mapping) else ("nodes",)
     state = record.words("state") or record.words("partition", "state")
@@ -140,7 +140,7 @@ def parse_json_notice(
 def _own_record(document: JsonRecord, node_name: str) -> JsonRecord:
     records = [each for each in document.records("nodes") if each.get("name") == node_name]
     if len(records) != 1:
-        raise ParseError("not the record of this node", field=node_name)
+        raise ParseError("the answer must have one record of this node", field=node_name)
     return records[0]
 
 
@@ -156,7 +156,7 @@ def _maintenance(record: JsonRecord) -> Maintenance | None:
         return None
     start, end = record.count("start_time"), record.count("end_time")
     if start is None or end is None:
-        raise ParseError("maintenance without start or end", field="start_time")
+        raise ParseError("the maintenance reservation has no start or end", field="start_time")
     nodes = frozenset(expand_nodes(record.text("node_list") or ""))
     return Maintenance(start, end, nodes, FLOATS in flags)
 
@@ -192,7 +192,7 @@ def _requests(
     def parse(record: JsonRecord) -> Made:
         text, count, total = record.raw_text(name), record.count("count"), record.count("total_time")
         if not text or count is None or total is None:
-            raise ParseError(f"{name}, count and total_time are required", text=text or "")
+            raise ParseError(f"fields {name}, count and total_time are required", text=text or "")
         return make(text, count, total * _MICRO)
 
     return added_up(parse_each(parse, records, rejected, "diag"))

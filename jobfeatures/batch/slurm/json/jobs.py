@@ -72,7 +72,7 @@ def parse_json_job(record: JsonRecord, *, node_name: str | None = None) -> Job:
     job_id = checked_id(str(record.count("job_id")), field="job_id")
     words = record.words("job_state")
     if not words:
-        raise ParseError("a job without a state", field="job_state")
+        raise ParseError("the job has no state", field="job_state")
     state = STATES.get(state_word(words), JobState.UNKNOWN)
     started = state.is_on_node or state.is_finished
     nodes = record.nodes("nodes")

@@ -44,13 +44,13 @@ class Rest(Server):
         except ParseError as error:
             if response.status == 404:  # the server was replaced by one that offers other versions
                 self._version = None
-                raise SourceError(f"{self.name}: does not know {path}") from error
-            raise SourceError(f"status {response.status}: {error}") from error
+                raise SourceError(f"{self.name}: has no {path} (HTTP status 404)") from error
+            raise SourceError(f"HTTP status {response.status}: {error}") from error
         if version not in VERSIONS and service == "slurm" and (field := missing_field(document)) is not None:
-            raise SourceError(f"{self.name}: {version} of Slurm's API does not fit: {field} is missing")
+            raise SourceError(f"{self.name}: {version} of Slurm's REST API lacks the field {field}")
         if version not in VERSIONS and version != self._version:
             log.warning(
-                "%s: %s of Slurm's API is newer than %s, the newest known: %s",
+                "%s: %s of Slurm's REST API is newer than %s, the newest supported: %s",
                 self.name,
                 version,
                 VERSIONS[0],
@@ -73,8 +73,8 @@ class Rest(Server):
         if later := [each for each in offered if _numbers(each) > _numbers(VERSIONS[0])]:
             return later[0]
         raise SourceError(
-            f"{self.name}: offers {', '.join(offered) or 'none'} of Slurm's API, "
-            f"known are {VERSIONS[-1]} to {VERSIONS[0]}"
+            f"{self.name}: offers versions {', '.join(offered) or 'none'} of Slurm's REST API, "
+            f"but supported are {VERSIONS[-1]} to {VERSIONS[0]}"
         )
 
     def fetch(self, path: str, timeout_secs: float) -> Response:
@@ -87,7 +87,7 @@ class Rest(Server):
                 headers["X-SLURM-USER-NAME"] = user
         response = self.get(path, headers=headers, timeout_secs=timeout_secs)
         if response.status in {401, 403}:
-            raise SourceError(f"{self.name}: refused (status {response.status}): see slurm.rest_token_file")
+            raise SourceError(f"{self.name}: HTTP status {response.status}: check slurm.rest_token_file")
         return response
 
 
@@ -123,7 +123,7 @@ def read_token(path: str) -> str:
     try:
         data = read_private(path, MAX_TOKEN_BYTES)
     except OSError as error:
-        raise SourceError(f"{path}: {error.strerror}") from error
+        raise SourceError(f"{path}: cannot be read: {error.strerror}") from error
     except (ParseError, UnsafePathError) as error:
         raise SourceError(str(error)) from error
     token = data.decode("ascii", "replace").strip().removeprefix("SLURM_JWT=")

@@ -122,7 +122,7 @@ class JsonAsker:
         """Return the queried job; answers may hold an array's other tasks or a heterogeneous job's parts."""
         own = [each for each in document.records("jobs") if str(each.get("job_id")) == job_id]
         if len(own) > 1:
-            raise ParseError("several records of one job", field="job_id")
+            raise ParseError("the answer has several records of this job", field="job_id")
         return parse_json_job(own[0], node_name=self._node_name) if own else None
 
     def _ask_about_node(self, deadline: float, now_secs: float) -> NodeAnswer:
@@ -176,7 +176,7 @@ class JsonCluster:
 
     def poll_shares(self) -> FairShares:
         """Raise SourceError: slurmrestd does not provide fair shares."""
-        raise SourceError(f"{self._rest.name}: shares are read by commands only (slurm.ask = scontrol)")
+        raise SourceError(f"{self._rest.name}: slurmrestd does not report shares: set slurm.ask = scontrol")
 
     def _reported(self, question: str, field: str, parse: Callable[..., T], *, service: str = "slurm") -> T:
         return self._ask_with_errors(question, field, parse, service=service)[0]

@@ -41,7 +41,7 @@ def parse_header(line: str) -> tuple[str, list[str]]:
     match = _HEADER.match(line)
     names = line.split(match[2]) if match else []
     if match is None or not {"JobID", "JobIDRaw"} & set(names) or len(KNOWN & set(names)) < 2:
-        raise ParseError("not a header of sacct", line=1, text=line)
+        raise ParseError("first line must be sacct's header of field names", line=1, text=line)
     return match[2], names
 
 

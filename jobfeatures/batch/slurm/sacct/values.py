@@ -310,7 +310,7 @@ class Times:
     def _hour(self, text: str) -> int:
         first, last = (self._minute(f"{text}:{minute}") for minute in ("00", "59"))
         if last - first != 59 * 60 or type(first) is not int or type(last) is not int:
-            raise ParseError("ambiguous: clocks change within this hour", field="time", text=text)
+            raise ParseError("ambiguous: clocks are set back in this hour", field="time", text=text)
         return first
 
     def _minute(self, text: str) -> int:

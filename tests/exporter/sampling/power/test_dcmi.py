@@ -108,7 +108,7 @@ def test_the_command_is_run_without_a_shell_and_read(config):
     ("script", "error", "words"),
     [
         ("echo 'Could not open device at /dev/ipmi0' >&2; exit 1", SourceError, "Could not open device"),
-        ("sleep 600 & sleep 600", CommandError, "no end after"),
+        ("sleep 600 & sleep 600", CommandError, "not finished after"),
         ("yes", CommandError, "more than"),
     ],
 )

@@ -324,7 +324,7 @@ def make_draining_node() -> Context:
 def make_silent_node() -> Context:
     """Return a node whose only batch system has never answered; no job is seen."""
     words = (
-        "scontrol: no end after 10 s; it says: 'scontrol: error: s_p_parse_file: cannot stat file "
+        "scontrol: not finished after 10 s; its last output: 'scontrol: error: s_p_parse_file: cannot stat file "
         "/etc/slurm/slurm.conf: No such file or directory, retrying in 1sec up to 60sec'"
     )
     slurm = KeeperStatus("slurm", None, failures=3, last_error=words, failing_since_secs=NOW - 190)

@@ -159,7 +159,7 @@ def test_a_file_of_a_node_holds_a_token_and_nothing_else():
     token = make_token(SECRET, "n1")
     assert parse_token(f"{token}\n".encode(), "f") == token
     for content in (b"", b"x" * 44, f"n1 {token}".encode(), b"\xff" * 43):
-        with pytest.raises(ParseError, match="not a token"):
+        with pytest.raises(ParseError, match="must be a token"):
             parse_token(content, "f")
 
 

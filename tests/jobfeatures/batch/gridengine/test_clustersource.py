@@ -147,7 +147,7 @@ def test_the_accounting_file_is_that_of_the_cell(commands, monkeypatch):
     monkeypatch.delenv("SGE_ROOT", raising=False)
     monkeypatch.delenv("SGE_CELL", raising=False)
     config = settings_for("gridengine", gridengine_qstat=str(commands / "qstat"))
-    with pytest.raises(SourceError, match="nor SGE_ROOT is set"):
+    with pytest.raises(SourceError, match="accounting_file or SGE_ROOT"):
         GridEngineCluster(config, SystemClock(), 5).poll_accounting(0)
     monkeypatch.setenv("SGE_ROOT", str(commands))
     source = GridEngineCluster(config, SystemClock(), 5)

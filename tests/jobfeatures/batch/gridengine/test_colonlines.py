@@ -36,7 +36,7 @@ def test_colons_in_a_name_belong_to_it():
 
 def test_a_name_that_imitates_the_fields_behind_it_is_refused():
     forged = ":".join(["x", "7", *LINE.split(":")[6:]])
-    with pytest.raises(ParseError, match="in the wrong places"):
+    with pytest.raises(ParseError, match="a name has colons"):
         parse_line(line(job_name=forged[: forged.index("-l")] + "-l a:0.0:NONE:0.0:0:0:x"))
 
 

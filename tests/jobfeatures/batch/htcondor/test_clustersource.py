@@ -220,7 +220,7 @@ def test_a_schedd_that_answers_with_no_job_beside_a_silent_one_is_an_answer(poll
 def test_no_schedd_that_answers_is_no_answer(polls):
     polls(queue_of("a", "b"), collector("a", "b"))
     for status in (0, 1):
-        with pytest.raises(SourceError, match=f"no schedd answers: '{SAID}'"):
+        with pytest.raises(SourceError, match=f"no schedd answers; the first error: '{SAID}'"):
             polls(queue_of(failed=("a", "b"), status=status), collector("a", "b"))
     assert len(polls(queue_of("a", failed=("b",)), collector("a", "b")).jobs) == 4
 

@@ -25,10 +25,10 @@ A, B = (f"<10.9.9.1:9618?addrs=10.9.9.1-9618&alias=wn1.lab&noUDP&sock={name}>" f
         ),
         (
             f"-- Failed to fetch ads from: {A} : wn1.lab\n-- Failed to fetch ads from: {B} : wn1.lab\nCEDAR:6001\n",
-            {A: "no reason is told", B: "CEDAR:6001"},
+            {A: "no reason is given", B: "CEDAR:6001"},
         ),
-        ("-- Failed to fetch ads from: a.example.org\n", {"a.example.org": "no reason is told"}),
-        (f"-- Failed to fetch ads from: {A}", {A: "no reason is told"}),
+        ("-- Failed to fetch ads from: a.example.org\n", {"a.example.org": "no reason is given"}),
+        (f"-- Failed to fetch ads from: {A}", {A: "no reason is given"}),
     ],
 )
 def test_who_did_not_answer_and_why(said: str, failed: dict[str, str]) -> None:

@@ -214,13 +214,13 @@ def test_records_of_reservations_licences_and_arrays_are_no_jobs_and_are_counted
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("hello\n", "not a line of accounting"),
+        ("hello\n", "not a line DATE;TYPE;ID;FIELDS"),
         (line("E", "x.s", "user=a"), "not a job id"),
-        (line("@", "1.s"), "not a line of accounting"),
+        (line("@", "1.s"), "not a line DATE;TYPE;ID;FIELDS"),
         (line("V", "1.s"), "unknown type of line"),
         (line("E", "1.s", "user=a user=b"), "field occurs twice"),
         (line("E", "1.s", "", "13/41/2026 10:00:00"), "not a time"),
-        ("11/21/2026 10:00:00;E;1.s;" + "x" * 2**20, "line too long"),
+        ("11/21/2026 10:00:00;E;1.s;" + "x" * 2**20, "line is too long"),
     ],
 )
 def test_a_bad_line_costs_itself(text: str, reason: str) -> None:

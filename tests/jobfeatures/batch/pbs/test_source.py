@@ -270,7 +270,7 @@ def test_a_server_that_does_not_answer_is_an_error_and_takes_no_job_away(
 
 def test_a_command_that_hangs_or_is_missing_is_an_error(server: Server, clock) -> None:
     (server.folder / "slow").touch()
-    with pytest.raises(CommandError, match="no end"):
+    with pytest.raises(CommandError, match="not finished"):
         Pbs().make_source(server.config(timeout_secs=0.2), clock, "n1").poll_jobs(keys("123"))
     with pytest.raises(CommandError, match="No such file"):
         Pbs().make_source(server.config(qstat="/nonexistent/qstat"), clock, "n1").poll_jobs(keys("123"))

@@ -288,7 +288,7 @@ def test_only_plain_ids_are_asked_about(job_id: str, program: MakeProgram) -> No
 
 def test_a_record_that_cannot_be_trusted_is_an_error(program: MakeProgram) -> None:
     scontrol = program(SPEAK.format(answer=f"{RECORD}; {RECORD}"))
-    with pytest.raises(ParseError, match="not exactly one record of job 5"):
+    with pytest.raises(ParseError, match="the answer must have one record of job 5"):
         ask_about_job("5", node_name="n1", scontrol=scontrol)
 
 

@@ -113,7 +113,7 @@ def test_nodes_and_partitions_come_from_one_command(command, clock):
     [
         ("sys.exit('slurm_load_jobs error: Unable to contact slurm controller')", SourceError, "Unable to contact"),
         ("print('half of an answer'); sys.exit(0)", SourceError, "cut off|no records"),
-        ("import time; time.sleep(60)", CommandError, "no end after"),
+        ("import time; time.sleep(60)", CommandError, "not finished after"),
     ],
 )  # fmt: skip
 def test_what_goes_wrong_is_no_answer(make, name, extra, error, reason):

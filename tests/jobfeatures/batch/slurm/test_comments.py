@@ -59,7 +59,7 @@ def test_a_malformed_job_is_left_out_and_reported(programs, caplog):
     programs.jobs = [{**JOB, "JobIDRaw": "13; rm"}, {**JOB, "JobIDRaw": "14"}]
     assert [each.job_id for each in JobComments().find("12_3")] == ["14"]
     [line] = caplog.messages
-    assert line.startswith("1 jobs of sacct are left out, the first: ")
+    assert line.startswith("1 unreadable jobs of sacct are left out, the first: ")
     assert "not a job id: '13; rm'" in line
 
 

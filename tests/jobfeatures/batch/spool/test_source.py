@@ -313,7 +313,7 @@ def test_an_empty_folder_in_the_place_of_one_with_jobs_ends_none(source, put, fo
     folder.rename(folder.with_name("mounted"))
     folder.mkdir()
     for _ in range(2):
-        with pytest.raises(SourceError, match="empty folder"):
+        with pytest.raises(SourceError, match="the folder is empty and was replaced"):
             poll(source)
     folder.rmdir()
     folder.with_name("mounted").rename(folder)

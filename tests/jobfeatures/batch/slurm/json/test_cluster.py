@@ -47,7 +47,7 @@ def test_statistics_are_read_with_numbers_of_either_shape():
     assert found.cycles["backfill"] == Cycles(count=0)
     assert found.types == (Requests("REQUEST_PING", 2, 1.0),)
     assert found.users == (UserRequests("alice", 4, 0.5),)
-    assert [each.reason for each in found.rejected] == ["user, count and total_time are required"]
+    assert [each.reason for each in found.rejected] == ["fields user, count and total_time are required"]
 
 
 def test_an_answer_without_statistics_is_none():

@@ -54,7 +54,7 @@ def test_columns_come_in_any_order_and_may_end_with_the_delimiter():
 def test_what_is_no_log_of_sacct_is_not_taken_for_one(text):
     assert not recognise(text)
     found = list(read_records([text], source="log", notes=Notes()))
-    assert [each.reason for each in found] == ["not a header of sacct"]
+    assert [each.reason for each in found] == ["first line must be sacct's header of field names"]
 
 
 def test_a_bad_line_costs_itself_only_and_is_named():
