@@ -117,7 +117,7 @@ class Features:
                 )
             return None
         if not key or key[0] == "." or not _KEY_CHARACTERS.issuperset(key):
-            raise FeaturesLocationError(f"{key!r} is not the name of a key")
+            raise FeaturesLocationError(f"{key!r} is not a valid name of a key")
         base = location.rstrip("/") + "/"
         if location.startswith("/"):
             content = _read_file(base + key)
@@ -128,7 +128,7 @@ class Features:
             if content is None and time.monotonic() - self._seen.get(area, -TIMEOUT_SECS) >= TIMEOUT_SECS:
                 if not _is_there(base):
                     raise FeaturesUnreachableError(
-                        f"{location}: 404: nothing is there, a token may have expired"
+                        f"{location}: HTTP 404: not found, a token may have expired"
                     )
                 self._seen[area] = time.monotonic()
         else:
@@ -138,7 +138,7 @@ class Features:
         if content is None:
             return None
         if len(content) > MAX_VALUE_BYTES:
-            raise FeaturesValueError(f"{base}{key}: more than {MAX_VALUE_BYTES} bytes")
+            raise FeaturesValueError(f"{base}{key}: larger than {MAX_VALUE_BYTES} bytes")
         text = content.decode("utf-8", "backslashreplace")
         return text[:-1] if text.endswith("\n") else text  # noqa: FURB188  # Python 3.8 has no removesuffix
 
@@ -187,12 +187,12 @@ class Features:
         if start is not None and limit is not None:
             bases["wall_limit"] = min(limit, start + limit - now)  # clocks differ: start may be after now
         elif limit is not None:
-            notes.append("wall_limit_secs: of no use without jobstart_secs")
+            notes.append("wall_limit_secs: cannot be used without jobstart_secs")
         limit = self._limit("cpu_limit_secs", notes, details)
         if limit is not None:
             left, detail = self._cpu_left(limit, None if start is None else now - start, used_cpu_secs, notes)
             if left is None:
-                notes.append("cpu_limit_secs: of no use, " + detail)
+                notes.append("cpu_limit_secs: cannot be used, " + detail)
             else:
                 bases["cpu_limit"] = left
                 details["cpu_limit"] = "; ".join(filter(None, (details.get("cpu_limit"), detail)))
@@ -225,7 +225,7 @@ class Features:
             return limit
         factor = self._seconds(JOB, "cpufactor_lrms", notes)
         if not factor:
-            notes.append(key + "_lrms: of no use without a cpufactor_lrms above 0")
+            notes.append(key + "_lrms: cannot be used without a cpufactor_lrms above 0")
             return None
         details[key[: -len("_secs")]] = f"{normalized:g} normalized seconds / {factor:g}"
         return normalized / factor
@@ -290,7 +290,7 @@ def _read_file(path):
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise FeaturesUnreachableError(f"{path}: {error.strerror}") from error
+        raise FeaturesUnreachableError(f"{path}: cannot be read: {error.strerror}") from error
 
 
 def _is_there(url):
@@ -329,20 +329,20 @@ def _read_url(url, agent=None):
                     break
                 content += chunk
                 if time.monotonic() > deadline:
-                    raise FeaturesUnreachableError(f"{url}: no end after {TIMEOUT_SECS:g} s")
+                    raise FeaturesUnreachableError(f"{url}: transfer took longer than {TIMEOUT_SECS:g} s")
             promised = response.headers.get("Content-Length")
     except HTTPError as error:
         with error:
             if error.code == 404:
                 return None
-        raise FeaturesUnreachableError(f"{url}: {error.code} {error.reason}") from error
+        raise FeaturesUnreachableError(f"{url}: HTTP {error.code} {error.reason}") from error
     except (OSError, HTTPException) as error:
         reason = getattr(error, "reason", error)  # of an URLError
         raise FeaturesUnreachableError(f"{url}: {getattr(reason, 'strerror', None) or reason}") from error
     except ValueError as error:
         raise FeaturesLocationError(f"{url}: {error}") from error
     if promised is not None and promised != str(len(content)) and len(content) <= MAX_VALUE_BYTES:
-        raise FeaturesUnreachableError(f"{url}: {len(content)} bytes instead of {promised}")
+        raise FeaturesUnreachableError(f"{url}: received {len(content)} bytes instead of {promised}")
     return content
 
 
@@ -541,25 +541,25 @@ class StatusWriter:
             raise ValueError(f"{self._path}: the writer is closed")
         for name, value in given.items():
             if name not in STATUS_KEYS:
-                raise ValueError(f"{name}: no such key; there are {', '.join(STATUS_KEYS)}")
+                raise ValueError(f"{name}: must be one of {', '.join(STATUS_KEYS)}")
             limits = STATUS_KEYS[name]
             if value is None:
                 continue
             if limits is None:
                 if not isinstance(value, bool):
-                    raise ValueError(f"{name}: neither True nor False: {value!r}")
+                    raise ValueError(f"{name}: must be True or False, not {value!r}")
             elif isinstance(value, bool) or not isinstance(value, int):
-                raise ValueError(f"{name}: not an integer: {value!r}")
+                raise ValueError(f"{name}: must be an integer, not {value!r}")
             elif not limits[0] <= value <= limits[1]:
-                raise ValueError(f"{name}: not within {limits[0]} and {limits[1]}: {value}")
+                raise ValueError(f"{name}: must be {limits[0]} to {limits[1]}, not {value}")
 
     def _merge(self, old, new):
         known = {name: value for name, value in {**old, **new}.items() if value is not None}
         if USED_CPU not in known:
-            raise ValueError(f"{USED_CPU} has to be given")
+            raise ValueError(f"{USED_CPU} must be given")
         if self._allocated_cpu is not None and known[USED_CPU] > self._allocated_cpu:
             raise ValueError(
-                f"{USED_CPU}: {known[USED_CPU]} is more than the {self._allocated_cpu} allocated"
+                f"{USED_CPU}: {known[USED_CPU]} is more than the {self._allocated_cpu} allocated CPUs"
             )
         first, last = known.get("first_exp_job_end"), known.get("last_exp_job_end")
         if first is not None and last is not None and first > last:
@@ -583,7 +583,8 @@ class StatusWriter:
             with _open_url(request, self._lock_timeout_secs) as answer:
                 if answer.status != 204:  # urllib follows a redirect of a POST by a GET
                     raise ConnectionError(
-                        f"{answer.geturl()}: {answer.status} {answer.reason}: not the address of a job status"
+                        f"{answer.geturl()}: HTTP {answer.status} {answer.reason}: not the "
+                        "address of a job status"
                     )
                 self._known = known
         except HTTPError as error:
@@ -594,10 +595,10 @@ class StatusWriter:
                     reason = "the connection was closed before the end of the answer"
             if error.code == 422:
                 shown = "".join(each if each.isprintable() else " " for each in reason).strip()
-                raise ValueError(f"{self._path}: refused: {shown}") from error
+                raise ValueError(f"{self._path}: the server refused the values: {shown}") from error
             if error.code == 503:
-                raise TimeoutError(f"{self._path}: 503: locked by another process, or busy") from error
-            raise ConnectionError(f"{self._path}: {error.code} {error.reason}") from error
+                raise TimeoutError(f"{self._path}: HTTP 503: locked by another process, or busy") from error
+            raise ConnectionError(f"{self._path}: HTTP {error.code} {error.reason}") from error
         except HTTPException as error:
             raise ConnectionError(f"{self._path}: {error}") from error
 
@@ -728,7 +729,7 @@ def parse_signal(text):
     if number is None and _DIGITS.issuperset(name) and len(name) < 4 and 1 <= int(name) < signal.NSIG:
         number = int(name)
     if number is None:
-        raise ValueError(f"{name!r} is not a signal, such as USR1")
+        raise ValueError(f"{name!r} is not the name of a signal, such as USR1")
     return Notice(secs, signal=number)
 
 
@@ -1289,7 +1290,7 @@ def add_remaining_arguments(parser):
 
 def _parse_secs(text):
     if not (text and len(text) < 11 and _DIGITS.issuperset(text)):
-        raise ValueError(f"{text!r} is not whole seconds")
+        raise ValueError(f"{text!r} is not a whole number of seconds")
     return int(text)
 
 

@@ -53,7 +53,7 @@ def read_listing(
         raise CannotCheckError("neither an absolute path nor an http(s) address")
     kind = kind or guess_kind(location, entries)
     if kind is None:
-        raise CannotCheckError("neither its keys nor its name show its kind: use --kind")
+        raise CannotCheckError("neither keys nor name show which kind of directory this is: use --kind")
     rights = read_rights(location) if location.startswith("/") else ()
     return Listing(location, entries, kind, is_cut, missing, rights, profile)
 
@@ -156,7 +156,7 @@ def _ask(address: str, name: str) -> tuple[ResponseHead, bytes]:
                     break
                 body += chunk
                 if time.monotonic() > deadline:
-                    raise CannotCheckError(f"no end after {HTTP_TIMEOUT_SECS:g} s")
+                    raise CannotCheckError(f"transfer took longer than {HTTP_TIMEOUT_SECS:g} s")
             # Of a header that is repeated, the first counts.
             headers = {name.lower(): value for name, value in reversed(response.headers.items())}
         if response.status == HTTPStatus.BAD_REQUEST and Server(url).speaks_tls():

@@ -52,7 +52,7 @@ def check_file(name: str, kind: str | None, flags: Flags) -> int:
 
 def _recognise(name: str) -> str:
     if name == "-":
-        raise KindError("-: --as is needed for standard input")
+        raise KindError("standard input: name its kind by --as")
     with reading(name) as stream:
         head = stream.read(HEAD_CHARACTERS)
     if _ENVELOPE.match(head):
@@ -65,7 +65,7 @@ def _recognise(name: str) -> str:
         raise KindError(f"{shown_name(name)}: {error}") from None
     if kind not in _CHECKS:
         raise KindError(
-            f"{shown_name(name)}: is a log of kind {kind}, which cannot be checked (see `convert`)"
+            f"{shown_name(name)}: is a log of kind {kind}, which only jobfeatures convert can read"
         )
     return kind
 
@@ -147,7 +147,7 @@ def _read_sonar(name: str) -> str:
         with open(name, "rb") as opened:
             content = opened.read(MAX_SONAR_BYTES + 1)
     if len(content) > MAX_SONAR_BYTES:
-        raise LogFileError(f"{shown_name(name)}: longer than {MAX_SONAR_BYTES} bytes")
+        raise LogFileError(f"{shown_name(name)}: larger than {MAX_SONAR_BYTES} bytes")
     return content.decode("utf-8", "surrogateescape")
 
 

@@ -126,7 +126,9 @@ def check(
             except CannotCheckError as error:
                 verdicts.append(LocationVerdict(location, kind, problem=str(error)))
             except TimeIsUpError:
-                verdicts.append(LocationVerdict(location, kind, problem=f"no end after {timeout_secs:g} s"))
+                verdicts.append(
+                    LocationVerdict(location, kind, problem=f"not finished after {timeout_secs:g} s")
+                )
     now, judged = time.time(), list[LocationVerdict]()
     for each in listings:
         machine, job = (_other(each, listings, kind) for kind in (DirectoryKind.MACHINE, DirectoryKind.JOB))

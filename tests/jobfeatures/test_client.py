@@ -378,7 +378,7 @@ def test_a_normalized_limit_is_of_no_use_without_its_factor(
         fill(job, cpufactor_lrms=factor)
     left = features.remaining(NOW)
     assert left.seconds is None
-    assert left.notes[-1] == "wall_limit_secs_lrms: of no use without a cpufactor_lrms above 0"
+    assert left.notes[-1] == "wall_limit_secs_lrms: cannot be used without a cpufactor_lrms above 0"
 
 
 def test_the_least_and_the_greatest_factor_give_whole_seconds(features: Features, job: Path) -> None:
@@ -428,7 +428,7 @@ def test_a_limit_without_a_start_says_so(features: Features, job: Path) -> None:
     fill(job, wall_limit_secs=3600)
     left = features.remaining(NOW)
     assert left.seconds is None
-    assert left.notes == ("wall_limit_secs: of no use without jobstart_secs",)
+    assert left.notes == ("wall_limit_secs: cannot be used without jobstart_secs",)
 
 
 def test_an_endless_value_is_skipped_with_a_note(features: Features, job: Path) -> None:

@@ -77,7 +77,7 @@ def parse_value(kind: Type, text: str) -> Value:
         raise ParseError(f"longer than {MAX_LONG_CHARACTERS} characters", text=text)
     if kind in _FORMS:
         if not _FORMS[kind].fullmatch(_MANY_BLANKS.sub(" ", text)):
-            raise ParseError(f"not of type {kind.value}", text=text or "(empty)")
+            raise ParseError(f"must be of type {kind.value}", text=text or "(empty)")
         return _number(kind, text)
     if NOT_XML.search(text):
         raise ParseError("has a character that XML does not allow", text=text)

@@ -92,7 +92,7 @@ def test_what_a_file_is_shows_by_its_beginning(file, capsys, text, said):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (SACCT, "is a log of kind sacct, which cannot be checked (see `convert`)"),
+        (SACCT, "is a log of kind sacct, which only jobfeatures convert can read"),
         ("hello\n", "is no log of a known kind: name it by --as"),
         ("", "is empty, so its kind is unknown: name it by --as"),
     ],
@@ -105,7 +105,7 @@ def test_what_no_check_is_for_is_not_said_to_be_good(file, capsys, text, said):
 
 def test_standard_input_has_to_be_named(capsys):
     assert main(["check", "-"]) == 2
-    assert capsys.readouterr().err == "jobfeatures: -: --as is needed for standard input\n"
+    assert capsys.readouterr().err == "jobfeatures: standard input: name its kind by --as\n"
 
 
 def test_directories_and_files_are_checked_together_and_the_worst_counts(file, tmp_path, capsys):

@@ -216,7 +216,7 @@ def test_a_server_that_never_ends_is_left(serve, capsys):
             assert main(["check", "--timeout", "0.3", "--as", "job", address]) == 2
     finally:
         ended.set()
-    assert "no end after 0.3 s" in capsys.readouterr().out
+    assert "not finished after 0.3 s" in capsys.readouterr().out
 
 
 def test_one_that_is_not_there_does_not_keep_others_from_being_judged(provider, capsys):

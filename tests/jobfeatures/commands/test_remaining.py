@@ -84,4 +84,4 @@ def test_a_place_that_is_none_cannot_be_read_either(monkeypatch, capsys):
 def test_what_is_no_number_of_seconds_is_said(capsys, option):
     with pytest.raises(SystemExit):
         main(["remaining", option, "1d"])
-    assert f"{option}: '1d' is not whole seconds" in capsys.readouterr().err
+    assert f"{option}: '1d' is not a whole number of seconds" in capsys.readouterr().err

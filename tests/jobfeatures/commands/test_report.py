@@ -116,8 +116,8 @@ def test_spellings_of_true_are_accepted_and_one_is_written(job, text):
         (["--used-cpu", "5", "--can-postpone-last-job", "yes"], "neither true nor false"),
         (["--used-cpu", "5", "--last-job-start", "1800000000000"], "last_job_start"),
         (["--used-cpu", "5", "--first-exp-job-end", "+9", "--last-exp-job-end", "+8"], "is after"),
-        (["--add-uncom-time", "5"], "used_CPU has to be given"),
-        (["--used-cpu", "none"], "used_CPU has to be given"),
+        (["--add-uncom-time", "5"], "used_CPU must be given"),
+        (["--used-cpu", "none"], "used_CPU must be given"),
         ([], "--used-cpu"),
     ],
 )

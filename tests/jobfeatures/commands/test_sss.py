@@ -36,7 +36,7 @@ def test_a_good_group_has_no_errors(check):
         ("<Telescope/>", "F:3:Telescope: column 16: element is not known here\n"),
         (
             "<Processors>four</Processors>",
-            "F:3:Processors: column 16: not of type Integer, not negative: 'four'\n",
+            "F:3:Processors: column 16: must be of type Integer, not negative: 'four'\n",
         ),
         (
             '<Requested><Memory group="1">1</Memory></Requested>',

@@ -277,7 +277,7 @@ def test_what_is_no_log_is_said(text):
 def test_a_strict_reader_stops_at_the_first_fault_with_its_place():
     with pytest.raises(ParseError) as caught:
         read(job("1") + job("2", "<Priority>x</Priority>"), strict=True)
-    assert str(caught.value) == "f:2:Priority: column 16: not of type Integer: 'x'"
+    assert str(caught.value) == "f:2:Priority: column 16: must be of type Integer: 'x'"
 
 
 def test_a_tolerant_reader_repairs_quotes_and_says_so(sss_fixtures):
