@@ -43,7 +43,7 @@ HISTORY_ATTRIBUTES = (
     *("AllowedJobDuration", "AllowedExecuteDuration", "NumJobStarts", "TotalSubmitProcs"),
     *("DAGManJobId", "CumulativeSuspensionTime", "TotalSuspensions", "RemoteUserCpu", "RemoteSysCpu"),
     *("ResidentSetSize", "ResidentSetSize_RAW", "MemoryUsage", "RemoteWallClockTime"),
-    *("LastRemoteWallClockTime", "LastJobStatus"),
+    *("LastRemoteWallClockTime", "LastJobStatus", "CommittedSuspensionTime"),
 )
 # A job whose state or times cannot be read is rejected; any other value may be unknown.
 NEEDED = frozenset({"JobStatus", "QDate", "JobStartDate", "JobCurrentStartDate", "CompletionDate"})
@@ -114,14 +114,7 @@ def parse_record(job: Fields) -> JobRecord:
     # When the last run began; JobStartDate is the start of the first.
     start = job.epoch("JobCurrentStartDate") or (job.epoch("JobStartDate") if starts == 1 else None)
     host = host_of(job.text("LastRemoteHost") or job.text("RemoteHost"))
-    suspended = job.seconds("CumulativeSuspensionTime")  # of all runs
-    run_secs = machine_secs_of(job)
-    if not suspended and job.count(
-        "TotalSuspensions"
-    ):  # it is added when the job goes on: here a hold came first
-        suspended = run_secs = None
-    if run_secs is not None and suspended:
-        run_secs = run_secs - suspended if starts == 1 and suspended <= run_secs else None
+    run_secs, suspended = _run_and_suspension(job, starts, ended=ended)
     if state is JobState.PENDING:
         start = run_secs = user_secs = system_secs = None
         host = ()
@@ -157,6 +150,23 @@ def parse_record(job: Fields) -> JobRecord:
         used_memory_bytes=used_memory(job),
         workflow_id=None if (dag := job.count("DAGManJobId")) is None else str(dag),
     )
+
+
+def _run_and_suspension(
+    job: Fields, starts: int | None, *, ended: bool
+) -> tuple[int | float | None, int | float | None]:
+    """Return the seconds that a job ran in its last run, and those that it was suspended in it, if known."""
+    of_all_runs = job.seconds("CumulativeSuspensionTime")
+    if not of_all_runs and job.count("TotalSuspensions"):
+        return None, None  # it is added when the job goes on: here a hold came first
+    machine_secs, suspended = machine_secs_of(job), of_all_runs
+    if of_all_runs and starts != 1:  # committed is what an eviction did not undo: that of the last run
+        suspended = job.seconds("CommittedSuspensionTime") if ended else None
+        if suspended is None:
+            return None, None
+    if machine_secs is None or not suspended:
+        return machine_secs, suspended
+    return (machine_secs - suspended, suspended) if suspended <= machine_secs else (None, None)
 
 
 def used_memory(job: Fields) -> int | None:

@@ -335,9 +335,24 @@ def test_a_job_that_is_removed_while_it_runs_or_before_it_has_run_ends_then(more
 def test_a_suspension_is_no_part_of_the_run():
     text = "ClusterId = 9\nProcId = 0\nJobStatus = 4\nRemoteWallClockTime = 90.0\nCumulativeSuspensionTime = 30\n"
     assert [job.run_secs for job in read(f"{text}NumJobStarts = 1\n*** x\n")] == [60]
-    assert [
-        job.run_secs for job in read(f"{text}LastRemoteWallClockTime = 50.0\nNumJobStarts = 2\n*** x\n")
-    ] == [None]
+
+
+@pytest.mark.parametrize(
+    ("status", "committed", "run_secs", "suspended_secs"),
+    [
+        (4, "CommittedSuspensionTime = 0\n", 3600, 0),
+        (4, "CommittedSuspensionTime = 600\n", 3000, 600),
+        (4, "", None, None),
+        (3, "CommittedSuspensionTime = 0\n", None, None),  # what a removal ends is not committed
+    ],
+)
+def test_suspensions_of_earlier_runs_are_no_part_of_the_last_one(status, committed, run_secs, suspended_secs):
+    text = (
+        f"ClusterId = 9\nProcId = 0\nJobStatus = {status}\nNumJobStarts = 2\nRemoteWallClockTime = 9000.0\n"
+        "LastRemoteWallClockTime = 3600.0\nCumulativeSuspensionTime = 3000\nTotalSuspensions = 1\n"
+    )
+    [job] = read(f"{text}{committed}*** x\n")
+    assert (job.run_secs, job.suspended_secs) == (run_secs, suspended_secs)
 
 
 @pytest.mark.parametrize("cumulative", ["CumulativeSuspensionTime = 0\n", ""])
