@@ -1,4 +1,4 @@
-"""`python -m jobfeatures`, and the command as it is installed."""
+"""Runs the command `jobfeatures`, as `python -m jobfeatures` and as the installed program."""
 
 import contextlib
 import gc
@@ -10,8 +10,8 @@ from typing import NoReturn
 def run() -> NoReturn:
     """Run the command and end the process.
 
-    A prolog waits for it: garbage collection during imports and the interpreter's
-    teardown at exit would take a sixth of its time.
+    Garbage collection during imports and the interpreter's teardown at exit are skipped, since a prolog waits
+    for this process: they would take a sixth of its time.
     """
     gc.disable()
     try:

@@ -68,10 +68,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def build_parser(called: str | None, *, in_haste: bool = False) -> argparse.ArgumentParser:
-    """Return the parser of `jobfeatures`, complete for the command `called`, by default for all.
+    """Return the argument parser of `jobfeatures`; of the commands, only `called` gets its own arguments.
 
-    `in_haste` omits the other commands, and the query for the terminal's width:
-    that halves the time that a prolog spends here.
+    With `in_haste`, the other commands are left out, and the terminal's width is not queried: that halves the
+    time that a prolog spends here.
     """
     form = functools.partial(argparse.HelpFormatter, width=80) if in_haste else argparse.HelpFormatter
     parser = Parser(

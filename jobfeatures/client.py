@@ -65,10 +65,10 @@ class FeaturesValueError(FeaturesError):
 class Remaining:
     """How long a job may still run.
 
-    `bases` are seconds by what ends the job, "wall_limit", "cpu_limit" or "shutdown", negative if that has
-    passed; `seconds` is the least of them, rounded down, or None if nothing is known to end the job;
-    `details` explain by basis how it was computed, or that it is unlimited; `notes` say which values were
-    skipped because they are invalid.
+    `bases` are the seconds left by what ends the job: "wall_limit", "cpu_limit" or "shutdown"; negative if
+    the time has passed. `seconds` is the least of them, rounded down, or None if nothing is known to end the
+    job. `details` explain, by the same keys, how each was computed, or that there is no limit; `notes` say
+    which values were skipped because they are invalid.
     """
 
     __slots__ = ("bases", "details", "notes", "seconds")
@@ -145,8 +145,9 @@ class Features:
     def watch(self):
         """Let this node's daemon know that somebody waits for a change; to be called before each reading.
 
-        The daemon then asks the batch system about the job each minute. It notices a shared lock on
-        $JOBFEATURES, which ends with this process, or our name in HTTP requests. Other providers ignore both.
+        The daemon then asks the batch system about the job each minute. It notices the watcher by a shared
+        lock on $JOBFEATURES, which ends with this process, or by our name in HTTP requests. Other providers
+        ignore both.
         """
         location, self._agent = self._locations[JOB] or "", WATCHING
         if not location.startswith("/"):
@@ -171,13 +172,14 @@ class Features:
     def remaining(self, now, used_cpu_secs=None):
         """Return how long the job may still run from `now` (epoch seconds) on.
 
-        wall_limit: until jobstart_secs + wall_limit_secs, at most the limit. cpu_limit: until cpu_limit_secs
-        is used up, with all allocated processors busy from now on. A limit that is there only normalized is
-        divided by cpufactor_lrms (the draft of 2014). The CPU time used so far is `used_cpu_secs`, or else
-        that of the job's control group, or else that of this session's processes in /proc; or else all
-        processors are assumed to have been busy since the start, the worst case. shutdown: the earlier of
-        shutdowntime and shutdowntime_job. Raises FeaturesUnreachableError if a value could not be queried:
-        that is not the same as no limit.
+        There are three limits. wall_limit: until jobstart_secs + wall_limit_secs, but at most
+        wall_limit_secs, whatever the clock says. cpu_limit: until cpu_limit_secs is used up, with all
+        allocated processors busy from now on; a limit that is published only in normalized seconds is divided
+        by cpufactor_lrms (the draft of 2014). The CPU time used so far is `used_cpu_secs`, or else that of
+        the job's control group, or else that of this session's processes in /proc; or else all processors are
+        assumed to have been busy since the start, the worst case. shutdown: the earlier of shutdowntime and
+        shutdowntime_job. Raises FeaturesUnreachableError if a value could not be queried: that is not the
+        same as no limit.
         """
         notes = []
         details = {}
@@ -208,7 +210,7 @@ class Features:
         return Remaining(bases, tuple(dict.fromkeys(notes)), details)
 
     def apart(self):
-        """Return two `Features`: one with the job's alone, one with the machine's alone."""
+        """Return two `Features`, the first with the job's features alone, the other with the machine's."""
         parts = [Features(**{area: self._locations[area]}) for area in (JOB, MACHINE)]
         for each in parts:
             each._agent = self._agent  # noqa: SLF001  # of its own kind
@@ -747,14 +749,15 @@ def _split_notice(text):
 
 
 def run_noticed(command, notices=(), kill_after_secs=KILL_AFTER_SECS, features=None):
-    """Run a program (a list of words); return its exit status, 128 + N by signal N, 126 and 127 as a shell.
+    """Run a program (a list of words), give it notice of the job's end, and return its exit status.
 
-    Each of the `notices` is given once, its seconds before the end, or at once if less is left. The end is
-    read repeatedly, by default from the places in the environment. The program has its own process group, the
-    terminal and the standard streams; signals sent to us are passed on to it. When it has ended, the rest of
-    its group gets SIGTERM, and `kill_after_secs` later SIGKILL. A hook runs at most as long as its notice,
-    with $JOBFEATURES_LEFT_SECS and $JOBFEATURES_PID. Call it in the main thread, as the last thing that a
-    process does: its signal handlers stay.
+    The status is 128 + N if signal N ended it; 126 or 127 if it cannot be run, as in a shell. Each of the
+    `notices` is given once, its seconds before the end, or at once if less is left. The end is read
+    repeatedly, from `features` (None: from the places that the environment names). The program has its own
+    process group, the terminal and the standard streams; signals sent to us are passed on to it. When it has
+    ended, the rest of its group gets SIGTERM, and `kill_after_secs` later SIGKILL. A hook runs at most as
+    long as its notice, with $JOBFEATURES_LEFT_SECS and $JOBFEATURES_PID. Call it in the main thread, as the
+    last thing that a process does: its signal handlers stay.
     """
     return _Run(notices, kill_after_secs, Features.from_environment() if features is None else features).run(
         command
@@ -861,11 +864,11 @@ _ENDING_SIGNALS = ("HUP", "INT", "QUIT", "KILL", "TERM", "STOP")  # who does not
 
 
 def plan_notice(until, age, waited, every_secs, unready_secs):
-    """Return whether to read the end anew, whether to give the notice, and how many seconds to sleep then.
+    """Return whether to read the job's end anew, whether to give the notice, and the seconds to sleep.
 
     The notice is due in `until` seconds, infinity if no end is known. The last reading is `age` seconds old;
-    one has been under way for `waited` seconds, None if none is. One usually begins every `every_secs`; the
-    program is ready for signals in `unready_secs`.
+    a reading in progress has taken `waited` seconds so far, None if there is none. Readings usually begin
+    every `every_secs`. The program is ready for signals in `unready_secs`.
     """
     every = every_secs if until > _PATIENCE_SECS else _FRESH_SECS
     begins = waited is None and age >= every
@@ -1295,7 +1298,10 @@ def _parse_secs(text):
 
 
 def run_command(arguments, complain=_say):
-    """Run the program that the arguments of ``run`` name; return the exit status."""
+    """Run the program that the arguments of ``run`` name; return the exit status.
+
+    `complain` prints a message on what is wrong with the arguments.
+    """
     words = arguments.command_line
     if words[:1] == ["--"]:
         words = words[1:]
@@ -1306,7 +1312,10 @@ def run_command(arguments, complain=_say):
 
 
 def print_remaining(arguments, complain=_say):
-    """Print how long the job may still run, as the arguments of ``remaining`` say; return the exit status."""
+    """Print how long the job may still run, as the arguments of ``remaining`` say; return the exit status.
+
+    `complain` prints a message on what is wrong or missing.
+    """
     now = time.time()
     status, details, bases, left = DONE, {}, {}, None
     try:

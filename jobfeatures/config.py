@@ -11,7 +11,7 @@ from jobfeatures.settings.declare import POSITIVE_DURATION, TEXT, node_option, o
 
 @dataclass(frozen=True, kw_only=True)
 class NodeSettings:
-    """The setting of this node's name."""
+    """Settings: this node's name in the batch system."""
 
     name: str | None = option(
         TEXT, None, "this machine's name in the batch system, if not its short host name", is_common=True
@@ -20,7 +20,7 @@ class NodeSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class HookSettings:
-    """How long hooks may take."""
+    """Settings: how long hooks may take."""
 
     timeout_secs: float = node_option(
         POSITIVE_DURATION, 2.0, "time limit of publish and remove in prolog and epilog"
@@ -29,7 +29,7 @@ class HookSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduleSettings:
-    """Which shares users are expected to have, and over which period."""
+    """Settings: which shares users are expected to have, and over which period."""
 
     share: str | None = option(
         TEXT, None, "controller role and expect: share of each user in CPUs; default: all CPUs ÷ users"

@@ -25,7 +25,7 @@ SHOWN_CHARACTERS = 80
 
 
 class JobfeaturesError(Exception):
-    """Base of all errors of this project. `exit_status` is that of a command which ends with the error."""
+    """Base of all errors of this project. A command that ends with the error exits with `exit_status`."""
 
     exit_status = 1
 
@@ -62,7 +62,10 @@ class ParseError(JobfeaturesError):
         self.text = text
 
     def at(self, source: str = "", line: int = 0, field: str = "", about: str = "") -> ParseError:
-        """Return the same error with a place that the raising code did not know; `about` names the record."""
+        """Return a copy of the error with the source, line and field given here, where they are not empty.
+
+        `about`, a name for the faulty record, is added to the reason.
+        """
         return ParseError(
             f"{self.reason} ({about})" if about else self.reason,
             source=source or self.source,
@@ -77,11 +80,14 @@ class UnsafePathError(JobfeaturesError):
 
 
 class OtherClusterError(JobfeaturesError):
-    """A job of another cluster has this number on this node: its features stay, and this one gets none."""
+    """Raised if a job gets no features because a job of another cluster has the same id on this node.
+
+    The features of the other job stay.
+    """
 
 
 class LockTimeoutError(JobfeaturesError):
-    """Somebody else held a lock for longer than we wait."""
+    """Somebody else held a lock for longer than this program waits."""
 
 
 class SinkError(JobfeaturesError):
@@ -93,7 +99,7 @@ class SinkError(JobfeaturesError):
 
 
 class SourceError(JobfeaturesError):
-    """A source of jobs, such as a batch system, could not answer. Its last good answer stays in use."""
+    """A source of jobs, such as a batch system, could not answer. The last good answer stays in use."""
 
 
 class CommandError(SourceError):
@@ -116,7 +122,10 @@ def failing_source(name: str, *kinds: type[ParseError | OSError | SourceError]) 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """One record that was skipped, and why. The other records of its source are used. `text` is truncated."""
+    """One record that was skipped, and why. The other records of its source are used.
+
+    `line` counts from 1 (0: unknown), `field` is the faulty one, and `text` its value, truncated.
+    """
 
     source: str
     reason: str
@@ -130,7 +139,7 @@ class Rejected:
 
     @classmethod
     def from_error(cls, error: ParseError | OSError, source: str = "") -> Rejected:
-        """Return what a parser reported about a record, or the system about its file."""
+        """Return a `Rejected` made of a parser's error about a record, or of the system's about a file."""
         if isinstance(error, OSError):
             return cls(source, error.strerror or "cannot be read")
         return cls(source or error.source, error.reason, error.line, error.field, error.text)
@@ -144,13 +153,13 @@ class Rejected:
 
 
 class News:
-    """Filters out the problems that were also among those of the previous call."""
+    """Filters out known problems: those that were also in the previous call of `among`."""
 
     def __init__(self) -> None:
         self._reported: frozenset[Rejected] = frozenset()
 
     def among(self, problems: Collection[Rejected]) -> tuple[Rejected, ...]:
-        """Return those of the problems that were not among those of the previous call."""
+        """Return those of the problems that were not passed in the previous call."""
         reported, self._reported = self._reported, frozenset(problems)
         return tuple(each for each in problems if each not in reported)
 
@@ -166,7 +175,11 @@ def parse_each(
     source: str = "",
     about: Callable[[Record], str] = lambda _: "",
 ) -> Iterator[Made]:
-    """Yield what `parse` makes of each record; those that it rejects are added to `rejected` instead."""
+    """Yield what `parse` makes of each record; a record for which it raises ParseError is left out.
+
+    For such a record, a `Rejected` is added to `rejected`. It names the `source`, and the record as `about`
+    describes it.
+    """
     for record in records:
         try:
             yield parse(record)

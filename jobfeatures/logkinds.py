@@ -1,4 +1,4 @@
-"""The kinds (formats) of job logs: how to recognise, read and write each. Pure.
+"""The kinds (formats) of job logs: recognises, reads and writes logs of each kind. Pure.
 
 Each kind is a module with the functions that `jobfeatures.joblogs.logformat` describes, imported when needed.
 """
@@ -29,13 +29,13 @@ from jobfeatures.joblogs.loggedjob import (
 
 
 class KindError(JobfeaturesError):
-    """It is not clear which kind a log is of, or should be written as."""
+    """Raised if it is not clear which kind a log is of, or should be written as."""
 
     exit_status = 2
 
 
 class WritableKind(LogKind):
-    """A format that can be written too."""
+    """A kind of log that can be written as well as read."""
 
     @abstractmethod
     def writer(self) -> LogWriter:
@@ -133,9 +133,10 @@ _BY_LINE: Final = tuple(name for name, kind in KINDS.items() if kind.is_by_line)
 
 
 def recognise_kind(head: str, *, flag: str = "--from") -> str:
-    """Return the only kind that a log's beginning fits. Raises KindError, naming `flag`, which settles it.
+    """Return the kind of a log by its beginning, `head`. Raises KindError unless exactly one kind fits.
 
     Where the first line tells nothing, since it is cut or damaged, at least half of all lines have to fit.
+    The error's message suggests `flag`, by which the user can name the kind.
     """
     found = [name for name, kind in KINDS.items() if kind.reader().recognise(head)]
     if len(found) == 1:
@@ -154,7 +155,11 @@ def recognise_kind(head: str, *, flag: str = "--from") -> str:
 
 
 def kind_of_name(name: str, compressions: Iterable[str]) -> str:
-    """Return the kind in which to write a file, by its name's ending. Raises KindError if no kind has it."""
+    """Return the kind in which to write a file, by the ending of its name.
+
+    `compressions` are endings of compressed files, which may follow. Raises KindError if no kind has that
+    ending.
+    """
     plain = name
     for ending in compressions:
         plain = plain.removesuffix(ending)
@@ -176,11 +181,12 @@ def read_log(
     meaning: Meaning | None = None,
     folds_steps: bool = False,
 ) -> Iterator[Found | Rejected]:
-    """Return the records of a log. Raises ParseError; in strict mode for every fault.
+    """Yield the records of a log, and a `Rejected` for each faulty one; if `strict`, raise a ParseError.
 
-    `notes` counts what was ignored or repaired. With `keep_text`, records of kinds that support it carry
-    their source text, and the text between records is returned too. `meaning` says how to interpret an SWF
-    log's fields. With `folds_steps`, steps are reduced to what `fold_jobs` needs.
+    `zone` is that of times without an offset (None: this machine's). `notes` counts what was ignored or
+    repaired. With `keep_text`, records of kinds that support it carry their source text, and the text between
+    records is yielded too. `meaning` says how to interpret an SWF log's fields. With `folds_steps`, job steps
+    are reduced to what `fold_jobs` needs. Raises ParseError if the log as a whole cannot be read.
     """
     given: dict[str, Any] = {"zone": zone} if KINDS[kind].is_zoned else {}
     if keep_text and KINDS[kind].keeps_text:
@@ -219,11 +225,12 @@ def write_log(
     sort: Sorter = sort_in_memory,
     **options: Any,
 ) -> Iterator[str]:
-    """Return the lines of a log, without newlines. `notes` counts values that the kind cannot hold.
+    """Yield the lines of a log of this kind, without newlines.
 
-    In kinds with a header, the comments in `header` follow its first line. Records that carry their source
-    text are not merged; in a log that reports changes, steps and runs stay separate if the kind can hold
-    them. `sort` sorts the jobs; `options` are specific to the kind.
+    `notes` counts values that the kind cannot hold. In kinds with a header, the comments in `header` follow
+    its first line. Records of one job are merged as by `fold_jobs` if the kind holds one record per job, or
+    if each reports a change; records that carry their source text are not merged. Of several runs of a job,
+    the latest is written, or all if `all_runs`. `sort` sorts the jobs; `options` are specific to the kind.
     """
     rest = iter(records)
     first = next(rest, None)

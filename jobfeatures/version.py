@@ -1,4 +1,4 @@
-"""The version, in the format of Prometheus and its exporters."""
+"""Determines the version, and formats it as Prometheus and its exporters do."""
 
 from __future__ import annotations
 

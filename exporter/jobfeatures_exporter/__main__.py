@@ -1,4 +1,4 @@
-"""`python -m jobfeatures_exporter`."""
+"""Runs the command `jobfeatures-exporter`, as `python -m jobfeatures_exporter`."""
 
 import sys
 

@@ -73,7 +73,11 @@ def _complain(text: str) -> None:
 
 
 def build_parser(called: str | None = None) -> argparse.ArgumentParser:
-    """Return the argument parser; to save time only the command `called` gets its arguments."""
+    """Return the argument parser for the command line.
+
+    Every command is listed in it, but only the command `called` gets its own arguments, to save time (None:
+    no command does).
+    """
     parser = Parser(
         prog="jobfeatures-exporter", description="Node exporter and job-features provider for batch clusters."
     )

@@ -44,7 +44,7 @@ AUTO = "auto"
 
 @dataclass(frozen=True, kw_only=True)
 class PollingSettings:
-    """Which batch systems a node polls, and how often."""
+    """Settings: which batch systems a node polls, and how often."""
 
     sources: tuple[str, ...] = node_option(
         words(AUTO, *SYSTEMS),
@@ -57,7 +57,7 @@ class PollingSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class MetricsSettings:
-    """How many series there are, and under which names."""
+    """Settings: the most series that are shown, and which other exporters' names are shown in addition."""
 
     max_series: int = node_option(
         COUNT, 20_000, "most series, 0: unlimited; beyond, the lightest jobs are summed", is_common=True
@@ -69,7 +69,7 @@ class MetricsSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class JobsSettings:
-    """Which jobs are shown, and what is read of them."""
+    """Settings: which jobs are shown, and what is read of them."""
 
     kinds: tuple[str, ...] = node_option(
         words(*(each.value for each in Kind)),
@@ -86,7 +86,7 @@ class JobsSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterSettings:
-    """What the controller role queries, how often, and what it offers."""
+    """Settings: what the controller role queries, how often, and what it offers to nodes."""
 
     interval_secs: float = option(
         POSITIVE_DURATION, 60.0, "controller role: how often queue and nodes are polled"
@@ -116,7 +116,7 @@ class ClusterSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class GpuSettings:
-    """Which GPUs are read."""
+    """Settings: which GPU drivers are read, and where each GPU's jobs are written for dcgm-exporter."""
 
     drivers: tuple[str, ...] = option(
         words(AUTO, NO_GPUS, *GPU_DRIVERS),
@@ -130,7 +130,7 @@ class GpuSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class LogSettings:
-    """What is logged, and in which form."""
+    """Settings: what is logged, and in which form."""
 
     level: str = option(
         choice(*LEVELS), "info", "least severe messages to log", is_common=True, live="node controller"
@@ -209,12 +209,19 @@ class ExporterConfig:
     }
 
     def wants(self, what: str) -> bool:
-        """Return whether an enabled profile or collector needs `what`, a ``reads_…`` of `NamesOfOthers`."""
+        """Return whether something that is enabled needs the optional reading `what`, such as "reads_cores".
+
+        `what` is the name of an attribute of `NamesOfOthers`. Profiles (other exporters' names) and
+        collectors may need such readings.
+        """
         own = what == "reads_cores" and self._runs("cores")
         return own or any(getattr(PROFILES[each], what) for each in self.metrics.profile)
 
     def of_sampler(self) -> SamplerSettings:
-        """Return the settings for sampling this node, with steps, processes' I/O and commands not read."""
+        """Return the settings for sampling this node, without readings that a caller may add.
+
+        Not read are job steps, the I/O of processes, and commands.
+        """
         return SamplerSettings(
             procfs=self.path.procfs,
             cgroup=self.path.cgroup,

@@ -1,4 +1,4 @@
-"""A node's metric families for a registry of `prometheus_client`, if another program has the listener.
+"""Provides a node's metrics to a registry of `prometheus_client`, for programs with their own listener.
 
 from prometheus_client import REGISTRY, start_http_server
 from jobfeatures_exporter.registry import NodeCollector
@@ -33,10 +33,10 @@ ELSEWHERE = {"role": "node", "collector.process": "false"}
 
 
 class NodeCollector(Collector):
-    """Collects the metrics that `serve` shows of a node, without those of its own process.
+    """Collects the metrics of this node that the command `serve` shows, but not the daemon's own.
 
-    A daemon without listeners samples in its own threads; collecting waits for a
-    fresh sample for `scrape.deadline` at most.
+    It runs a daemon without listeners, which samples in its own threads. A collection waits for a fresh
+    sample, at most for the setting `scrape.deadline`.
     """
 
     def __init__(self, daemon: Daemon) -> None:
@@ -78,7 +78,10 @@ class NodeCollector(Collector):
 
 
 def to_metrics(families: Iterable[Family]) -> Iterator[Metric]:
-    """Yield families as objects of prometheus_client; of several with one name, the first declares it."""
+    """Yield metric families as objects of prometheus_client.
+
+    Families of the same name are merged: the first of them gives the help text and type.
+    """
     found: dict[str, Metric] = {}
     for family in families:
         if family.samples:

@@ -1,1 +1,1 @@
-"""Judges logs of jobs: the quality of schedules, real and simulated. For commands and the controller role."""
+"""Evaluates schedules, real and simulated, from logs of jobs; for commands and the controller role."""

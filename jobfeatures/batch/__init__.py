@@ -1,4 +1,7 @@
-"""The supported batch systems: a package and one line in `SYSTEMS` each; see `jobfeatures.batch.system`."""
+"""The supported batch systems: each has a package here and one line in the table `SYSTEMS`.
+
+`jobfeatures.batch.system` defines what each of them provides.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,10 @@ from jobfeatures.settings.declare import record
 
 @dataclass(frozen=True, kw_only=True)
 class BatchSettings:
-    """The settings of all batch systems: one record for each, `common` and `controller` for all."""
+    """The settings of all batch systems.
+
+    `common` and `controller` apply to each batch system; every other field holds those of one batch system.
+    """
 
     common: CommonSettings = record(CommonSettings, "batch")
     controller: ControllerSettings = record(ControllerSettings)
@@ -42,7 +48,10 @@ class BatchSettings:
     spool: SpoolSettings = record(SpoolSettings)
 
     def of(self, system: str, **mounts: str) -> SystemSettings[Any]:
-        """Return one system's settings; `mounts`: `procfs` and `cgroup`, if not /proc, /sys/fs/cgroup."""
+        """Return the settings of the batch system named `system`.
+
+        `mounts` are where /proc (`procfs`) and /sys/fs/cgroup (`cgroup`) are mounted, if elsewhere.
+        """
         own = getattr(self, system, None)  # one may have no settings
         return SystemSettings(own=own, common=self.common, controller=self.controller, **mounts)
 

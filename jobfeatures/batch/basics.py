@@ -33,7 +33,10 @@ def parse_epoch(text: str, *, field: str = "") -> int:
 
 
 class Texts:
-    """Parses texts by name, such as variables. A malformed one is reported to `note`, and None."""
+    """Parses values that are given as texts by name, such as environment variables.
+
+    A malformed text is reported to the callback `note`, and its value is None.
+    """
 
     def __init__(
         self,
@@ -92,18 +95,28 @@ def find_host(names: Iterable[str], node_name: str | None) -> str | None:
 
 
 def share_of(slots: Mapping[str, int], node_name: str | None) -> int | None:
-    """Return the slots of the host `node_name`, from `slots` by host; None if this host is not among them."""
+    """Return how many slots a job has on the host `node_name`; None if it has none there.
+
+    `slots` maps each of the job's hosts to the job's slots there.
+    """
     return slots.get(find_host(slots, node_name) or "")
 
 
 def is_elsewhere(job: Job, known_as: str | None) -> bool:
-    """Return whether a job runs on other nodes only; `known_as` is this node's name in the batch system."""
+    """Return whether a job is known to run, but on other nodes than this one.
+
+    `known_as` is this node's name in the batch system.
+    """
     is_placed = known_as is not None and job.state.is_on_node and bool(job.nodes)
     return is_placed and find_host(job.nodes, known_as) is None
 
 
 def parse_ranges(text: str, what: str, *, field: str) -> list[range]:
-    """Return the ranges in ``1-5,9`` or ``0-100:4``. Raises ParseError, which says "not" and `what`."""
+    """Return the ranges in a text such as ``1-5,9`` or ``0-100:4`` (every fourth number). Raises ParseError.
+
+    `what` says in the error's message what was expected, such as "tasks of an array"; `field` names the
+    field.
+    """
     found: list[range] = []
     for part in text.split(","):
         match = _RANGE.match(part)
@@ -115,14 +128,18 @@ def parse_ranges(text: str, what: str, *, field: str) -> list[range]:
 
 
 def count_ranges(text: str, what: str, *, field: str) -> int:
-    """Return how many numbers ``1-5,9`` or ``0-100:4`` contains. Raises ParseError."""
+    """Return how many numbers a text such as ``1-5,9`` or ``0-100:4`` (every fourth) contains.
+
+    Raises ParseError: its message says that the text is not `what`, such as "tasks of an array".
+    """
     return sum(map(len, parse_ranges(text, what, field=field)))
 
 
 def count_hosts(names: Iterable[str], *, file: str = "", field: str = "") -> dict[str, int]:
     """Return how often each host is named (once per slot), in order of first appearance.
 
-    `names` are the lines of a `file` or the words of a `field`. Raises ParseError.
+    `names` are the lines of a file or the words of a field, which `file` or `field` names in errors. Raises
+    ParseError.
     """
     counts: Counter[str] = Counter()
     for line, name in enumerate(map(str.strip, names), 1):
@@ -133,7 +150,11 @@ def count_hosts(names: Iterable[str], *, file: str = "", field: str = "") -> dic
 
 
 def split_records(lines: Iterable[str], head: re.Pattern[str]) -> Iterator[tuple[str, list[str]]]:
-    """Yield name and lines of each record. `head` matches a record's first line, its group 1 the name."""
+    """Split the lines of a command's output into records; yield the name and the lines of each.
+
+    `head` matches the first line of a record, and its group 1 is the name. Lines before the first record are
+    skipped.
+    """
     found: tuple[str, list[str]] | None = None
     for line in lines:
         if (match := head.match(line)) is not None:
@@ -147,7 +168,11 @@ def split_records(lines: Iterable[str], head: re.Pattern[str]) -> Iterator[tuple
 
 
 def busy_state(used: int | None, total: int | None) -> str:
-    """Return a node's base state: IDLE, MIXED or ALLOCATED, by how many of its CPUs are allocated."""
+    """Return a node's base state: IDLE, MIXED or ALLOCATED, by how many of its CPUs are allocated.
+
+    `used` is the number of allocated CPUs (None counts as 0), `total` that of all CPUs; if `total` is None, a
+    node with allocated CPUs is MIXED.
+    """
     if not used:
         return "IDLE"
     return "ALLOCATED" if total is not None and used >= total else "MIXED"
@@ -174,6 +199,6 @@ class Users(LookUps[str, int]):
         return None if user is None else self.get(user)
 
     def complete(self, job: Job) -> Job:
-        """Return the job; a missing uid is filled in, if that of its user is known."""
+        """Return the job with its user's uid filled in, if the job has none and the uid is known."""
         uid = self.uid(job.user) if job.uid is None else None
         return job if uid is None else replace(job, uid=uid)

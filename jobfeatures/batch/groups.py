@@ -1,4 +1,4 @@
-"""How batch systems name the control groups of jobs, and which job the path of a group names. Pure."""
+"""Defines how batch systems name jobs' control groups, and finds the job that a group's path names. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,13 @@ from jobfeatures.records.model import Alias
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Membership:
-    """The job that a control group's path names: by its id, or by an `alias`, such as an HTCondor slot."""
+    """The job to which the path of a control group says that it belongs.
+
+    The path has the job's id or, in `alias`, another name, such as that of an HTCondor slot. `step` is the
+    job's step. `node` is set where several emulated nodes share the host, and `uid` where the path has the
+    user. `parent` is the path above the job's group, "" for a usual one. `needs_word`: the group counts only
+    if the batch system reports that its job runs here.
+    """
 
     batch_system: str
     job_id: str | None = None
@@ -32,20 +38,27 @@ class Membership:
 
     @property
     def is_shared(self) -> bool:
-        """Return whether one job after another uses the group, as with the group of an HTCondor slot."""
+        """Return whether successive jobs use the same group, as with the group of an HTCondor slot."""
         return self.alias is not None and self.alias.is_reused
 
     @property
     def owner(self) -> Alias | int | None:
-        """Return what tells a job's runs apart: an alias that only one run has, else the uid if known."""
+        """Return what distinguishes two jobs with the same id: an alias that only one run has, else the uid.
+
+        None if the path has neither.
+        """
         return self.uid if self.alias is None or self.is_shared else self.alias
 
 
 class Layout(NamedTuple):
-    """One way in which a batch system lays out jobs' control groups below a parent group.
+    """Regular expressions for the control groups that one version of a batch system makes for jobs.
 
-    The regular expressions match paths from a ``/`` on; what their named groups match becomes the fields of
-    `Membership`. A shape is a tuple of fnmatch patterns, one for each component of a path.
+    The named groups of `path`, `below` and `strict` become the fields of `Membership`. `path` matches whole
+    paths below a usual parent group, `below` what follows a parent that an administrator has named, `strict`
+    what follows a parent that was found by its processes. `mark` matches the first name below a parent if no
+    other program writes such names. `ordinary` (the usual parents) and `directories` (jobs' groups below a
+    parent) are lists of paths, each a tuple of fnmatch patterns, one per component. None: there is no such
+    path.
     """
 
     path: re.Pattern[str] | None  # from the hierarchy's root, below an ordinary parent; None: it has none
@@ -56,7 +69,10 @@ class Layout(NamedTuple):
     directories: tuple[tuple[str, ...], ...]  # shapes of whole jobs' directories below any parent
 
     def is_ordinary(self, parent: str) -> bool:
-        """Return whether jobs' groups below `parent`, a path from the root, count without a proof."""
+        """Return whether `parent`, a path from the root, is one of the usual parent groups of jobs.
+
+        Groups below a usual parent count as those of jobs without a further proof.
+        """
         names = parent.split("/")[1:]
         return any(
             len(shape) == len(names) and all(map(fnmatchcase, names, shape)) for shape in self.ordinary
@@ -71,10 +87,10 @@ def make_layout(
     mark: str | None = None,
     strict: str | None = None,
 ) -> Layout:
-    """Return a `Layout`; all arguments but the shapes are regular expressions.
+    """Return a `Layout`, with its regular expressions compiled; `ordinary` and `directories` are unchanged.
 
-    `parents` matches the paths of the parents `ordinary`; None: there are none. If `strict` is None, `below`
-    takes its place, but only if `mark` is given.
+    `parents` matches the paths of the usual parents `ordinary`; None: there are none. If `strict` is None,
+    `below` takes its place, but only if `mark` is given.
     """
     strict = below if strict is None and mark is not None else strict
     return Layout(
@@ -88,12 +104,12 @@ def make_layout(
 
 
 class BatchHierarchy(NamedTuple):
-    """How one batch system names control groups, and which of its programs make them.
+    """How one batch system names the control groups of jobs, and which of its programs make them.
 
-    `daemons` are the names of these programs; the text with each must be in the path of the program's own
-    control group, "" if the name is proof enough. The names of steps' groups begin with `steps`: they, not
-    the job's group, are frozen when a job is suspended. The step `idle_step` runs no program of the job.
-    `alias` is the kind of alias in the paths; the alias of one job also has a name, taken from the path.
+    `daemons` maps the names of these programs to a text that must be in the path of the program's own control
+    group, "" if the program's name is proof enough. The names of steps' groups begin with `steps`: when a job
+    is suspended, these groups are frozen and not the job's. The step `idle_step` runs no program of the job.
+    `alias` is the kind of name that paths have instead of a job id.
     """
 
     name: str
@@ -105,7 +121,7 @@ class BatchHierarchy(NamedTuple):
 
     @property
     def job_directories(self) -> tuple[tuple[str, ...], ...]:
-        """Return the shapes (see `Layout`) of the whole paths of jobs' groups below ordinary parents."""
+        """Return the paths of jobs' groups below usual parents, as tuples of fnmatch patterns."""
         return tuple(
             (*parent, *directory)
             for each in self.layouts
@@ -114,14 +130,18 @@ class BatchHierarchy(NamedTuple):
         )
 
     def match(self, path: str) -> Membership | None:
-        """Return the job that a control group's path names; None if this batch system has no such group."""
+        """Return the job to which a control group belongs by its path; None if no layout matches."""
         for layout in self.layouts:
             if layout.path is not None and (found := layout.path.match(path)):
                 return self.read(found)
         return None
 
     def read(self, found: re.Match[str], parent: str = "", *, is_proven: bool = False) -> Membership:
-        """Return the job in a match of a `Layout`'s pattern; `parent` is "" if it is an ordinary one."""
+        """Return the job in `found`, the match of a path with one of the regular expressions of a `Layout`.
+
+        `parent` is the path above, "" if it is a usual one. `is_proven`: the parent was found by its
+        processes, so the group counts only if the batch system reports that its job runs here.
+        """
         values: dict[str, Any] = {name: text and unescape(text) for name, text in found.groupdict().items()}
         if "uid" in values:
             values["uid"] = int(values["uid"])
@@ -131,7 +151,7 @@ class BatchHierarchy(NamedTuple):
 
 
 def count_named(names: Sequence[str], entries: Iterable[Sequence[str]]) -> int:
-    """Return how many of a path's first components the longest matching entry has; 0 if none matches.
+    """Return how many of a path's first components the longest matching entry covers; 0 if none matches.
 
     `names` are the path's components. An entry is a list of fnmatch patterns, one for each component.
     """

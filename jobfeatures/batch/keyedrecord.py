@@ -1,7 +1,8 @@
 """Base class for records that a command prints as keys with texts, such as ``JobId=12``. Pure.
 
-A subclass of `KeyedRecord` declares its attributes by `key`, `key_within` and `required_key`: which key's
-text each is made from, and by which parser. Texts are parsed in the order of these declarations.
+A subclass of `KeyedRecord` declares each attribute by `key`, `key_within` or `required_key`, with the names
+of the keys in the command's output and the function that parses their text. Texts are parsed in the order of
+these declarations.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Step = tuple[tuple[str, ...], Callable[..., Any], bool, Collection[str]]
 
 
 class RecordKey(Generic[T]):
-    """One attribute of a `KeyedRecord`, made from the first of its keys that is set and well-formed."""
+    """An attribute of a `KeyedRecord`: the parsed text of the first of its keys that has a valid one."""
 
     def __init__(
         self, parse: Callable[..., Any], *names: str, is_within: bool = False, is_required: bool = False
@@ -27,7 +28,10 @@ class RecordKey(Generic[T]):
         self._parse, self._is_within, self._is_required = parse, is_within, is_required
 
     def step(self, nothing: Collection[str]) -> Step:
-        """Return how to make the attribute; texts in `nothing` are the source's words for no value."""
+        """Return the key names, the parser and its options, as a tuple that `KeyedRecord` works through.
+
+        `nothing` are the texts by which the command says that there is no value.
+        """
         return self.names, self._parse, self._is_within, () if self._is_required else nothing
 
     @overload
@@ -45,9 +49,10 @@ class RecordKey(Generic[T]):
 def key(
     parse: Callable[[str], T | None], *names: str, when: Callable[[Any], bool] | None = None
 ) -> RecordKey[T | None]:
-    """Declare an attribute: the parsed text of the first of the keys `names` that is set, else None.
+    """Declare an attribute of a `KeyedRecord`: the first of the keys `names` that is set, parsed by `parse`.
 
-    `when` gets the record, with the attributes declared so far: if it returns False, the attribute is None.
+    It is None if none is set. `when` gets the record, of which the attributes declared before are already
+    set: if it returns False, the attribute is None.
     """
     if when is None:
         return RecordKey(parse, *names)
@@ -55,17 +60,27 @@ def key(
 
 
 def key_within(parse: Callable[[Any, str], T | None], *names: str) -> RecordKey[T | None]:
-    """Declare an attribute as `key` does; `parse` gets the record, parsed so far, and the text."""
+    """Declare an attribute as `key` does, but with a parser of two arguments: the record and the text.
+
+    The attributes declared before are already set in the record.
+    """
     return RecordKey(parse, *names, is_within=True)
 
 
 def required_key(parse: Callable[[str], T], name: str) -> RecordKey[T]:
-    """Declare an attribute whose text is always parsed: "" if it is missing, and also words for no value."""
+    """Declare an attribute of a `KeyedRecord` whose text is always parsed: "" if the key `name` is missing.
+
+    Texts that otherwise mean "no value" are parsed as well.
+    """
     return RecordKey(parse, name, is_required=True)
 
 
 class KeyedRecord(Texts):
-    """One record of the command `source`, which prints the words `nothing` where there is no value."""
+    """One record that a command prints as keys with texts; subclasses declare its attributes.
+
+    `source` is the command's name, `nothing` holds the texts that it prints for "no value", and `names` are
+    the keys of all attributes, in the order in which they are declared.
+    """
 
     source: ClassVar[str]
     nothing: ClassVar[Collection[str]] = frozenset({""})
@@ -99,7 +114,10 @@ class KeyedRecord(Texts):
                     break
 
     def fields(self, kind: type[Any]) -> dict[str, Any]:
-        """Return the attributes that are also fields of the dataclass `kind`, to make an instance of it."""
+        """Return, by name, the record's attributes that are also fields of the dataclass `kind`.
+
+        They are arguments for making an instance of it.
+        """
         if kind not in self._shared:
             self._shared[kind] = [name for name, _ in self._steps if name in kind.__dataclass_fields__]
         mine = self.__dict__

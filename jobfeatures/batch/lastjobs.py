@@ -1,8 +1,8 @@
 """Keeps the last known jobs of a server that does not answer while others do. Pure.
 
 A command that queries several servers, or clusters, prints the jobs of those that answer, and says on
-standard error which did not. Only such a message has jobs kept: after any other, which may come with every
-answer, jobs that have ended would be kept.
+standard error which did not. Jobs are kept only after a message that says so: another message may come with
+every answer, and jobs that have ended would be kept.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def is_silence(complaint: str) -> bool:
 
 @dataclass(slots=True)
 class LastJobs:
-    """The jobs of the last answers, and when each was reported (epoch)."""
+    """The jobs that a command last reported, and when it last reported each (epoch seconds), by job."""
 
     jobs: dict[JobKey, Job] = field(default_factory=dict)
     answered_secs: dict[JobKey, float] = field(default_factory=dict)
@@ -39,11 +39,12 @@ class LastJobs:
     def complete(
         self, table: JobTable, complaint: str, server_of: Callable[[JobKey], str] = lambda _: ""
     ) -> JobTable:
-        """Return `table`, marked incomplete if the last known jobs of silent servers had to be added.
+        """Return `table`, with the last known jobs of silent servers added; it is then marked incomplete.
 
-        If `complaint`, from standard error, reports silence, the servers without a job in `table` that had
-        some before are silent; if all have jobs, any job may be missing, and each known one is added.
-        `server_of` returns a job's server. Jobs are kept for KEPT_SECS after they were last reported.
+        `complaint` is what the command wrote to standard error; only if it says that a server did not answer
+        are jobs added. A server is silent if it had jobs before and has none in `table`. If each server has
+        jobs there, the silent one is not known, so all known jobs missing from `table` are added. `server_of`
+        returns the name of a job's server. Jobs are kept for KEPT_SECS after they were last reported.
         """
         now_secs = table.taken_at_secs
         kept: dict[JobKey, Job] = {}

@@ -1,4 +1,4 @@
-"""How batch systems find their jobs by a node's processes: interfaces, and parsers of /proc/PID/status."""
+"""Interfaces by which batch systems find their jobs by a node's processes; reads /proc/PID/status."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Found = TypeVar("Found")
 
 
 class Process(Protocol):
-    """A process in one sample: what batch systems need of it, from proc_pid_stat(5)."""
+    """A process in one sample, with the values that batch systems need from it; see proc_pid_stat(5)."""
 
     @property
     def pid(self) -> int:
@@ -38,14 +38,14 @@ class Process(Protocol):
 
     @property
     def command(self) -> str:
-        """Name (comm), which the process may choose."""
+        """Name (comm), which the process itself can change."""
 
 
 class Failures(Protocol):
-    """Counts failures to read files, by what was to be read."""
+    """Counts failures to read files, by the kind of file."""
 
     def add(self, what: str, error: OSError | ParseError) -> None:
-        """Count one failure to read `what`; a file that vanished meanwhile is not a failure."""
+        """Count one failure to read a file of the kind `what`, unless the file has just vanished."""
 
     def tried(
         self,
@@ -54,11 +54,20 @@ class Failures(Protocol):
         *arguments: Arguments.args,
         **more: Arguments.kwargs,
     ) -> Found | None:
-        """Return what `read` returns; if it raises an error, count a failure to read `what`, return None."""
+        """Call `read` with the arguments and return its result; if it fails, count a failure, return None.
+
+        The failure is counted under `what`, the kind of file.
+        """
 
 
 class UnnumberedGroups(NamedTuple):
-    """The control groups of one batch system whose paths name no job id, in one sample."""
+    """The control groups of one batch system whose paths have no job id but another name, in one sample.
+
+    `members` are their processes, by that name. `processes` are all of the node's, by pid; `in_groups` are
+    the pids in control groups of jobs. `living` are the names of groups in which the kernel counts processes.
+    `taken` are job ids in the paths of other groups, which belong to other jobs. `jobs` are the jobs known so
+    far.
+    """
 
     members: Mapping[str, Sequence[Process]]  # by the name in the path; may be empty
     processes: Mapping[int, Process] = {}  # of the node, by pid
@@ -69,33 +78,40 @@ class UnnumberedGroups(NamedTuple):
 
 
 class GroupNames(Protocol):
-    """Finds the job ids of `UnnumberedGroups`, called once per sample."""
+    """Finds the job ids of control groups whose paths have another name; called once per sample."""
 
     def update(self, groups: UnnumberedGroups) -> Mapping[str, str]:
-        """Return the job ids found so far, by the names in `groups.members`."""
+        """Return the job ids found so far, by the name of the control group, as in `groups.members`."""
 
 
 class ActiveJob(NamedTuple):
-    """What identifies a job's processes: their supplementary groups, and the pids of their supervisors."""
+    """How to recognise a job's processes: by their supplementary groups, or as descendants of a supervisor.
+
+    `gids` are the groups, `supervisors` the pids of the batch system's own processes for the job.
+    """
 
     gids: frozenset[int] = frozenset()
     supervisors: frozenset[int] = frozenset()
 
 
 class JobProcesses(Protocol):
-    """Finds, once per sample, the jobs of a batch system that creates no control groups."""
+    """Finds the processes of jobs if the batch system creates no control groups; called once per sample."""
 
     @property
     def is_here(self) -> bool:
         """Return whether the batch system may have jobs on this node."""
 
     def update(self, processes: Mapping[int, Process]) -> Mapping[JobKey, ActiveJob]:
-        """Return the jobs that are active now, given all processes of the node."""
+        """Return how to recognise each active job's processes; `processes` are all of the node's, by pid."""
 
 
 @dataclass(slots=True)
 class FoundJobId:
-    """The job id of a control group, None until found, searched ever less often. `proven`: not forgeable."""
+    """The result of searching for the job id of a control group; None until found.
+
+    The search is repeated at ever longer intervals: `gap` is the present interval in samples, `next_sample`
+    the number of the sample in which to search next. `proven`: no user could have forged the id.
+    """
 
     job_id: str | None = None
     proven: bool = False
@@ -103,7 +119,7 @@ class FoundJobId:
     next_sample: int = 0
 
     def is_due(self, sample: int) -> bool:
-        """Return whether to search in sample number `sample`; if so, the next search becomes due later."""
+        """Return whether to search in the sample with this number; if so, schedule the next search."""
         if sample < self.next_sample:
             return False
         self.gap = min(max(1, self.gap * 2), MAX_GAP_SAMPLES)
@@ -134,7 +150,7 @@ def read_real_uid(procfs: str, pid: int) -> int:
 
 
 def is_in_container(procfs: str, pid: int) -> bool:
-    """Return whether a process is in a pid namespace below that of this /proc, as those of containers are.
+    """Return whether a process is in a pid namespace of its own, below that of this /proc, as in a container.
 
     Source: NSpid of proc_pid_status(5), which everybody may read. Raises OSError.
     """

@@ -1,4 +1,4 @@
-"""The commands of a batch system: the one that a setting names, and others in the same directory."""
+"""Runs the commands of a batch system: the one that a setting names, and others in the same directory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_ANSWER_BYTES = 512 * 2**20  # about a whole cluster: a queue of a million jo
 
 
 class Programs:
-    """Runs the commands of one batch system, one process per query, all with the same timeout and limits."""
+    """Runs the commands of one batch system: one process per query, all with the same timeout and limits."""
 
     def __init__(
         self,
@@ -35,21 +35,30 @@ class Programs:
         self._bounds = {**bounds, **more}
 
     def path(self, name: str) -> str:
-        """Return the path of the command `name`: beside the configured one; its name if PATH is searched."""
+        """Return the path of the command `name`, in the directory of the configured command.
+
+        It is `name` itself if the configured command has no directory, so that PATH is searched.
+        """
         return self._command if name == self._name else f"{self._command.removesuffix(self._name)}{name}"
 
     def run(self, name: str, *arguments: str, **more: Any) -> CommandOutput:
-        """Run the command `name` and return its output, whatever its exit status. Raises CommandError."""
+        """Run the command `name` and return its output, whatever its exit status. Raises CommandError.
+
+        `more` are options of `run_command`, such as `timeout_secs`.
+        """
         return run_command([*self._prefix, self.path(name), *arguments], **{**self._bounds, **more})
 
     def ask(self, name: str, *arguments: str, **more: Any) -> str:
-        """Return what the command `name` prints on standard output. Raises SourceError if it fails."""
+        """Return what the command `name` prints on standard output. Raises SourceError if it fails.
+
+        `more` are options of `run_command`, such as `timeout_secs`.
+        """
         return ask_command([*self._prefix, self.path(name), *arguments], **{**self._bounds, **more})
 
     def hear(self, name: str, *arguments: str, **more: Any) -> tuple[str, tuple[Rejected, ...]]:
-        """Return a command's output, and a note if it wrote to standard error: a part may be missing then.
+        """Run the command `name`; return its standard output, and a Rejected if it wrote to standard error.
 
-        Raises SourceError if the command fails.
+        In that case a part of the output may be missing. Raises SourceError if the command fails.
         """
         output = checked(self.path(name), self.run(name, *arguments, **more))
         complaints = (

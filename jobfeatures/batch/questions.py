@@ -1,4 +1,7 @@
-"""For sources that query single jobs: which job is due when, the last answers, clock differences. Pure."""
+"""Decides, for sources that query single jobs, which jobs to query when; keeps the last answers. Pure.
+
+It also estimates the difference between the batch system's clock and the node's.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,12 @@ MAX_DOUBT_SECS = 4.0  # a wider interval is too inaccurate to learn a clock's di
 
 @dataclass(frozen=True, slots=True)
 class KnownJob:
-    """The last usable answer about one job: None for one unknown to the controller, or on other nodes only.
+    """The last usable answer about one job.
 
-    `reported_secs` is the time just before the query that gave this answer, `asked_secs` that of the latest
-    query, even if its answer was unusable, and `full_secs` that of the last answer with all details.
+    `job` is None if the controller does not know the job, or it is on other nodes only. `reported_secs`
+    (epoch) is the time just before the query that gave this answer. `asked_secs` is the time of the latest
+    query, even if its answer was unusable, and `full_secs` that of the last answer with all details (both
+    monotonic).
     """
 
     job: Job | None
@@ -41,13 +46,14 @@ def compute_questions(
 ) -> tuple[str, ...]:
     """Return the ids of the jobs to query now: first those never queried, then those queried longest ago.
 
-    A job is queried again after `refresh_secs`, or after a minute if it will reach its limit within an hour
-    or is `waited_for`. The time is `now_secs` (monotonic) = `at_secs` (epoch). `seen` and `claimed` are ids
-    as in `BatchSource.poll_jobs`.
+    `known` are the last answers; `seen` are the ids of jobs with processes here, `claimed` those of jobs with
+    a published directory or an empty control group. A job is queried again after `refresh_secs`, or after a
+    minute if it will reach its limit within an hour or is in `waited_for`. The time now is `now_secs` by the
+    monotonic clock, and `at_secs` since the epoch.
 
     Two kinds are queried at every poll: jobs that are known but not seen, until the controller no longer
-    knows them, and jobs that are seen although they are finished or pending (they are just ending, or
-    were requeued and started again).
+    knows them, and jobs that are seen although they are finished or pending (they are just ending, or were
+    requeued and started again).
     """
 
     def is_due(job_id: str) -> bool:
@@ -101,9 +107,11 @@ class AskedJobs:
         taken_at_secs: float,
         here: Collection[str] = (),
     ) -> tuple[str, ...]:
-        """Begin a poll at `now_secs` (monotonic) = `taken_at_secs` (epoch); return the ids of jobs to query.
+        """Begin a poll; return the ids of the jobs to query.
 
-        The ids `here` count as seen; `seen` and `claimed` are as in `BatchSource.poll_jobs`.
+        The time is `now_secs` by the monotonic clock, and `taken_at_secs` since the epoch. `seen` are jobs
+        with processes here, `claimed` jobs with a published directory or an empty control group; the ids
+        `here` count as seen.
         """
         self._times = now_secs, taken_at_secs
         self._ours = {key for key in (*seen, *claimed) if key.batch_system == self._batch_system}
@@ -126,7 +134,7 @@ class AskedJobs:
         return due[:MAX_QUESTIONS]
 
     def fully_known(self, job_ids: Iterable[str]) -> dict[str, Job]:
-        """Return, by id, the jobs among `job_ids` of which this poll need not query the details again."""
+        """Return, by id, those of the jobs `job_ids` whose details are known and need not be queried now."""
         known = ((job_id, self._known.get(job_id)) for job_id in job_ids)
         return {
             job_id: each.job
@@ -140,9 +148,11 @@ class AskedJobs:
     def keep(
         self, jobs: Iterable[Job], gone: Iterable[str], unclear: Iterable[str], known_as: str | None
     ) -> None:
-        """Store a poll's answers: `jobs`, ids of `gone` jobs, and of `unclear` ones, with unusable answers.
+        """Store the answers of a poll.
 
-        Unclear jobs are kept. Jobs that are only on other nodes than `known_as`, this one, count as gone.
+        `jobs` were reported; `gone` are the ids of jobs that the batch system does not know. `unclear` are
+        the ids of jobs whose answer was unusable: they are kept as they were. `known_as` is this node's name:
+        jobs that are only on other nodes count as gone.
         """
         for job in jobs:
             local, old = None if is_elsewhere(job, known_as) else job, self._known.get(job.key.job_id)
@@ -157,7 +167,10 @@ class AskedJobs:
             self._known[job_id] = replace(old, asked_secs=self._times[0], full_secs=float("-inf"))
 
     def table(self, *, complete: bool, **more: Any) -> JobTable:
-        """Return all jobs known after this poll; then forget ended ones that are neither seen nor claimed."""
+        """Return all jobs known after this poll; then forget ended jobs that are neither seen nor claimed.
+
+        `complete` and `more` become fields of the table.
+        """
         reported = [(each.job, each.reported_secs) for each in self._known.values() if each.job is not None]
         jobs = {job.key: job for job, _ in reported}
         # Ids that are not plain cannot be queried, so their jobs must not be taken to be gone.
@@ -183,7 +196,10 @@ class AskedJobs:
 
 
 class NodeQuestion:
-    """Queries a batch system about this node at intervals; `notice` is the last good answer, or None."""
+    """Queries a batch system about this node at intervals.
+
+    `notice` is the last good answer, or None.
+    """
 
     def __init__(self, source: str, refresh_secs: float) -> None:
         """`refresh_secs` is the interval between queries."""
@@ -199,9 +215,10 @@ class NodeQuestion:
         now_secs: float,
         run: Callable[[Callable[[], None]], None] = lambda query: query(),
     ) -> tuple[Rejected, ...]:
-        """Call `read`, the query, if it is due; return a problem to report if it fails, else nothing.
+        """Query the batch system about this node if that is due; return the problem if it fails, else ().
 
-        `read` may raise SourceError or ParseError. `run` runs it, perhaps in a thread of its own.
+        `read` makes the query, and may raise SourceError or ParseError; `run` calls it, perhaps in a thread
+        of its own. `now_secs` is the monotonic time.
         """
         if now_secs < self._due_secs:
             return ()
@@ -225,9 +242,9 @@ class NodeQuestion:
 
 
 class ClockDifference:
-    """Estimates how far a batch system's clock is ahead of the node's: `ahead_secs`.
+    """Estimates by how many seconds a batch system's clock is ahead of this node's.
 
-    The estimate changes only when an answer contradicts it.
+    `ahead_secs` is the estimate, None before the first; it changes only when an answer contradicts it.
     """
 
     def __init__(self) -> None:
@@ -236,9 +253,10 @@ class ClockDifference:
     def learn(
         self, clock_secs: float, *, asked_secs: float, answered_secs: float, resolution_secs: float = 1.0
     ) -> None:
-        """Learn that the other clock showed `clock_secs` between two times of ours (all epoch seconds).
+        """Improve the estimate by an answer that shows the batch system's time, `clock_secs` (epoch).
 
-        It was rounded down to a multiple of `resolution_secs`. An answer that took long is ignored.
+        The query was sent at `asked_secs` and answered at `answered_secs` by this node's clock. `clock_secs`
+        was rounded down to a multiple of `resolution_secs`. An answer that took long is ignored.
         """
         low, high = clock_secs - answered_secs, clock_secs + resolution_secs - asked_secs
         if answered_secs < asked_secs or high - low > MAX_DOUBT_SECS:

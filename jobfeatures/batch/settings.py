@@ -1,4 +1,4 @@
-"""The settings that one batch system gets: its own, and those common to all."""
+"""The settings that a batch system's code gets: its own, and those common to all batch systems."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Own_co = TypeVar("Own_co", covariant=True)
 
 @dataclass(frozen=True, kw_only=True)
 class CommonSettings:
-    """How a node queries its batch system, and where it finds hooks' records and control groups."""
+    """The settings common to all batch systems: how to query them, where published files and groups are."""
 
     root: str = option(
         PLAIN_PATH,
@@ -45,7 +45,10 @@ class CommonSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class SystemSettings(Generic[Own_co]):
-    """All settings that one batch system gets, and where the node's file systems are mounted."""
+    """All settings that one batch system's code gets.
+
+    `own` are those of the batch system, `procfs` and `cgroup` where the node's file systems are mounted.
+    """
 
     own: Own_co
     common: CommonSettings

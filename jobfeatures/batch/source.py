@@ -1,11 +1,11 @@
 """The interface of a batch system's sources, and the thread that polls them.
 
-A poll of a source returns a complete `JobTable` or raises `SourceError`. A `Keeper`
-polls in the background, keeps the last good table through failures, and hands it
-out without a lock: readers see one table or the next, never a mixture.
+A poll of a source returns a whole `JobTable` or raises `SourceError`. A `Keeper` polls in the background,
+keeps the last good table through failures, and hands it out without a lock: readers see one table or the
+next, never a mixture.
 
-A `BatchSource` reports one node's jobs, a `ClusterSource` those of the whole
-cluster; only the controller role polls the latter.
+A `BatchSource` reports one node's jobs, a `ClusterSource` those of the whole cluster; only the controller
+role polls the latter.
 """
 
 from __future__ import annotations
@@ -34,26 +34,29 @@ SKIPPED_SECS = 600.0  # a record that was not rejected again for so long is no t
 
 
 class BatchSource(Protocol):
-    """A source of this node's jobs. Instances are used by one thread at a time."""
+    """A source of this node's jobs. Each instance is used by one thread at a time.
+
+    `is_local`: a poll reads only files on this node, and queries no controller.
+    """
 
     name: str
     is_local: bool  # polling loads only this node: it reads a folder and queries no controller
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
-        """Return the jobs of this node.
+        """Return the jobs of this node. Raises SourceError.
 
-        A source that queries job by job asks about these: `seen` are jobs that have processes on the node;
-        `claimed` are jobs that have published directories or empty control groups, which does not prove that
-        they run. `taken_at_secs` is the time just before the query. Raises SourceError; bad records go into
+        `seen` are jobs that have processes on the node. `claimed` are jobs that have published directories or
+        empty control groups, which does not prove that they run. A source that queries job by job queries
+        both. The table's `taken_at_secs` is the time just before the query; malformed records go into
         `JobTable.rejected`.
         """
 
     def watch(self, notify: Callable[[], None]) -> AbstractContextManager[object]:
-        """Return a context manager: within it any thread calls `notify` when the jobs may have changed."""
+        """Return a context manager within which any thread calls `notify` if the jobs may have changed."""
 
 
 def watch_nothing(notify: Callable[[], None]) -> AbstractContextManager[object]:
-    """Return a context manager within which `notify` is never called."""
+    """Return a context manager within which `notify` is never called: for sources that cannot notify."""
     del notify
     return nullcontext()
 
@@ -67,8 +70,8 @@ class PolledSource:
 class ClusterSource(Protocol):
     """A source for the whole cluster. Each method raises SourceError if there is no answer.
 
-    Bad records go into `rejected`; `taken_at_secs` is the time just before the query.
-    Methods may be called by different threads at once.
+    In the answers, malformed records are in `rejected`, and `taken_at_secs` is the time just before the
+    query. Methods may be called by different threads at once.
     """
 
     name: str
@@ -80,7 +83,7 @@ class ClusterSource(Protocol):
         """Return the nodes and partitions."""
 
     def poll_accounting(self, since_secs: float) -> Accounting:
-        """Return records of jobs that were pending or running, or ended, at `since_secs` (epoch) or later."""
+        """Return the records of jobs that were pending or running, or ended, since `since_secs` (epoch)."""
 
 
 @runtime_checkable
@@ -96,7 +99,7 @@ class UserSource(Protocol):
     """A source that can be queried for one user's jobs only. Each method raises SourceError."""
 
     def find_user(self, job_id: str) -> str | None:
-        """Return the name of a job's user, None if the batch system does not know the job."""
+        """Return the name of a job's user; None if the batch system does not know the job."""
 
     def poll_user_queue(self, user: str) -> JobTable:
         """Return one user's jobs that are pending, running or ended recently."""
@@ -123,11 +126,11 @@ class AdministrationSource(Protocol):
 
 
 class KeptAnswer(Protocol):
-    """The attributes that a source's answer must have for a `Keeper` to keep it."""
+    """What an answer of a source must have for a `Keeper` to keep it: a time, and its rejected records."""
 
     @property
     def taken_at_secs(self) -> float:
-        """Return the time just before the query (epoch)."""
+        """Return the time just before the query (epoch seconds)."""
 
     @property
     def rejected(self) -> tuple[Rejected, ...]:
@@ -139,7 +142,11 @@ AnswerT = TypeVar("AnswerT", bound=KeptAnswer)
 
 @dataclass(frozen=True, slots=True)
 class KeeperStatus(Generic[AnswerT]):
-    """A keeper's latest answer and the health of its source; immutable, replaced after each poll."""
+    """A keeper's latest answer and the health of its source; immutable, replaced after each poll.
+
+    `rejected` counts the malformed records in all polls, `skipped` has the recent ones, the newest last.
+    `failures` counts failed polls; `last_error` is "" if the latest poll succeeded.
+    """
 
     name: str
     table: AnswerT | None = None
@@ -163,11 +170,12 @@ SourceStatus = KeeperStatus[JobTable]
 
 
 class Keeper(Generic[AnswerT]):
-    """Polls one source at once, then every `interval_secs` less a random part up to JITTER, and on request.
+    """Polls one source in the background, and keeps its latest answer in `status`.
 
-    Polls are at least `min_interval_secs` apart: a node on which jobs start every second must not query the
-    controller every second. HASTE_SECS are enough if a prolog requests the poll because it does not query
-    the batch system itself: this makes at most one query per job.
+    It polls at once, then every `interval_secs` less a random part up to JITTER, and on request. Polls are at
+    least `min_interval_secs` apart: a node on which jobs start every second must not query the controller
+    every second. If a prolog requests a poll because it does not query the batch system itself, HASTE_SECS
+    between polls are enough: there is still at most one query per job.
     """
 
     def __init__(
@@ -211,7 +219,7 @@ class Keeper(Generic[AnswerT]):
             self._rounds.start()
 
     def stop(self, timeout_secs: float = 5.0) -> None:
-        """Stop polling; after `timeout_secs`, abandon a poll that hangs."""
+        """Stop polling; a poll that still hangs after `timeout_secs` is abandoned."""
         if self._is_alone:
             self._rounds.stop(timeout_secs)
         else:
@@ -219,11 +227,17 @@ class Keeper(Generic[AnswerT]):
 
     @property
     def has_died(self) -> bool:
-        """Return whether the polling thread has ended without `stop`; one that awaits an answer is alive."""
+        """Return whether the polling thread has ended without `stop`.
+
+        A thread that is waiting for an answer has not ended.
+        """
         return self._rounds.has_died
 
     def refresh(self, *, in_haste: bool = False) -> None:
-        """Request a poll once `min_interval_secs` have passed since the last, HASTE_SECS if `in_haste`."""
+        """Request a poll, to be made once `min_interval_secs` have passed since the last one.
+
+        With `in_haste`, it is made once HASTE_SECS have passed.
+        """
         self._round.want(in_haste=in_haste)
 
     def poll_once(self) -> None:

@@ -1,4 +1,4 @@
-"""`System`: what a batch system provides. Each batch system has a package with a subclass of it.
+"""Defines `System`: what a batch system provides. Each batch system has a package with a subclass of it.
 
 The subclass is in ``system.py``, the settings and what commands need in ``__init__.py``. Hooks load these two
 files of every system, and start often: so only methods import the other files of a package, when called.
@@ -26,7 +26,15 @@ LIST_OF_NODES: Final = 2**20
 
 
 class LogKind(ABC):
-    """A log format; `jobfeatures.joblogs.logformat` says what the modules offer that read and write it."""
+    """A format of job logs; `jobfeatures.joblogs.logformat` defines what its reader and writer offer.
+
+    `endings` are those of file names that select the format for writing; `is_zoned`: times are local, without
+    a zone; `has_header`: comments at the beginning may describe the machine; `has_steps`: the reader can
+    return steps; `jobs_only`: steps and runs are merged into one entry per job before writing; `keeps_text`:
+    a log is written as it was read, byte for byte; `is_sorted`: jobs are sorted before writing; `is_by_line`:
+    each line is complete, so a log may begin anywhere; `repairs`: the reader repairs small errors;
+    `longest_line` is in characters.
+    """
 
     name: ClassVar[str]
     meaning: ClassVar[str]
@@ -50,7 +58,16 @@ Own_contra = TypeVar("Own_contra", contravariant=True)  # its record of settings
 
 
 class System(ABC, Generic[Own_contra]):
-    """One batch system. It has hooks if `job_variable` is set: the environment variable with the job's id."""
+    """One batch system: what the rest of the program has to know about it, and how to get its jobs.
+
+    `key_sources` says where the value of each feature comes from. A batch system has hooks if `job_variable`
+    is set, the environment variable with the job's id; `beside` is a second variable to require, if another
+    system sets the first one too. `supervisor` and `daemon` are the names of its processes in a job and on a
+    node. `tells_suspension`: its answers say whether a job is suspended; `limit_waits`: suspended time does
+    not count against the wall limit; `tells_start`: hooks learn the job's start. `node_variable` and
+    `cluster_variable` have these names in hooks. `has_gpustat`: its prolog may write /run/gpustat. `command`
+    is the setting with its command, `variables` are environment variables that the command gets.
+    """
 
     name: ClassVar[str]
     key_sources: ClassVar[Mapping[str, str]]  # where each key's value comes from
@@ -72,14 +89,14 @@ class System(ABC, Generic[Own_contra]):
 
     @abstractmethod
     def is_here(self, config: SystemSettings[Own_contra]) -> bool:
-        """Return whether the system is installed or configured on this host: for ``batch.sources = auto``."""
+        """Return whether the batch system is installed on this host; used if ``batch.sources`` is "auto"."""
 
     @abstractmethod
     def make_source(self, config: SystemSettings[Own_contra], clock: Clock, node_name: str) -> BatchSource:
-        """Return the source of a node's jobs. Raises ConfigurationError."""
+        """Return the source that reports the jobs of the node `node_name`. Raises ConfigurationError."""
 
     def job_id_in(self, environ: Mapping[str, str]) -> str:
-        """Return the job id in a job's or a hook's environment. Raises ParseError, also without one."""
+        """Return the job id in a job's or a hook's environment. Raises ParseError if missing or malformed."""
         variable = self.job_variable or ""
         if not environ.get(variable):
             raise ParseError("must be set to the job's id", source="environment", field=variable)
@@ -92,15 +109,18 @@ class System(ABC, Generic[Own_contra]):
     def job_from_prolog(
         self, environ: Mapping[str, str], *, node_name: str | None, note: Callable[[Rejected], None]
     ) -> Job:
-        """Return the job that a prolog's environment describes. Raises ParseError, always without hooks."""
+        """Return the job that a prolog's environment describes; malformed values are reported to `note`.
+
+        Raises ParseError, always if the batch system has no hooks.
+        """
         raise ParseError(f"{self.name} has no prologs", source="environment")
 
     def ask_in_prolog(
         self, job: Job, config: SystemSettings[Own_contra], *, node_name: str, timeout_secs: float
     ) -> Job | None:
-        """Return the job with values that the prolog's environment lacks; None if there are no more.
+        """Return the job with values that the prolog's environment lacks; None if there is nothing to add.
 
-        Raises JobfeaturesError.
+        They are read or queried within `timeout_secs`. Raises JobfeaturesError.
         """
         return None
 
@@ -109,9 +129,9 @@ class System(ABC, Generic[Own_contra]):
         return False
 
     def read_parents(self, config: SystemSettings[Own_contra]) -> Collection[str]:
-        """Return the parents of jobs' control groups, by the system's own configuration: path patterns.
+        """Return path patterns of the control groups below which the system makes those of jobs.
 
-        Raises OSError, JobfeaturesError.
+        They are read from the batch system's own configuration. Raises OSError or JobfeaturesError.
         """
         return ()
 
@@ -129,7 +149,7 @@ class System(ABC, Generic[Own_contra]):
         return self.hierarchy() is not None
 
     def make_group_names(self, config: SystemSettings[Own_contra], failures: Failures) -> GroupNames | None:
-        """Return a finder of the job ids of control groups whose paths name none; None if all paths do."""
+        """Return a finder of job ids for control groups whose paths have none; None if all paths have one."""
         return None
 
     def make_job_processes(
@@ -140,10 +160,13 @@ class System(ABC, Generic[Own_contra]):
 
 
 class ClusterSystem(System[Own_contra]):
-    """A batch system that the controller role can query."""
+    """A batch system that the controller role can query about the whole cluster."""
 
     @abstractmethod
     def make_cluster_source(
         self, config: SystemSettings[Own_contra], clock: Clock, timeout_secs: float
     ) -> ClusterSource:
-        """Return the source of a cluster's jobs. Raises ConfigurationError."""
+        """Return the source that reports the whole cluster's jobs. Raises ConfigurationError.
+
+        `timeout_secs` limits each query.
+        """

@@ -1,4 +1,4 @@
-"""Which jobs have a program that waits for their end: the batch system is queried about these each minute.
+"""Detects which jobs run a program that waits for their end: their limits are queried each minute.
 
 `jobfeatures run` holds a shared lock on $JOBFEATURES, for which read access to the directory suffices, also
 in a container. The lock ends with the process; nothing is written, and nothing is left behind.
@@ -15,7 +15,10 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O
 
 
 class WaitedFor:
-    """The ids of one batch system's jobs with a waiting program, known by locks below `features.root`."""
+    """The ids of one batch system's jobs that run a program which waits for their end; supports only ``in``.
+
+    They are recognised by locks on the jobs' directories below `features.root`.
+    """
 
     def __init__(self, batch_system: str, root: str) -> None:
         self._batch_system = batch_system

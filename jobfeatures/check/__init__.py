@@ -1,1 +1,4 @@
-"""Checks the directories of features of any provider: some modules read them, the others hold the rules."""
+"""Checks directories of features (Machine/Job Features), made by any provider, against the specifications.
+
+`fetching` reads the directories; `forms` and `consistency` hold the rules.
+"""

@@ -1,4 +1,7 @@
-"""Rules of `jobfeatures check` on values that must agree: pure. Each yields (key, text) of breaches."""
+"""Rules of `jobfeatures check` on values that must agree with each other or with the clock. Pure functions.
+
+Each rule checks one directory, and yields a pair of key and message for each violation that it finds.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ SHUTDOWNS = {
 
 
 def allocated_exceeds_total(case: Case) -> Remarks:
-    """Breach: the job has more processors than its machine offers to jobs."""
+    """Yield a violation if the job has more processors than its machine offers to jobs."""
     total = case.number(keys.TOTAL_CPU)
     for key in (keys.ALLOCATED_CPU, keys.ALLOCATED_CPU_2014):
         allocated = case.own(key)
@@ -41,7 +44,10 @@ def allocated_exceeds_total(case: Case) -> Remarks:
 
 
 def hs06_share(case: Case) -> Remarks:
-    """Breach: hs06_job is not hs06 × allocated_cpu ÷ total_cpu, within 0.1 % or one last digit."""
+    """Yield a violation if hs06_job is not hs06 × allocated_cpu ÷ total_cpu.
+
+    It may differ by 0.1 %, or by one in its last digit.
+    """
     share, allocated = case.own(keys.HS06_JOB), case.own(keys.ALLOCATED_CPU)
     whole, total = case.number(keys.HS06), case.number(keys.TOTAL_CPU)
     if share is None or allocated is None or whole is None or not total:
@@ -54,14 +60,17 @@ def hs06_share(case: Case) -> Remarks:
 
 
 def cpu_limit_unreachable(case: Case) -> Remarks:
-    """Breach: the CPU limit is above what all processors can use within the wall limit."""
+    """Yield a violation if the CPU limit is above what all processors can use within the wall limit."""
     cpu, wall, processors = _limits(case)
     if cpu is not None and wall and processors and cpu > wall * processors:
         yield keys.CPU_LIMIT_SECS.name, f"{cpu} is more than {wall} s on {processors} processors can use"
 
 
 def cpu_limit_not_total(case: Case) -> Remarks:
-    """Breach: several processors' CPU limit is no more than one of them can use within the wall limit."""
+    """Yield a violation if the CPU limit of several processors is at most the wall limit.
+
+    The CPU limit is the total of all processors; such a limit was probably meant for one of them.
+    """
     cpu, wall, processors = _limits(case)
     if cpu is not None and wall and processors and processors > 1 and cpu <= wall:
         text = f"{cpu} is the total of {processors} processors over {wall} s: is it meant for one?"
@@ -76,7 +85,10 @@ def _limits(case: Case) -> tuple[Decimal | None, Decimal | None, Decimal | None]
 
 
 def rating_range(case: Case) -> Remarks:
-    """Breach: the rating per processor is implausible: perhaps that of one core, or in another unit."""
+    """Yield a violation if the HS06 or HS23 rating per processor is implausible.
+
+    It may be the rating of a single core, or in another unit.
+    """
     for key, processors in (
         (keys.HS06, (keys.TOTAL_CPU, keys.LOG_CORES)),
         (keys.HS23, (keys.TOTAL_CPU, keys.LOG_CORES)),
@@ -94,21 +106,27 @@ def rating_range(case: Case) -> Remarks:
 
 
 def more_physical_cores(case: Case) -> Remarks:
-    """Breach: there are more physical than logical cores (0 logical ones: hyperthreading is off)."""
+    """Yield a violation if there are more physical than logical cores.
+
+    0 logical cores are allowed: the specification uses that for hyperthreading switched off.
+    """
     physical, logical = case.own(keys.PHYS_CORES), case.own(keys.LOG_CORES)
     if physical is not None and logical and physical > logical:
         yield keys.PHYS_CORES.name, f"{physical} is more than {keys.LOG_CORES.name} {logical}"
 
 
 def normalized_without_factor(case: Case) -> Remarks:
-    """Breach: there is a normalized limit, but no factor to divide it by."""
+    """Yield a violation if there is a normalized limit, but no factor by which to divide it."""
     for normalized, _ in NORMALIZED:
         if normalized.name in case.listing.entries and keys.CPUFACTOR_LRMS.name not in case.listing.entries:
             yield normalized.name, f"is useless without {keys.CPUFACTOR_LRMS.name}"
 
 
 def limit_passed(case: Case) -> Remarks:
-    """Breach: the job is past its wall limit: its directory was left over, or start or limit is wrong."""
+    """Yield a violation if the job is past its wall limit.
+
+    Then its directory was left over, or its start or its limit is wrong.
+    """
     start, wall = case.own(keys.JOBSTART_SECS), case.own(keys.WALL_LIMIT_SECS)
     if start is not None and wall is not None and start + wall + CLOCK_SKEW_SECS < case.now_secs:
         over = int(Decimal(case.now_secs) - start - wall)
@@ -116,14 +134,14 @@ def limit_passed(case: Case) -> Remarks:
 
 
 def start_in_future(case: Case) -> Remarks:
-    """Breach: the start of the job is in the future."""
+    """Yield a violation if the start of the job is in the future."""
     start = case.own(keys.JOBSTART_SECS)
     if start is not None and start > case.now_secs + CLOCK_SKEW_SECS:
         yield keys.JOBSTART_SECS.name, f"{start} is in the future"
 
 
 def shutdown_without_grace(case: Case) -> Remarks:
-    """Breach: a shutdown is announced, but no notice period was promised."""
+    """Yield a violation if a shutdown is announced, but the key with the notice period is missing."""
     shutdown, grace = SHUTDOWNS[case.listing.kind]
     entries = case.listing.entries
     if (
@@ -135,7 +153,10 @@ def shutdown_without_grace(case: Case) -> Remarks:
 
 
 def short_notice(case: Case) -> Remarks:
-    """Breach: the shutdown was announced with less notice than promised; the site may have forced it."""
+    """Yield a violation if the shutdown was announced with less notice than promised.
+
+    The site may have been forced to do so.
+    """
     shutdown, grace = SHUTDOWNS[case.listing.kind]
     when, notice = case.own(shutdown), case.own(grace)
     written_at = case.listing.entries[shutdown.name].written_at_secs if when is not None else None
@@ -145,7 +166,10 @@ def short_notice(case: Case) -> Remarks:
 
 
 def shutdown_passed(case: Case) -> Remarks:
-    """Breach: the shutdown time has passed: readers of the specifications disagree on whether it may stay."""
+    """Yield a violation if the announced shutdown time has passed.
+
+    Readers of the specifications disagree on whether such a value may stay.
+    """
     shutdown, _ = SHUTDOWNS[case.listing.kind]
     when = case.own(shutdown)
     if when is not None and when <= case.now_secs:
@@ -153,7 +177,10 @@ def shutdown_passed(case: Case) -> Remarks:
 
 
 def twins_differ(case: Case) -> Remarks:
-    """Breach: the 2014 and 2016 names of one quantity have different values; 2014's may be rounded down."""
+    """Yield a violation if a quantity has different values under its 2014 and its 2016 name.
+
+    The 2014 value, in a larger unit, may be rounded.
+    """
     for old, new, scale in TWINS:
         mine, other = case.own(old), case.own(new)
         if mine is not None and other is not None and abs(mine - other / scale) >= 1:
@@ -161,7 +188,10 @@ def twins_differ(case: Case) -> Remarks:
 
 
 def normalized_differs(case: Case) -> Remarks:
-    """Breach: the normalized limit is not the real limit times the factor."""
+    """Yield a violation if a limit differs from the normalized limit divided by the factor.
+
+    It may differ by a second or by 1 %.
+    """
     factor = case.own(keys.CPUFACTOR_LRMS)
     for normalized, real in NORMALIZED:
         mine, other = case.own(normalized), case.own(real)
@@ -173,7 +203,10 @@ def normalized_differs(case: Case) -> Remarks:
 
 
 def status_rejected(case: Case) -> Remarks:
-    """Breach: the values in $JOBSTATUS are malformed or contradict each other: readers reject them all."""
+    """Yield a violation if values in $JOBSTATUS are malformed or contradict each other.
+
+    Readers then reject all of them.
+    """
     values = {
         name: entry.content
         for name, entry in case.listing.entries.items()
@@ -193,6 +226,6 @@ def status_rejected(case: Case) -> Remarks:
 
 
 def status_empty(case: Case) -> Remarks:
-    """Breach: the job has not written anything into its $JOBSTATUS yet."""
+    """Yield a violation if the job has not yet written anything into its $JOBSTATUS directory."""
     if not case.listing.entries:
         yield "", "the job has not reported anything"

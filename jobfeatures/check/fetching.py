@@ -1,8 +1,8 @@
-"""Read a feature directory that anybody may have made, locally or over HTTP.
+"""Reads a directory of features that anybody may have made, locally or over HTTP.
 
-Only regular files are opened for reading: each name is first inspected through an O_PATH descriptor, and the
-same inode is then read. So no FIFO blocks and no device acts. A link is followed only if root or the caller
-made it; another user's link may lead to a file that only the caller can read.
+Only regular files are opened for reading: each name is first inspected through an O_PATH descriptor, and then
+the same inode is read. So a FIFO cannot block the reader, and no device is opened. A link is followed only if
+root or the caller made it; another user's link may lead to a file that only the caller can read.
 """
 
 from __future__ import annotations
@@ -37,13 +37,17 @@ _TYPES = {"d": "a directory", "p": "a FIFO", "s": "a socket", "c": "a device", "
 
 
 class CannotCheckError(JobfeaturesError):
-    """A directory or server of features could not be read, so there is nothing to check."""
+    """Raised when a directory or server of features cannot be read, so that there is nothing to check."""
 
 
 def read_listing(
     location: str, kind: DirectoryKind | None = None, profile: MjfProfile | None = None
 ) -> Listing:
-    """Read a directory of features at an absolute path or http(s) address. Raises CannotCheckError."""
+    """Read a directory of features at an absolute path or http(s) address. Raises CannotCheckError.
+
+    If `kind` is None, it is guessed from the keys and the name. `profile` is the specification to check
+    against (None: guess it too).
+    """
     if location.startswith("/"):
         entries, is_cut, missing = *read_directory(location), None
     elif location.startswith(("http://", "https://")):
@@ -59,7 +63,7 @@ def read_listing(
 
 
 def read_rights(path: str) -> tuple[Rights, ...]:
-    """Return owner and mode of a directory and of those above it, up to the first that cannot be read."""
+    """Return owner and mode of a directory and of its parents, up to the first that cannot be inspected."""
     found = []
     for each in (Path(path), *Path(path).parents):
         try:
@@ -71,7 +75,10 @@ def read_rights(path: str) -> tuple[Rights, ...]:
 
 
 def read_directory(path: str) -> tuple[dict[str, Entry], bool]:
-    """Return the entries of a local directory by name, and whether there are more than are read."""
+    """Return the entries of a local directory by name, and whether it has more than `MAX_SHOWN_NAMES`.
+
+    Entries beyond that number are not read. Raises CannotCheckError.
+    """
     try:
         with opened(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NONBLOCK) as directory:
             with os.scandir(directory) as found:
@@ -110,7 +117,10 @@ def _read_entry(directory: int, name: str) -> Entry:
 
 
 def read_server(address: str) -> tuple[dict[str, Entry], ResponseHead]:
-    """Request each known key; return those found by name, and the answer for a key that cannot exist."""
+    """Request each known key from a server; return the entries of the keys that it has, by name.
+
+    The second value is the server's answer for a key that cannot exist. Raises CannotCheckError.
+    """
     answer, _ = _ask(address, NO_SUCH_KEY)
     entries: dict[str, Entry] = {}
     for name in KINDS:

@@ -1,4 +1,4 @@
-"""`jobfeatures check` of files: logs in SWF, documents of SSS and of Sonar."""
+"""Implements `jobfeatures check` for files: logs in SWF, and documents in the formats of SSS and Sonar."""
 
 from __future__ import annotations
 
@@ -27,7 +27,12 @@ DONE, ERRORS, UNREADABLE = 0, 1, 2
 
 
 class Flags(NamedTuple):
-    """The flags of `jobfeatures check` that concern files; `profile` is one of Sonar's."""
+    """The flags of `jobfeatures check` that concern files.
+
+    `profile` is a version of Sonar's format; `strict` also reports faults that readers of Sonar's format
+    tolerate. `lenient` accepts typographic quotes in SSS documents. `show_all` prints all faults, `as_json`
+    prints them as JSON.
+    """
 
     profile: str | None = None
     strict: bool = False
@@ -37,9 +42,10 @@ class Flags(NamedTuple):
 
 
 def check_file(name: str, kind: str | None, flags: Flags) -> int:
-    """Print the faults of a file, of the kind that its beginning shows unless `kind` is given.
+    """Print the faults of a file. If `kind` is None, its format is determined from its beginning.
 
-    Returns 0 without errors, 1 with errors, 2 if it cannot be read or its kind has no check.
+    Returns the exit status: 0 without errors, 1 with errors, 2 if the file cannot be read or there is no
+    check for its format.
     """
     try:
         if kind is None:

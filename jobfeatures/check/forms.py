@@ -1,4 +1,7 @@
-"""Rules of `jobfeatures check` on names, files, single values: pure. Each yields (key, text) of breaches."""
+"""Rules of `jobfeatures check` on names, files and single values. Pure functions.
+
+Each rule checks one directory, and yields a pair of key and message for each violation that it finds.
+"""
 
 from __future__ import annotations
 
@@ -69,29 +72,29 @@ _WORDS = (b"unlimited", b"unknown", b"none", b"infinity", b"inf", b"nan", b"n/a"
 
 
 def trailing_slash(case: Case) -> Remarks:
-    """Breach: the path in $MACHINEFEATURES, $JOBFEATURES or $JOBSTATUS ends with a slash."""
+    """Yield a violation if the path in $MACHINEFEATURES, $JOBFEATURES or $JOBSTATUS ends with a slash."""
     if case.listing.location.endswith("/"):
         yield "", "the name of the directory ends with a slash"
 
 
 def too_many_names(case: Case) -> Remarks:
-    """Breach: the directory has more names than are checked."""
+    """Yield a violation if the directory has more names than are checked."""
     if case.listing.is_cut:
         yield "", f"more than {MAX_SHOWN_NAMES} names; the rest was not checked"
 
 
 def missing_required(case: Case) -> Remarks:
-    """Breach: a key that jobs need in order to plan is missing."""
+    """Yield a violation for each missing key that jobs need in order to plan."""
     yield from _missing(case, REQUIRED)
 
 
 def missing_recommended(case: Case) -> Remarks:
-    """Breach: a key that a site should be able to provide is missing."""
+    """Yield a violation for each missing key that a site should be able to provide."""
     yield from _missing(case, RECOMMENDED)
 
 
 def missing_optional(case: Case) -> Remarks:
-    """Breach: a key that exists only when there is something to report is missing."""
+    """Yield a violation for each missing key that exists only when there is something to report."""
     yield from _missing(case, OPTIONAL)
 
 
@@ -106,21 +109,24 @@ def _missing(case: Case, wanted: Mapping[DirectoryKind, tuple[keys.Key, ...]]) -
 
 
 def illegal_name(case: Case) -> Remarks:
-    """Breach: a name has other characters than a-z, 0-9 and underscores, and is no 2014 name."""
+    """Yield a violation for each name with characters other than a-z, 0-9 and underscore.
+
+    Names that the 2014 draft defines are excepted.
+    """
     for name in case.listing.entries:
         if not _LEGAL_NAME.match(name) and name not in KINDS:
             yield name, "a name may have lower-case letters, digits and underscores only"
 
 
 def name_of_2014(case: Case) -> Remarks:
-    """Breach: a name of the 2014 draft that the 2016 specification does not allow."""
+    """Yield a violation for each name of the 2014 draft that the 2016 specification does not allow."""
     for name in _own_keys(case) if case.listing.profile is MjfProfile.OF_2016 else ():
         if not _LEGAL_NAME.match(name):
             yield name, "a name of the 2014 draft, which the 2016 specification forbids"
 
 
 def misplaced_key(case: Case) -> Remarks:
-    """Breach: the key belongs in another directory."""
+    """Yield a violation for each key that belongs in another kind of directory."""
     for name in case.listing.entries:
         kind = KINDS.get(name)
         if kind is not None and kind is not case.listing.kind:
@@ -128,7 +134,7 @@ def misplaced_key(case: Case) -> Remarks:
 
 
 def unknown_key(case: Case) -> Remarks:
-    """Breach: neither specification defines the key; as an extension it is allowed."""
+    """Yield a violation for each key that neither specification defines; it is allowed as an extension."""
     for name in case.listing.entries:
         if name not in KINDS and (_LEGAL_NAME.match(name) or case.listing.kind is DirectoryKind.STATUS):
             yield name, "no specification defines this key"
@@ -138,22 +144,25 @@ def unknown_key(case: Case) -> Remarks:
 
 
 def not_a_file(case: Case) -> Remarks:
-    """Breach: the entry is not a regular file: reading it could block forever."""
+    """Yield a violation for each entry that is not a regular file: reading it could block forever."""
     yield from _troubled(case, Trouble.NOT_A_FILE)
 
 
 def too_large(case: Case) -> Remarks:
-    """Breach: the file is larger than any value can be."""
+    """Yield a violation for each file that is larger than any value can be."""
     yield from _troubled(case, Trouble.TOO_LARGE)
 
 
 def unreadable(case: Case) -> Remarks:
-    """Breach: the file exists but cannot be read."""
+    """Yield a violation for each file that exists but cannot be read."""
     yield from _troubled(case, Trouble.UNREADABLE)
 
 
 def closed_to_job(case: Case) -> Remarks:
-    """Breach: the mode keeps the job's user from reading; root would not notice by opening it."""
+    """Yield a violation for each file or directory whose mode keeps the job's user from reading it.
+
+    The mode is examined because a checker that runs as root can open any file.
+    """
     for place, each in enumerate(case.listing.rights):
         needed = 0o005 if not place else 0o001
         if _is_closed(case, each, needed):
@@ -173,7 +182,7 @@ def _is_closed(case: Case, rights: Rights, needed: int) -> bool:
 
 
 def open_to_all(case: Case) -> Remarks:
-    """Breach: anybody may write to the directory or a file in it."""
+    """Yield a violation for the directory, and for each file in it, if anybody may write to it."""
     for each in case.listing.rights[:1]:
         if each.mode & 0o002:
             yield "", f"anybody may write to it, mode {each.mode & 0o7777:04o}"
@@ -183,7 +192,7 @@ def open_to_all(case: Case) -> Remarks:
 
 
 def link(case: Case) -> Remarks:
-    """Breach: an entry is a symbolic link; another user's link was not followed."""
+    """Yield a violation for each entry that is a symbolic link; another user's link was not followed."""
     for name, entry in case.listing.entries.items():
         if entry.is_link:
             unread = " of another user: not followed" if entry.trouble is Trouble.FOREIGN_LINK else ""
@@ -200,14 +209,14 @@ def _troubled(case: Case, trouble: Trouble) -> Remarks:
 
 
 def empty(case: Case) -> Remarks:
-    """Breach: the file is empty or holds only a newline."""
+    """Yield a violation for each file that is empty or holds only a newline."""
     for name, content in _contents(case):
         if content in {b"", b"\n"}:
             yield name, "is empty; an unknown value has no file"
 
 
 def not_text(case: Case) -> Remarks:
-    """Breach: the content is not UTF-8, or has control characters."""
+    """Yield a violation for each file whose content is not UTF-8 or has control characters."""
     for name, content in _contents(case):
         try:
             text = content.decode()
@@ -219,21 +228,21 @@ def not_text(case: Case) -> Remarks:
 
 
 def several_lines(case: Case) -> Remarks:
-    """Breach: the value has more than one line."""
+    """Yield a violation for each value that has more than one line."""
     for name, content in _contents(case):
         if b"\n" in content[:-1]:
             yield name, f"has more than one line: {_shown(content)}"
 
 
 def no_newline(case: Case) -> Remarks:
-    """Breach: the final newline is missing, which makes a shell's `read` fail."""
+    """Yield a violation for each file without a final newline, which a shell's `read` needs."""
     for name, content in _contents(case):
         if content and not content.endswith(b"\n"):
             yield name, f"has no newline at the end: {_shown(content)}"
 
 
 def blanks(case: Case) -> Remarks:
-    """Breach: there is a blank, tab or carriage return before or after the value."""
+    """Yield a violation for each value with a blank, tab or carriage return before or after it."""
     for name, content in _contents(case):
         line = content.split(b"\n", 1)[0]
         if line != line.strip(b" \t\r\v\f"):
@@ -241,12 +250,15 @@ def blanks(case: Case) -> Remarks:
 
 
 def not_an_integer(case: Case) -> Remarks:
-    """Breach: an integer key has a value with anything but ASCII digits."""
+    """Yield a violation for each integer key whose value has characters other than ASCII digits."""
     yield from _malformed(case, "integer", "not a non-negative integer")
 
 
 def not_a_decimal(case: Case) -> Remarks:
-    """Breach: a decimal key has a value that is no plain decimal: exponents, signs, commas."""
+    """Yield a violation for each decimal key whose value is not a plain decimal.
+
+    Exponents, signs and commas are not allowed.
+    """
     yield from _malformed(case, "decimal", "not a plain decimal")
 
 
@@ -262,7 +274,7 @@ def _malformed(case: Case, value_type: str, text: str) -> Remarks:
 
 
 def bad_job_id(case: Case) -> Remarks:
-    """Breach: the job id is not one word of printable ASCII, or is too long for a file name."""
+    """Yield a violation if the job id is not one word of printable ASCII, or is too long for a file name."""
     content = dict(_contents(case)).get(keys.JOB_ID.name, b"")
     if job_id := content.removesuffix(b"\n"):
         if not _JOB_ID.match(job_id):
@@ -272,7 +284,7 @@ def bad_job_id(case: Case) -> Remarks:
 
 
 def bad_command(case: Case) -> Remarks:
-    """Breach: the command is not an absolute path, so a job may run a different one."""
+    """Yield a violation if the shutdown command is not an absolute path: a job might run another one."""
     content = dict(_contents(case)).get(keys.SHUTDOWN_COMMAND.name, b"")
     if content and not content.startswith(b"/"):
         yield keys.SHUTDOWN_COMMAND.name, f"is not an absolute path: {_shown(content)}"
@@ -282,42 +294,48 @@ def bad_command(case: Case) -> Remarks:
 
 
 def stand_in(case: Case) -> Remarks:
-    """Breach: 0 stands for an unknown or unlimited value."""
+    """Yield a violation for each key whose value 0 stands for "unknown" or "unlimited".
+
+    Such a key should have no file.
+    """
     for key, value in _numbers(case, POSITIVE):
         if value == 0:
             yield key.name, "is 0; an unlimited or unknown value has no file"
 
 
 def not_an_epoch(case: Case) -> Remarks:
-    """Breach: the time stamp is before 2000 or after 2286: not seconds since 1970."""
+    """Yield a violation for each time stamp before 2000 or after 2286: it is not in seconds since 1970."""
     for key, value in _numbers(case, EPOCHS):
         if not EARLIEST_EPOCH <= value < LATEST_EPOCH:
             yield key.name, f"not a time since the epoch in seconds: {value}"
 
 
 def not_a_duration(case: Case) -> Remarks:
-    """Breach: the limit is thirty years or more: a time stamp, or another unit."""
+    """Yield a violation for each limit of thirty years or more: it is a time stamp, or in another unit."""
     for key, value in _numbers(case, DURATIONS):
         if value >= LONGEST_SECS:
             yield key.name, f"not a number of seconds, but a time or another unit: {value}"
 
 
 def small_size(case: Case) -> Remarks:
-    """Breach: the size is less than a mebibyte: probably another unit."""
+    """Yield a violation for each size of less than a mebibyte: it is probably in another unit."""
     for key, value in _numbers(case, MOST_BYTES):
         if 0 < value < LEAST_BYTES:
             yield key.name, f"less than a mebibyte: {value}; the unit is bytes"
 
 
 def large_size(case: Case) -> Remarks:
-    """Breach: the size is more than any machine has: another unit, or a number that stands for no limit."""
+    """Yield a violation for each size that is more than any machine has.
+
+    It is in another unit, or stands for "no limit".
+    """
     for key, value in _numbers(case, MOST_BYTES):
         if value > MOST_BYTES[key]:
             yield key.name, f"more than any machine has: {value}; an unlimited value has no file"
 
 
 def many_processors(case: Case) -> Remarks:
-    """Breach: there are more processors than any machine has."""
+    """Yield a violation for each number of processors that is more than any machine has."""
     for key, value in _numbers(
         case, (keys.TOTAL_CPU, keys.ALLOCATED_CPU, keys.ALLOCATED_CPU_2014, keys.JOBSLOTS)
     ):

@@ -1,4 +1,4 @@
-"""Records of the checker: what it read of a directory, and its findings."""
+"""Records of the checker: what it read from a directory, and what the rules check."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_SHOWN_NAMES = 1000  # of one directory
 
 
 class DirectoryKind(enum.Enum):
-    """The three kinds of directories."""
+    """The kinds of directories that are checked: of machine features, job features and job status."""
 
     MACHINE = "machine"
     JOB = "job"
@@ -36,7 +36,7 @@ TYPES = {key.name: key.value_type for key in KEYS} | {key.name: key.value_type f
 
 
 class Severity(enum.StrEnum):
-    """How bad a violation is, in the words of the WLCG probe."""
+    """The severity of a violation, in the terms of the WLCG probe."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -44,7 +44,7 @@ class Severity(enum.StrEnum):
 
 
 class Trouble(enum.Enum):
-    """Why an entry of a directory has no value to check."""
+    """The reasons why an entry of a directory was not read, so that it has no value to check."""
 
     NOT_A_FILE = "not a file"
     TOO_LARGE = "too large"
@@ -54,7 +54,10 @@ class Trouble(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseHead:
-    """The head of an HTTP response, headers in lower case; `body_bytes` counts what was read."""
+    """The head of an HTTP response; names of headers are in lower case.
+
+    `body_bytes` is the number of bytes that were read of the body.
+    """
 
     status: int
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -72,7 +75,11 @@ class Rights:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One name in a directory: its content, or why it has none to check."""
+    """One name in a directory: its content, or the reason (`trouble`, `detail`) why it was not read.
+
+    `written_at_secs` is the file's modification time (epoch seconds). `rights` is set for a local file,
+    `answer` for a key read over HTTP.
+    """
 
     content: bytes | None = None
     trouble: Trouble | None = None
@@ -85,7 +92,12 @@ class Entry:
 
 @dataclass(frozen=True)
 class Listing:
-    """What was read of a directory. `missing`: a server's answer for a name that cannot exist."""
+    """What was read of one directory of features, by name of the entry.
+
+    `is_cut` says that there were too many names to read. `missing` is a server's answer for a name that
+    cannot exist. `rights` are those of a local directory and of each of its parents. `reported_profile` is
+    the specification that the user asked for.
+    """
 
     location: str
     entries: Mapping[str, Entry]
@@ -107,7 +119,7 @@ class Listing:
 
     @cached_property
     def numbers(self) -> Mapping[str, Decimal]:
-        """Return the well-formed values of the numeric keys of such a directory, by key."""
+        """Return by key the well-formed values of the numeric keys that belong in this kind of directory."""
         found = {}
         for name, entry in self.entries.items():
             if KINDS.get(name) is self.kind and entry.content is not None:
@@ -119,7 +131,10 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What rules judge: a directory, those of its machine and job if known, and the time (epoch seconds)."""
+    """What a rule checks: the directory `listing`, as of the time `now_secs` (epoch seconds).
+
+    `machine` and `job` are the directories of features that belong to it, if known.
+    """
 
     listing: Listing
     now_secs: float
@@ -127,11 +142,14 @@ class Case:
     job: Listing | None = None
 
     def own(self, key: Key) -> Decimal | None:
-        """Return a key's value from the directory that is judged, None if absent or malformed."""
+        """Return a key's value from the directory that is checked; None if it is absent or malformed."""
         return self.listing.numbers.get(key.name)
 
     def number(self, key: Key) -> Decimal | None:
-        """Return a key's value from the judged directory, else a related one; None if absent or malformed."""
+        """Return a key's value from the checked directory, else from a related one.
+
+        Returns None if it is absent or malformed in all of them.
+        """
         for listing in (self.listing, self.machine, self.job):
             if listing is not None and key.name in listing.numbers:
                 return listing.numbers[key.name]
@@ -143,7 +161,11 @@ Remarks = Iterator[tuple[str, str]]  # what a rule reports: key ("" for the dire
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A breach of a rule. `key` is empty if it concerns the directory; `source`: where the rule is from."""
+    """One violation of a rule: its severity, the rule, the key, a message, and the source of the rule.
+
+    `key` is empty if the violation concerns the whole directory. `source` names the specification or program
+    that requires the rule.
+    """
 
     severity: Severity
     rule: str
@@ -154,7 +176,10 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class LocationVerdict:
-    """All violations at one location; `problem` says why it could not be checked, else it is empty."""
+    """All violations found at one location.
+
+    If it could not be checked, `problem` says why, else it is empty.
+    """
 
     location: str
     kind: DirectoryKind | None = None
@@ -172,14 +197,20 @@ _DECIMAL = re.compile(rb"[0-9]{1,19}(?:\.[0-9]{1,19})?\Z")
 
 
 def parse_number(content: bytes, value_type: str) -> Decimal | None:
-    """Return the number in a file, None if it is not a single plain number; one newline may follow."""
+    """Parse the content of a file as a number of the given type; one newline may follow it.
+
+    `value_type` is "integer", "signed" or "decimal". Returns None for any other content.
+    """
     text = content.removesuffix(b"\n")
     pattern = {"integer": _INTEGER, "signed": _SIGNED, "decimal": _DECIMAL}.get(value_type)
     return Decimal(text.decode()) if pattern is not None and pattern.match(text) else None
 
 
 def guess_kind(location: str, names: Mapping[str, object]) -> DirectoryKind | None:
-    """Return the kind that a directory's keys show, else its path; None if neither does."""
+    """Guess the kind of a directory of features from its keys, else from its path.
+
+    Returns None if neither shows it.
+    """
     counts = {kind: sum(KINDS.get(name) is kind for name in names) for kind in DirectoryKind}
     best = max(counts.values())
     likely = [kind for kind, count in counts.items() if count == best]

@@ -1,4 +1,4 @@
-"""The table of all rules for directories; each rule is a pure function of what was read.
+"""The table of all rules for directories; each rule is a pure function of what was read from a directory.
 
 Sources: both specifications, the WLCG probe, and programs that read the files and fail on violations.
 """
@@ -96,7 +96,7 @@ RULES = (
 
 
 def judge(case: Case) -> tuple[Violation, ...]:
-    """Return all violations in a directory, the most severe first."""
+    """Check a directory by all rules that apply to it; return all violations, the most severe first."""
     found = [
         Violation(rule.severity, rule.name, key, text, rule.source)
         for rule in RULES

@@ -1,4 +1,7 @@
-"""Rules of `jobfeatures check` on HTTP answers: pure. Each yields (key, text) of breaches."""
+"""Rules of `jobfeatures check` on answers of an HTTP server. Pure functions.
+
+Each rule checks one directory, and yields a pair of key and message for each violation that it finds.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +11,24 @@ from jobfeatures.check.listing import Case, Remarks, ResponseHead
 
 
 def http_missing_key(case: Case) -> Remarks:
-    """Breach: the answer for a key that cannot exist is not 404."""
+    """Yield a violation if the status of the answer for a key that cannot exist is not 404."""
     answer = case.listing.missing
     if answer is not None and answer.status != 404:
         yield "", f"a missing key is answered with {answer.status} instead of 404"
 
 
 def http_missing_body(case: Case) -> Remarks:
-    """Breach: the 404 has a body, which readers that ignore the status take for a value."""
+    """Yield a violation if the 404 answer for a key that cannot exist has a body.
+
+    Readers that ignore the status take the body for a value.
+    """
     answer = case.listing.missing
     if answer is not None and answer.status == 404 and answer.body_bytes:
         yield "", "the 404 for a missing key has a body"
 
 
 def http_content_type(case: Case) -> Remarks:
-    """Breach: the Content-Type of a value is not plain text."""
+    """Yield a violation for each value whose Content-Type is not text/plain."""
     for name, answer in _answers(case):
         found = answer.headers.get("content-type", "")
         if found.split(";")[0].strip().lower() != "text/plain":
@@ -30,14 +36,17 @@ def http_content_type(case: Case) -> Remarks:
 
 
 def http_content_length(case: Case) -> Remarks:
-    """Breach: there is no Content-Length."""
+    """Yield a violation for each answer without a Content-Length."""
     for name, answer in _answers(case):
         if "content-length" not in answer.headers:
             yield name, "Content-Length is absent"
 
 
 def http_cut(case: Case) -> Remarks:
-    """Breach: the body is not as long as announced: readers fail, or take part of a value for all of it."""
+    """Yield a violation for each answer whose body is not as long as its Content-Length says.
+
+    Readers then fail, or take part of a value for all of it.
+    """
     for name, answer in _answers(case):
         length = answer.headers.get("content-length")
         if length is not None and length.strip() != str(answer.body_bytes):
@@ -45,7 +54,10 @@ def http_cut(case: Case) -> Remarks:
 
 
 def http_no_cache_headers(case: Case) -> Remarks:
-    """Breach: no header says how long a value may be cached, or how to revalidate it."""
+    """Yield a violation for each answer without headers on caching.
+
+    None of its headers says how long the value may be cached, or how to revalidate it.
+    """
     for name, answer in _answers(case):
         if not any(map(answer.headers.get, ("cache-control", "expires", "etag", "last-modified"))):
             yield name, "none of Cache-Control, Expires, ETag and Last-Modified is present"

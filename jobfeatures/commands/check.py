@@ -116,7 +116,11 @@ def _wanted(
 def check(
     wanted: Iterable[tuple[str, DirectoryKind | None]], timeout_secs: float, profile: MjfProfile | None = None
 ) -> list[LocationVerdict]:
-    """Read and check locations; those not read within `timeout_secs` get a verdict with their problem."""
+    """Read and check the `wanted` locations of features, each a path or URL with its kind.
+
+    A kind of None is to be found out. Locations not read within `timeout_secs` get a verdict with their
+    problem. `profile` is the version of the specification to check against.
+    """
     listings: list[Listing] = []
     verdicts: list[LocationVerdict] = []
     with time_limit(timeout_secs):

@@ -1,4 +1,4 @@
-"""Shared by several commands: reading settings, finding out which job is meant, time limits."""
+"""Functions that several commands share: reading settings, finding out which job is meant, time limits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ def read_config(arguments: argparse.Namespace) -> Config:
 
 
 def add_batch(parser: argparse.ArgumentParser, names: Iterable[str], when: str) -> None:
-    """Add ``--batch``; `when` is appended to its help, such as what the default is."""
+    """Add the flag ``--batch``, which chooses one of the batch systems `names`.
+
+    `when` is appended to its help, such as what the default is.
+    """
     known = sorted(names)
     parser.add_argument("--batch", metavar="SYSTEM", choices=known, help=f"one of {', '.join(known)}{when}")
 
@@ -54,7 +57,10 @@ NumberT = TypeVar("NumberT", int, float)
 
 
 def number_flag(kind: type[NumberT], what: str, lowest: float, highest: float) -> Callable[[str], NumberT]:
-    """Return a parser for a flag's number within bounds; `what` describes the valid values in an error."""
+    """Return a parser for a flag's value: a number of the type `kind`, from `lowest` to `highest`.
+
+    `what` describes the valid values in the error for others.
+    """
 
     def parse(text: str) -> NumberT:
         try:
@@ -69,7 +75,7 @@ def number_flag(kind: type[NumberT], what: str, lowest: float, highest: float) -
 
 
 class TimeIsUpError(Exception):
-    """The time limit of a command or a part of it has passed."""
+    """Raised when the time limit of a command, or of a part of it, has passed."""
 
 
 # An exception in one of these would leave a program that nobody ends, nor waits for.
@@ -80,10 +86,10 @@ MAX_HELD = 10  # times: what hangs there is given up
 
 @contextlib.contextmanager
 def time_limit(secs: float) -> Iterator[None]:
-    """Raise TimeIsUpError in the main thread's block after `secs`, and again each second, by SIGALRM.
+    """Limit the time of a ``with`` block of the main thread: raises TimeIsUpError there after `secs`.
 
-    Repeatedly: the first one may arrive where an exception is lost. While a program is being started or
-    ended, it comes up to half a second later.
+    The error is raised by SIGALRM, and again each second, since the first one may arrive where an exception
+    is lost. While a program is being started or ended, it comes up to half a second later.
     """
     held = 0
 

@@ -127,12 +127,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def shown_name(name: str) -> str:
-    """Return a file's name for messages."""
+    """Return a file's name as messages show it: ``-`` as "standard input"."""
     return "standard input" if name == "-" else name
 
 
 def as_unicode(line: str) -> str:
-    """Return a line without lone surrogates, which strings from JSON may contain and no file can."""
+    """Return a line with lone surrogates replaced, since a file in UTF-8 cannot hold them.
+
+    Strings from JSON may contain some.
+    """
     return line if line.isascii() else line.encode("utf-8", "replace").decode("utf-8")
 
 

@@ -1,4 +1,4 @@
-"""`jobfeatures drain`: set, cancel, show and plan shutdowns of this node and of its jobs."""
+"""`jobfeatures drain`: sets, cancels, shows and plans shutdowns of this node and of its jobs."""
 
 from __future__ import annotations
 

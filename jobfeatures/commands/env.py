@@ -30,9 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the export lines; for a job that is not published yet, with the paths that it will have.
+    """Print the export lines. If the job is not published yet, they have the paths that it will have.
 
-    Exit status 1 if URLs are requested and there are none, or they belong to another user's job.
+    Exit status 1 if URLs are requested but features are not served, or the job is another user's.
     """
     config = read_config(arguments)
     batch_system = which_batch_system(arguments.batch)

@@ -29,10 +29,9 @@ def add_hook_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_hook(arguments: argparse.Namespace, work: Callable[[Config], None]) -> int:
-    """Run a hook's work within its deadline; log a failure, and return 1 for it only with `--strict`.
+    """Run a hook's work within its deadline; return the exit status: 1 for a failure with `--strict`, else 0.
 
-    A log line about a failure ends with its reason, by which the calling
-    script counts it.
+    A failure is logged. The log line ends with its reason, by which the calling script counts it.
     """
     status = 1 if arguments.strict else 0
     try:

@@ -48,7 +48,12 @@ def add_kind(parser: argparse.ArgumentParser) -> None:
 def opened_jobs(
     name: str, kind: str | None, zone: tzinfo | None, notes: Notes, *, all_runs: bool = False
 ) -> Iterator[Iterator[JobRecord]]:
-    """Open a log; yield its jobs, or `all_runs` of them. Raises LogFileError, ParseError, KindError."""
+    """Open a job log for a ``with`` block, which receives an iterator over its jobs.
+
+    With `all_runs`, a requeued job is yielded once for each run. `kind` is the log's format (None: to be
+    recognised), `zone` that of times without an offset (None: this machine's), and `notes` counts what was
+    ignored or repaired. Raises LogFileError, ParseError, KindError.
+    """
     with reading(name) as stream:
         kind, lines = open_log(stream, kind, name)
         records = read_log(shown_progress(lines, stream, name), kind, source=name, zone=zone, notes=notes)

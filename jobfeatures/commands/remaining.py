@@ -1,4 +1,4 @@
-"""`jobfeatures remaining`, which `jobfeatures.client` implements."""
+"""`jobfeatures remaining`: prints how long this job may still run, as `jobfeatures.client` computes it."""
 
 from __future__ import annotations
 

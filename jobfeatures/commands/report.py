@@ -1,4 +1,4 @@
-"""`jobfeatures report`: writes values into the status of its job."""
+"""`jobfeatures report`: writes values into $JOBSTATUS, the status that a job reports about itself."""
 
 from __future__ import annotations
 
@@ -128,7 +128,10 @@ def _parse(name: str, text: str, now_secs: int) -> Value:
 
 
 def read_can_postpone(location: str) -> bool | None:
-    """Return can_postpone_last_job as the job's status has it now, None if it has none."""
+    """Return the value of can_postpone_last_job in a job's status; None if there is none.
+
+    `location` is a path or URL, such as the value of $JOBSTATUS.
+    """
     try:
         text = Features(job=location).get(JOB, CAN_POSTPONE)
     except FeaturesError:
@@ -137,10 +140,10 @@ def read_can_postpone(location: str) -> bool | None:
 
 
 def read_reverted_secs(path: str, now_secs: float) -> float | None:
-    """Return for how many seconds can_postpone_last_job has been True again; None if unknown, or for long.
+    """Return the seconds since can_postpone_last_job became True again; None if long ago, never or unknown.
 
-    The file is written only when its value changes. If it was created with this value, its time is
-    close to the directory's, as it is among the last files created.
+    Its file is written only when the value changes, so the file's time tells. If the file was created with
+    this value, its time is close to the directory's, since it is among the last files created.
     """
     try:
         changed_secs = os.lstat(f"{path}/{CAN_POSTPONE}").st_mtime

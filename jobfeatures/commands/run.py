@@ -1,4 +1,4 @@
-"""`jobfeatures run`, which `jobfeatures.client` implements."""
+"""`jobfeatures run`: runs a program and gives it notice of the job's end, as `jobfeatures.client` does."""
 
 from __future__ import annotations
 

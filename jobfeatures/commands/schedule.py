@@ -1,4 +1,4 @@
-"""`jobfeatures schedule`: the quality of the schedules in logs, for their users."""
+"""`jobfeatures schedule`: computes from job logs how good a schedule was for the users."""
 
 from __future__ import annotations
 

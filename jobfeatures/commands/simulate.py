@@ -1,4 +1,4 @@
-"""`jobfeatures simulate`: the schedule that another scheduler would have made of a log."""
+"""`jobfeatures simulate`: computes the schedule that another scheduler would have made of a log's jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`jobfeatures victims`: which jobs of a node to sacrifice in order to free cores."""
+"""`jobfeatures victims`: says which jobs of a node to sacrifice in order to free cores."""
 
 from __future__ import annotations
 

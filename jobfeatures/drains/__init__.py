@@ -1,1 +1,4 @@
-"""Drains: shutdown requests for nodes and jobs, what they waste, and which time or victim costs least."""
+"""Handles drains, which are requests to shut down nodes or to end jobs at a given time.
+
+Computes what a drain wastes, which shutdown time wastes least, and which jobs are cheapest to kill.
+"""

@@ -1,10 +1,10 @@
-"""Drains: requests to shut a machine down, or to end a job, at a given time: pure.
+"""Defines drains: requests to shut a machine down, or to end a job, at a given time. Pure.
 
-A shutdown time comes from an operator (`jobfeatures drain set`) or from the
-batch system (a maintenance reservation). The earliest applies.
+A shutdown time comes from an operator (`jobfeatures drain set`) or from the batch system (a maintenance
+reservation). The earliest applies.
 
-Sources: HSF-TN-2016-02, shutdowntime, grace_secs, shutdowntime_job and
-grace_secs_job; draft 0.99 of 2014, 1.8 and 2.2.
+Sources: HSF-TN-2016-02, shutdowntime, grace_secs, shutdowntime_job and grace_secs_job; draft 0.99 of 2014,
+1.8 and 2.2.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ISO = (
 
 
 class GraceError(JobfeaturesError):
-    """The shutdown is in the past, or gives jobs less notice than promised."""
+    """Raised for a shutdown time that is in the past, or gives jobs less notice than promised."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +48,26 @@ class Drain:
 
 @dataclass(frozen=True, slots=True)
 class Drains:
-    """All operators' requests for shutdowns on one node."""
+    """All shutdown requests of operators on one node: at most one for the machine, and one for each job."""
 
     machine: Drain | None = None
     jobs: Mapping[JobKey, Drain] = field(default_factory=dict)
 
     def with_drain(self, key: JobKey | None, drain: Drain | None) -> Drains:
-        """Return a copy with `drain` as request for a job, or (key None) the machine; None: without one."""
+        """Return a copy in which `drain` is the request for the job `key` (None: for the machine).
+
+        If `drain` is None, the request is removed.
+        """
         if key is None:
             return replace(self, machine=drain)
         others = {known: each for known, each in self.jobs.items() if known != key}
         return replace(self, jobs=others if drain is None else {**others, key: drain})
 
     def of_job(self, key: JobKey, start_secs: int | None) -> Drain | None:
-        """Return the request for a job, unless it is older than the job: then it was for an earlier run."""
+        """Return the shutdown request for a job, or None.
+
+        A request that was set before the job's start is ignored: it was for an earlier run of the job.
+        """
         drain = self.jobs.get(key)
         if drain is None or start_secs is None or start_secs <= drain.set_at_secs + CLOCK_SKEW_SECS:
             return drain
@@ -70,8 +76,9 @@ class Drains:
 
 @dataclass(frozen=True, slots=True)
 class Announced:
-    """What batch systems announce for this machine, by system: draining, shutdown (epoch s), job slots.
+    """What batch systems announce for this machine, by name of the batch system.
 
+    That is whether the machine is draining, its next shutdown (epoch seconds), and its number of job slots.
     `features` are values of machine features by key, from any batch system that provides them.
     """
 
@@ -113,8 +120,9 @@ def parse_when(text: str, *, now_secs: float) -> int:
 def check_grace(at_secs: int, *, now_secs: float, grace_secs: int | None, key: str) -> None:
     """Raise GraceError if a new or moved shutdown time is in the past or sooner than promised.
 
-    Source: HSF-TN-2016-02: the time "will not be less than grace_secs seconds
-    after the moment the shutdown time is set". `key` names the feature that promises it.
+    Source: HSF-TN-2016-02: the time "will not be less than grace_secs seconds after the moment the shutdown
+    time is set". `key` is the name of the feature that holds `grace_secs`, for the message; `grace_secs` None
+    promises nothing.
     """
     left = at_secs - now_secs
     if left < 0:
@@ -127,11 +135,11 @@ def check_grace(at_secs: int, *, now_secs: float, grace_secs: int | None, key: s
 
 
 def compute_announced(previous: Announced, tables: Collection[JobTable], *, now_secs: float) -> Announced:
-    """Return what the batch systems announce now, by their latest answers and what they announced before.
+    """Return what the batch systems announce now, from their latest answers and the previous announcements.
 
-    The next future shutdown of each system applies. One whose time has come stays while the batch system
-    still reports it, but only if it was announced before: no time may be published that has already passed.
-    A system without data on the node announces nothing.
+    Of each system, the next future shutdown applies. A shutdown whose time has come is kept while the batch
+    system still reports it, but only if it was announced before: a time that has already passed must not be
+    newly published. A system without data on the node announces nothing.
     """
     draining: dict[str, bool] = {}
     shutdowns: dict[str, int] = {}
@@ -160,7 +168,10 @@ def machine_shutdowns(drains: Drains, announced: Announced) -> dict[str, int]:
 
 
 def machine_shutdown(drains: Drains, announced: Announced) -> int | None:
-    """Return when the machine shuts down (epoch seconds), the earliest time requested; None if none is."""
+    """Return the earliest shutdown time requested for the machine, in epoch seconds.
+
+    Returns None if no shutdown is requested.
+    """
     return min(machine_shutdowns(drains, announced).values(), default=None)
 
 
@@ -181,7 +192,7 @@ def format_drains(drains: Drains) -> str:
 
 
 def parse_drains(text: str, *, source: str = "") -> Drains:
-    """Parse a JSON document of requests. Raises ParseError naming the field, even for one bad request."""
+    """Parse a JSON document of requests. Raises ParseError, naming the field, if any request is invalid."""
     document = parse_own(text, source=source)
     machine = document.get("machine")
     jobs = document.get("jobs", [])

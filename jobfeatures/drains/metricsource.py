@@ -1,4 +1,4 @@
-"""Fetches the metrics that drain plans need, from a daemon or a Prometheus server; and the flags for that."""
+"""Fetches the metrics that drain plans need, from a daemon or a Prometheus server; defines its flags."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ def add_source_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def read_nodes(arguments: argparse.Namespace) -> tuple[SeenNode, ...]:
-    """Return the nodes that the flags name. Raises ConfigurationError, SourceError, ParseError."""
+    """Fetch the metrics from the source that the flags select, and return the nodes that they describe.
+
+    Raises ConfigurationError, SourceError, ParseError.
+    """
     if arguments.prometheus is None:
         if arguments.nodes is not None:
             raise ConfigurationError("--nodes", "needs --prometheus")

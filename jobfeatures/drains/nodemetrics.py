@@ -1,7 +1,7 @@
-"""Build nodes and jobs for plans from the series of a metrics page or a Prometheus server: pure.
+"""Builds nodes and jobs for drain plans from the series of a metrics page or a Prometheus server. Pure.
 
-The daemon on each node has done the arithmetic: its metrics give end, waste and basis of
-each job. Reading them works for one node or a thousand, and needs no privileges on these.
+The daemon on each node has already computed each job's end and waste. So one node or a thousand can be
+planned from metrics alone, without privileges on the nodes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,12 @@ LATE_SECS = 60.0  # how late a batch system may end a job
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenJob:
-    """One job as a node's metrics show it; None: they do not. Waste: core seconds; end: seconds from now."""
+    """One job as described by a node's metrics; None means that the metrics do not show the value.
+
+    `end_secs` is in seconds from now. Waste is in core seconds: `draining_core_secs` is what the job wastes
+    if it drains until its end, `kill_core_secs` what is lost if it is killed now, and `kill_rate_cpus` how
+    much the latter grows per second. If `is_capped`, the job reported more waste than its CPUs can produce.
+    """
 
     batch_system: str
     job_id: str
@@ -71,15 +76,17 @@ class SeenJob:
 
     @property
     def is_known(self) -> bool:
-        """Return whether the job's CPUs and kill waste are known, and so what killing it costs."""
+        """Return whether the job's CPUs and kill waste are known; else the cost of killing it is unknown."""
         return self.allocated_cpus is not None and self.kill_core_secs is not None
 
 
 @dataclass(frozen=True, slots=True)
 class SeenNode:
-    """One node with its jobs, by its metrics; `name` is its instance on a Prometheus server.
+    """One node with its jobs, as described by its metrics; `name` is its instance on a Prometheus server.
 
-    Where several have one instance, it is the labels cluster and node that tell them apart: ``CLUSTER/NODE``.
+    Where several nodes have one instance, `name` has their labels cluster and node: ``CLUSTER/NODE``.
+    `silent` are job sources that have not answered yet, so that jobs may be missing. `shutdowns` are
+    announced shutdown times in epoch seconds, by their source.
     """
 
     name: str
@@ -103,8 +110,9 @@ class _Gathered:
 def gather_nodes(series: Iterable[Series], source: str) -> tuple[SeenNode, ...]:
     """Return the nodes that series of metrics describe, sorted by name, each with the jobs that occupy it.
 
-    An instance with neither CPUs for jobs nor jobs is not a node. The jobs for which a page has no series
-    appear as one, `OTHERS`, of which only the CPUs are known. Raises ParseError for NaN and infinities.
+    An instance that reports neither CPUs for jobs nor jobs is not a node. Jobs for which a page has no series
+    of their own appear as one job, `OTHERS`, of which only the CPUs are known. Raises ParseError for NaN and
+    infinities.
     """
     nodes: dict[tuple[str, str, str], _Gathered] = {}
     for each in series:

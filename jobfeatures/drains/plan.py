@@ -1,8 +1,9 @@
-"""Find the cheapest time to drain a node, and the order in which to drain several: pure arithmetic.
+"""Finds the cheapest time to drain a node, and the order in which to drain several. Pure arithmetic.
 
-A shutdown time T is announced now. From then on no job starts; a job that ends before T loses nothing, but
-its CPUs are idle until T; a job that still runs at T is killed. Between two ends the loss never decreases;
-it drops only when a job ends. So the cheapest T is the earliest one allowed or the end of a job.
+A shutdown at time T is announced now. From then on no job starts. A job that ends before T loses nothing, but
+its CPUs are idle until T; a job that still runs at T is killed. Between the ends of two jobs the total loss
+never decreases as T grows; it drops only when a job ends. So the cheapest T is the earliest one allowed, or
+the end of a job.
 """
 
 from __future__ import annotations
@@ -18,7 +19,11 @@ from jobfeatures.status.waste import Basis, IdleCpus, combine_bases
 
 @dataclass(frozen=True, slots=True)
 class ShutdownChoice:
-    """One possible shutdown time, `after_secs` from now, and its cost; waste is in core seconds."""
+    """One possible shutdown time, `after_secs` from now, and the waste that it causes in core seconds.
+
+    The waste is that of idle CPUs, of jobs that drain, and of jobs that are killed; `killed` names the killed
+    jobs. `basis` says from what the figures are computed, such as from jobs' reports.
+    """
 
     after_secs: float
     idle_core_secs: float  # CPUs without a job, before the shutdown
@@ -35,12 +40,12 @@ class ShutdownChoice:
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """The possible shutdown times of a node with their costs, and what is not known of it.
+    """The possible shutdown times of a node with their costs, and what is unknown.
 
-    Too little is known of the `unknown_jobs`, so the costs lack their share.
-    The `capped_jobs` report more waste than their CPUs can produce.
-    The `silent` job sources have not answered yet, so there may be further jobs.
-    `announced` is the cost of the next shutdown that is announced already, by `announced_by`.
+    Too little is known about the `unknown_jobs`, so their waste is missing in the costs. The `capped_jobs`
+    report more waste than their CPUs can produce. The `silent` job sources have not answered yet, so there
+    may be further jobs. `announced` is the cost of the next shutdown that is already announced;
+    `announced_by` is its source.
     """
 
     node: str
@@ -54,26 +59,29 @@ class NodePlan:
 
     @property
     def is_known(self) -> bool:
-        """Return whether enough is known to say which time is best."""
+        """Return whether enough is known about the jobs to say which shutdown time is best."""
         return not self.unknown_jobs and not self.silent
 
     @property
     def best(self) -> ShutdownChoice | None:
-        """Return the time with the least waste, the earliest of equals; None if too little is known."""
+        """Return the time with the least waste, the earliest of several; None if too little is known."""
         if not self.is_known:
             return None
         return min(self.choices, key=lambda choice: (choice.core_secs, choice.after_secs))
 
     @property
     def sparing(self) -> ShutdownChoice | None:
-        """Return the earliest time that kills no job; None if there is none or too little is known."""
+        """Return the earliest shutdown time that kills no job.
+
+        Returns None if there is no such time, or if too little is known.
+        """
         if not self.is_known:
             return None
         return next((choice for choice in self.choices if not choice.killed), None)
 
 
 def compute_choice(node: SeenNode, after_secs: float, idle: IdleCpus | None = None) -> ShutdownChoice:
-    """Return the cost of a shutdown in `after_secs` seconds; `idle` is the node's `compute_idle`, if at hand.
+    """Return the cost of a shutdown at the time T, which is `after_secs` from now.
 
         idle:     ∫ from 0 to T: max(0, total − Σ over jobs that still run: allocated_j) dt
         draining: Σ draining_waste_j × min(1, T ÷ end_j)
@@ -81,8 +89,10 @@ def compute_choice(node: SeenNode, after_secs: float, idle: IdleCpus | None = No
 
     T and end_j count from now. A job's draining waste accrues evenly until its end. rate_j is the CPUs that
     the job reports as used, else its measured mean CPU use so far, else all CPUs allocated to it; payloads
-    that end before T make the real loss smaller. A job without a known end still runs at every T. The CPUs
-    of a job whose allocation or kill waste is unknown count as neither idle nor lost.
+    that end before T make the real loss smaller. A job without a known end still runs at every T. The CPUs of
+    a job whose allocation or kill waste is unknown count as neither idle nor lost.
+
+    `idle` is the result of `compute_idle` for the node, if it has been computed already.
     """
     idle_core_secs = (idle or compute_idle(node)).until(after_secs)
     draining = kill = 0.0
@@ -104,7 +114,10 @@ def compute_choice(node: SeenNode, after_secs: float, idle: IdleCpus | None = No
 
 
 def compute_idle(node: SeenNode) -> IdleCpus:
-    """Return the CPU time that stays idle if no job starts. Jobs of which too little is known never end."""
+    """Return the CPU time that stays idle if no job starts, as a function of time.
+
+    Jobs about which too little is known are taken to never end.
+    """
     jobs = (
         (job.allocated_cpus or 0, job.end_secs if job.is_known and job.end_secs is not None else math.inf)
         for job in node.jobs
@@ -115,11 +128,13 @@ def compute_idle(node: SeenNode) -> IdleCpus:
 def plan_drain(
     node: SeenNode, now_secs: float, *, earliest_secs: float = 0.0, before_secs: float | None = None
 ) -> NodePlan | None:
-    """Return the costs of the times worth considering: the earliest, each job's end, and `before_secs`.
+    """Return the costs of all shutdown times worth considering for a node.
 
-    `now_secs` is epoch, both bounds are seconds from then; without `before_secs` (at least `earliest_secs`)
-    the last end is the last choice. An announced shutdown is a choice too. One that a batch system announced
-    takes place anyway: no choice is later. None for a node whose number of CPUs is unknown.
+    These are the earliest allowed time, the end of each job, `before_secs`, and announced shutdowns.
+    `earliest_secs` and `before_secs`, the bounds of these times, are in seconds from `now_secs`, which is in
+    epoch seconds. `before_secs` may not be less than `earliest_secs`; without it, the last end of a job is
+    the last choice. A shutdown that a batch system announced takes place anyway, so no choice is later.
+    Returns None for a node whose number of CPUs is unknown.
     """
     if node.total_cpus is None:
         return None
@@ -145,9 +160,9 @@ def plan_drain(
 
 
 def order_nodes(plans: Sequence[NodePlan]) -> tuple[NodePlan, ...]:
-    """Return the nodes in the best order of draining: least waste per freed CPU first.
+    """Sort nodes by the order in which to drain them: those with the least waste per freed CPU first.
 
-    Of equals, the node that is free earlier comes first; nodes of which too little is known come last.
+    Of equal nodes, the one that is free earlier comes first. Nodes about which too little is known come last.
     """
 
     def order(plan: NodePlan) -> tuple[float, float, str]:

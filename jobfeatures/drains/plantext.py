@@ -1,4 +1,4 @@
-"""Drain plans and lists of victims as text and as JSON: pure."""
+"""Formats drain plans and lists of victims (jobs to give up) as text and as JSON. Pure functions."""
 
 from __future__ import annotations
 
@@ -39,12 +39,18 @@ def format_span(secs: float) -> str:
 
 
 def format_table(head: Sequence[str], rows: Sequence[Sequence[str]], left: frozenset[int]) -> str:
-    """Return rows as aligned columns: those numbered in `left` are left-aligned, all others right-aligned."""
+    """Format rows as aligned columns.
+
+    Columns with a number in `left` are left-aligned, others right-aligned.
+    """
     return "".join(f"{line}\n" for line in align([[*map(printable, row)] for row in (head, *rows)], left))
 
 
 def format_plan(plan: NodePlan, *, now_secs: float) -> str:
-    """Return a node's shutdown times as a table, the best marked, waste in core hours; and what it lacks."""
+    """Format a node's possible shutdown times as a table with waste in core hours; the best one is marked.
+
+    Notes below it say which jobs are missing in the figures, and why.
+    """
     best, sparing = plan.best, plan.sparing
     rows = [
         (
@@ -89,7 +95,10 @@ def format_plan(plan: NodePlan, *, now_secs: float) -> str:
 
 
 def format_order(plans: Sequence[NodePlan], *, now_secs: float) -> str:
-    """Return a table of nodes in the given order: the cheapest time of each, the first that kills no job."""
+    """Format nodes, in the given order, as a table with each node's cheapest shutdown time.
+
+    The table also has the first time that kills no job.
+    """
 
     def cells(plan: NodePlan) -> tuple[str, ...]:
         best, sparing = plan.best, plan.sparing
@@ -117,7 +126,7 @@ def format_order(plans: Sequence[NodePlan], *, now_secs: float) -> str:
 
 
 def plans_document(plans: Sequence[NodePlan], *, now_secs: float) -> str:
-    """Return the plans as JSON in the given order: waste in core seconds, times in epoch seconds."""
+    """Format the plans, in the given order, as JSON; waste is in core seconds, times are in epoch seconds."""
 
     def choice_of(choice: ShutdownChoice | None) -> dict[str, Any] | None:
         if choice is None:
@@ -152,7 +161,10 @@ def plans_document(plans: Sequence[NodePlan], *, now_secs: float) -> str:
 
 
 def format_victims(node: SeenNode, victims: Victims) -> str:
-    """Return a table of a node's jobs, those to give up first and starred, and what these free."""
+    """Format a node's jobs as a table, those to give up first and marked with a star.
+
+    A line below it says how many cores these jobs free.
+    """
     rows = [
         (
             "*" if verdict == GOES else "",
@@ -180,7 +192,7 @@ def format_victims(node: SeenNode, victims: Victims) -> str:
 
 
 def victims_document(found: Sequence[tuple[SeenNode, Victims]], cores: int) -> str:
-    """Return the victims of several nodes as JSON, waste in core seconds."""
+    """Format the victims on several nodes as JSON; waste is in core seconds, `cores` is the number wanted."""
     nodes = [_victims_of(node, victims) for node, victims in found]
     return json.dumps({"cores": cores, "nodes": nodes}, indent=1) + "\n"
 

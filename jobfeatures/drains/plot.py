@@ -1,4 +1,4 @@
-"""Draw drain plans. Needs matplotlib, from the extra ``analysis``."""
+"""Draws drain plans. Needs matplotlib, from the extra ``analysis``."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ POINTS = 400
 
 
 def plot_plans(plans: Sequence[NodePlan], nodes: Sequence[SeenNode], path: str) -> None:
-    """Draw waste against shutdown time into a file, whose suffix selects the format (png, svg, pdf).
+    """Draw the waste against the shutdown time into a file, whose suffix selects the format (png, svg, pdf).
 
-    One node is drawn as its three parts of waste; of several nodes, the first dozen of `plans` get one curve
-    each. Raises ConfigurationError without matplotlib or for an unknown suffix, OSError if writing fails.
+    For a single node, the three parts of its waste are drawn. For several nodes, each of the first dozen of
+    `plans` gets one curve. Raises ConfigurationError without matplotlib or for an unknown suffix, OSError if
+    writing fails.
     """
     need("matplotlib.figure", "--plot", "matplotlib")
     from matplotlib.figure import Figure

@@ -1,4 +1,4 @@
-"""Choose the jobs to give up when cores are needed (use case 12 of the 2014 draft): pure."""
+"""Chooses which jobs to give up when cores are needed (use case 12 of the 2014 draft). Pure functions."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _Sums = dict[int, _Cost]  # the least cost by cores freed, capped at the number 
 
 @dataclass(frozen=True, slots=True)
 class Victims:
-    """Which jobs to give up to free `cores` cores, and which jobs could not be considered.
+    """The jobs to give up in order to free `cores` cores, and the jobs that could not be considered.
 
-    `chosen` is None if all `considered` jobs together free too few cores.
-    Cores or waste of the `unknown` jobs are unknown; the `kept` jobs have a
-    higher priority than an unknown job of the same user, so may not go before it.
+    `chosen` is None if all `considered` jobs together free too few cores. Of the `unknown` jobs, the cores or
+    the waste are unknown. The `kept` jobs have a higher priority than an unknown job of the same user, so
+    they may not be given up before that one.
     """
 
     cores: int
@@ -51,12 +51,12 @@ def sum_cores(jobs: Iterable[SeenJob]) -> int:
 
 
 def choose_victims(jobs: Iterable[SeenJob], cores: int) -> Victims:
-    """Return the jobs with the least kill waste in total that free at least `cores` cores.
+    """Choose the jobs that free at least `cores` cores (1 or more) with the least kill waste in total.
 
-    Among one user's jobs with a priority_factor, a job goes only if all with a lower one do ("higher is
-    better"); priorities of different users are never compared (draft 0.99, 3.9). Of equally cheap sets the
-    one with the fewest jobs wins, then the fewest cores, then the first ids. Exact: dynamic programming over
-    the cores that sets of jobs free; `cores` is 1 or more.
+    Among one user's jobs with a priority_factor, a job is chosen only if all jobs with a lower factor are
+    ("higher is better"); priorities of different users are never compared (draft 0.99, 3.9). Of equally cheap
+    sets, the one with the fewest jobs is chosen, then the one with the fewest cores, then the one with the
+    first ids. The result is exact: dynamic programming over the number of cores that sets of jobs free.
     """
     ordered = sorted(jobs, key=lambda job: (job.batch_system, job.job_id))
     orders: list[list[list[SeenJob]]] = []  # each user's jobs, grouped by priority, lowest first

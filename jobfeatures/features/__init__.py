@@ -1,1 +1,1 @@
-"""Turns job and machine records into the keys and values that jobs read: pure."""
+"""Computes the keys and values that jobs read, from job and machine records. Pure."""

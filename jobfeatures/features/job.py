@@ -1,4 +1,4 @@
-"""The keys and values of a job's $JOBFEATURES."""
+"""Computes the keys and values of a job's directory $JOBFEATURES."""
 
 from __future__ import annotations
 
@@ -18,7 +18,13 @@ GB_BYTES = 10**9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What the site, not the batch system, states about jobs; `origins`: key → where its value comes from."""
+    """What the site, not the batch system, states about jobs.
+
+    `grace_secs` is the least notice of a job's shutdown. `cpu_factor` is a decimal, above 1 for a machine
+    faster than the reference. `scratch_size_bytes` is the whole file system, on which jobs have no quota.
+    Keys in `left_out` are not published. `shutdown_by_limit`: shutdowntime_job is at most the end that the
+    wall limit sets. `origins` says by key where its value comes from.
+    """
 
     grace_secs: int | None = None
     cpu_factor: str | None = None  # decimal; above 1 for a machine faster than the reference
@@ -40,12 +46,13 @@ def job_features(
     terms: Terms = NO_TERMS,
     shutdown_secs: int | None = None,
 ) -> Values:
-    """Return key → value for one job on this machine.
+    """Return the values to publish for one job on this machine, as texts by key.
 
     Unknown and unlimited values have no key: readers take any number for a limit, 0 and −1 included.
-    `shutdown_secs` (epoch) is the time by which this job must have finished, unless its own deadline is
-    earlier. It is published even once it has passed: only the machine's shutdown time must be removed then
-    (draft, 2.2 but not 1.8).
+    `machine` has what is known about this machine, `terms` what the site states about jobs. `shutdown_secs`
+    (epoch) is the time by which this job must have finished, unless its own deadline is earlier. It is
+    published even once it has passed: only the machine's shutdown time must be removed then (draft, 2.2 but
+    not 1.8).
 
     Sources: HSF-TN-2016-02, "$JOBFEATURES"; draft 0.99 of 2014, 1.1 to 1.8.
     """
@@ -85,9 +92,10 @@ def job_features(
 
 
 def job_shutdown(job: Job, shutdown_secs: int | None, terms: Terms) -> int | None:
-    """Return when the job must have finished (epoch), None if nothing announces that.
+    """Return when the job must have finished (epoch seconds); None if nothing sets such a time.
 
-    The earliest of a drain, the job's own deadline and, where the site wants it, the end of its wall limit.
+    It is the earliest of `shutdown_secs` (that of a drain), the job's own deadline and, if the site wants it,
+    the end of its wall limit.
     """
     limit = job.wall_limit_from_start_secs if terms.shutdown_by_limit else None
     ends = job.start_secs + limit if job.start_secs is not None and isinstance(limit, int) else None
@@ -95,7 +103,10 @@ def job_shutdown(job: Job, shutdown_secs: int | None, terms: Terms) -> int | Non
 
 
 def scratch_limit(job: Job, terms: Terms) -> Limit:
-    """Return the batch system's limit (bytes), else the site's scratch space per CPU times the job's CPUs."""
+    """Return how much scratch space a job may use, in bytes; None if unknown.
+
+    It is the batch system's limit, else the site's scratch space per CPU times the job's CPUs.
+    """
     if job.limits.scratch_bytes is not None:
         return job.limits.scratch_bytes
     if terms.scratch_bytes_per_cpu is None or job.allocated_cpus is None:
@@ -104,7 +115,9 @@ def scratch_limit(job: Job, terms: Terms) -> Limit:
 
 
 def compute_share(rating: str | None, total_cpus: int | None, allocated_cpus: int | None) -> str | None:
-    """Return rating × allocated ÷ total to four places, without trailing zeros; None if any is unknown.
+    """Return the job's part of a machine's benchmark rating: rating × allocated CPUs ÷ total CPUs.
+
+    It is rounded to four places, without trailing zeros; None if any of the three is unknown.
 
     >>> compute_share("171.04", 16, 4)
     '42.76'
@@ -119,7 +132,7 @@ def compute_share(rating: str | None, total_cpus: int | None, allocated_cpus: in
 
 
 def compute_normalized(limit: Limit, cpu_factor: str | None) -> int | None:
-    """Return a limit in normalized seconds: real seconds × CPU factor, rounded down.
+    """Return a limit in normalized seconds: real seconds × CPU factor, rounded down; None if unknown.
 
     Source: draft 0.99 of 2014, 1.2.1: dividing by cpufactor_lrms gives the real time.
 

@@ -1,6 +1,6 @@
-"""Every key that is published: its name, area, type, unit, profiles, and the text that defines it.
+"""Defines every key that is published: its name, directory, type, unit, profiles and specification.
 
-Two texts define them: HSF-TN-2016-02 (Machine/Job Features, 4 February 2016) and its draft 0.99 of 15 May
+Two texts specify keys: HSF-TN-2016-02 (Machine/Job Features, 4 February 2016) and its draft 0.99 of 15 May
 2014, whose section numbers are in `section`. Key names are spelled only here, except those of $JOBSTATUS,
 which jobs write themselves: `jobfeatures.status.jobstatus`.
 """
@@ -27,7 +27,10 @@ class Lifetime(enum.Enum):
 
 
 class MjfProfile(enum.Enum):
-    """The specification whose keys are published. That of 2016 forbids capitals in names."""
+    """The specification (of 2016, of 2014, or both) whose keys are published.
+
+    Keys of the profile of 2016 have no capitals in their names.
+    """
 
     OF_2016 = "2016"
     OF_2014 = "2014"
@@ -37,8 +40,9 @@ class MjfProfile(enum.Enum):
 class Key(NamedTuple):
     """One key of the machine or job features. `value_type` is "integer", "decimal" or "text".
 
-    `texts` are the years of the texts that define it; an extension, defined by neither, is published in
-    every profile once enabled. `section` names the section of 2016 and, if any, its number in that of 2014.
+    `texts` are the years of the specifications that define it, and `section` names the section in that of
+    2016 and, if any, its number in that of 2014. A key that neither defines is an extension: once enabled, it
+    is published in every profile.
     """
 
     name: str
@@ -129,5 +133,5 @@ KEYS = tuple(each for each in vars().values() if isinstance(each, Key))  # in th
 
 @cache
 def names_in(area: Area, profile: MjfProfile) -> frozenset[str]:
-    """Return the names of the keys that a directory (`area`) may have in a profile."""
+    """Return the names of the keys that a directory may contain in a profile; `area` is the directory."""
     return frozenset(key.name for key in KEYS if key.area is area and key.is_in(profile))

@@ -1,4 +1,4 @@
-"""The keys and values of a machine's $MACHINEFEATURES."""
+"""Computes the keys and values of a machine's directory $MACHINEFEATURES."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ PER_CORE = "{}_per_core"  # what batch systems report about a key of the whole m
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What is published about a machine. Decimals keep the digits that the site wrote; unknown is None.
+    """What is published about a machine; unknown is None.
 
-    `origins` maps key names to where their values come from.
+    `hs06` and `hs23` are benchmark ratings, decimals with the digits that the site wrote. `shutdown_secs` is
+    in epoch seconds; `grace_secs` is the least notice of a shutdown. `shutdown_command` is how a job ends its
+    virtual machine. `origins` says by key where its value comes from.
     """
 
     total_cpus: int | None = None
@@ -36,10 +38,11 @@ class Machine:
 def machine_features(
     machine: Machine, *, profile: MjfProfile = MjfProfile.OF_2016, now_secs: float
 ) -> Values:
-    """Return key → value; unknown values and keys outside the profile are omitted.
+    """Return the values to publish for a machine, as texts by key.
 
-    The profile of 2014 omits a shutdown time that has passed: it "must be removed if the shutdowntime has
-    arrived". The others keep it, as readers rely on it.
+    Unknown values and keys outside the profile have no key. The profile of 2014 omits a shutdown time before
+    `now_secs` (epoch): it "must be removed if the shutdowntime has arrived". The others keep it, as readers
+    rely on it.
 
     Sources: HSF-TN-2016-02, "$MACHINEFEATURES"; draft 0.99 of 2014, 2.1 to 2.6.
     """

@@ -1,8 +1,8 @@
-"""Where each published value comes from, in words: pure.
+"""Describes in words where each published value comes from. Pure.
 
-A value from the batch system takes precedence over the site's statement, which
-takes precedence over a default. Origins are made and stored together with the
-values, so that they describe what is published, not the current settings.
+A value from the batch system takes precedence over the site's statement, which takes precedence over a
+default. Origins are made and stored together with the values, so that they describe what is published, not
+the current settings.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ UNKNOWN = "not recorded"
 
 
 def machine_origins(names: Iterable[str], machine: Machine) -> dict[str, str]:
-    """Return for each of these machine keys where its value comes from."""
+    """Return, by key, where the values of these keys of a machine come from, in words."""
     known = {keys.SHUTDOWNTIME.name: DRAIN}
     known |= {name: f"default: {default}" for name, default in DEFAULTS.items()}
     known |= machine.origins
@@ -54,7 +54,7 @@ def machine_origins(names: Iterable[str], machine: Machine) -> dict[str, str]:
 
 
 def job_origins(names: Iterable[str], job: Job, terms: Terms, fields: Mapping[str, str]) -> dict[str, str]:
-    """Return for each of these keys of a job where its value comes from.
+    """Return, by key, where the values of these keys of a job come from, in words.
 
     `fields` maps keys to the batch system's own names for them (its `key_sources`).
     """
@@ -83,12 +83,15 @@ def job_origins(names: Iterable[str], job: Job, terms: Terms, fields: Mapping[st
 
 
 def format_origins(origins: Mapping[str, str]) -> str:
-    """Return origins as text, a line for each key: name, tab, origin."""
+    """Return origins as the text of a file, with one line per key: name, tab, origin."""
     return "".join(f"{name}\t{origin}\n" for name, origin in origins.items())
 
 
 def parse_origins(text: str, *, source: str = "") -> dict[str, str]:
-    """Return the origins in a text from `format_origins`. Raises ParseError naming the line."""
+    """Return, by key, the origins in a text from `format_origins`. Raises ParseError naming the line.
+
+    `source` names the file in errors.
+    """
     found: dict[str, str] = {}
     for number, line in enumerate(text.split("\n"), 1):
         name, tab, origin = line.partition("\t")

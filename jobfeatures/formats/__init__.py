@@ -1,1 +1,1 @@
-"""Formats that others defined to describe jobs, and JSON lines: one module or package for each format."""
+"""Reads and writes descriptions of jobs in formats that others defined, and as JSON lines."""

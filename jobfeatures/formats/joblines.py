@@ -1,7 +1,7 @@
-"""Job records as JSON, one object per line; can hold everything that other formats hold. Pure.
+"""Reads and writes job records as JSON, one object per line, which can hold all fields of a record. Pure.
 
-The names are those of `jobfeatures.joblogs.loggedjob.JobRecord`; what is unknown is left
-out, and a limit that is known not to exist is ``"unlimited"``.
+The names are those of `jobfeatures.joblogs.loggedjob.JobRecord`. Unknown values are left out; a limit that is
+known not to exist is ``"unlimited"``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ def recognise(head: str) -> bool:
 def read_records(
     lines: Iterable[str], *, source: str, notes: Notes, keep_text: bool = False
 ) -> Iterator[JobRecord | Rejected | Passage]:
-    """Yield the record of each line; with `keep_text` also its text, and empty lines as Passage."""
+    """Yield the record of each line; invalid lines are yielded as Rejected.
+
+    With `keep_text`, each record also holds its source text, and empty lines are yielded as Passage.
+    """
     del notes  # all is taken
     for number, line in enumerate(lines, 1):
         if line.isspace():
@@ -108,7 +111,10 @@ def _pairs(value: object) -> tuple[tuple[str, str | Number], ...] | None:
 
 
 def write_records(records: Iterable[JobRecord | Passage], lost: Lost) -> Iterator[str]:
-    """Yield a line per record: the line it was read from if unchanged, else a new one. Nothing is lost."""
+    """Yield one line of JSON for each record; all values of a record are written.
+
+    A record that is unchanged since it was read with its source text is written as that text.
+    """
     del lost
     for each in records:
         text = each if isinstance(each, Passage) else each.source_text

@@ -1,7 +1,7 @@
 """What prologs and epilogs do: publish a job's features, and remove them.
 
-A hook must never fail or delay a job: it has a deadline, does the most
-useful work first, and leaves what it cannot do to the daemon.
+A hook must never fail or delay a job: it ends by a deadline, does the most useful work first, and leaves what
+it cannot do to the daemon.
 """
 
 from __future__ import annotations
@@ -36,16 +36,19 @@ SERVED_LOCK_SECS = 0.02  # for which a request waits for another writer before t
 
 
 def node_name(configured: str | None, environ: Mapping[str, str]) -> str:
-    """Return this node's name in the batch system: configured, from the hook's environment, or the host's."""
+    """Return this node's name in the batch system.
+
+    It is the `configured` name, else that in the hook's environment, else the host's without its domain.
+    """
     reported = (environ.get(each.node_variable) for each in SYSTEMS.values() if each.node_variable)
     return configured or next(filter(None, reported), "") or os.uname().nodename.partition(".")[0]
 
 
 def publish_job(config: Config, batch_system: str, environ: Mapping[str, str], *, timeout_secs: float) -> Job:
-    """Publish the features of the job that a prolog's environment describes.
+    """Publish the features of the job that a prolog's environment describes; return the job.
 
-    Values from the environment are published first; limits that only the controller knows are then queried
-    within `timeout_secs` and added. Raises JobfeaturesError or OSError if nothing could be published.
+    Values from the environment are published first. Limits that only the controller knows are then queried,
+    within `timeout_secs`, and added. Raises JobfeaturesError or OSError if nothing could be published.
     """
     system, given = SYSTEMS[batch_system], config.batch.of(batch_system)
     name = node_name(config.node.name, environ)
@@ -75,15 +78,15 @@ def publish_job(config: Config, batch_system: str, environ: Mapping[str, str], *
 
 
 def note_unreadable(problem: Rejected) -> None:
-    """Log a value in a prolog's environment that cannot be read; counted as a failure "environment"."""
+    """Log that a value in a prolog's environment cannot be read, and count it as a failure "environment"."""
     log.warning(UNREADABLE, problem, extra={"reason": "environment"})
 
 
 def find_objection(answer: Job, job: Job) -> str | None:
-    """Return why a batch system's answer is not about this run of a starting job; None if it is.
+    """Return why a batch system's answer is not about this run of the starting job; None if it is.
 
-    Start times are compared if both are the batch system's own: an answer with
-    an earlier one is about a previous run.
+    Start times are compared if both are the batch system's own: an answer with an earlier one is about a
+    previous run.
     """
     if not answer.state.is_on_node and answer.state is not JobState.UNKNOWN:
         return f"it is {answer.state.value}"
@@ -96,11 +99,11 @@ def find_objection(answer: Job, job: Job) -> str | None:
 def serve_request(
     tree: FeatureTree, config: Config, site: Site, request: Request, note: Callable[[Rejected], None]
 ) -> JobKey | None:
-    """Serve a hook's request in the daemon; return the job if its limits have to be queried.
+    """Do in the daemon what a hook requests; return the job if its limits have to be queried, else None.
 
-    What is already known of the same run is kept; what the hook itself has published since its request is
-    newer and stays. Unreadable values are reported to `note`. The machine's features are kept up to date
-    elsewhere. Raises JobfeaturesError or OSError.
+    What is already known of the same run is kept. If the hook itself has published the job since its request,
+    that is newer and stays. Unreadable values are reported to `note`. The machine's features are kept up to
+    date elsewhere. Raises JobfeaturesError or OSError.
     """
     if request.batch_system not in SYSTEMS:
         raise ParseError("unknown batch system", source="request", text=request.batch_system)
@@ -132,7 +135,7 @@ def serve_request(
 
 
 def read_record(path: str) -> PrologRecord | None:
-    """Return the record on a job in a file that a hook or the daemon wrote; None if absent or unreadable."""
+    """Return the record of a job in a file that a hook or the daemon wrote; None if absent or unreadable."""
     try:
         with open(path, encoding="utf-8") as file:
             return parse_record(file.read(MAX_RECORD_BYTES))
@@ -141,7 +144,10 @@ def read_record(path: str) -> PrologRecord | None:
 
 
 def published_cores(tree: FeatureTree) -> Cores | None:
-    """Return the published core counts if as many are online: counting takes a hook milliseconds."""
+    """Return the published numbers of cores; None if there are none, or if another number is online now.
+
+    A hook uses them because counting the cores again would take milliseconds.
+    """
     counts: list[int] = []
     for key in (PHYS_CORES, LOG_CORES):
         try:
@@ -161,13 +167,14 @@ def write(
     is_served: bool = False,
     is_first: bool = True,
 ) -> None:
-    """Write a job's directories, and its record for the daemon, as reported at `reported_at_secs` (epoch).
+    """Write a job's directories, and a record of the job for the daemon.
 
-    A prolog runs once for each run of a job: what an earlier run left is removed first, unless this hook has
-    already written (`is_first`).
+    `reported_at_secs` (epoch) is when the batch system reported the job. A prolog runs once for each run of a
+    job: with `is_first`, what an earlier run left is removed first. If another cluster's job has the
+    directories, OtherClusterError is raised.
 
-    In the daemon (`is_served`) the machine's values are not written, and a held lock soon raises
-    TimeoutError: it retries later.
+    In the daemon (`is_served`) the machine's values are not written; if another process holds the lock,
+    TimeoutError is raised soon, as the daemon tries again later.
     """
     machine, shutdown_secs = site.machine, None
     if has_drains(tree):  # rare: reading them costs a hook milliseconds of imports
@@ -189,9 +196,9 @@ def write(
 
 
 def remove_own(tree: FeatureTree, key: JobKey, environ: Mapping[str, str]) -> bool:
-    """Remove an ended job's directories, if the epilog is of the job's cluster; return whether it had any.
+    """Remove an ended job's directories if they are those of a job of the epilog's cluster.
 
-    Call it with the tree `locked` for the job.
+    Return whether there were any. The caller holds the lock `FeatureTree.locked` for the job.
     """
     cluster = environ.get(SYSTEMS[key.batch_system].cluster_variable or "")
     if not is_of_another(tree, key, cluster):
@@ -201,9 +208,10 @@ def remove_own(tree: FeatureTree, key: JobKey, environ: Mapping[str, str]) -> bo
 
 
 def is_of_another(tree: FeatureTree, key: JobKey, cluster: str | None) -> bool:
-    """Return whether another cluster's job with this id is published here; if not, drop the mark of `refuse`.
+    """Return whether the job published here with this id is one of another cluster than `cluster`.
 
-    Several clusters may have their hooks publish below one root, and each numbers its jobs by itself.
+    If it is not, a note that this job was refused for that reason is removed. Several clusters may have their
+    hooks publish below one root, and each numbers its jobs by itself.
     """
     if not cluster:
         return False
@@ -215,13 +223,16 @@ def is_of_another(tree: FeatureTree, key: JobKey, cluster: str | None) -> bool:
 
 
 def is_of_earlier_prolog(tree: FeatureTree, key: JobKey, reported_at_secs: float) -> bool:
-    """Return whether a prolog before this time (epoch) left a record that no epilog has removed since."""
+    """Return whether an earlier prolog left a record of this job that no epilog has removed since.
+
+    Earlier is before `reported_at_secs` (epoch).
+    """
     record = read_record(f"{tree.records_path}/{key.directory_name}.json")
     return record is not None and (record.reported_at_secs or 0.0) < reported_at_secs
 
 
 def has_drains(tree: FeatureTree) -> bool:
-    """Return whether there may be drains, requested or announced: True if the folder cannot be listed."""
+    """Return whether drains may be requested or announced; True also if their folder cannot be listed."""
     try:
         return bool(os.listdir(tree.drains_path))
     except FileNotFoundError:
@@ -231,7 +242,10 @@ def has_drains(tree: FeatureTree) -> bool:
 
 
 def remove_job(config: Config, key: JobKey, environ: Mapping[str, str]) -> bool:
-    """Remove an ended job's directories and pending requests, for an epilog; return whether it had any."""
+    """Remove an ended job's directories and its pending requests, for an epilog.
+
+    Return whether there were directories.
+    """
     tree = FeatureTree(config.batch.common.root)
     if os.path.isdir(tree.intake_path):  # withdraw requests that the daemon has not served yet
         with tree.folder(INTAKE) as folder:

@@ -1,4 +1,4 @@
-"""A hook's request to the daemon: one file of NUL-terminated fields. Pure.
+"""Defines a hook's request to the daemon: one file of NUL-terminated fields. Pure.
 
     jobfeatures 1
     publish
@@ -29,7 +29,11 @@ _SYSTEM = re.compile(r"[a-z]{1,32}\Z")
 
 
 class Request(NamedTuple):
-    """What a hook wants done, and its environment; `reported_at_secs` is the request's time (epoch)."""
+    """What a hook asks the daemon to do.
+
+    `action` is publish or remove, `environ` the hook's environment, `reported_at_secs` the epoch time of the
+    request.
+    """
 
     action: str
     batch_system: str
@@ -38,12 +42,15 @@ class Request(NamedTuple):
 
 
 def is_finished(data: bytes) -> bool:
-    """Return whether a request is completely written."""
+    """Return whether `data`, the content of a request's file, is complete."""
     return data.endswith(b"\0" + END + b"\0")
 
 
 def parse_request(data: bytes, *, reported_at_secs: float, source: str = "") -> Request:
-    """Return the request in a file that is complete. Raises ParseError."""
+    """Return the request in the content of a complete file. Raises ParseError.
+
+    `reported_at_secs` is the epoch time of the request; `source` names the file in errors.
+    """
     head, *fields = data.split(b"\0")
     if len(data) > MAX_REQUEST_BYTES or not is_finished(data):
         raise ParseError("the request is too large or cut off", source=source)

@@ -3,8 +3,9 @@
 On a busy node, one thread among others would be too slow: after each system call it has to get Python's GIL
 back from a thread that has lost its CPU. A separate process that mostly sleeps is scheduled at once.
 
-Settings arrive on standard input, each as a pickle of `Settings`; the process ends once the daemon's end has
-closed it. Standard output carries, one per line, names of batch systems to query about a job that starts.
+Settings arrive on standard input, each as a pickle of `Settings`; the process ends at the end of this input,
+when the daemon has ended. On standard output it writes, one per line, the batch systems to query about a
+starting job.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ NICENESS = -10  # ahead of the jobs: a prolog waits for this work, a millisecond
 
 
 class Settings(NamedTuple):
-    """What the daemon tells its child: how to serve requests."""
+    """The settings that the daemon sends to its child process: how to serve requests.
+
+    `polled` are the batch systems that the daemon queries; None: any.
+    """
 
     config: Config
     site: Site
@@ -51,7 +55,7 @@ def receive(stream: BinaryIO) -> Settings | None:
 
 
 def main() -> None:
-    """Serve hooks until standard input ends."""
+    """Serve hooks' requests with the settings from standard input, until that input ends."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # meant for the daemon, whose end closes our input
     settings = receive(sys.stdin.buffer)

@@ -1,13 +1,14 @@
 """Serves the requests of prologs and epilogs, so that a hook need not start a program.
 
-    ROOT/intake/alive                   until when (epoch seconds) hooks may rely on us, and our process id
-    ROOT/intake/wait                    a pipe that nobody writes to: a shell's read with a timeout is a sleep
-    ROOT/intake/slurm-1234.publish      a request; see request.py. It is removed once it is done
+    ROOT/intake/alive                   until when (epoch seconds) hooks may rely on the daemon, and its pid
+    ROOT/intake/wait                    a pipe that nobody writes to: a shell sleeps by a read with a timeout
+    ROOT/intake/slurm-1234.publish      a request, see request.py; it is removed once it is done
     ROOT/intake/slurm-1234.publish.again    a request that failed and is retried
-    ROOT/intake/config.toml             the last good configuration, for hooks that find a broken one
+    ROOT/intake/config.toml             the last good configuration, for hooks that find a malformed one
 
-Only root may enter the folder. A hook writes its request and waits until it is removed. If the time in
-`alive` has passed, or that process is gone, the hook does its work itself, as it does without a daemon.
+Only root may enter the folder. A hook writes its request and waits until the request's file is removed. If
+the time in `alive` has passed, or the process named there is gone, the hook does its work itself, as it does
+without a daemon.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class HookRequests:
         self._is_watched = False  # whether inotify watches the folder
 
     def run(self) -> None:
-        """Serve requests until `stop`; from then on hooks do their work themselves again."""
+        """Serve requests until `stop` is called; then hooks do their work themselves again."""
         beat_at = float("-inf")
         try:
             while not self._stopping.is_set():
@@ -85,12 +86,15 @@ class HookRequests:
             self._inotify.close()
 
     def stop(self) -> None:
-        """Make `run` return."""
+        """Make `run` return soon; may be called in any thread."""
         self._stopping.set()
         self._inotify.wake()
 
     def beat(self) -> None:
-        """Write to ROOT/intake/alive until when hooks may rely on us. Raises JobfeaturesError or OSError."""
+        """Renew the file ROOT/intake/alive: the time up to which hooks may rely on this process, and its pid.
+
+        Raises JobfeaturesError or OSError.
+        """
         with self._tree.folder(INTAKE) as folder:
             self._is_watched = False
             if self._inotify.open():
@@ -104,7 +108,10 @@ class HookRequests:
                 os.pwrite(file, f"{until:011d} {os.getpid():010d}\n".encode(), 0)
 
     def take(self, *, again: bool = True) -> None:
-        """Serve all waiting requests; `again`: failed ones too. Raises JobfeaturesError or OSError."""
+        """Serve all waiting requests, oldest first; with `again`, also those that failed before.
+
+        Raises JobfeaturesError or OSError.
+        """
         with self._tree.folder(INTAKE) as folder:
             found: list[tuple[int, str, bool]] = []
             for name in os.listdir(folder):

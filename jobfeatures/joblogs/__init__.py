@@ -1,1 +1,1 @@
-"""Jobs as logs and accounting report them: their records, the merging of several into one, and log files."""
+"""Handles jobs as logs and accounting report them: job records, their merging, and log files."""

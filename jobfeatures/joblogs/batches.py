@@ -1,4 +1,4 @@
-"""Job records in batches, and which job ids occur in several of them. Pure."""
+"""Groups job records into batches, and finds job ids that occur in several batches. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ AT_A_TIME: Final = 2**20  # ids that are compared in memory
 
 
 def in_batches(records: Iterable[Any]) -> Iterator[JobBatch]:
-    """Yield batches unchanged, and single records gathered into batches, in the order of the log."""
+    """Yield all records in batches, in the order of the log.
+
+    Batches among `records` are yielded unchanged; single records are gathered into batches.
+    """
     some: list[JobRecord] = []
     for each in records:
         is_batch = isinstance(each, JobBatch)
@@ -29,7 +32,10 @@ def in_batches(records: Iterable[Any]) -> Iterator[JobBatch]:
 
 
 class HashedIds:
-    """Finds job ids that are repeated in batches, by 8-byte hashes: equal hashes count as equal ids."""
+    """Finds job ids that occur repeatedly in batches, by 8-byte hashes.
+
+    Ids with equal hashes count as equal.
+    """
 
     def __init__(self) -> None:
         self.of_batches: list[array[int]] = []
@@ -39,7 +45,7 @@ class HashedIds:
         self.of_batches.append(array("q", map(hash, batch.column("job_id"))))
 
     def again(self, others: Collection[int]) -> set[int]:
-        """Return the hashes of ids that occur more than once, or that are among the hashes `others`."""
+        """Return the hashes of ids that occur more than once, or that are among the hashes in `others`."""
         found: set[int] = set()
         parts = 1 + sum(map(len, self.of_batches)) // AT_A_TIME
         for part in range(parts):

@@ -1,4 +1,4 @@
-"""Log files by name: plain, ``.gz``, ``.xz``, ``.bz2``, ``.zst``; ``-`` for standard input and output."""
+"""Opens log files by name: plain, ``.gz``, ``.xz``, ``.bz2``, ``.zst``; ``-`` is standard input or output."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ SWF_ENDINGS: Final = (".swf", *(f".swf{ending}" for ending in COMPRESSIONS))
 
 
 class LogFileError(JobfeaturesError):
-    """A log could not be opened, read to its end, or written completely."""
+    """Raised when a log cannot be opened, read to its end, or written completely."""
 
     exit_status = 2
 
 
 @contextmanager
 def reading(name: str, *, exactly: bool = False) -> Iterator[TextIO]:
-    """Open a log for reading. Raises LogFileError, also while the log is read.
+    """Open a log for reading. Raises LogFileError, also later, while the log is read.
 
-    Invalid UTF-8 becomes U+FFFD, line endings become newlines, and a byte order
-    mark is skipped. With `exactly`, all of it is preserved, for `writing`.
+    Invalid UTF-8 is replaced by U+FFFD, line endings become newlines, and a byte order mark is skipped. With
+    `exactly`, the content is preserved, so that `writing` can write it back.
     """
     encoding = ("utf-8", "surrogateescape", "") if exactly else ("utf-8-sig", "replace", None)
     with _blaming(name, "read"):
@@ -64,14 +64,17 @@ def writing(name: str) -> Iterator[TextIO]:
 
 
 def blaming(name: str, lines: Iterator[str]) -> Iterator[str]:
-    """Yield lines; an error while reading them becomes a LogFileError that names the file."""
+    """Yield the given lines; turn an error while they are read into a LogFileError that names the file."""
     with _blaming(name, "read"):
         yield from lines
 
 
 @contextmanager
 def replacing(name: str) -> Iterator[str]:
-    """Replace a file atomically: yield the name of a file to write to; on an error the old file stays."""
+    """Replace a file atomically: yield the name of a temporary file to write to.
+
+    The temporary file replaces the file after the `with` block. On an error, the old file stays.
+    """
     try:
         is_plain = name != "-" and stat.S_ISREG(os.stat(name).st_mode)
     except OSError:
@@ -93,7 +96,10 @@ def replacing(name: str) -> Iterator[str]:
 
 
 def as_text(lines: Iterable[str]) -> Iterator[str]:
-    """Yield lines read with `exactly` as `reading` gives them without: newlines, U+FFFD, no BOM."""
+    """Convert lines that were read with `exactly` to the lines that `reading` returns without it.
+
+    Line endings become newlines, invalid UTF-8 becomes U+FFFD, and a byte order mark is removed.
+    """
     is_first = True
     rest = iter(lines)
     while some := list(itertools.islice(rest, AT_ONCE)):
@@ -113,7 +119,7 @@ def as_text(lines: Iterable[str]) -> Iterator[str]:
 
 
 def bounded_lines(stream: TextIO, *, most: int = MAX_LINE_CHARACTERS) -> Iterator[str]:
-    """Yield the lines of a stream, each cut to `most` + 1 characters."""
+    """Yield the lines of a stream; a longer line is cut to `most` + 1 characters."""
     readline = stream.readline
     while line := readline(most + 1):
         yield line

@@ -1,24 +1,24 @@
-"""The functions that a module for a log format has.
+"""Defines the functions that the module of a log format must have.
 
 ``recognise(head)``
-    whether a text that begins with `head` (4 KiB at most) is in this format,
+    returns whether a text that begins with `head` (4 KiB at most) is in this format.
 ``read_records(lines, source=…, notes=…)``
-    parses the lines: returns records, and a `Rejected` for each that could not be
-    read. `notes` counts what was ignored and what was repaired, and optional values that could
-    not be read (`Notes.miss`): these are unknown, and the job stays. A reader that
-    repairs accepts ``strict=True``: it repairs nothing, and raises ParseError. If its
-    logs have steps it accepts ``folds_steps=True``: steps that follow their job are
-    counted in `notes`, as read and as folded; others are returned as `StepUse`, and jobs
+    parses the lines, and returns records, and a `Rejected` for each record that could not be
+    read. `notes` counts what was ignored, what was repaired, and optional values that could
+    not be read (`Notes.miss`): these are unknown, and the job is kept. A reader that
+    repairs accepts ``strict=True``: then it repairs nothing, and raises ParseError. If its
+    logs have steps, it accepts ``folds_steps=True``: steps that follow their job are then
+    counted in `notes`, as read and as folded; other steps are returned as `StepUse`, and jobs
     may be returned as `JobBatch`.
-    Records of a log that reports a job's changes have `report`, which `folding` merges.
+    Records of a log that reports each change of a job have `report`, which `folding` merges.
 ``write_records(records, lost)``
     formats the records as lines; only in formats that can be written. `lost` is called
     with the field's name for every value that the format cannot hold, and with a
     name that begins with ``job `` for every job that it cannot hold at all.
 
-The reader of a format that can be written as it was read accepts ``keep_text=True``: records then have their
-`source_text`, and the text between them is returned as `Passage`. The writer puts both back, except where a
-record no longer agrees with its text.
+The reader of a format that can be written exactly as it was read accepts ``keep_text=True``: records then
+have their `source_text`, and the text between them is returned as `Passage`. The writer writes both
+unchanged, except for a record that no longer agrees with its text.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ from jobfeatures.joblogs.loggedjob import Found
 
 
 class LogReader(Protocol):
-    """A module that reads a log format; the arguments of its `read_records` depend on the format."""
+    """The interface of a module that reads a log format.
+
+    The arguments of its `read_records` depend on the format.
+    """
 
     def recognise(self, head: str) -> bool:
         """Return whether a text that begins with `head` is in this format."""
@@ -42,7 +45,7 @@ class LogReader(Protocol):
 
 
 class LogWriter(Protocol):
-    """A module that writes a log format."""
+    """The interface of a module that writes a log format."""
 
     @property
     def write_records(self) -> Callable[..., Iterator[str]]:

@@ -1,9 +1,8 @@
-"""Jobs as logs and the accounting of batch systems report them: frozen records, no I/O.
+"""Defines records of jobs as logs and the accounting of batch systems report them; no I/O.
 
-A `JobRecord` holds what one line, element or object reports about one job (or one step of it) across all its
-nodes, usually after it has ended. Readers of all log formats and accounting systems return it. `Job` of
-`jobfeatures.records.model` is what a node knows about a job that may still be
-running. Modules read and write them as `logformat` says.
+A `JobRecord` holds what one line, element or object reports about one job (or one step of a job) across all
+its nodes, usually after it has ended. Readers of all log formats and accounting systems return it. In
+contrast, `Job` of `jobfeatures.records.model` is what a node knows about a job that may still be running.
 """
 
 from __future__ import annotations
@@ -31,14 +30,17 @@ WHOLE_JOB: Final = "job "  # names of losses begin so where an entire job is los
 
 
 class Passage(NamedTuple):
-    """Text of a log that belongs to no job: comments and empty lines, with their newlines."""
+    """Comments and empty lines of a log, with newlines; `kind` is the name of the log format."""
 
     kind: str
     text: str
 
 
 class SourceText(NamedTuple):
-    """Lines a record was read from, with newlines; `record`: what they state, if other lines add to it."""
+    """The lines from which a record was read, with newlines; `kind` is the name of the log format.
+
+    If the record also has values from other lines of the log, `record` is the record without those values.
+    """
 
     kind: str
     text: str
@@ -46,7 +48,11 @@ class SourceText(NamedTuple):
 
 
 class PartialReport(NamedTuple):
-    """One report in a log of all changes of jobs: time, values, and the function that makes the record."""
+    """One report in a log that reports each change of a job, possibly with the changed values only.
+
+    It holds the time of the report in seconds, the values, and the function `make` that makes a record of
+    such values.
+    """
 
     at_secs: Number
     values: Mapping[str, Any]
@@ -54,7 +60,7 @@ class PartialReport(NamedTuple):
 
 
 class StepUse(NamedTuple):
-    """The fields of a step that its job's record needs, where the step itself is not wanted."""
+    """The part of a job step that is needed for its job's record, where steps themselves are not wanted."""
 
     batch_system: str
     job_id: str
@@ -66,10 +72,12 @@ class StepUse(NamedTuple):
 @quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRecord:
-    """One job of a log, or one step of a job. Absent knowledge is None or empty, never zero.
+    """One job of a log, or one step of a job. An unknown value is None or empty, never zero.
 
-    Times are seconds since the epoch, or since the log's start where the log does not give its date. Sizes
-    (in bytes) and CPU times are totals over all processors and nodes of the job.
+    Times are seconds since the epoch, or since the log's start if the log does not give its date. Sizes (in
+    bytes) and CPU times are totals over all processors and nodes of the job. `step` is None for the job
+    itself. `state_word` is the batch system's own word for the state. `more` holds values that few log
+    formats report, by name.
     """
 
     batch_system: str
@@ -124,13 +132,11 @@ class JobRecord:
     think_secs: Number | None = None  # from the end of the preceding job to the submission of this one
     more: tuple[tuple[str, str | Number], ...] = ()  # what few kinds report, by name: see MORE
     source_text: SourceText | None = field(default=None, compare=False, repr=False)
-    report: PartialReport | None = field(
-        default=None, compare=False, repr=False
-    )  # only of a part of what is known
+    report: PartialReport | None = field(default=None, compare=False, repr=False)  # of a part of the job
 
     @property
     def key(self) -> JobKey:
-        """Return the job's key; that of a step is its job's."""
+        """Return the job's key; a step has the key of its job."""
         return JobKey(self.batch_system, self.job_id)
 
 
@@ -138,7 +144,7 @@ _DEFAULTS: Final[dict[str, Any]] = {each.name: each.default for each in fields(J
 
 
 class JobBatch:
-    """Records of jobs, not of steps, none to be merged, as columns: a field's values, one for each job."""
+    """Records of several jobs, without steps, stored as columns: one sequence of values for each field."""
 
     __slots__ = ("_columns", "_count", "_packed", "_records")
 
@@ -151,7 +157,7 @@ class JobBatch:
 
     @classmethod
     def of(cls, records: list[JobRecord]) -> JobBatch:
-        """Return records as a batch."""
+        """Make a batch of records."""
         made = cls(len(records), {})
         made._records = records
         return made
@@ -171,21 +177,21 @@ class JobBatch:
         return self._unpacked().get(name) or [_DEFAULTS[name]] * self._count
 
     def pack(self) -> JobBatch:
-        """Turn the columns into bytes, a third of the memory, in place; return this batch."""
+        """Serialise the columns in place to save two thirds of their memory; return this batch."""
         if self._columns:
             self._packed = pack(self._columns)
             self._columns = {}
         return self
 
     def unpack(self) -> JobBatch:
-        """Return a batch whose columns are not packed; this one stays packed, to save memory."""
+        """Return a batch with the columns deserialised; this batch stays packed, to save memory."""
         return JobBatch(self._count, self._unpacked()) if self._packed else self
 
     def _unpacked(self) -> Mapping[str, Sequence[Any]]:
         return unpack(self._packed, self._count) if self._packed else self._columns
 
     def use_at_least(self, memory_bytes: int) -> None:
-        """Raise the last job's used memory to `memory_bytes` if less or unknown: a step used as much."""
+        """Raise the used memory of the last job to `memory_bytes` of one of its steps, if that is larger."""
         column = [*self.column("used_memory_bytes")]
         column[-1] = max(column[-1] or 0, memory_bytes) or None
         self._columns["used_memory_bytes"] = column
@@ -204,7 +210,7 @@ MORE: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Accounting:
-    """The job records in one answer of a batch system's accounting."""
+    """One answer of a batch system's accounting: job records, and entries that were rejected."""
 
     source: str
     records: tuple[JobRecord, ...]
@@ -218,7 +224,12 @@ _ENTRIES: Final = (JobRecord, StepUse)  # a union would be constructed again for
 
 @dataclass(slots=True)
 class Notes:
-    """Statistics of reading or converting one log: what was read, rejected, ignored, repaired and lost."""
+    """Statistics of reading or converting one log, which count records and values.
+
+    `not_taken` counts values that records cannot hold, `unread` unreadable values, `doubtful` values that
+    cannot be true but are kept, `lost` values that the written log cannot hold, and `folded` records merged
+    into others. `shown` holds the first rejected records.
+    """
 
     read: int = 0
     rejected: int = 0
@@ -237,29 +248,32 @@ class Notes:
         return not self.rejected and not any(name.startswith(WHOLE_JOB) for name in self.lost)
 
     def miss(self, name: str, text: str) -> None:
-        """Count an optional value that cannot be read: it is unknown, but its job is kept."""
+        """Count an optional value that cannot be read; the value is unknown, but its job is kept."""
         self.unread[self._examples.setdefault(name, f"{name}, such as {shown(text)}")] += 1
 
     def faults(self, source: str) -> list[Rejected]:
-        """Return the unreadable values that `miss` counted, one Rejected per name, as read from `source`."""
+        """Return one Rejected for each field that has values which `miss` counted; `source` names the log."""
         return [
             Rejected(source, f"unreadable {name}: unknown in {count}") for name, count in self.unread.items()
         ]
 
     def lose(self, name: str, count: int = 1) -> None:
-        """Count values (or jobs) that the written log cannot hold."""
+        """Count values or jobs that the written log cannot hold, under the name of the field."""
         self.lost[name] += count
 
     def fold(self, name: str, count: int = 1) -> None:
-        """Count records that were merged into others."""
+        """Count records that were merged into others; `name` is the reason."""
         self.folded[name] += count
 
     def accepted(self, found: Iterable[Found | Rejected]) -> Iterator[JobRecord]:
-        """Yield the job records in what a reader returns, and count the records and the rejected ones."""
+        """Yield the job records among the items that a reader returns; count records and rejected items."""
         return (each for each in self.accepted_with_passages(found) if isinstance(each, JobRecord))
 
     def accepted_with_passages(self, found: Iterable[Found | Rejected]) -> Iterator[Found]:
-        """Yield and count as `accepted` does, but also yield steps, batches and the text between records."""
+        """Yield all items that a reader returns except rejected ones; count records and rejected items.
+
+        Unlike `accepted`, this also yields steps, batches and the text between records.
+        """
         for each in found:
             if isinstance(each, JobBatch):
                 self.read += len(each)
@@ -278,9 +292,9 @@ class Notes:
                     self.shown.append(each)
 
     def lines(self, *, in_full: bool = False) -> Iterator[str]:
-        """Yield a report of all counts but those of rejected records, line by line.
+        """Yield a report of all counts, except that of rejected records, line by line.
 
-        Many names of one kind share a line with the most frequent ones, unless `in_full`.
+        If many names have counts of one kind, one line names the most frequent ones, unless `in_full`.
         """
         reported = (
             ("unreadable", self.unread),
@@ -300,7 +314,7 @@ class Notes:
 
 
 def is_too_much_cpu_time(cpu_secs: Number | None, cpus: Number | None, run_secs: Number | None) -> bool:
-    """Return whether CPU time exceeds CPUs × run time by more than clocks and rounding explain.
+    """Return whether CPU time exceeds CPUs × run time by more than rounding explains; False if unknown.
 
     Old accounting of Slurm has such jobs.
     """
@@ -325,7 +339,10 @@ def _suspects(batch: JobBatch) -> Iterable[JobRecord]:
 
 
 def compute_run_secs(record: JobRecord) -> Number | None:
-    """Return how long a job ran, without suspensions: None if unknown, < 0 if the clock was set back."""
+    """Return for how many seconds a job ran, without suspensions; None if unknown.
+
+    The result is negative if the clock was set back.
+    """
     if record.run_secs is not None:
         return record.run_secs
     if record.start_secs is None or record.end_secs is None:
@@ -334,7 +351,7 @@ def compute_run_secs(record: JobRecord) -> Number | None:
 
 
 def pairs(**values: str | Number | None) -> tuple[tuple[str, str | Number], ...]:
-    """Return the values that are not None as name-value pairs, the form of `JobRecord.more`."""
+    """Return the arguments that are not None as name-value pairs, the form of `JobRecord.more`."""
     return tuple((name, value) for name, value in values.items() if value is not None)
 
 
@@ -346,25 +363,25 @@ _OF_JOB: Final = (
 
 
 def record_of(job: Job, **others: Any) -> JobRecord:
-    """Return a live job as the record of a log; `others` are fields that differ or that it lacks."""
+    """Convert a live job to a record of a log; `others` are fields that the job lacks or that differ."""
     same = {name: getattr(job, name) for name in _OF_JOB}
     ids = {"batch_system": job.key.batch_system, "job_id": job.key.job_id}
     return JobRecord(**{**ids, **same, "wall_limit_secs": job.limits.wall_secs, **others})
 
 
 def queue_pairs(job: Job) -> tuple[tuple[str, str | Number], ...]:
-    """Return what the queue reports but accounting does not, as name-value pairs for `JobRecord.more`."""
+    """Return values that only the queue, not accounting, reports: name-value pairs for `JobRecord.more`."""
     return pairs(gres_detail="\n".join(job.gres_detail) or None, min_cpus_per_node=job.min_cpus_per_node)
 
 
 class LastLine(str):
-    """A file's last line, if no newline ends it."""
+    """The last line of a file that does not end with a newline."""
 
     __slots__ = ()
 
 
 def lines_of(text: str) -> Iterator[str]:
-    """Yield the lines of a text without newlines; an unterminated last line as `LastLine`."""
+    """Yield the lines of a text without newlines; a last line that has no newline is a `LastLine`."""
     *lines, last = text.split("\n")
     yield from lines
     if last:
@@ -379,7 +396,7 @@ def some_at_once(records: Iterable[JobRecord]) -> Iterator[list[JobRecord]]:
 
 
 class Lost(Protocol):
-    """A function that counts, by name, what is lost in writing a log, or merged: values, or whole jobs."""
+    """The type of functions that count, by name, values or whole jobs that are lost or merged."""
 
     def __call__(self, name: str, count: int = 1, /) -> None:
         """Add to the count of a name."""
@@ -395,7 +412,7 @@ def sort_in_memory(pairs: Iterable[Pair]) -> Iterable[Pair]:
 
 
 def several_clusters(records: Iterable[JobRecord]) -> str:
-    """Return the names of the clusters that records are from, four at most; "" if all are from one."""
+    """Return the names of the clusters of these records, at most four; "" if all are of one cluster."""
     found = sorted({shown_name(each.cluster) for each in records if each.cluster})
     more = ["…"] if len(found) > 4 else []
     return ", ".join([*found[:4], *more]) if len(found) > 1 else ""

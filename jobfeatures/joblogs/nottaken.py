@@ -1,4 +1,4 @@
-"""Counts the fields of a log's job records that were not read, or could not be. Pure."""
+"""Counts fields of a log's job records that are not read, or that cannot be read. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NOTHING = frozenset({"", "0", "NONE", "none", "Unknown", "UNKNOWN", "N/A", "(nul
 
 
 class Asked(dict[str, V]):
-    """A record's values by name, as a dictionary that remembers in `names` which were looked up."""
+    """A dictionary of a record's values that remembers, in `names`, which of its keys were looked up."""
 
     def __init__(self, values: Any = ()) -> None:
         super().__init__(values)
@@ -30,7 +30,7 @@ class Asked(dict[str, V]):
         return super().get(name, default)
 
     def left(self) -> Iterator[str]:
-        """Yield the names, as written, of values that `says_something` accepts and nobody looked up."""
+        """Yield the names of values that were not looked up and hold information (see `says_something`)."""
         return (
             getattr(name, "written", name)
             for name, value in self.items()
@@ -39,7 +39,10 @@ class Asked(dict[str, V]):
 
 
 def says_something(value: Any) -> bool:
-    """Return whether a value is not empty, zero, −1 or one of NOTHING, and not made of such values alone."""
+    """Return whether a value holds information: it is not empty, zero, −1 or one of the words in NOTHING.
+
+    A list or an object holds information if one of its values does.
+    """
     if isinstance(value, dict):
         if value.get("set") is False:
             return value.get("infinite") is True
@@ -52,7 +55,7 @@ def says_something(value: Any) -> bool:
 
 
 def count_not_taken(notes: Notes, *asked: Asked[Any]) -> None:
-    """Count, in `notes.not_taken`, the values of records that say something and were not looked up."""
+    """Count, in `notes.not_taken`, the values of records that hold information but were not looked up."""
     for each in asked:
         notes.not_taken.update(each.left())
 
@@ -60,10 +63,11 @@ def count_not_taken(notes: Notes, *asked: Asked[Any]) -> None:
 def without_unreadable(
     make: Callable[[], V], values: dict[str, Any], needed: Collection[str], notes: Notes
 ) -> V:
-    """Return `make()`; each of `values` that it rejects is removed, counted in `notes`, and it is redone.
+    """Return `make()`; remove values that `make` cannot read until it succeeds.
 
-    Raises ParseError where what cannot be read is needed, or is none of the values. Nested values
-    are named by their paths, such as ``time.elapsed``.
+    `make` reads `values`, and raises ParseError for a value that it cannot read. That value is then removed
+    and counted in `notes`, and `make` is called again. ParseError is passed on if the value is `needed`, or
+    is none of `values`. Nested values are named by their paths, such as ``time.elapsed``.
     """
     missed: list[tuple[str, Any]] = []
     while True:
@@ -84,7 +88,10 @@ def without_unreadable(
 
 
 def count_unreadable(faults: Iterable[Rejected], needed: Collection[str], notes: Notes) -> Rejected | None:
-    """Count a record's unreadable values; if one is `needed`, count none and return its fault."""
+    """Count the unreadable values of one record in `notes`, and return None.
+
+    If one of them is `needed`, nothing is counted, and its fault is returned.
+    """
     found = {each.field: each for each in faults}
     fault = next((each for name, each in found.items() if name in needed), None)
     for name, each in found.items() if fault is None else ():

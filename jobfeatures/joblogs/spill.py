@@ -1,4 +1,7 @@
-"""External sorting: sorted runs of (key, value) pairs in files, which are merged as they are read."""
+"""Sorts data that do not fit into memory: sorted parts go to files, which are merged as they are read.
+
+The data are pairs of key and value.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ AT_ONCE: Final = 200  # pairs of each run in memory during a merge
 
 
 class SpillError(JobfeaturesError):
-    """Data that does not fit into memory does not fit on disk either."""
+    """Raised when data that do not fit into memory cannot be stored on disk either."""
 
     exit_status = 2
 
@@ -35,7 +38,10 @@ class Folder(contextlib.ExitStack):
 
 
 class DiskSorter(Folder):
-    """Sorts any number of (key, value) pairs by key, stably; those that memory cannot hold are in files."""
+    """Sorts any number of (key, value) pairs by key, stably.
+
+    Pairs that do not fit into memory go to files.
+    """
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,9 +1,10 @@
-"""How a record relates to an earlier one with its job id: same run, its next part, next run, other job. Pure.
+"""Determines how a job record relates to an earlier one with the same id, and merges the two. Pure.
 
-Batch systems report a job repeatedly: the queue, accounting of each day, Sonar with each change. Later values
-replace earlier ones; values that a later report leaves out stay. A run begins anew only where the system says
-so: by its count of restarts, a new submission, a start after an end, or a job that has ended and now waits or
-runs.
+A record may be another report of the same run, the next part of a resized run, or a next run; or it may be of
+another job. Batch systems report a job repeatedly: the queue, the accounting of each day, Sonar with each
+change. Values of a later report replace earlier ones; values that a later report leaves out are kept. A new
+run begins only if the batch system says so: by its count of restarts, a new submission, a start after an end,
+or a job that has ended and now waits or runs.
 """
 
 from __future__ import annotations
@@ -33,7 +34,11 @@ _REPORTED_OF_A_START: Final = _REPORTED_OF_A_RUN | {"start_time", "nodes", "allo
 
 
 class Relation(Enum):
-    """How a record relates to a run known from earlier ones; the values are reasons that `folding` counts."""
+    """How a record relates to an earlier one of the same job.
+
+    It is another report of the same run, the next part of a resized run, or the next run. The values are the
+    reasons under which `folding` counts merged records.
+    """
 
     SAME = "repeated report of a run"
     PART = "part of a resized job"
@@ -41,7 +46,7 @@ class Relation(Enum):
 
 
 def reported_at(record: JobRecord) -> Number:
-    """Return when a record was reported (seconds): as its log says, else the latest time in the record."""
+    """Return when a record was reported, in seconds: as the log says, else the latest time in the record."""
     if record.report is not None:
         return record.report.at_secs
     if record.end_secs is not None:
@@ -52,13 +57,16 @@ def reported_at(record: JobRecord) -> Number:
 
 
 def order_of(record: JobRecord) -> tuple[Number, Number, int]:
-    """Return a key that sorts records by time of report, then by submission, then waiting before ended."""
+    """Return a sort key for records: by time of report, then by submission, then waiting before ended."""
     stage = 3 if record.state.is_finished else _STAGES.get(record.state, 1)
     return reported_at(record), record.submit_secs or 0, stage
 
 
 def relation(one: JobRecord, two: JobRecord, at_secs: Number) -> Relation | None:
-    """Return how `two` relates to the run `one`, last reported at `at_secs`; None if it is another job."""
+    """Return how the record `two` relates to the earlier record `one`; None if it is of another job.
+
+    `one` was last reported at `at_secs`.
+    """
     if _both(one.user, two.user) and one.user != two.user:
         return None
     if one.restarts is not None and two.restarts is not None and one.restarts < two.restarts:
@@ -71,7 +79,7 @@ def relation(one: JobRecord, two: JobRecord, at_secs: Number) -> Relation | None
 
 
 def is_reported_again(one: JobRecord, two: JobRecord) -> bool:
-    """Return whether two records are of one run: same submission and start, and no different users."""
+    """Return whether two records are of the same run: submission and start are equal, users do not differ."""
     return (
         _both(two.submit_secs, two.start_secs)
         and (one.submit_secs, one.start_secs) == (two.submit_secs, two.start_secs)
@@ -126,7 +134,10 @@ def _begins_anew(one: Any, two: Any) -> bool:
 
 
 def overridden(one: JobRecord, two: JobRecord) -> JobRecord:
-    """Return two records of one run as one: the values of `two`, or of `one` where `two` has none."""
+    """Merge two records of one run: values of `two` replace those of `one`.
+
+    Missing values come from `one`.
+    """
     restarted = _both(one.start_secs, two.start_secs) and one.start_secs != two.start_secs
     if one.report is not None and two.report is not None:
         return _reported_again(one.report, two.report, _REPORTED_OF_A_RUN if restarted else frozenset())
@@ -154,14 +165,20 @@ def _filled(one: JobRecord, two: JobRecord, forgotten: frozenset[str]) -> JobRec
 
 
 def continued(one: JobRecord, two: JobRecord) -> JobRecord:
-    """Return `two`, a job's next run, with values of its last run that are reported only when they change."""
+    """Complete `two`, the record of a job's next run, from `one`, the record of the run before.
+
+    In a log that reports only changed values, values that `two` does not report are taken from `one`.
+    """
     if one.report is None or two.report is None:
         return two
     return _reported_again(one.report, two.report, _REPORTED_OF_A_START)
 
 
 def joined(one: JobRecord, two: JobRecord) -> JobRecord:
-    """Return two parts of a resized run as one record: the last part's resources, the use of both added."""
+    """Merge the records of two parts of a resized run.
+
+    The resources are those of the last part; what both parts used is added up.
+    """
     added = {
         name: getattr(one, name) + getattr(two, name)
         for name in _ADDED
@@ -179,7 +196,7 @@ def _reported_again(one: PartialReport, two: PartialReport, forgotten: frozenset
 
 
 def merged(one: Mapping[str, Any], two: Mapping[str, Any]) -> dict[str, Any]:
-    """Return both objects' members as one, nested objects merged too; of two values, that of `two`."""
+    """Merge two JSON objects, and objects nested in them; values of `two` replace those of `one`."""
     found = dict(one)
     for name, value in two.items():
         before = found.get(name)

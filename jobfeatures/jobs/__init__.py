@@ -1,1 +1,1 @@
-"""Jobs on this node: what is known about them from several sources, and what that proves."""
+"""Decides, from several sources, which jobs are on this node and what is known about them."""

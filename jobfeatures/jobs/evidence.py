@@ -1,9 +1,9 @@
-"""Judges from all that is reported of one job id whether the job is here: pure. See docs/evidence.md.
+"""Judges whether a job is on this node, from all that is reported about its id. Pure. See docs/evidence.md.
 
-Witnesses are the batch system's answers, the prolog's record, what was known when the job was last published,
-the epilog, and the job's control group. Each observation carries the time at which it was reported, by the
-node's clock, and observations are applied in that order: a later one may end or replace the run that earlier
-ones report, never the other way round.
+The sources are the batch system's answers, the prolog's record, what was known when the job was last
+published, the epilog, and the job's control group. Each observation carries the time at which it was
+reported, by the node's clock, and observations are applied in the order of these times: a later one may end
+or replace the run that earlier ones report, never the other way round.
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ CLOCK_DOUBT_SECS: Final = 600.0  # clocks differ by less than this: twice 300 s
 
 
 class RunRelation(enum.Enum):
-    """How the run of a job that one observation reports relates to the run that another reports."""
+    """How the run of a job that one observation reports relates to the run that another one reports.
+
+    SAME: the same run, or nothing shows a difference. LATER and EARLIER: another run of the same job. OTHER:
+    a run of another job with the same id.
+    """
 
     SAME = "same"  # or nothing tells them apart
     LATER = "later"
@@ -33,14 +37,22 @@ class RunRelation(enum.Enum):
 
 
 class EndEvidence(enum.Enum):
-    """A proof that a job has ended, without any details of its end; the stronger one is last."""
+    """A proof that a job has ended, without details of how; EPILOG is the stronger one.
+
+    ABSENT: the batch system was asked and does not know the job. EPILOG: its epilog has removed its record.
+    """
 
     ABSENT = "absent"  # its batch system, asked for this job or for all jobs, does not know it
     EPILOG = "epilog"  # its prolog record existed and has been withdrawn
 
 
 class Presence(enum.Enum):
-    """Whether a job is on this node, and so what to do with its directories."""
+    """Whether a job is on this node, which decides what happens to its directories.
+
+    HERE: they are created and kept up to date. COMPLETING: they are kept up to date while they exist.
+    UNCLEAR: nothing is proven, and they stay unchanged. REMAINS: the job has ended but processes remain, and
+    they stay unchanged for a while. LEFT: the job has ended, and they are removed.
+    """
 
     HERE = "here"  # its directories are created and kept up to date
     COMPLETING = "completing"  # its directories are kept up to date while they exist
@@ -51,7 +63,10 @@ class Presence(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class JobObservation:
-    """A source's report on a job, and when (epoch, node's clock); `start_source` gave the start, if set."""
+    """What one source reports about a job, and when (`at_secs`: epoch seconds, node's clock).
+
+    `start_source` is the source of the job's start time, None if that is `source` itself.
+    """
 
     source: str
     at_secs: float
@@ -60,12 +75,19 @@ class JobObservation:
 
     @property
     def start_clock(self) -> str:
-        """Return the source whose clock the job's start is by: only starts by one clock are compared."""
+        """Return the source whose clock the job's start time follows.
+
+        Only start times by the same clock can be compared.
+        """
         return self.start_source or self.source
 
 
 class Group(NamedTuple):
-    """A control group with processes: its user if known and not root; its `alias` if no job id is known."""
+    """A control group with processes.
+
+    `uid` is its user, None if unknown or root. `alias` is its name if its path has no job id. `is_frozen`:
+    all its processes are frozen.
+    """
 
     uid: int | None = None
     alias: Alias | None = None
@@ -74,10 +96,11 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """All that is known of one job id: reports, proofs of an end, and its control group.
+    """All that is known about one job id, from which `judge` decides.
 
-    `published_at_secs` is the time of a directory about which nothing else is known.
-    `end_reported_secs` is `Finding.end_reported_secs` from the previous judgement.
+    `reported` are reports; `events` are proofs of an end, each with its epoch time; `group` is a control
+    group with processes. `published_at_secs` is the time of the job's published directory, if nothing else is
+    known about the job. `end_reported_secs` is `Finding.end_reported_secs` from the previous judgement.
     """
 
     reported: tuple[JobObservation, ...] = ()
@@ -89,7 +112,11 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The judgement on a job id. `known` merges all observations of its present run."""
+    """The judgement on a job id: whether the job is here, and what is known about it.
+
+    `known` merges all observations of its present run. `end_reported_secs` (epoch) is when its end, or
+    another job with its id, was first reported. `has_processes`: the job has ended and processes remain.
+    """
 
     presence: Presence
     known: JobObservation | None = None
@@ -98,16 +125,16 @@ class Finding:
 
     @property
     def job(self) -> Job | None:
-        """Return the job with the values to publish, None if nothing is known of it."""
+        """Return the job with the values to publish; None if nothing is known about it."""
         return None if self.known is None else self.known.job
 
 
 def compare_runs(one: JobObservation, other: JobObservation) -> RunRelation:
-    """Return how the run that `one` reports relates to that of `other`.
+    """Return how the run of a job that `one` reports relates to the run that `other` reports.
 
-    A different user or SLUID means another job. Submission time and restart count
-    order two runs; so do start times, but only if both come from the same clock. A
-    start that moves while submission and count stay the same is due to a slow node.
+    A different user or SLUID (Slurm's id of a run) means another job. Submission time and restart count order
+    two runs; so do start times, but only if both come from the same clock. A start that moves while
+    submission and count stay the same is due to a slow node.
     """
     mine, theirs = one.job, other.job
     if mine.uid is not None and theirs.uid is not None:
@@ -134,7 +161,10 @@ def _has_begun_after(one: JobObservation, other: JobObservation) -> bool:
 
 
 def find_difference(one: Job, other: Job) -> str | None:
-    """Return what shows that two records of one id are of different runs, or None; starts show nothing."""
+    """Return in words what shows that two records of one job id are of different runs; None if nothing does.
+
+    Start times are not compared.
+    """
     for name in ("uid", "restarts", "sluid"):
         mine, theirs = getattr(one, name), getattr(other, name)
         if _differ(mine, theirs):
@@ -143,10 +173,10 @@ def find_difference(one: Job, other: Job) -> str | None:
 
 
 def is_another_run(before: Job, now: Job, *, was_over: bool) -> bool:
-    """Return whether the job that is here, `now`, is another run than `before`.
+    """Return whether `now`, a job that is here, is another run than `before`, the job known earlier.
 
-    `was_over`: in between it had ended or was not known. Else its start has to be much later, allowing for
-    clock differences between two sources.
+    `was_over`: in between, the job had ended or was not known, so that any later start shows another run.
+    Otherwise the start has to be much later, as two sources may have different clocks.
     """
     if find_difference(before, now) is not None:
         return True
@@ -158,19 +188,20 @@ def is_another_run(before: Job, now: Job, *, was_over: bool) -> bool:
 
 
 def before_prolog(job: Job, prolog_secs: float) -> Job:
-    """Return a report from before a prolog that gave no restart count, without what may be of an earlier run.
+    """Return a job as reported before a prolog, without values that may be those of an earlier run.
 
-    The count is dropped, and so is a start too long before the prolog, allowing for clock differences.
+    It is used if the prolog's report has no restart count. The restart count is removed, and so is a start
+    time long before the prolog (`prolog_secs`, epoch); a small difference may come from another clock.
     """
     is_old = job.start_secs is not None and job.start_secs + CLOCK_DOUBT_SECS < prolog_secs
     return replace(job, restarts=None, start_secs=None if is_old else job.start_secs)
 
 
 def judge(evidence: Evidence, *, now_secs: float) -> Finding:
-    """Return whether the job is here, and what is known of it.
+    """Return whether the job is here, and what is known about it. `now_secs` is epoch time.
 
     For at most `HOLD_SECS`, a control group with processes keeps the directories of a job that is reported to
-    have ended, and a job stays known although its id is reported to belong to another job.
+    have ended; and for as long, a job stays known although its id is reported to belong to another job.
     """
     state = _weigh(evidence)
     published_secs = float("-inf") if evidence.published_at_secs is None else evidence.published_at_secs

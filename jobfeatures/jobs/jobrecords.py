@@ -1,4 +1,4 @@
-"""What a prolog or the daemon knows about a job, as a JSON document that the daemon reads. Pure."""
+"""Stores what a prolog or the daemon knows about a job, as a JSON document for the daemon. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,11 @@ _MAX_TIME_SECS = 2.0**40
 
 
 class PrologRecord(NamedTuple):
-    """The job in a stored record; `reported_at_secs`: when its system reported it (epoch, node's clock)."""
+    """The job in a stored record.
+
+    `reported_at_secs` is when the batch system reported the job (epoch, node's clock), None in older records.
+    `start_source` is the source that reported the start time, None if that is the writer of the record.
+    """
 
     job: Job
     reported_at_secs: float | None = None  # None in records of older writers: the file's time is used
@@ -36,7 +40,11 @@ class PrologRecord(NamedTuple):
 
 
 def format_record(job: Job, *, reported_at_secs: float | None = None, start_source: str | None = None) -> str:
-    """Return a job as a JSON document; unknown fields are left out."""
+    """Return the JSON document for a job, one line; unknown fields are left out.
+
+    `reported_at_secs` (epoch) is when the job was reported; `start_source` is the source of its start time,
+    if another.
+    """
     document: dict[str, Any] = {
         "batch_system": job.key.batch_system,
         "job_id": job.key.job_id,
@@ -65,9 +73,9 @@ def format_record(job: Job, *, reported_at_secs: float | None = None, start_sour
 def parse_record(text: str, *, source: str = "") -> PrologRecord:
     """Return the job in a JSON document. Raises ParseError naming the field.
 
-    Sample: ``{"batch_system": "slurm", "job_id": "12", "state": "RUNNING",
-    "told_at_secs": 1793950000.25, "uid": 1000, "restarts": 0, "nodes": ["n1"],
-    "limits": {"wall_secs": 3600, "memory_bytes": "unlimited"}}``.
+    `source` names the file in errors. Sample: ``{"batch_system": "slurm", "job_id": "12", "state": "RUNNING",
+    "told_at_secs": 1793950000.25, "uid": 1000, "restarts": 0, "nodes": ["n1"], "limits": {"wall_secs": 3600,
+    "memory_bytes": "unlimited"}}``.
     """
     document = parse_own(text, source=source)
     key = JobKey(text_of(document, "batch_system", source), text_of(document, "job_id", source))

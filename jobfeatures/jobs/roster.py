@@ -1,4 +1,4 @@
-"""Combines the reports of several sources about the node's jobs: no I/O, but keeps state."""
+"""Combines the reports of several sources about the node's jobs. No I/O, but it keeps state."""
 
 from __future__ import annotations
 
@@ -30,24 +30,28 @@ _PRESENT = frozenset({Presence.HERE, Presence.COMPLETING})
 
 
 class KnownJobs(NamedTuple):
-    """What is known about all jobs at one time; immutable."""
+    """What is known about all jobs at one time; immutable.
+
+    `findings` are the judgements, `versions` identify the prolog records that were known then; both are by
+    job.
+    """
 
     findings: Mapping[JobKey, Finding]
     versions: Mapping[JobKey, Version]  # of the prolog records known at that time
 
     @property
     def jobs(self) -> dict[JobKey, Job]:
-        """Return by key the jobs with the values to publish."""
+        """Return the jobs about which something is known, with the values to publish, by key."""
         return {key: each.job for key, each in self.findings.items() if each.job is not None}
 
     @property
     def presences(self) -> dict[JobKey, Presence]:
-        """Return by job whether it is on this node, which decides about its directories."""
+        """Return, by job, whether it is on this node: this decides what happens to its directories."""
         return {key: each.presence for key, each in self.findings.items()}
 
     @property
     def leftovers(self) -> dict[JobKey, float]:
-        """Return the ended jobs whose processes still run, and when their end was reported (epoch)."""
+        """Return, by job, when the end of jobs whose processes still run was reported (epoch seconds)."""
         return {
             key: each.end_reported_secs or 0.0 for key, each in self.findings.items() if each.has_processes
         }
@@ -57,10 +61,10 @@ EMPTY = KnownJobs({}, {})
 
 
 class Roster:
-    """Judges the sources' reports (see `evidence`) and keeps the state needed between answers.
+    """Decides which jobs are here from the sources' reports, by `evidence.judge`, and keeps state in between.
 
-    The removal of a prolog's record proves that the job has left this node: it
-    overrules earlier answers that still report the job as running.
+    The removal of a prolog's record proves that the job has left this node: it overrules earlier answers that
+    still report the job as running.
     """
 
     def __init__(self, manners: Manners = Manners()) -> None:  # noqa: B008  # it cannot change
@@ -76,11 +80,15 @@ class Roster:
         self._grouped: Mapping[JobKey, float] = {}  # since when their control groups have had processes
 
     def remember(self, published: Iterable[JobObservation]) -> None:
-        """Start from what an earlier daemon noted of the jobs that it published."""
+        """Take over what an earlier daemon stored about the jobs that it published."""
         self._remembered.update((each.job.key, each) for each in published)
 
     def note_epilogs(self, withdrawn: Mapping[JobKey, float | None]) -> None:
-        """Note jobs whose epilog the publisher has noticed: see `Publisher.take_withdrawn`."""
+        """Note the jobs whose prolog record an epilog has removed, as the publisher noticed.
+
+        `withdrawn` maps each job to the epoch time of the removal, None if another prolog has left its record
+        since.
+        """
         for key, at_secs in withdrawn.items():
             self._remembered.pop(key, None)
             if at_secs is not None:
@@ -97,11 +105,11 @@ class Roster:
         published: Mapping[JobKey, float] | None = None,
         sources: Collection[str] = (),
     ) -> KnownJobs:
-        """Return what is known about all jobs, from the sources' latest tables and all that is remembered.
+        """Return what is known about all jobs, from the sources' latest tables and what is remembered.
 
-        `groups` are the control groups with processes, `published` the directories with the time of their
-        last change. For a job that no source reports, the remembered state counts if its batch system is
-        among `sources`, the ones being polled.
+        `groups` are the control groups with processes, by job. `published` has the time of the last change of
+        each job's directory (epoch). What is remembered about a job that no source reports counts if its
+        batch system is in `sources`, which are polled. `now_secs` is epoch time.
         """
         groups, published = groups or {}, published or {}
         versions: dict[JobKey, Version] = {}

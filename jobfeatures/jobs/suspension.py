@@ -1,7 +1,8 @@
-"""Suspension that frozen control groups show before the batch system reports it. No I/O, but keeps state.
+"""Detects by frozen control groups that jobs are suspended, before the batch system reports it.
 
-The kernel shows at each sample what the batch system reports up to `batch.refresh` later. A newer answer
-overrides an older freeze; if answers never report suspensions, the group decides.
+It does no I/O, but keeps state. The kernel shows at each sample what the batch system reports up to
+`batch.refresh` later. A newer answer overrides an older freeze; if a batch system never reports suspensions,
+the control group decides.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ from jobfeatures.records.model import Job, JobKey, JobState
 
 @dataclass(frozen=True, slots=True)
 class Manners:
-    """Batch systems: `silent` never report suspensions, `waiting` stop wall limits during suspensions."""
+    """How batch systems treat suspension; the fields hold names of batch systems.
+
+    Those in `silent` never report it; those in `waiting` do not count suspended time against wall limits.
+    """
 
     silent: Collection[str] = ()
     waiting: Collection[str] = ()
@@ -32,14 +36,14 @@ class _Freeze:
 
 
 class Freezes:
-    """For each job with processes, since when its control group is frozen, or was last."""
+    """Tracks, for each job with processes, when its control group was frozen and thawed."""
 
     def __init__(self, manners: Manners) -> None:
         self._manners = manners
         self._latest: dict[JobKey, _Freeze] = {}
 
     def follow(self, groups: Mapping[JobKey, Group], *, now_secs: float) -> None:
-        """Note which groups are frozen in the latest sample (epoch seconds)."""
+        """Note which control groups are frozen in the latest sample, taken at `now_secs` (epoch)."""
         latest, self._latest = self._latest, {}
         for key, group in groups.items():
             last = latest.get(key)
@@ -51,16 +55,21 @@ class Freezes:
                 self._latest[key] = last
 
     def has_changed(self, key: JobKey, since_secs: float) -> bool:
-        """Return whether a job was frozen or thawed since `since_secs`, the time of its system's report."""
+        """Return whether a job was frozen or thawed since its system's report at `since_secs` (epoch).
+
+        False for batch systems that never report suspensions.
+        """
         last = self._latest.get(key)
         if last is None or key.batch_system in self._manners.silent:
             return False
         return since_secs < (last.since_secs if last.thawed_secs is None else last.thawed_secs)
 
     def apply(self, known: JobObservation, *, ahead_secs: float) -> Job:
-        """Return a job, state and limit by its control group; `ahead_secs`: the batch system's clock − ours.
+        """Return the job in a report, with its state and limit corrected by what its control group shows.
 
-        Where wall limits pause, a suspended job gets `ran_secs`, and once resumed a later `limit_end_secs`.
+        `ahead_secs` is the batch system's clock minus this node's. Where suspended time does not count
+        against the wall limit, a suspended job gets `ran_secs`, the time it ran before, and a resumed one a
+        later `limit_end_secs`.
         """
         last = self._latest.get(known.job.key)
         if last is None or known.job.state not in _LIVING:

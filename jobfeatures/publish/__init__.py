@@ -1,1 +1,1 @@
-"""Features as files: atomic writes, removal, and recovery at a restart."""
+"""Publishes features as files and over HTTP: atomic writes, removal, and recovery at a restart."""

@@ -1,4 +1,4 @@
-"""The machine features that a cloud provider publishes, found through its metadata service.
+"""Reads the machine features that a cloud provider publishes, found through its metadata service.
 
 Sources: HSF-TN-2016-02, "Environment variables": "the virtual machine may discover the values to set for the
 environment variables from 'machinefeatures' and 'jobfeatures' metadata keys … These metadata keys should only
@@ -35,7 +35,7 @@ _FORMS: Final = {
 
 
 def checked_address(url: str) -> str:
-    """Return the URL if its host is a link-local IP address. Raises ConfigurationError."""
+    """Return a URL unchanged if its host is a link-local IP address, else raise ConfigurationError."""
     parts = urlsplit(url)
     try:
         is_local = ipaddress.ip_address(parts.hostname or "").is_link_local
@@ -49,7 +49,7 @@ def checked_address(url: str) -> str:
 
 
 class CloudSource(PolledSource):
-    """The cloud provider's machine features, as a source of jobs that never reports a job."""
+    """Polls the cloud provider's machine features. It is used like a source of jobs, but reports none."""
 
     name = NAME
     is_local = False
@@ -62,7 +62,10 @@ class CloudSource(PolledSource):
         self._location: str | None = None
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
-        """Return a table without jobs, with the provider's machine features. Raises SourceError."""
+        """Return a table without jobs, with the provider's machine features. Raises SourceError.
+
+        The arguments, which other sources need, are ignored.
+        """
         del seen, claimed
         taken_at_secs = self._clock.now_secs()
         if self._location is None:

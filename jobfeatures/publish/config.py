@@ -1,4 +1,4 @@
-"""The settings about what is published: of a machine, its jobs, and how these read it."""
+"""The settings about what is published of a machine and its jobs, and how jobs read it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ JOB_KEYS = words(*sorted(names_in(Area.JOB, MjfProfile.BOTH)), of="keys of jobs"
 
 @dataclass(frozen=True, kw_only=True)
 class ServedSettings:
-    """Where features are served over HTTP."""
+    """Settings: where features are served over HTTP."""
 
     listen_address: str | None = option(
         ADDRESS, None, "listener for features and job status over HTTP, e.g. 127.0.0.1:9820"
@@ -43,7 +43,7 @@ class ServedSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class FeaturesSettings:
-    """Which keys jobs find, and how."""
+    """Settings: which keys jobs find, and how they reach them."""
 
     profile: str = node_option(
         choice("2016", "2014", "both"),
@@ -76,7 +76,7 @@ class FeaturesSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class MachineSettings:
-    """What the site states about this machine."""
+    """Settings: what the site states about this machine."""
 
     total_cpu: int | None = node_option(
         COUNT, None, "processors available to jobs on this machine, if not all"
@@ -110,7 +110,7 @@ class MachineSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class JobSettings:
-    """What the site states about jobs."""
+    """Settings: what the site states about jobs."""
 
     grace_secs: int | None = node_option(SECONDS, None, "minimum notice of a job's own shutdown")
     scratch_bytes_per_cpu: int | None = node_option(
@@ -120,7 +120,7 @@ class JobSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class SiteSettings:
-    """All that is stated about machines and jobs, also by tables, and where each value comes from."""
+    """Settings: all that the site states about machines and jobs, also by tables; and each value's origin."""
 
     served: ServedSettings = record(ServedSettings, "features")
     features: FeaturesSettings = record(FeaturesSettings)

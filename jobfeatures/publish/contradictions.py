@@ -1,4 +1,4 @@
-"""Logs and counts what contradicts the specification: too little notice, a start in the future."""
+"""Logs and counts values that contradict the specification: too little notice, a start in the future."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ log = logging.getLogger(__name__)
 
 
 class Contradictions:
-    """Finds contradictions in values of jobs or the machine (key None), each once; all stay published.
+    """Logs contradictory values of jobs or the machine, each once, and counts them in `count`.
 
-    Source: HSF-TN-2016-02: a shutdown "will not be less than grace_secs seconds after the moment the shutdown
-    time is set".
+    The values stay published. Source: HSF-TN-2016-02: a shutdown "will not be less than grace_secs seconds
+    after the moment the shutdown time is set".
     """
 
     def __init__(self) -> None:
@@ -31,9 +31,11 @@ class Contradictions:
         now_secs: float,
         was_known: bool,
     ) -> None:
-        """Check a shutdown against the promised notice, and a start against the clock (all epoch seconds).
+        """Check the shutdown and start of a job, or of the machine (`key` None); log contradictions.
 
-        `was_known`: it was published before the daemon's start, so the time may have been announced earlier.
+        The shutdown (epoch seconds) must be at least the promised notice, `promised_secs`, ahead of now. The
+        start (epoch seconds) must not be ahead of now, but for a small difference of clocks. If `was_known`,
+        the times may have been announced before the daemon's start, so they are not judged until they change.
         """
         seen = shutdown_secs, start_secs
         before = self._seen.get(key, seen if was_known else (None, None))

@@ -1,4 +1,4 @@
-"""The drains in force, as the daemon sees them: operators' requests and batch systems' announcements."""
+"""Keeps track of the drains in force: operators' requests and batch systems' announcements."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class DrainView:
-    """All drains of this node at one time; immutable. `problem`: why the stored requests cannot be read."""
+    """All drains of this node at one time; immutable.
+
+    `drains` are operators' requests, `announced` are the batch systems' announcements. `problem` says why the
+    stored requests cannot be read, empty if they can.
+    """
 
     drains: Drains = NO_DRAINS
     announced: Announced = NOT_ANNOUNCED
@@ -82,7 +86,7 @@ class DrainBook:
         self.view = DrainView(drains, announced, problem)
 
     def forget_ended(self, jobs: Mapping[JobKey, Job], published: Collection[JobKey]) -> None:
-        """Drop the requests for jobs that have ended and whose directories are gone."""
+        """Drop the requests for jobs that have ended and are no longer among the `published` ones."""
         ended = [
             key
             for key in self.view.drains.jobs

@@ -46,10 +46,10 @@ LOCK_TIMEOUT_SECS = 5.0
 
 
 class DrainStore:
-    """The two documents on drains below a root. It has no state; several processes may use the same root.
+    """Reads and writes the two documents on drains below a root.
 
-    All methods raise OSError, and UnsafePathError if another user could have
-    written the document; reading a broken document raises ParseError.
+    It has no state; several processes may use the same root. All methods raise OSError, and UnsafePathError
+    if another user could have written the document; reading a broken document raises ParseError.
     """
 
     def __init__(self, tree: FeatureTree) -> None:
@@ -66,7 +66,7 @@ class DrainStore:
         return NOT_ANNOUNCED if text is None else parse_announced(text, source=self._path(ANNOUNCED_FILE))
 
     def read_cloud_location(self) -> str | None:
-        """Return the location of machine features that a cloud's metadata gave, None if never queried."""
+        """Return the location of machine features that a cloud's metadata gave; None if unknown."""
         try:
             return self.read_announced().features.get(MACHINE_FEATURES)
         except (JobfeaturesError, OSError):
@@ -141,7 +141,10 @@ def _read_private(file: int, path: str) -> str:
 
 
 def with_announced(machine: Machine, drains: Drains, announced: Announced) -> Machine:
-    """Return the machine with shutdown time, job slots and features in force, and the origin of each."""
+    """Return the machine with the shutdown time, job slots and features that drains and announcements set.
+
+    Its `origins` say where each comes from.
+    """
     shutdowns = machine_shutdowns(drains, announced)
     if shutdowns:
         source = min(shutdowns, key=lambda name: (shutdowns[name], name))
@@ -182,10 +185,10 @@ def _with_features(machine: Machine, reported: Mapping[str, str]) -> Machine:
 
 
 def read_for_hook(tree: FeatureTree, machine: Machine) -> tuple[Machine, Drains]:
-    """Return the machine with its shutdown time, and requests for jobs, as far as readable. Never raises.
+    """Return the machine with its shutdown time, and the requests for shutdowns of jobs. Never raises.
 
-    A hook writes all keys of the machine, and must not remove a shutdown time
-    because the store is broken: then the published one stays.
+    If the stored requests cannot be read, none are returned, and the machine keeps the shutdown time that is
+    published: a hook rewrites all keys of the machine.
     """
     store = DrainStore(tree)
     try:

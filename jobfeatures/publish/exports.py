@@ -1,8 +1,9 @@
-"""The lines that export $MACHINEFEATURES, $JOBFEATURES and $JOBSTATUS, as paths or as HTTP URLs.
+"""Writes the lines that export $MACHINEFEATURES, $JOBFEATURES and $JOBSTATUS, as paths or as HTTP URLs.
 
-They are readable by the job's user alone: whoever can read a job's URLs can use them, and a hook that looks
-for the wrong job's lines must not find them. Until the user is known, root alone can read them. A daemon
-that is neither root nor that user cannot restrict the file so: then it holds only paths, and all can read it.
+The files are readable by the job's user alone, since whoever can read a job's URLs can use them, and since a
+hook that looks for the wrong job's lines must not find them. Until the user is known, root alone can read
+them. A daemon that is neither root nor that user cannot restrict a file so: then it holds only paths, and
+everybody can read it.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ NO_PROXY = ("no_proxy", "NO_PROXY")  # programs read one or the other, and some 
 
 
 class FeatureAccess(NamedTuple):
-    """How jobs reach their features. `url` is the HTTP listener's, None without one.
+    """How jobs reach their features: by paths, by URLs or by both (`form`).
 
-    `binds`: container programs that are to see the folders, by variables such as ``APPTAINER_BIND``.
+    `url` is the HTTP listener's, None without one. `binds` are container programs that are to see the
+    folders, by variables such as ``APPTAINER_BIND``.
     """
 
     url: str | None = None
@@ -35,17 +37,20 @@ class FeatureAccess(NamedTuple):
 
 
 def format_exports(tree: FeatureTree, key: JobKey, binds: Iterable[str] = ()) -> str:
-    """Return a job's export lines with paths, which need no quotes, for a Slurm TaskProlog or a shell."""
+    """Return a job's export lines with paths, for a Slurm TaskProlog or a shell; they need no quotes.
+
+    `binds` are container programs that are to see the folders.
+    """
     machine, job, status = tree.machine_path, tree.job_path(key), tree.status_path(key)
     bound = f"{machine}:{machine}:ro,{job}:{job}:ro,{status}:{status}"
     return _lines(machine, job, status) + "".join(f"export {each.upper()}_BIND={bound}\n" for each in binds)
 
 
 def beside_others(lines: Iterable[str], environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield export lines merged with what the job's environment has already.
+    """Yield export lines merged with values that the job's environment has already.
 
-    The binds and ``no_proxy`` hosts that a job already has come first; if they are unsafe in a shell, ours
-    are left out.
+    Merged are lists of folders to bind into containers, and lists of hosts in ``no_proxy``; the job's own
+    come first. If the job's value would be unsafe in a shell, the line is left out.
     """
     for line in lines:
         name, _, ours = line.removeprefix("export ").partition("=")
@@ -66,7 +71,7 @@ def beside_others(lines: Iterable[str], environ: Mapping[str, str]) -> Iterator[
 def format_urls(url: str, token: str, suffix: str = "") -> str:
     """Return a job's export lines with HTTP URLs; `suffix` is appended to the variables' names.
 
-    No proxy can reach these URLs or may see the token: the host is named in ``no_proxy``, an IPv6
+    They also name the host in ``no_proxy``, since no proxy can reach these URLs or may see the token: an IPv6
     address with and without brackets, as programs differ.
     """
     from urllib.parse import urlsplit  # not for hooks of sites without addresses
@@ -86,7 +91,11 @@ def _lines(machine: str, job: str, status: str, suffix: str = "") -> str:
 
 
 def write_exports(tree: FeatureTree, key: JobKey, uid: int | None, gid: int, access: FeatureAccess) -> None:
-    """Write the files with a job's export lines: those in the configured form, and its URLs, if any."""
+    """Write the files with a job's export lines: one in the configured form, and one with URLs, if any.
+
+    They are readable by the job's user, `uid` and `gid` (`uid` None: unknown). `access` says how jobs reach
+    their features.
+    """
     local, us = format_exports(tree, key, access.binds), os.geteuid()
     reader = Owner(us if uid is None else uid, gid) if us in (0, uid) else None
     lines = local

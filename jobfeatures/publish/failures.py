@@ -1,4 +1,4 @@
-"""Counts of hook failures: one file per action and reason, one byte per failure.
+"""Counts hook failures: one file per action and reason, one byte per failure.
 
 Several hooks may append at once, without a lock. The daemon preallocates space behind each file's end, so
 that a hook that fails because the disk is full is counted too.
@@ -24,7 +24,10 @@ _libc.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c
 
 
 def read_failures(folder: int) -> dict[tuple[str, str], int]:
-    """Return counts by action and reason in `folder` (a descriptor); reserve disk space. Raises OSError."""
+    """Return the numbers of hook failures by action and reason, and reserve disk space for further ones.
+
+    `folder` is the descriptor of the open folder. Raises OSError.
+    """
     found: dict[tuple[str, str], int] = {}
     for action, reason in PAIRS:
         with contextlib.suppress(_NotOursError):
@@ -33,7 +36,10 @@ def read_failures(folder: int) -> dict[tuple[str, str], int]:
 
 
 def count_failure(folder: int, action: str, reason: str) -> None:
-    """Count a hook's failure in `folder`, a descriptor of the open folder. Raises OSError."""
+    """Count a hook's failure by its action ("publish" or "remove") and reason. Raises OSError.
+
+    `folder` is the descriptor of the open folder of counts.
+    """
     with opened(f"{action}.{reason}", _FLAGS | os.O_CREAT, folder, 0o600) as file:
         os.write(file, b".")
 

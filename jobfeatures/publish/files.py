@@ -1,6 +1,7 @@
-"""Atomic file operations relative to a directory descriptor; symbolic links are never followed.
+"""Writes files atomically, relative to a directory's descriptor; symbolic links are never followed.
 
-Everything here must cope with a directory that its user changes between any two calls.
+Everything here must cope with a directory that its user changes between any two calls. Where a function takes
+`staging`, this is the descriptor of a folder on the same file system, in which new files are made first.
 """
 
 from __future__ import annotations
@@ -35,7 +36,11 @@ class Owner(NamedTuple):
 def update_directory(
     directory: int, staging: int, values: Mapping[str, str], owner: Owner | None = None
 ) -> None:
-    """Make an open directory hold exactly these keys with these values; write only those that differ."""
+    """Make an open directory hold exactly these keys with these values, one file each.
+
+    Only files that differ are written. Other files are removed; other directories are moved to the folder
+    `staging`.
+    """
     with os.scandir(directory) as entries:
         foreign = [each.name for each in itertools.islice(entries, MAX_FOREIGN) if each.name not in values]
     for name in foreign:
@@ -72,16 +77,20 @@ def _content(
 def write_if_changed(
     folder: int, staging: int, name: str, content: bytes, mode: int = 0o644, owner: Owner | None = None
 ) -> None:
-    """Write a file of ours, or `owner`'s, unless it has this content; folders are open descriptors."""
+    """Write a file in the open `folder`, unless it is there with this content, mode and owner.
+
+    The new file is made in the open folder `staging`. `owner` None: this process's user.
+    """
     uids = {owner.uid} if owner else {os.geteuid(), 0}
     if _content(folder, name, uids, mode, len(content) + 1) != content:
         replace_file(folder, staging, name, content, mode, owner)
 
 
 def read_private(folder: int, name: str, max_bytes: int = MAX_VALUE_BYTES) -> bytes | None:
-    """Return the content of a file of ours, in the open `folder`, that nobody else may read; None if absent.
+    """Return the content of a private file in the open `folder`; None if there is none.
 
-    It may have a second link, the temporary one of `make_token` in another process.
+    It counts only if it is owned by this user or root, and nobody else may read it. It may have a second hard
+    link: `make_token` in another process makes one temporarily.
     """
     return _content(folder, name, {os.geteuid(), 0}, 0o600, max_bytes, max_names=2)
 
@@ -89,7 +98,11 @@ def read_private(folder: int, name: str, max_bytes: int = MAX_VALUE_BYTES) -> by
 def replace_file(
     directory: int, staging: int, name: str, content: bytes, mode: int, owner: Owner | None = None
 ) -> None:
-    """Replace what has this name in an open directory by a new file. On OSError the old one stays."""
+    """Put a new file at a name in an open directory, in place of whatever is there.
+
+    It is made in the open folder `staging`, with this mode and owner (None: this process's user). On OSError
+    the old one stays.
+    """
     temporary = unique_name(name)
     create_file(staging, temporary, content, mode, owner)
     try:
@@ -105,7 +118,10 @@ def replace_file(
 
 
 def create_file(directory: int, name: str, content: bytes, mode: int, owner: Owner | None = None) -> None:
-    """Create a file in an open directory, where none has its name; on failure remove it. Raises OSError."""
+    """Create a file in an open directory, in which nothing may have its name. Raises OSError.
+
+    If that fails, nothing is left of it. `owner` None: this process's user.
+    """
     with opened(name, _NEW_FILE, directory, 0o600) as file:
         try:
             os.fchmod(file, mode)
@@ -120,7 +136,11 @@ def create_file(directory: int, name: str, content: bytes, mode: int, owner: Own
 
 
 def empty_directory(staging: int, name: str, budget: int) -> tuple[int, list[str]]:
-    """Empty a directory; return what is left of `budget` entries, and the names of directories moved up."""
+    """Empty the directory `name` in the open folder `staging`, by at most `budget` entries.
+
+    Directories inside are moved to `staging` under new names. Returns what is left of `budget`, and these
+    names.
+    """
     moved: list[str] = []
     with opened(name, DIRECTORY, staging) as directory:
         while budget > 0:
@@ -141,7 +161,7 @@ def empty_directory(staging: int, name: str, budget: int) -> tuple[int, list[str
 
 
 def unique_name(name: str) -> str:
-    """Return a name derived from `name` that nothing in `staging` has."""
+    """Return a name that begins with `name` and ends with random letters, so that no file has it."""
     return f"{name[:160]}.{os.urandom(8).hex()}"
 
 
@@ -172,7 +192,10 @@ def is_directory(folder: int, name: str) -> bool:
 
 
 def is_untouched(folder: int, name: str, before_secs: float | None) -> bool:
-    """Return whether an entry of `folder` has not changed since `before_secs` (epoch); True for None."""
+    """Return whether an entry of the open `folder` has last changed before `before_secs` (epoch).
+
+    None instead of a time: always true. False if there is no such entry.
+    """
     if before_secs is None:
         return True
     try:

@@ -1,4 +1,4 @@
-"""The folders below the features' root: their paths and permissions, and locks for writers."""
+"""Names, creates and locks the folders below the features' root."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ LOCK_SECS = 0.5  # for which a writer waits for another one: each needs millisec
 
 
 class Folders:
-    """The folders below one root; `jobfeatures.publish.tree` lists what is in them."""
+    """Names, creates and locks the folders below one root.
+
+    `jobfeatures.publish.tree` lists what is in them.
+    """
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -51,11 +54,11 @@ class Folders:
         self.known_path = f"{root}/{KNOWN}"  # what the daemon knew when it published jobs
 
     def job_path(self, key: JobKey) -> str:
-        """Return the value of $JOBFEATURES for a job."""
+        """Return the path of the directory of a job's features, the value of $JOBFEATURES."""
         return f"{self.root}/{JOBS}/{key.directory_name}"
 
     def status_path(self, key: JobKey) -> str:
-        """Return the value of $JOBSTATUS for a job."""
+        """Return the path of the directory of a job's status, the value of $JOBSTATUS."""
         return f"{self.root}/{STATUS}/{key.directory_name}"
 
     def exports_path(self, key: JobKey) -> str:
@@ -78,10 +81,10 @@ class Folders:
 
     @contextlib.contextmanager
     def locked(self, key: JobKey, timeout_secs: float = LOCK_SECS) -> Iterator[None]:
-        """Hold a job's lock, as prolog, epilog and daemon do to write. Raises TimeoutError, an OSError.
+        """Hold a job's lock in a ``with`` block, as prolog, epilog and daemon do to write.
 
-        The lock ends with its holder's process. Jobs share `LOCK_FILES` locks,
-        so do not hold two.
+        Raises TimeoutError, an OSError. The lock ends with its holder's process. Jobs share `LOCK_FILES`
+        locks, so a process must not hold two.
         """
         name = f"{sum(key.directory_name.encode()) % LOCK_FILES:02x}"
         with self.folder(LOCKS) as folder, opened(name, LOCK_FILE, folder, 0o600) as file:
@@ -91,10 +94,11 @@ class Folders:
 
     @contextlib.contextmanager
     def kept_by_one_daemon(self) -> Iterator[None]:
-        """Hold the lock of the daemon that publishes here. Raises ConfigurationError if another one does.
+        """Hold, in a ``with`` block, the lock that only one daemon per root can hold.
 
-        The lock ends with this process; a program that it has started does not hold it. Without space or
-        rights to take it, we go on without: nothing can be published either, until that changes.
+        Raises ConfigurationError if another daemon holds it. The lock ends with this process; a program
+        started by it does not hold the lock. If the lock cannot be taken for lack of disk space or
+        permission, the block runs without it: nothing can be published either, until that changes.
         """
         with contextlib.ExitStack() as stack:
             with contextlib.suppress(OSError, UnsafePathError):
@@ -109,13 +113,19 @@ class Folders:
 
     @contextlib.contextmanager
     def writing(self, name: str) -> Iterator[tuple[int, int]]:
-        """Yield descriptors of a folder below the root, and of `staging`, where its new entries are made."""
+        """Open a folder below the root, and `staging`, in which new entries are made, in a ``with`` block.
+
+        Yields the descriptors of both.
+        """
         with self.folder(name) as folder, self.folder(STAGING) as staging:
             yield folder, staging
 
     @contextlib.contextmanager
     def folder(self, name: str) -> Iterator[int]:
-        """Yield the descriptor of a folder below the root, created if absent. Raises UnsafePathError."""
+        """Open a folder below the root in a ``with`` block, created if absent, and yield its descriptor.
+
+        Raises UnsafePathError.
+        """
         is_new = False
         with contextlib.suppress(FileExistsError):
             os.mkdir(self.root, 0o755)

@@ -1,4 +1,4 @@
-"""The reasons for which hooks fail, in whole or in part, as counted by a metric. Pure."""
+"""Classifies why hooks fail, in whole or in part, for the metric that counts failures. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PAIRS = tuple(  # that are counted: an epilog asks for no limits, and takes noth
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the reason as which an error of a hook is counted."""
+    """Return the word by which the failure of a hook with this error is counted, such as "timeout"."""
     if isinstance(error, OSError):
         return "enospc" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "write"
     if isinstance(error, OtherClusterError):

@@ -1,7 +1,7 @@
-"""The records that prologs leave about the jobs they started: available at once, without a query.
+"""Reads the records that prologs leave about the jobs they started: available at once, without a query.
 
-`jobfeatures publish` writes one record per job, `jobfeatures remove` deletes
-it. A record says nothing about a job's end, so a table is never complete.
+`jobfeatures publish` writes one record per job, `jobfeatures remove` deletes it. A record says nothing about
+a job's end, so the jobs found are never called a complete list.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from jobfeatures.system.privatefile import read_bounded, version_of
 
 
 class HookSource:
-    """The records that prologs left below a root, as a source of jobs."""
+    """A source of jobs: the records that prologs have left below a root."""
 
     name = HOOKS
     is_local = True
@@ -29,7 +29,10 @@ class HookSource:
         self._clock = clock
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
-        """Return the jobs that have a record. Raises SourceError if the folder cannot be listed."""
+        """Return the jobs that have a record. Raises SourceError if the folder cannot be listed.
+
+        The arguments, which other sources need, are ignored.
+        """
         del seen, claimed
         taken_at = self._clock.now_secs()
         with failing_source(self._directory, OSError):
@@ -68,7 +71,7 @@ class HookSource:
         )
 
     def watch(self, notify: Callable[[], None]) -> AbstractContextManager[object]:
-        """Call `notify` when a record appears or disappears."""
+        """Call `notify` when a record appears or disappears, until the returned context manager is left."""
         from jobfeatures.system.watch import watch_directory  # only the daemon watches
 
         return watch_directory(self._directory, notify)

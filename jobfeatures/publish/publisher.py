@@ -1,4 +1,4 @@
-"""Keeps the published directories in line with what the sources know while the daemon runs."""
+"""Keeps the published directories in line with what the daemon's sources report."""
 
 from __future__ import annotations
 
@@ -30,7 +30,12 @@ STALE_STAGING_SECS = 60.0  # a hook is bounded to seconds: anything older was le
 
 @dataclass(frozen=True, slots=True)
 class PublisherStatus:
-    """What the publisher reports about itself; immutable."""
+    """The publisher's counts and state; immutable.
+
+    `published` is the number of jobs with directories, None if they cannot be listed. `failures` counts
+    failed writes and removals, `hook_failures` those of hooks by action and reason, and `contradictions`
+    values that contradict the specification. `is_complete` says that nothing failed at the last update.
+    """
 
     published: int | None = None  # None if the directories cannot be listed
     failures: int = 0
@@ -40,7 +45,10 @@ class PublisherStatus:
 
 
 class Publisher:
-    """Writes and removes directories as `reconcile` plans. One thread calls `update`; any sets `site`."""
+    """Writes and removes the directories of features, as `reconcile` plans.
+
+    Only one thread may call `update`; any thread may assign new settings to `site`.
+    """
 
     def __init__(self, tree: FeatureTree, site: Site, clock: Clock) -> None:
         self._tree = tree
@@ -59,7 +67,8 @@ class Publisher:
     ) -> None:
         """Write and remove directories as `reconcile` plans. Failures are logged and counted, job by job.
 
-        `swap_limits` are those of control groups, for jobs whose batch system reports none.
+        `known_jobs` is what sources report of jobs, and `drains` are the shutdowns in force. `swap_limits`
+        are the limits (bytes) of control groups, for jobs whose batch system reports none.
         """
         now = self._clock.now_secs()
         machine = with_announced(self.site.machine, drains.drains, drains.announced)
@@ -113,13 +122,13 @@ class Publisher:
     def take_withdrawn(self) -> dict[JobKey, float | None]:
         """Return the jobs whose epilog has been noticed since the last call, and when (epoch seconds).
 
-        The time is None if another prolog has left its record since.
+        The time is None if a later prolog has left a record of the job since.
         """
         withdrawn, self._withdrawn = self._withdrawn, {}
         return withdrawn
 
     def remembered(self) -> list[JobObservation]:
-        """Return what was noted of each job when it was published last, also by an earlier daemon."""
+        """Return what was known of each published job when last published, also by an earlier daemon."""
         found: list[JobObservation] = []
         try:
             texts = self._tree.known()

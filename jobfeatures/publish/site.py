@@ -1,4 +1,4 @@
-"""The site's settings about machines and jobs, resolved for this machine.
+"""Resolves the site's settings about machines and jobs for this machine.
 
 For each value the most specific setting applies: a flag or a variable, the table of the job's partition, the
 first table whose pattern matches the machine's CPU model, the plain setting of the file, the default.
@@ -32,7 +32,7 @@ _MACHINE_KEYS = (keys.TOTAL_CPU, keys.HS06, keys.HS23, keys.GRACE_SECS, keys.JOB
 
 
 class Cores(NamedTuple):
-    """Numbers of cores online, `logical` ones being what the system calls processors."""
+    """The numbers of cores online. With hyper-threading, a physical core is several logical ones."""
 
     physical: int
     logical: int
@@ -45,7 +45,10 @@ def parse_cpu_model(text: str) -> str | None:
 
 
 def read_cpu_model(path: str = CPUINFO) -> str | None:
-    """Return the CPU model; reading only the start of the file saves the kernel from generating the rest."""
+    """Return the CPU model, None if unknown.
+
+    Only the start of the file is read, which saves the kernel from generating the rest.
+    """
     try:
         with opened(path, os.O_RDONLY | os.O_CLOEXEC) as file:
             return parse_cpu_model(os.read(file, 4096).decode("utf-8", "replace"))
@@ -54,10 +57,10 @@ def read_cpu_model(path: str = CPUINFO) -> str | None:
 
 
 def read_cores(folder: str = CPU_FOLDER) -> Cores | None:
-    """Return the numbers of online cores, None if the system does not tell them.
+    """Return the numbers of online cores, None if the system does not show them.
 
     Source: Linux, Documentation/ABI/stable/sysfs-devices-system-cpu: ``cpuN/topology/thread_siblings_list``
-    lists the processors of N's core; offline processors have no such file.
+    lists the logical cores of N's physical core; offline ones have no such file.
     """
     cores: set[str] = set()
     logical = 0
@@ -76,7 +79,7 @@ def read_cores(folder: str = CPU_FOLDER) -> Cores | None:
 
 
 class Site:
-    """The settings, and the values that follow from them for this machine and its jobs."""
+    """The site's settings, and the values that follow from them for this machine and its jobs."""
 
     def __init__(
         self, config: SiteSettings, *, cpu_model: str | None = None, cores: Cores | None = None
@@ -119,7 +122,7 @@ class Site:
         )
 
     def terms(self, job: Job) -> Terms:
-        """Return what the site's settings state about a job, by its partition."""
+        """Return what the site's settings state about a job, which may depend on its partition."""
         found = self._terms.get(job.partition)
         if found is None:
             found = self._terms[job.partition] = self._make_terms(job.partition)

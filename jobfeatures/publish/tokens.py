@@ -1,4 +1,4 @@
-"""The secret tokens that identify jobs over HTTP: one per job, created when it is published.
+"""Makes and finds the secret tokens that identify jobs over HTTP: one per job, made when it is published.
 
 Whoever knows a job's token can read its features and write its status. Tokens are stored in a folder that
 only root can read; they last until the job's directories are removed, across restarts of the daemon.
@@ -34,10 +34,10 @@ def parse_token(content: bytes | None) -> str | None:
 
 
 class TokenTable:
-    """Which job each token belongs to; read anew when the folder of tokens changes. Used by one thread.
+    """Finds the job of each token; reads the folder of tokens again when it changes. Used by one thread.
 
-    Tokens are looked up by a keyed digest, so that the time of a lookup does not
-    reveal how much of a guess is right.
+    Tokens are looked up by a keyed digest, so that the time of a lookup does not reveal how much of a guess
+    is right.
     """
 
     def __init__(self, path: str) -> None:

@@ -1,4 +1,4 @@
-"""The published directories: every write is atomic, every path is opened without following links.
+"""Writes and reads the published directories, atomically and without following links.
 
     ROOT/machinefeatures/KEY
     ROOT/jobfeatures/slurm-1234/KEY
@@ -78,7 +78,10 @@ STARTER = "starter."  # no job's directory has such a name: they contain a dash
 
 
 class FeatureTree(Folders):
-    """The directories below one root. It keeps no descriptors; several processes may use the same root."""
+    """Reads and writes the directories below one root.
+
+    It keeps no descriptors; several processes may use the same root.
+    """
 
     # --- writing ----------------------------------------------------------------
 
@@ -90,8 +93,8 @@ class FeatureTree(Folders):
     def write_job(self, key: JobKey, values: Mapping[str, str], owner: Owner | None = None) -> None:
         """Make $JOBFEATURES of a job hold exactly these keys; only what changed is written.
 
-        Directory and files are given to `owner`, if there is one and we are root. A directory of the wrong
-        owner, as after a change of profile, is created anew.
+        Directory and files are given to `owner`, if there is one and this process runs as root. A directory
+        of the wrong owner, as after a change of the setting features.profile, is created anew.
         """
         if owner is not None and os.geteuid() != 0:
             owner = None
@@ -99,11 +102,11 @@ class FeatureTree(Folders):
             self._write_directory(folder, staging, key.directory_name, values, owner)
 
     def make_status(self, key: JobKey, uid: int | None, gid: int = -1) -> None:
-        """Create the job's empty $JOBSTATUS, owned by its user; leave alone one that the user already has.
+        """Create the job's empty $JOBSTATUS, owned by its user, unless the user has it already.
 
         Another user's directory was left by an earlier job of this id: it is removed, and so is the token,
-        which that user may know. If we are not root, the directory stays ours, which is right where the
-        daemon and its jobs belong to the same user.
+        which that user may know. If this process is not root, the directory belongs to its user, which is
+        right where the daemon and its jobs belong to the same user. `uid` None: the user is unknown.
         """
         name = key.directory_name
         with self.writing(STATUS) as (folder, staging):
@@ -117,9 +120,10 @@ class FeatureTree(Folders):
             self._make_directory(folder, staging, name, {}, owner)
 
     def link_starters(self, key: JobKey, starters: Collection[int]) -> None:
-        """Link ``starter.PID`` to the job's directories for the PID of each HTCondor starter of it, no other.
+        """Make links ``starter.PID`` to an HTCondor job's directories, for each process id in `starters`.
 
-        HTCondor's configuration can set a job's environment by its starter's process id, but not by its own.
+        Other such links to these directories are removed. The links are needed since HTCondor's configuration
+        can set a job's environment by the process id of the job's starter, but not by the job's id.
         """
         target, wanted = key.directory_name, {f"{STARTER}{pid}" for pid in starters}
         for each in (JOBS, STATUS):
@@ -158,23 +162,29 @@ class FeatureTree(Folders):
         raise UnsafePathError(f"{self.tokens_path}/{name}: another process keeps replacing it")
 
     def write_lines(self, folder_name: str, key: JobKey, text: str, reader: Owner | None = None) -> None:
-        """Write a job's export lines into `exports` or `urls`, readable only by `reader` if given."""
+        """Write a job's export lines into the folder `exports` or `urls`.
+
+        They are readable only by `reader`, by everybody if None.
+        """
         mode, owner = (0o644, None) if reader is None else (0o400, reader if os.geteuid() == 0 else None)
         with self.writing(folder_name) as (folder, staging):
             write_if_changed(folder, staging, key.directory_name, text.encode(), mode, owner)
 
     def refuse(self, key: JobKey, cluster: str) -> None:
-        """Mark that a job of this cluster gets no features: another's has its number. See `accept`."""
+        """Mark that a job of `cluster` gets no features, since a job of another cluster has the same id here.
+
+        Only `accept` removes the mark.
+        """
         with self.writing(EXPORTS) as (folder, staging):
             write_if_changed(folder, staging, _refusal_name(key, cluster), b"")
 
     def accept(self, key: JobKey, cluster: str) -> None:
-        """Remove the mark of `refuse` from a cluster's job of this number."""
+        """Remove the mark that `refuse` has made for a job of `cluster`, if any."""
         with self.folder(EXPORTS) as folder, contextlib.suppress(FileNotFoundError):
             os.unlink(_refusal_name(key, cluster), dir_fd=folder)
 
     def write_origins(self, key: JobKey | None, text: str) -> None:
-        """Write where a job's, or (None) the machine's, values come from."""
+        """Write the file that says where a job's, or (`key` None) the machine's, values come from."""
         with self.writing(ORIGINS) as (folder, staging):
             write_if_changed(folder, staging, origins_name(key), text.encode())
 
@@ -199,14 +209,17 @@ class FeatureTree(Folders):
             replace_file(folder, staging, f"{key.directory_name}.json", text.encode(), 0o600)
 
     def write_known(self, key: JobKey, text: str) -> None:
-        """Write the daemon's private note on a published job, unless a later version has written one."""
+        """Write the daemon's private note on a published job: what it knew of the job.
+
+        A note that a later version has written is not replaced.
+        """
         name = f"{key.directory_name}.json"
         with self.writing(KNOWN) as (folder, staging):
             if not is_of_later_version(read_private(folder, name, MAX_NOTE_BYTES) or b""):
                 write_if_changed(folder, staging, name, text.encode(), 0o600)
 
     def note_question(self, key: JobKey) -> None:
-        """Make the job's prolog wait until `note_answer` is called, or its own time limit."""
+        """Make the job's prolog wait for the batch system's answer, until `note_answer` or its time limit."""
         with (
             self.folder(INTAKE) as folder,
             opened(
@@ -216,7 +229,10 @@ class FeatureTree(Folders):
             os.utime(file)
 
     def note_answer(self, key: JobKey, at_secs: float = math.inf) -> None:
-        """Let the job's prolog go on, if it began to wait before this time (epoch seconds)."""
+        """Let the job's prolog, which has waited since `note_question`, go on.
+
+        A prolog that began to wait after `at_secs` (epoch) still waits.
+        """
         name = f"{key.directory_name}.asked"
         with self.folder(INTAKE) as folder, contextlib.suppress(FileNotFoundError):
             if os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime <= at_secs:
@@ -225,10 +241,10 @@ class FeatureTree(Folders):
     # --- removing ----------------------------------------------------------------
 
     def remove_job(self, key: JobKey, *, keep_record: bool = False) -> bool:
-        """Remove everything about a job; return whether there was anything. `sweep` empties the directories.
+        """Remove everything about a job; return whether there was anything.
 
-        With `keep_record`, the prolog's record stays: without it the daemon would
-        conclude that the job's epilog has run.
+        Its directories are only moved to `staging`, which `sweep` empties. With `keep_record`, the prolog's
+        record stays: without it the daemon would conclude that the job's epilog has run.
         """
         name, found = key.directory_name, False
         self._drop_token(name)
@@ -305,7 +321,7 @@ class FeatureTree(Folders):
             return exists(folder, f"{key.directory_name}.json")
 
     def notes(self, key: JobKey) -> tuple[str, str]:
-        """Return two texts on a job, "" if absent: the daemon's note on publishing, the prolog's record."""
+        """Return two texts about a job: the daemon's note and the prolog's record, each "" if absent."""
         found = []
         for each in (KNOWN, RECORDS):
             with self.folder(each) as folder:
@@ -314,7 +330,10 @@ class FeatureTree(Folders):
         return found[0], found[1]
 
     def known(self) -> list[str]:
-        """Return the daemon's notes on all published jobs. Raises OSError or UnsafePathError."""
+        """Return the texts of the daemon's private notes on all published jobs.
+
+        Raises OSError or UnsafePathError.
+        """
         with self.folder(KNOWN) as folder:
             names = [name for name in os.listdir(folder) if name.endswith(".json")]
             contents = (read_private(folder, name, MAX_NOTE_BYTES) for name in sorted(names))

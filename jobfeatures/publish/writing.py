@@ -28,7 +28,10 @@ LATE_PROLOG_SECS = 300  # after what the batch system calls the start; a start f
 
 
 def write_machine(tree: FeatureTree, site: Site, machine: Machine, *, now_secs: float) -> None:
-    """Write the machine's features, for its profile and the time `now_secs` (epoch)."""
+    """Write the machine's features as they are at `now_secs` (epoch).
+
+    The site's settings choose the version of the specification.
+    """
     values = machine_features(machine, profile=site.profile, now_secs=now_secs)
     tree.write_machine(values)
     tree.write_origins(None, format_origins(machine_origins(values, machine)))
@@ -44,13 +47,13 @@ def write_job(
     shutdown_secs: int | None = None,
     noted: str | None = None,
 ) -> None:
-    """Write a job's directories; `shutdown_secs` (epoch) is its own shutdown time if there is one.
+    """Write a job's directories. The caller must hold the job's lock (`Folders.locked`).
 
-    `noted` is the daemon's note, written before anything is published: otherwise a daemon started after a
-    crash would withdraw it. The start in the prolog's record stays, as the job has read it. What an earlier
-    job of this id has provably left is removed first. Values that were published of this job before fill
-    those that are unknown now; they take precedence if reported later than `reported_at_secs` (epoch, node's
-    clock). Call it with the tree `locked` for the job.
+    `shutdown_secs` (epoch) is the job's own shutdown time, None without one. `noted` is the daemon's note: it
+    is written before anything is published, since a daemon started after a crash would otherwise withdraw the
+    job. With a note, the start in the prolog's record stays, as the job has read it. What an earlier job of
+    this id has provably left is removed first. A value that is unknown now stays as it was published before.
+    So do all published values that were reported later than `reported_at_secs` (epoch, node's clock).
     """
     known, record = (_read_note(text, job.key) for text in tree.notes(job.key))
     note = known or record

@@ -1,1 +1,1 @@
-"""Records of jobs, machines and batch systems, and the texts that they are written in. Pure."""
+"""Defines records of jobs, machines and batch systems, and reads and writes values in texts. Pure."""

@@ -1,6 +1,7 @@
-"""Data for administrators besides queue and nodes: scheduler, licences, fair shares, reservations.
+"""Defines records of data for administrators: scheduler, licences, fair shares, reservations.
 
-One record per answer of a batch system. Unknown values are None; entries missing from an answer are omitted.
+There is one record per answer of a batch system. Unknown values are None; entries missing from an answer are
+omitted.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from jobfeatures.errors import Rejected, parse_each
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdministrationAnswer:
-    """The common part of a batch system's answers: who gave it, when, and which entries were rejected."""
+    """The common part of a batch system's answers: its source, its time (epoch seconds), rejected entries."""
 
     source: str
     taken_at_secs: float
@@ -23,7 +24,7 @@ class AdministrationAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """How many requests of one type (`name`) the controller served, and in how many seconds, so far."""
+    """How many requests of one type the controller has served so far, and how many seconds that took."""
 
     name: str
     count: int
@@ -31,14 +32,18 @@ class Requests:
 
 
 class UserRequests(Requests):
-    """Requests that one user has made of the controller."""
+    """How many requests of one user the controller has served so far, and how many seconds that took."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Cycles:
-    """The scheduling cycles of one scheduler, such as main or backfill, since its statistics began."""
+    """Statistics of the cycles of one scheduler, such as main or backfill, since they were last reset.
+
+    Times are in seconds. `mean_depth_jobs` is the mean number of jobs that a cycle examined, `queue_jobs` the
+    length of the queue in the last cycle.
+    """
 
     count: int | None = None
     last_secs: float | None = None
@@ -50,7 +55,11 @@ class Cycles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scheduler(AdministrationAnswer):
-    """The controller's load. `jobs` counts events of jobs, `queued` messages that wait, both by name."""
+    """The load of the batch system's controller.
+
+    `threads` is the number of its server threads. `queued` holds numbers of waiting messages, and `jobs`
+    numbers of events of jobs, both by name. `cycles` are by scheduler; `types` and `users` count requests.
+    """
 
     threads: int | None = None
     queued: Mapping[str, int] = field(default_factory=dict)
@@ -63,7 +72,7 @@ class Scheduler(AdministrationAnswer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Licence:
-    """The licences with one name: how many there are, and how many are used."""
+    """The number of licences with one name: in total, in use, free, and reserved (None: unknown)."""
 
     name: str
     total: int
@@ -81,7 +90,12 @@ class Licences(AdministrationAnswer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FairShare:
-    """An account's share, or with `user` that of a user in it. Share and usage are fractions of the total."""
+    """The share of an account, or, if `user` is not empty, of a user in the account.
+
+    `shares_ratio` and `usage_ratio` are fractions of the total. `usage_secs` is the decayed usage in seconds,
+    weighted as the site weights resources. `factor`, from 0 to 1, is what the share contributes to the
+    priority of jobs.
+    """
 
     account: str
     user: str = ""
@@ -93,7 +107,7 @@ class FairShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FairShares(AdministrationAnswer):
-    """The shares of all accounts and users."""
+    """The shares of all accounts and users, as one answer of the batch system."""
 
     shares: tuple[FairShare, ...] = ()
 
@@ -112,7 +126,7 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservations(AdministrationAnswer):
-    """All reservations that have not ended."""
+    """All reservations that have not ended, as one answer of the batch system."""
 
     reservations: tuple[Reservation, ...] = ()
 
@@ -125,9 +139,10 @@ Counted = TypeVar("Counted", bound=Requests)
 def each_once(
     parse: Callable[[Record], Named], records: Iterable[Record], source: str
 ) -> tuple[tuple[Named, ...], tuple[Rejected, ...]]:
-    """Return what `parse` makes of records, one of each name (a label of time series), and the rejected ones.
+    """Parse records that must have distinct names, because a name becomes a label of time series.
 
-    A malformed record is rejected alone, as is one with the name of another.
+    Returns the parsed records, and the rejected ones. A malformed record is rejected alone; so is a record
+    with the name of an earlier one.
     """
     kept: dict[str, Named] = {}
     rejected: list[Rejected] = []
@@ -138,7 +153,10 @@ def each_once(
 
 
 def added_up(found: Iterable[Counted]) -> tuple[Counted, ...]:
-    """Return one entry per name, with sums: Slurm gives all users of unknown uids the name "nobody"."""
+    """Add up entries with the same name; return one entry per name.
+
+    Slurm reports all users whose uid is unknown under the name "nobody".
+    """
     sums: dict[str, Counted] = {}
     for each in found:
         old = sums.setdefault(each.name, each)

@@ -1,4 +1,7 @@
-"""Text in columns on a terminal; characters that would move the cursor or misalign it are removed. Pure."""
+"""Formats text in columns for a terminal. Pure.
+
+Characters that would move the cursor or misalign columns are removed or replaced.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,10 @@ MAX_MARKS = 2  # on one letter
 
 
 def clean(text: str) -> str:
-    """Return a text with at most two marks on a letter, and U+FFFD for characters that cannot be printed."""
+    """Return a text that is safe to print: characters that cannot be printed are replaced by U+FFFD.
+
+    Of several combining marks on a letter, at most two are kept.
+    """
     kept: list[str] = []
     marks = 0
     for character in text:
@@ -29,7 +35,7 @@ def clean(text: str) -> str:
 
 
 def width_of(text: str) -> int:
-    """Return how many terminal columns a text from `clean` takes."""
+    """Return the number of terminal columns that a text takes; the text comes from `clean`."""
     if text.isascii():
         return len(text)
     return sum(
@@ -43,7 +49,7 @@ def width_of(text: str) -> int:
 
 
 def fit(text: str, columns: int) -> str:
-    """Return a text from `clean` cut to some terminal columns, with an ellipsis if it is too long."""
+    """Return a text cut to at most `columns` terminal columns; a text that is cut ends with an ellipsis."""
     text = clean(text)
     if width_of(text) <= columns:
         return text
@@ -57,18 +63,21 @@ def fit(text: str, columns: int) -> str:
 
 
 def or_unknown(value: float | None, form: Callable[[float], str]) -> str:
-    """Return a number as `form` writes it, or a question mark if it is unknown."""
+    """Format a number with the function `form`; return a question mark for None."""
     return UNKNOWN if value is None else form(value)
 
 
 def pad(text: str, columns: int, *, is_left: bool) -> str:
-    """Return a text from `clean`, padded to some terminal columns."""
+    """Return a text padded with blanks to `columns` terminal columns; the text comes from `clean`."""
     blanks = " " * (columns - width_of(text))
     return text + blanks if is_left else blanks + text
 
 
 def align(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> list[str]:
-    """Return rows of texts from `clean` as lines: columns numbered in `left` left-aligned, others right."""
+    """Format rows of texts, which come from `clean`, as lines with aligned columns.
+
+    Columns with a number in `left` (from 0) are left-aligned, others right-aligned.
+    """
     widths = [max(map(width_of, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(pad(row[at], width, is_left=at in left) for at, width in enumerate(widths)).rstrip()

@@ -1,4 +1,4 @@
-"""Columns: one field's values of many records; and how to keep them in little memory. Pure."""
+"""Stores many records as columns, one per field, in little memory. Pure."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from typing import Any
 
 
 def are_same(column: Sequence[Any]) -> bool:
-    """Return whether all values of a non-empty column are equal and of one type: 1 is not the same as 1.0."""
+    """Return whether all values of a column are equal and of one type, so that 1 and 1.0 differ.
+
+    The column must not be empty.
+    """
     first = column[0]
     return column.count(first) == len(column) and len({*map(type, column)}) == 1
 
 
 def pack(columns: Mapping[str, Sequence[Any]]) -> bytes:
-    """Return columns, none of them empty, pickled as bytes: a third of the memory of their objects.
+    """Pickle columns, none of which may be empty, into a third of their memory.
 
-    A column of equal values is kept as one, unless they are tuples, whose items may differ in type.
+    A column of equal values is stored as one value, unless they are tuples, whose items may differ in type.
     """
     shortened = {
         name: column[:1] if type(column[0]) is not tuple and are_same(column) else column
@@ -26,6 +29,6 @@ def pack(columns: Mapping[str, Sequence[Any]]) -> bytes:
 
 
 def unpack(packed: bytes, count: int) -> dict[str, Sequence[Any]]:
-    """Return the columns, of `count` values each, from bytes that `pack` has made in this process."""
+    """Return the columns that `pack` stored in this process; each has `count` values."""
     shortened = pickle.loads(packed)  # noqa: S301  # our own
     return {name: column * count if len(column) == 1 else column for name, column in shortened.items()}

@@ -1,4 +1,4 @@
-"""Parsing text that must be a JSON object."""
+"""Parses texts that must hold JSON objects."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ _NEXT = re.compile(r"\n(?=\{)")
 
 
 def parse_object(text: str | bytes, *, source: str = "", line: int = 0) -> dict[str, Any]:
-    """Return the object that a JSON text holds. Raises ParseError, also for NaN and infinities: not JSON."""
+    """Parse a text that must be one JSON object.
+
+    Raises ParseError, also for NaN and infinities, which JSON does not have.
+    """
     import json  # not at the top: hooks start often and seldom need it
 
     try:
@@ -27,7 +30,11 @@ def parse_object(text: str | bytes, *, source: str = "", line: int = 0) -> dict[
 
 
 def parse_objects(text: str, *, source: str = "") -> Iterator[dict[str, Any] | ParseError]:
-    """Yield consecutive JSON objects, and a ParseError for other text, up to the next line with an object."""
+    """Yield consecutive JSON objects in a text.
+
+    For text that is not an object a ParseError is yielded, and reading resumes at the next line that begins
+    with an object.
+    """
     import json
 
     decoder = json.JSONDecoder(parse_constant=refuse)
@@ -55,9 +62,10 @@ def _after_blanks(text: str, place: int) -> int:
 
 
 def parse_own(text: str | bytes, *, source: str = "") -> dict[str, Any]:
-    """Return a JSON document that this project has stored. Raises ParseError, also for a later version's.
+    """Parse a JSON document that this program has stored. Raises ParseError, also for a later version's.
 
-    This version writes no `format`; later ones add it to documents that older ones must not read or replace.
+    This version writes no member `format`. Later versions add it to documents that older versions must not
+    read or replace.
     """
     found = parse_object(text, source=source)
     if (form := found.get("format")) is not None:
@@ -66,7 +74,7 @@ def parse_own(text: str | bytes, *, source: str = "") -> dict[str, Any]:
 
 
 def text_of(document: dict[str, Any], name: str, source: str) -> str:
-    """Return a member of a JSON object that must be a non-empty string. Raises ParseError."""
+    """Return the member `name` of a JSON object, which must be a non-empty string. Raises ParseError."""
     value = document.get(name)
     if not isinstance(value, str) or not value:
         raise ParseError("not a text", source=source, field=name, text=str(value))
@@ -74,12 +82,15 @@ def text_of(document: dict[str, Any], name: str, source: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Return a string from JSON with U+FFFD for lone surrogates, which UTF-8 cannot encode."""
+    """Return a string in which lone surrogates, which UTF-8 cannot encode, are replaced by U+FFFD."""
     return text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
 def is_of_later_version(text: bytes) -> bool:
-    """Return whether a stored document has a `format`, so that `parse_own` rejects it: a later version's."""
+    """Return whether a stored document was written by a later version of this program.
+
+    Such a document has a member `format`, and `parse_own` rejects it.
+    """
     try:
         return b'"format"' in text and not parse_own(text)
     except ParseError as error:
@@ -87,5 +98,5 @@ def is_of_later_version(text: bytes) -> bool:
 
 
 def refuse(name: str) -> NoReturn:
-    """Raise ValueError for NaN and infinities, which are not JSON."""
+    """Raise ValueError for `name`, which is NaN or an infinity: a hook for the JSON parser."""
     raise ValueError(f"{name} is no number")

@@ -1,7 +1,7 @@
-"""Local times without an offset: in one hour of the year they mean two moments. Pure.
+"""Parses local times without an offset, which are ambiguous in one hour of the year. Pure.
 
-Where clocks are set back, the same local time comes twice. `parse_local` reads both moments, and `settle`
-chooses by what else is known of a job.
+When clocks are set back, the same local time occurs twice. `parse_local` returns both moments, and `settle`
+chooses one of them by what else is known about the job.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ SKIPPED_HOUR: Final = "time in the hour that clocks skip: another zone's?"
 
 
 class Twice(int):
-    """A local time in the hour that clocks repeat: the earlier moment (epoch seconds); `later`: the other."""
+    """A local time that occurs twice because clocks were set back.
+
+    The value is the earlier of the two moments in epoch seconds; `later` is the other moment.
+    """
 
     later: int
 
@@ -32,13 +35,17 @@ class Twice(int):
 
 
 class Skipped(int):
-    """A local time in the hour that clocks skip, which never was; in epoch seconds as if they had not."""
+    """A local time that never occurred because clocks were set forward.
+
+    The value is in epoch seconds, computed as if clocks had not been set forward.
+    """
 
 
 def parse_local(text: str, zone: tzinfo | None, *, field: str) -> int:
-    """Return the epoch seconds of an ISO time: by its offset, else local to `zone` (None: this machine's).
+    """Parse an ISO time into epoch seconds. Raises ParseError.
 
-    It is `Twice` where two moments have this local time, `Skipped` where none has. Raises ParseError.
+    A time without an offset is a local time in `zone` (None: this machine's zone). The result is a `Twice` if
+    two moments have this local time, and a `Skipped` if none has.
     """
     try:
         local = datetime.fromisoformat(text)
@@ -56,11 +63,12 @@ def parse_local(text: str, zone: tzinfo | None, *, field: str) -> int:
 def settle(
     times: Sequence[int | None], ran_secs: Secs | None, away_secs: Secs | None, doubtful: Counter[str]
 ) -> tuple[int | None, ...]:
-    """Choose among the moments that a job's local times may mean; the last two of `times` are start and end.
+    """Choose one moment for each of a job's local times, some of which may mean two moments (`Twice`).
 
-    They are in the order in which they happen, and from start to end it ran for `ran_secs` and was suspended
-    for `away_secs` (None: unknown). Of readings that agree with this equally well the shortest is taken,
-    then the earliest; `doubtful` counts such a job, and one where no reading agrees.
+    `times` are in the order in which the events happen; the last two are start and end. From start to end the
+    job ran for `ran_secs` and was suspended for `away_secs` (None: unknown). The combination that agrees best
+    with this is chosen; of several, the one with the shortest time span, then the earliest. `doubtful` counts
+    the job if several agree, or none.
     """
     if any(isinstance(each, Skipped) for each in times):
         doubtful[SKIPPED_HOUR] += 1

@@ -1,6 +1,6 @@
-"""The declaration of a metric, and of the metrics that several modules share, such as drain plans. Pure.
+"""Defines how metrics are declared, and declares the metrics that several packages use, such as `drains`.
 
-The others are declared next to their collectors, in ``jobfeatures_exporter/scrape/collectors``.
+Pure. Other metrics are declared next to their collectors, in ``jobfeatures_exporter/scrape/collectors``.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ JOB = ("batch_system", "job_id")  # the labels that every series of a job begins
 
 @dataclass(frozen=True, eq=False)
 class Metric:
-    """Declaration of a metric family of Prometheus.
+    """The declaration of a metric family of Prometheus.
 
     `name` ends with its unit and has no ``_total`` or ``_info``; `kind` is "gauge", "counter", "info",
-    "histogram" or "summary" (quantiles only). `sums` says that a gauge's values may be added up over jobs, as
-    those of counters always may. With `verbatim`, samples carry the name unchanged, as in another exporter.
+    "histogram" or "summary" (quantiles only). `meaning` is its help text. `sums` says that a gauge's values
+    may be added up over jobs, as those of counters always may. With `verbatim`, samples have exactly this
+    name, as they have in another exporter.
     """
 
     name: str
@@ -40,14 +41,14 @@ class Metric:
 
     @cached_property
     def sample_name(self) -> str:
-        """Return the name that samples carry."""
+        """Return the name that the metric's samples have on a page."""
         if self.verbatim:
             return self.name
         return self.name + {"counter": "_total", "info": "_info"}.get(self.kind, "")
 
     @cached_property
     def is_of_jobs(self) -> bool:
-        """Return whether each series of the metric belongs to one job, as its first labels name it."""
+        """Return whether each series of the metric belongs to one job, which its first labels identify."""
         return self.label_names[:2] == JOB
 
 
@@ -59,12 +60,12 @@ def gauge(
     unit: str = BY_NAME,
     sums: bool = False,
 ) -> Metric:
-    """Return the declaration of a gauge."""
+    """Declare a gauge: see `Metric` for the arguments."""
     return Metric(name, "gauge", meaning, labels, unit, sums)
 
 
 def counter(name: str, meaning: str, labels: tuple[str, ...] = ()) -> Metric:
-    """Return the declaration of a counter."""
+    """Declare a counter: see `Metric` for the arguments."""
     return Metric(name, "counter", meaning, labels)
 
 
@@ -141,5 +142,8 @@ OTHERS = "other"  # the job id of the sums over jobs beyond a page's series budg
 
 
 def names_job(batch_system: str | None, job_id: str | None) -> bool:
-    """Return whether a series' batch system and job id name a job: not a service, nor a sum over jobs."""
+    """Return whether a series with these labels `batch_system` and `job_id` is about a single job.
+
+    Otherwise it is about a service, or is a sum over several jobs.
+    """
     return batch_system not in NO_BATCH_SYSTEM and job_id != OTHERS

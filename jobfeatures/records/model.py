@@ -1,7 +1,7 @@
-"""The data model of jobs: frozen records, no I/O, no clock.
+"""Defines the data model of jobs: frozen records, without I/O or clock.
 
-Unknown, unlimited and a number are distinct: `None`, `UNLIMITED` and an
-`int`. Times are whole seconds since the epoch, sizes are bytes.
+A limit that is unknown, one that does not exist, and a number are distinct: `None`, `UNLIMITED` and an `int`.
+Times are whole seconds since the epoch, sizes are in bytes.
 """
 
 from __future__ import annotations
@@ -28,14 +28,17 @@ Limit = int | Unlimited | None
 
 
 def multiplied(limit: Limit, count: int | None) -> Limit:
-    """Return `limit` × `count`: the total of a limit per CPU or slot. UNLIMITED stays; None if unknown."""
+    """Return `limit` × `count`: the total of a limit per CPU or slot.
+
+    UNLIMITED stays UNLIMITED; the result is None if a value is unknown.
+    """
     if not isinstance(limit, int):
         return limit
     return None if count is None else limit * count
 
 
 class JobState(enum.Enum):
-    """State of a job, named as in Slurm's accounting."""
+    """The state of a job, with the names of Slurm's accounting."""
 
     # Members are singletons: hashing by identity is faster than by name.
     __hash__ = object.__hash__
@@ -60,7 +63,7 @@ class JobState(enum.Enum):
 
     @property
     def is_finished(self) -> bool:
-        """Return whether a job in this state is proven to have ended. UNKNOWN proves nothing."""
+        """Return whether a job in this state has certainly ended; False for UNKNOWN."""
         return self in _FINISHED
 
 
@@ -80,23 +83,26 @@ def _quoted(text: str) -> str:
 
 
 class JobKey(NamedTuple):
-    """Identity of a job on a node: its batch system and its id, as two systems may use the same id."""
+    """The identity of a job on a node: its batch system and its job id.
+
+    Two batch systems may use the same job id.
+    """
 
     batch_system: str
     job_id: str
 
     @property
     def directory_name(self) -> str:
-        """Return one safe path component, e.g. ``slurm-1234``; no slash, no leading dot."""
+        """Return the job's name as one safe path component (``slurm-1234``): no slash, no leading dot."""
         return f"{self.batch_system}-{_quoted(self.job_id)}"
 
     def is_called(self, text: str) -> bool:
-        """Return whether a text is the job's id, with or without the name of HTCondor's schedd."""
+        """Return whether a text is the job's id; the schedd's name in an id of HTCondor may be left out."""
         return text in (self.job_id, self.job_id.partition("@")[0])
 
     @classmethod
     def from_directory_name(cls, name: str) -> JobKey | None:
-        """Return the key that has this `directory_name`, None if there is none."""
+        """Return the key whose `directory_name` is `name`; None if there is no such key."""
         batch_system, dash, quoted = name.partition("-")
         if not (dash and batch_system and quoted):
             return None
@@ -121,7 +127,13 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One job as its batch system knows it. Absent knowledge is None or empty, never zero."""
+    """One job as its batch system reports it. An unknown value is None or empty, never zero.
+
+    Times are in epoch seconds. `total_…` fields are over all nodes; `allocated_cpus`, `allocated_gpus` and
+    `gpus` are on this node. `limit_end_secs` is when the wall limit ends the job, as the batch system
+    computed it. By `deadline_secs` the job must have ended whatever its limit, with at least `grace_secs`
+    seconds of notice. `tasks` is the number of jobs that the record of a pending array represents.
+    """
 
     key: JobKey
     state: JobState = JobState.UNKNOWN
@@ -176,7 +188,10 @@ class Job:
 
     @property
     def end_limit_secs(self) -> int | None:
-        """Return when the wall limit ends this job (epoch seconds); None if it is unknown or unlimited."""
+        """Return when the wall limit ends this job, in epoch seconds.
+
+        Returns None if that is unknown or the limit is unlimited.
+        """
         wall_secs = self.limits.wall_secs
         if not isinstance(wall_secs, int):
             return None
@@ -185,10 +200,11 @@ class Job:
         return None if self.start_secs is None else self.start_secs + wall_secs
 
     def end_limit_at(self, now_secs: float) -> float | None:
-        """Return when the wall limit ends the job, a suspended one as if it resumed now (epoch seconds).
+        """Return when the wall limit ends the job (epoch seconds; None: unknown or no limit).
 
-        A completing job ends now: its batch system has ended it. A running job has started, even if its start
-        lies in the future by this clock, so it never has more than its limit left.
+        A suspended job counts as resumed now. A completing job ends now: its batch system has ended it. A
+        running job has started, even if its start lies in the future by this clock, so it never has more than
+        its limit left.
         """
         if self.state is JobState.COMPLETING:
             return now_secs
@@ -210,10 +226,11 @@ class Job:
 
 
 class Alias(NamedTuple):
-    """A name in a control group's path that is no job id; the batch system tells which job has it.
+    """A name in a control group's path that is not a job id, but belongs to a job.
 
-    `field` is the field of `Job` that holds the name. With `is_reused`, one job after another has the name;
-    `mending` is what an administrator has to do where two control groups have one name.
+    `field` is the field of `Job` in which the batch system reports this name. With `is_reused`, several jobs
+    have the name one after another. `mending` says what an administrator has to do if two control groups have
+    the same name.
     """
 
     field: str
@@ -222,11 +239,11 @@ class Alias(NamedTuple):
     mending: str = ""
 
     def is_of(self, job: Job) -> bool:
-        """Return whether a job has this alias, by what the batch system reports of it."""
+        """Return whether the batch system reports this alias for the job."""
         return bool(getattr(job, self.field) == self.name)
 
     def stands_for(self, key: object) -> bool:
-        """Return whether a key is this alias in place of a job id, as its job is not known yet."""
+        """Return whether a key has this alias in place of a job id, because its job is not yet known."""
         return isinstance(key, JobKey) and key.job_id == self.name
 
 
@@ -250,7 +267,10 @@ NODE_STATES: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterNode:
-    """A node as the batch system reports it. `states` are upper-case names such as IDLE and DRAIN."""
+    """A node as the batch system reports it; None means unknown.
+
+    `states` are upper-case names such as IDLE and DRAIN; `reason` says why the node is drained or down.
+    """
 
     name: str
     states: tuple[str, ...]
@@ -267,7 +287,7 @@ class ClusterNode:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """One answer of a batch system about its nodes and partitions."""
+    """One answer of a batch system about its nodes and partitions, as of `taken_at_secs` (epoch seconds)."""
 
     source: str
     taken_at_secs: float
@@ -280,9 +300,9 @@ class Cluster:
 class NodeNotice:
     """What a batch system reports about this node as a whole.
 
-    `draining`: it starts no more jobs here. `shutdowns`: epoch seconds at which the node will be taken down,
-    including past ones still in force. `cpus` are those that it can allocate here, None if not reported.
-    `features` are values that it reports for $MACHINEFEATURES keys.
+    `draining`: the batch system starts no more jobs here. `shutdowns`: epoch seconds at which the node will
+    be taken down, including past ones that are still in force. `cpus`: the number of CPUs that it can
+    allocate here, None if not reported. `features`: values that it reports for $MACHINEFEATURES keys.
     """
 
     draining: bool = False
@@ -296,16 +316,15 @@ Version = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobTable:
-    """One answer of one source of jobs, such as a batch system: the jobs of this node.
+    """One answer of a source of jobs, such as a batch system, about the jobs of this node.
 
-    `complete` promises that every question was answered. Where the source lists all its jobs (`gone` is
-    None), a job missing from a complete table has ended. Otherwise `gone` maps jobs that the source was asked
-    about and does not know, or has on other nodes, to the time of that answer, and absence from the table
-    proves nothing.
-    `reported_secs` has the jobs that were reported at another time than `taken_at_secs`. `versions` identify
-    the prolog records that jobs were read from. `node` is None if the source reports nothing about the node;
+    `complete` says that every question was answered. If `gone` is None, the source lists all its jobs, so a
+    job missing from a complete table has ended. Otherwise a job that is missing proves nothing: `gone` maps
+    the jobs that the source does not know, or has on other nodes, to the time of that answer. `reported_secs`
+    has the jobs that were reported at another time than `taken_at_secs`. `versions` identify the prolog
+    records from which jobs were read. `node` is None if the source reports nothing about the node;
     `node_problem` says why it could not be asked about the node although it reported jobs. `groupless` are
-    running jobs of which no control group is to be expected here.
+    running jobs for which no control group is expected here.
     """
 
     source: str
@@ -325,7 +344,10 @@ class JobTable:
     def listed(
         cls, source: str, jobs: Mapping[JobKey, Job], taken_at_secs: float, rejected: Sequence[Rejected]
     ) -> JobTable:
-        """Return the table of a source that lists all jobs here: complete unless a record was rejected."""
+        """Make the table of a source that lists all its jobs here.
+
+        It is complete unless a record was rejected.
+        """
         return cls(
             source=source,
             jobs=jobs,
@@ -339,7 +361,10 @@ class JobTable:
         return self.reported_secs.get(key, self.taken_at_secs)
 
     def absent_at_secs(self, key: JobKey) -> float | None:
-        """Return when the source answered that it has no such job here (epoch); None: it has not said so."""
+        """Return when the source answered that this job is not on this node, in epoch seconds.
+
+        Returns None if the source has the job, or has not answered about it.
+        """
         if key in self.jobs:
             return None
         if self.gone is not None:
@@ -354,7 +379,7 @@ _OF_LIMITS: Final = tuple(each.name for each in fields(Limits))
 
 
 def fill_unknown(job: Job, other: Job) -> Job:
-    """Return `job` with its unknown fields filled from `other`."""
+    """Return a copy of `job` whose unknown fields are filled from `other`, another record of the job."""
     changes: dict[str, object] = {}
     wall_secs = job.limits.wall_secs
     is_other_limit = wall_secs != other.limits.wall_secs and None not in (wall_secs, other.limits.wall_secs)

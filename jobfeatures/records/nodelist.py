@@ -1,7 +1,7 @@
-"""Compressed host lists such as ``c[1-3,08-10]-[2-4]``: expanded by Slurm's rule, folded by ClusterShell.
+"""Expands compressed host lists such as ``c[1-3,08-10]-[2-4]``, and compresses lists of names.
 
-Expansion is a Cartesian product. Text outside the brackets is literal, digits
-included: ``n1[8-11]`` is n18, n19, n110 and n111. (ClusterShell would make digits
+Lists are expanded by Slurm's rule, a Cartesian product, and compressed by ClusterShell. Text outside the
+brackets is literal, digits included: ``n1[8-11]`` is n18, n19, n110 and n111. (ClusterShell would make digits
 before a bracket part of the range: n18 to n111.)
 """
 
@@ -27,15 +27,15 @@ _PIECE = re.compile(rf"(?:[A-Za-z0-9._-]|\[{_RANGE}(?:,{_RANGE})*\])+")
 
 
 def expand_nodes(text: str) -> tuple[str, ...]:
-    """Return the node names of a compressed list, without repetitions, with zero padding.
+    """Return the node names in a compressed list, without repetitions, with zero padding.
 
-    Source: slurm.conf(5) and ``scontrol show hostnames``; PBS and LSF print the plain subset. Names keep the
-    list's order, the last bracket's numbers vary fastest, and a range is padded to the width of its first
-    number. Text after the last bracket, which Slurm does not allow, is accepted. "", ``(null)`` and
-    ``None assigned`` are ().
+    Source: slurm.conf(5) and ``scontrol show hostnames``; PBS and LSF print a plain subset of this form.
+    Names keep the list's order, the last bracket's numbers vary fastest, and a range is padded to the width
+    of its first number. Text after the last bracket, which Slurm does not allow, is accepted. "", ``(null)``
+    and ``None assigned`` give ().
 
-    Raises ParseError for anything else, and for more than 100,000 names,
-    which are counted before they are generated.
+    Raises ParseError for anything else, and for more than 100,000 names, which are counted before they are
+    generated.
     """
     if text in NO_NODES:
         return ()
@@ -48,7 +48,7 @@ def expand_nodes(text: str) -> tuple[str, ...]:
 
 
 def fold_nodes(names: Iterable[str]) -> str:
-    """Return names as one sorted compressed list, "" for none. Raises ParseError for an invalid name."""
+    """Compress names into one sorted list; "" without names. Raises ParseError for an invalid name."""
     checked = [_checked_name(name) for name in names]
     if len(checked) < 2:
         return "".join(checked)
@@ -58,7 +58,7 @@ def fold_nodes(names: Iterable[str]) -> str:
 
 
 def fold_ranges(names: Iterable[str]) -> tuple[str, ...]:
-    """Return names as a tuple of compressed ranges: ``a1``, ``c[1-3,5]``. Raises ParseError."""
+    """Compress names into ranges such as ``a1`` and ``c[1-3,5]``. Raises ParseError for an invalid name."""
     text = fold_nodes(names)
     return tuple(_split(text)) if text else ()
 
@@ -130,7 +130,10 @@ def _product(piece: list[str | list[_Range]]) -> Iterator[tuple[str, ...]]:
 
 
 def is_same_host(one: str, other: str) -> bool:
-    """Return whether two names mean the same host, ignoring case; a short name matches any domain."""
+    """Return whether two names are of the same host, ignoring case.
+
+    A name without domain matches any domain.
+    """
     one, other = one.lower(), other.lower()
     if "." in one and "." in other:
         return one == other

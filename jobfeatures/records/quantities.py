@@ -1,4 +1,4 @@
-"""Durations, sizes, counts and epochs as batch systems write them: pure functions over text."""
+"""Parses durations, sizes, counts and times as batch systems write them. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SIZE = re.compile(r"(?P<number>\d{1,18}(?:\.\d{1,9})?)(?P<unit>[A-Za-z]{0,2})\Z
 
 
 def parse_count(text: str, *, field: str = "") -> int:
-    """Return a number of 1 to 19 ASCII digits and nothing else. Raises ParseError."""
+    """Parse a number of 1 to 19 ASCII digits. Raises ParseError for any other text."""
     if not _DIGITS.match(text):
         raise ParseError("not a non-negative integer", field=field, text=text)
     value = int(text)
@@ -25,16 +25,16 @@ def parse_count(text: str, *, field: str = "") -> int:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number with its noun: 1 job, 2 jobs."""
+    """Return a number with its noun in singular or plural, such as 1 job or 2 jobs."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def parse_slurm_duration(text: str, *, field: str = "", bare_unit_secs: int = 60) -> int:
-    """Return seconds of a Slurm duration; fractions of a second are dropped.
+    """Parse a Slurm duration into seconds; fractions of a second are dropped. Raises ParseError.
 
-    Source: sbatch(1) ``--time``: ``MM``, ``MM:SS``, ``HH:MM:SS``, ``D-HH``,
-    ``D-HH:MM``, ``D-HH:MM:SS``; sacct prints fractions in TotalCPU.
-    A bare number is in units of `bare_unit_secs` (minutes in most places).
+    Source: sbatch(1) ``--time``: ``MM``, ``MM:SS``, ``HH:MM:SS``, ``D-HH``, ``D-HH:MM``, ``D-HH:MM:SS``;
+    sacct prints fractions in TotalCPU. A bare number is in units of `bare_unit_secs` (minutes in most
+    places).
     """
     match = _DURATION.match(text)
     if match is None:
@@ -53,7 +53,7 @@ _BINARY: dict[str, int] = {unit: 1024**power for power, unit in enumerate("BKMGT
 
 
 def parse_binary_size(text: str, *, field: str = "", bare_unit: str = "B") -> int:
-    """Return bytes of a size whose units are powers of 1024 (``100M``, ``1.5G``, ``4GB``), rounded down.
+    """Parse a size with units that are powers of 1024 (``100M``, ``1.5G``, ``4GB``) into bytes, rounded down.
 
     A number without a unit is in `bare_unit`. Raises ParseError for other units.
     """

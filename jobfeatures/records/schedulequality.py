@@ -1,4 +1,7 @@
-"""The quality of a schedule in progress, at one moment: frozen records, and exact sums for them. Pure."""
+"""Defines records of the quality of a schedule in progress, at one time, and exact sums for them.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ QUANTILES = (0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 
 
 class Verdict(enum.Enum):
-    """Whether an unfinished job can still meet its expected end."""
+    """Whether an unfinished job can still end by its expected end."""
 
     CERTAINLY_LATE = "certainly_late"  # late, however short it and the user's other jobs turn out
     POSSIBLY_LATE = "possibly_late"
@@ -29,7 +32,10 @@ class Verdict(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Cumulative: `counts[i]` values are at most `bounds[i]`, the last count is of all; `sum`: of all."""
+    """A cumulative histogram: `counts[i]` is the number of values that are at most `bounds[i]`.
+
+    The last count is that of all values; `sum` is their sum.
+    """
 
     bounds: tuple[Number, ...]
     counts: tuple[int, ...]  # cumulative, one more than bounds
@@ -37,7 +43,7 @@ class Histogram:
 
 
 class Tally:
-    """Counts values into a histogram, with an exact sum: the order in which values come changes nothing."""
+    """Counts values into a histogram, with an exact sum that does not depend on the order of the values."""
 
     __slots__ = ("_bounds", "_counts", "_sum", "_unit")
 
@@ -49,7 +55,7 @@ class Tally:
         self._unit = unit
 
     def add(self, value: Number, times: int) -> None:
-        """Count a value `times` times; −1 takes back one that was counted."""
+        """Count a value `times` times; with −1, remove a value that was counted before."""
         self._counts[bisect_left(self._bounds, value)] += times
         self._sum += round(value * self._unit) * times
 
@@ -60,7 +66,10 @@ class Tally:
 
 
 def compute_quantiles(values: Iterable[float]) -> dict[float, float]:
-    """Return value by quantile (`QUANTILES`, 0 to 1), interpolated; empty without values."""
+    """Return the values at the quantiles in `QUANTILES` (0 to 1), interpolated, by quantile.
+
+    The result is empty if there are no values.
+    """
     ordered = sorted(values)
     found = {}
     for at in QUANTILES if ordered else ():
@@ -79,7 +88,11 @@ def compute_sum(values: Iterable[Number]) -> Number:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserQuality:
-    """Figures of one user's jobs that have ended and whose expected end no longer changes."""
+    """Figures of one user's jobs that have ended and whose expected end is final.
+
+    `violated` is the number of jobs that ended after their expected end, `tardiness_secs` their total delay
+    in seconds.
+    """
 
     user: str
     share_cpus: Number
@@ -96,10 +109,12 @@ class UserQuality:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleQuality:
-    """Figures of one batch system's schedule, over jobs that ended since `begin_secs` (epoch).
+    """Figures of one batch system's schedule, over jobs that ended since `begin_secs` (epoch seconds).
 
-    Sums cover ended jobs that count and whose expected end is final.
-    Histograms, by partition, cover all ended jobs that count.
+    Only jobs that have all necessary values are included; `skipped` counts the others, by reason. Sums cover
+    ended jobs whose expected end is final; `violated` of these ended after their expected end.
+    `unsettled_jobs` have ended, but their expected end is not final. Histograms, by partition, cover all
+    ended jobs.
     """
 
     source: str

@@ -22,7 +22,7 @@ _ESCAPE = re.compile(r"\\(.)")
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One sample of a series: metric name, labels, and value, which may be NaN or infinite."""
+    """One sample of a time series: metric name, labels, and value, which may be NaN or infinite."""
 
     name: str
     labels: Mapping[str, str]
@@ -31,9 +31,10 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class InstantAnswer:
-    """The samples that a query of Prometheus returned, and the server's warnings, such as of missing parts.
+    """The samples that a query of Prometheus returned, and the server's warnings, if any.
 
-    Each sample of a range is one of `series`, those of one series in the order of time.
+    A warning may say that parts of the answer are missing. Each sample of a range is an element of `series`;
+    the samples of one series are in order of time.
     """
 
     series: tuple[Series, ...]
@@ -41,7 +42,10 @@ class InstantAnswer:
 
 
 def parse_lines(text: str, names: Collection[str], *, source: str = "") -> list[Series]:
-    """Return the series with these names on a page (text format 0.0.4). Raises ParseError naming the line."""
+    """Parse a metrics page (text format 0.0.4), and return the series whose name is in `names`.
+
+    Raises ParseError that names the line.
+    """
     beginnings = tuple(names)
     found: list[Series] = []
     for number, line in enumerate(text.split("\n"), 1):
@@ -69,11 +73,11 @@ def _value(text: Any, source: str, line: int) -> float:
 
 
 def parse_vector(text: str, *, source: str = "", kind: str = "vector") -> InstantAnswer:
-    """Return the answer of ``/api/v1/query`` to an instant query.
+    """Parse the answer of ``/api/v1/query`` to a query of Prometheus.
 
     Source: https://prometheus.io/docs/prometheus/latest/querying/api/: ``{"status":"success","data":
-    {"resultType":"vector","result":[{"metric":{"__name__":…,…},"value":[1435781451.781,"1"]},…]}}``.
-    For a range of samples its `kind` is ``matrix``, with ``"values":[[1435781451.781,"1"],…]``. Raises
+    {"resultType":"vector","result":[{"metric":{"__name__":…,…},"value":[1435781451.781,"1"]},…]}}``. For a
+    range of samples `kind` is ``matrix``, and the answer has ``"values":[[1435781451.781,"1"],…]``. Raises
     ParseError, with the server's message if it refused.
     """
     document = parse_object(text, source=source)

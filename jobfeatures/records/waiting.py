@@ -1,4 +1,4 @@
-"""Why a pending job may not start yet. Pure."""
+"""Finds the cause for which a pending job may not start yet. Pure."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ _CAUSES = re.compile(
 
 
 def cause_of(reason: str | None, *, is_held: bool = False) -> str | None:
-    """Return why a pending job may not start yet: held, dependent or date; None if it waits for its turn."""
+    """Return why a pending job may not start yet: held, dependent or date; else None.
+
+    None means that the job only waits for its turn. `reason` is the batch system's word for why it waits.
+    """
     found = _CAUSES.match(reason or "")
     return found.lastgroup if found else (HELD if is_held else None)

@@ -1,1 +1,1 @@
-"""Settings from flags, environment, files and defaults, and the command lines that take them."""
+"""Reads settings from flags, environment, files and defaults, and parses the command lines that take them."""

@@ -1,4 +1,4 @@
-"""How to reach a server over HTTP(S): certificates, credentials, timeout; and the flags for that."""
+"""Configures access to a server over HTTP(S): certificates, credentials, timeout; and the flags for that."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ MAX_SECRET_BYTES = 16384
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A server's URL, and what is needed to query it; `flag` is the flag that gave the URL."""
+    """A server's URL, and what is needed to query it: headers, TLS context (None: default) and timeout.
+
+    `flag` is the flag that gave the URL, for messages.
+    """
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -30,7 +33,7 @@ class Access:
     flag: str = ""
 
     def get(self, path: str = "", query: Mapping[str, str] | None = None) -> str:
-        """Return the body of the answer to a GET request. Raises SourceError."""
+        """Return the body of the answer to a GET request for a path below the URL. Raises SourceError."""
         url, secs = self.url + path, self.timeout_secs
         try:
             return fetch_text(url, query, headers=self.headers, context=self.context, timeout_secs=secs)

@@ -35,7 +35,12 @@ def variable_of(key: str) -> str:
 
 
 class Setting(NamedTuple):
-    """One declared setting, as parsers and the documentation need it."""
+    """One declared setting, as parsers and the documentation need it.
+
+    `path` are the names of the fields that lead to it in a configuration. `named_flag` is its flag if that
+    does not follow from the key. If `is_common`, --help shows it, else only --help-all. `live` are the
+    daemon's roles, separated by blanks, that accept a new value while they run.
+    """
 
     key: str
     kind: ValueKind
@@ -59,9 +64,10 @@ class Setting(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """A group of tables in the file with values for some jobs or machines: ``[partition.long]``.
+    """A group of tables in the settings file with values for some jobs or machines: ``[partition.long]``.
 
-    `label` is the kind of the tables' names, `values` the names and kinds that a table may contain.
+    `label` is the kind of the tables' names; `values` are the keys that a table may contain, with their
+    kinds. `path` and `live` are as in `Setting`.
     """
 
     key: str
@@ -83,7 +89,10 @@ class NamedTable(NamedTuple):
 def tables(
     key: str, label: ValueKind, values: Mapping[str, ValueKind], meaning: str, *, live: str = ""
 ) -> Any:
-    """Declare a dataclass field as the tables ``[key.LABEL]``, in the file's order."""
+    """Declare a dataclass field as the tables ``[key.LABEL]`` of the settings file, in the file's order.
+
+    For `label`, `values` and `live` see `Tables`.
+    """
     return field(default=(), metadata={"tables": Tables(key, label, values, meaning, live=live)})
 
 
@@ -97,7 +106,11 @@ def option(
     is_common: bool = False,
     live: str = "",
 ) -> Any:
-    """Declare a dataclass field as a setting; give `key` and `flag` if they do not follow from its name."""
+    """Declare a dataclass field as a setting of this kind; `meaning` is its text in --help.
+
+    `key` and `flag` have to be given if they do not follow from the field's name. For `is_common` and `live`
+    see `Setting`.
+    """
     return field(default=default, metadata={"setting": (key, kind, meaning, flag, is_common, live)})
 
 
@@ -105,20 +118,24 @@ node_option = partial(option, live="node")  # a daemon of the node role accepts 
 
 
 def record(kind: type[Any], table: str | None = None) -> Any:
-    """Declare a dataclass field as a record of settings.
+    """Declare a dataclass field as a record of settings of the class `kind`.
 
-    The settings' keys begin with `table`, by default the field's name; if that is "", with their own names.
+    The settings' keys begin with `table`, by default the field's name; if it is "", they have no such
+    beginning.
     """
     return field(default_factory=kind, metadata={"record": (kind, table)})
 
 
 def origins() -> Any:
-    """Declare a dataclass field as the origins of values by key: flag, variable, or ``FILE: KEY``."""
+    """Declare a dataclass field for the origin of each value, by key: a flag, variable, or ``FILE: KEY``."""
     return field(default_factory=dict, compare=False, repr=False, metadata={"origins": True})
 
 
 def declared_by(declared: Field[Any], prefix: str, path: tuple[str, ...] = ()) -> Setting | Tables | None:
-    """Return the setting or tables that a field declares, else None; `prefix` of its key, `path` to it."""
+    """Return the setting or tables that a dataclass field declares; None if it declares neither.
+
+    `prefix` begins the setting's key; `path` are the fields that lead to it, this one included.
+    """
     if "tables" in declared.metadata:
         group: Tables = declared.metadata["tables"]
         return replace(group, path=path)

@@ -24,7 +24,7 @@ MIN_INTEGER, MAX_INTEGER = -(2**63), 2**63 - 1  # https://toml.io/en/v1.0.0#inte
 
 
 class SettingsFile(NamedTuple):
-    """One file of settings: its bytes and its parsed content."""
+    """One file of settings: its bytes (`data`) and its parsed content (`table`)."""
 
     path: str
     data: bytes
@@ -121,9 +121,9 @@ def _holds(value: Any, key: Sequence[str]) -> bool:
 
 
 def at_line(data: bytes, key: Sequence[str]) -> str:
-    """Return ``:LINE``, the line on which a file first mentions a key; an empty string if it does not.
+    """Return ``:LINE``, the line on which a TOML file first mentions a key; an empty string if it does not.
 
-    It is the first line such that the file up to the end of its statement contains the key.
+    `data` is the file's content, `key` the parts of the dotted key.
     """
     lines = data.decode("utf-8", "replace").split("\n")
 
@@ -193,7 +193,11 @@ def _check(path: str, document: Mapping[str, Any]) -> None:
 
 
 def read_bytes(path: str, *, is_drop_in: bool = False) -> bytes:
-    """Return the bytes of a settings file. Raises ConfigurationError if it is not one."""
+    """Return the bytes of a settings file, or of a drop-in.
+
+    Raises ConfigurationError if it cannot be read, is empty or too large, or others may write to it; also if
+    a drop-in is not a regular file.
+    """
     try:
         with open(path, "rb", opener=open_at_once if is_drop_in else None) as file:
             found = os.fstat(file.fileno())
@@ -238,7 +242,7 @@ def dotted(key: Sequence[str]) -> str:
 
 
 def flatten(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    """Return the (dotted key, value) pairs in nested tables."""
+    """Return the (dotted key, value) pairs in nested tables; `prefix` begins the keys."""
     found: list[tuple[str, Any]] = []
     for name, value in table.items():
         found += flatten(value, f"{prefix}{name}.") if isinstance(value, dict) else [(prefix + name, value)]

@@ -1,4 +1,4 @@
-"""Settings on the command line: one flag each, and ``--set KEY=VALUE`` for any of them."""
+"""Adds settings to a command line: one flag each, and ``--set KEY=VALUE`` for any of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ MAX_WORDS_CHARACTERS = 24  # of a choice's words, so that help fits into 80 colu
 def add_flags(parser: argparse.ArgumentParser, config: type[Any]) -> None:
     """Add ``--config.file``, ``--set`` and one flag for each setting; booleans also get a ``--no-`` form.
 
-    A class's `FOLDED` maps a group of settings, such as ``collector``, to the sentence in --help for it.
+    A configuration class may have an attribute `FOLDED`: --help shows one sentence instead of the flags of a
+    group of settings. It maps the group, such as ``collector``, to the sentence.
     """
     # Values stay text here: `load_config` parses them, with the same error messages for every origin.
     settings = settings_of(config)
@@ -52,7 +53,10 @@ def add_flags(parser: argparse.ArgumentParser, config: type[Any]) -> None:
 
 
 def parse_duration_flag(flag: str, text: str) -> float:
-    """Return the seconds in the value of a command's own flag. Raises ConfigurationError."""
+    """Return the seconds in the text of a flag's value, such as ``90s`` or ``2h``.
+
+    Raises ConfigurationError, naming the flag.
+    """
     try:
         return float(POSITIVE_DURATION.parse(text))
     except ValueError as error:

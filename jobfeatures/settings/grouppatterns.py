@@ -1,4 +1,7 @@
-"""The kind of setting that lists paths of control groups; those that match nothing or all are refused."""
+"""The kind of value for settings that list paths of control groups, as patterns.
+
+A pattern that can match nothing, or that matches all groups, is refused.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Settings from flags, environment, file and defaults, in that order of precedence.
+"""Finds each setting's value in flags, environment, file and defaults, in that order of precedence.
 
-A configuration is a dataclass whose fields are settings or records of settings, and the fields of records are
-so too: see `jobfeatures.settings.declare`. A field declared by `origins()` says where each value comes from.
+A configuration is a dataclass whose fields are settings or records of settings; the fields of a record are
+settings or records again: see `jobfeatures.settings.declare`. A field declared by `origins()` says where each
+value comes from.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ def tables_of(config: type[Any]) -> tuple[Tables, ...]:
 
 
 def declared(config: type[Any], prefix: str = "", above: tuple[str, ...] = ()) -> Iterator[Setting | Tables]:
-    """Yield a class's settings and groups of tables; `prefix` begins their keys, `above` their paths."""
+    """Yield the settings and groups of tables that a configuration class declares.
+
+    `prefix` begins their keys; `above` are the names of the fields that lead to the class.
+    """
     for each in fields(config):
         path = (*above, each.name)
         if "record" in each.metadata:
@@ -57,7 +61,7 @@ def _record_of(declared: Field[Any], prefix: str) -> tuple[type[Any], str]:
 
 
 def value_of(config: Any, setting: Setting | Tables) -> Any:
-    """Return what a configuration has for one of its settings or groups of tables."""
+    """Return the value that a configuration has for one of its settings or groups of tables."""
     return reduce(getattr, setting.path, config)
 
 
@@ -72,7 +76,11 @@ def compose(
     origins: Mapping[str, str] | None = None,
     prefix: str = "",
 ) -> ConfigT:
-    """Return a configuration of this class from values by key and tables by name, else with defaults."""
+    """Return a configuration of this class with these values (settings by key, tables by name).
+
+    What is not in `values` has its default. `origins` says where each value comes from; `prefix` begins the
+    keys.
+    """
     made: dict[str, Any] = {}
     for each in fields(config):  # type: ignore[arg-type]  # any dataclass
         if "record" in each.metadata:
@@ -93,11 +101,11 @@ def load_config(
     file: str | None = None,
     strict: bool = True,
 ) -> ConfigT:
-    """Return the configuration: flag > environment > file > default.
+    """Return the configuration: flags take precedence over the environment, then the file, then defaults.
 
-    `file` None means the variable ``JOBFEATURES_CONFIG_FILE``, else the default file if it exists.
-    With `strict`, a key in the file that the class does not declare is an error; a hook, which declares
-    only some of the daemon's, ignores it. Raises ConfigurationError naming flag, variable or key.
+    `file` None means the variable ``JOBFEATURES_CONFIG_FILE``, else the default file if it exists. With
+    `strict`, a key in the file that the class does not declare is an error. A hook declares only some of the
+    daemon's settings, and ignores the others. Raises ConfigurationError naming flag, variable or key.
     """
     flags, environ = flags or {}, os.environ if environ is None else environ
     path = file or environ.get(FILE_VARIABLE)

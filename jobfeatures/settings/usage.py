@@ -1,4 +1,4 @@
-"""Command line parsing: an error is one line with the nearest valid word, and exit status 2."""
+"""Parses command lines: an error is one line with the nearest valid word, and exit status 2."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def add_switch(parser: argparse._ActionsContainer, flag: str, meaning: str) -> N
 
 
 class VersionAction(argparse.Action):
-    """The action of ``--version``, which keeps line breaks: argparse's own would fold the lines."""
+    """The action of ``--version``. It keeps line breaks: argparse's own action would join the lines."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_arguments: object) -> None:
         """Print the version and end the program."""
@@ -111,7 +111,10 @@ class Parser(argparse.ArgumentParser):
 
 
 def check_command(prog: str, given: Sequence[str], commands: Collection[str]) -> None:
-    """End the program with status 2 if the first argument is neither a flag nor a known command."""
+    """End the program with status 2 if the first argument is neither a flag nor a known command.
+
+    `given` are the program's arguments, `prog` is its name in the message.
+    """
     if given and not given[0].startswith("-") and given[0] not in commands:
         text = f"there is no command {shown(given[0])}{nearest(given[0], commands)}"
         print(f"{prog}: {text} (see {prog} --help)", file=sys.stderr)
@@ -119,7 +122,10 @@ def check_command(prog: str, given: Sequence[str], commands: Collection[str]) ->
 
 
 def need(module: str, key: str, library: str, extra: str = "analysis") -> None:
-    """Raise ConfigurationError naming the setting `key` if `module`, of an optional extra, is missing."""
+    """Raise ConfigurationError if `module`, which an optional extra of the package installs, is missing.
+
+    The error names the setting `key` that needs it, the `library`, and how to install the `extra`.
+    """
     try:
         importlib.import_module(module)
     except ImportError:

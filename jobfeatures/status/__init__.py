@@ -1,1 +1,1 @@
-"""What jobs report about themselves in $JOBSTATUS, and what follows from it."""
+"""Reads and writes what jobs report about themselves in $JOBSTATUS, and computes waste from it."""

@@ -1,7 +1,7 @@
-"""The last valid status that each job reported in $JOBSTATUS, and the problems since.
+"""Holds the last valid status that each job reported in $JOBSTATUS, and the problems since then.
 
-One thread refreshes; `view` and `violations` are each replaced by one
-assignment, so that readers take no lock.
+One thread refreshes. `view` and `violations` are each replaced by one assignment, so that readers take no
+lock.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ LOCK_BUDGET_SECS = 1.0  # for waiting for locks in one refresh, over all jobs
 
 
 class StatusTarget(NamedTuple):
-    """A job's status directory, the uid that must own it, and the CPUs the job may claim (None: unknown)."""
+    """A job's status directory, the uid that must own it, and the number of CPUs allocated to the job.
+
+    The status may not claim more CPUs than that; None means unknown.
+    """
 
     path: str
     owner_uid: int
@@ -45,10 +48,10 @@ class StatusTarget(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StatusView:
-    """What is known of one job's $JOBSTATUS; immutable. Times are epoch seconds.
+    """What is known about one job's $JOBSTATUS; immutable. Times are epoch seconds.
 
-    `status` is the last valid set, None if the job has written none (or has
-    removed its files again).
+    `status` is the last valid set of values; it is None if the job has written none, or has removed its
+    files. `problem` says why the present files cannot be used, and `problems` counts such problems by kind.
     """
 
     status: JobStatus | None = None
@@ -57,7 +60,7 @@ class StatusView:
     problems: Mapping[str, int] = field(default_factory=dict)  # reads with a problem, by reason
 
     def age_secs(self, now_secs: float) -> float | None:
-        """Return the seconds since the last valid set of values was written, None without one."""
+        """Return the seconds since the last valid set of values was written; None if there is none."""
         return None if self.written_at_secs is None else max(0.0, now_secs - self.written_at_secs)
 
 
@@ -70,7 +73,7 @@ class _Entry(NamedTuple):
 
 
 class StatusBoard:
-    """Holds what jobs reported in $JOBSTATUS. Only one thread at a time may call `refresh`."""
+    """Holds what jobs have reported in $JOBSTATUS. Only one thread at a time may call `refresh`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -80,13 +83,13 @@ class StatusBoard:
         self.violations: Mapping[str, int] = dict.fromkeys(REASONS, 0)
 
     def refresh(self, jobs: Mapping[JobKey, StatusTarget], *, only: Collection[JobKey] | None = None) -> None:
-        """Read the status of these jobs, and forget all others.
+        """Read the status of these jobs, and forget all other jobs.
 
-        With `only`, read just these and new jobs; the others keep their present view.
+        With `only`, read just the jobs in it and new jobs; the others keep their present view.
 
-        Jobs whose lock was held the last time are read last. Once a refresh has taken LOCK_BUDGET_SECS, each
-        remaining job is still tried once, without waiting for its lock. So no job is skipped, and held locks,
-        few or many, delay a refresh by no more than this budget.
+        Jobs whose lock was held at the last refresh are read last. Once a refresh has taken LOCK_BUDGET_SECS,
+        each remaining job is still tried once, without waiting for its lock. So no job is skipped, and held
+        locks, few or many, delay a refresh by no more than this budget.
         """
         deadline = self._clock.monotonic_secs() + LOCK_BUDGET_SECS
         violations = dict(self.violations)

@@ -1,11 +1,11 @@
 """Reads $JOBSTATUS, a directory that an untrusted user owns, from a daemon that may be root.
 
-Only the nine known names are opened, relative to the directory's descriptor,
-without following links, crossing mount points or blocking; the directory is
-never listed. Anything but a small regular file of the job's user is refused.
+Only the nine known names are opened, relative to the directory's descriptor, without following links,
+crossing mount points or blocking; the directory is never listed. Anything but a small regular file of the
+job's user is refused.
 
-Locks: the draft requires used_CPU to be locked first, but does not say how. flock(2) and fcntl(2) locks are
-independent on local file systems, so both are taken, shared, flock first, on one descriptor: closing any
+Locks: the draft requires that used_CPU is locked first, but does not say how. flock(2) and fcntl(2) locks are
+independent on local file systems. So both are taken, shared, flock first, on one descriptor: closing any
 descriptor of a file drops all fcntl locks that this process holds on it.
 """
 
@@ -36,27 +36,30 @@ _CLOCK = SystemClock()  # timeouts of locks are in real time, whatever clock the
 
 
 class UnreadableError(UnsafePathError):
-    """A file or directory of $JOBSTATUS that cannot be opened or read."""
+    """Raised when a file or the directory of $JOBSTATUS cannot be opened or read."""
 
 
 class StatusFiles(NamedTuple):
-    """What was read while locked: contents by file name, and the latest modification time (epoch seconds)."""
+    """The files of a status directory, read under its lock: their contents by file name.
+
+    `written_at_secs` is the latest modification time of the files, in epoch seconds.
+    """
 
     values: dict[str, bytes]
     written_at_secs: float | None = None  # None without files; the job can set it to any value
 
 
 def read_status(path: str, *, owner_uid: int, lock_timeout_secs: float = LOCK_TIMEOUT_SECS) -> StatusFiles:
-    """Return the existing files of a job's status directory, read while no writer holds the lock of used_CPU.
+    """Read the files of a job's status directory while no writer holds the lock of the file used_CPU.
 
-    All but the last component of `path` must be ours. The directory may belong to `owner_uid`, root or
-    us, the files to `owner_uid` only. Without used_CPU there is nothing to lock; the other files are
-    read all the same, so that the caller sees them.
+    All but the last component of `path` must belong to the user of this process. The directory may belong to
+    `owner_uid`, to root or to that user, the files to `owner_uid` only. Without used_CPU there is nothing to
+    lock; the other files are read all the same, so that the caller sees them.
 
-    Raises FileNotFoundError if there is no directory; UnsafePathError, naming the file, for a link, another
-    kind of file, a foreign owner, a second hard link, a mount point or more than `MAX_VALUE_BYTES`; its
-    subclass UnreadableError if opening or reading fails; LockTimeoutError if a lock was
-    held for longer than `lock_timeout_secs`, which may be 0.
+    Raises FileNotFoundError if there is no directory. Raises UnsafePathError, naming the file, for a link,
+    another kind of file, a foreign owner, a second hard link, a mount point or more than `MAX_VALUE_BYTES`,
+    and its subclass UnreadableError if opening or reading fails. Raises LockTimeoutError if a lock was held
+    for longer than `lock_timeout_secs`, which may be 0.
     """
     deadline = _CLOCK.monotonic_secs() + lock_timeout_secs
     reader = _Reader(path, owner_uid, deadline)
@@ -165,7 +168,10 @@ _REFUSALS = {
 
 @contextlib.contextmanager
 def opened_directory(path: str, owner_uid: int) -> Iterator[int]:
-    """Open a job's status directory with the checks, and the exceptions, of `read_status`."""
+    """Open a job's status directory in a `with` block; checks and exceptions are those of `read_status`.
+
+    Yields the descriptor.
+    """
     parent_path, name = os.path.split(path.rstrip("/"))
     try:
         with opened(parent_path or ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) as parent:
@@ -186,7 +192,7 @@ def opened_directory(path: str, owner_uid: int) -> Iterator[int]:
 
 
 def has_entry(path: str, owner_uid: int, name: str) -> bool:
-    """Return whether a job's status directory has an entry of this name; False if it is not safe to open."""
+    """Return whether a job's status directory has an entry `name`; False if it is not safe to open."""
     try:
         with opened_directory(path, owner_uid) as directory:
             return _stat(directory, name) is not None
@@ -195,7 +201,7 @@ def has_entry(path: str, owner_uid: int, name: str) -> bool:
 
 
 def is_still(file: int, directory: int, name: str) -> bool:
-    """Return whether an open file is still the one with this name."""
+    """Return whether an open file is still the file called `name` in the directory, and was not replaced."""
     named = _stat(directory, name)
     return named is not None and os.path.samestat(os.fstat(file), named)
 
@@ -228,9 +234,10 @@ _syscall.restype = ctypes.c_long
 
 
 def open_inside(directory: int, name: str, flags: int, mode: int = 0) -> int:
-    """Return a descriptor of `name`, one component. Raises OSError, EXDEV for a mount point.
+    """Open `name`, a single path component, in a directory, and return the descriptor.
 
-    Mount points are not detected if the kernel (before 5.6) or a system call filter lacks openat2(2).
+    Raises OSError; its errno is EXDEV for a mount point. Mount points are not detected if the kernel (before
+    5.6) or a system call filter lacks openat2(2).
     """
     how = _OpenHow(flags, mode, _RESOLVE_NO_XDEV | _RESOLVE_NO_SYMLINKS)
     descriptor: int = _syscall(

@@ -1,8 +1,8 @@
-"""The nine values that a job writes into $JOBSTATUS: untrusted bytes in, one consistent record out.
+"""Parses the nine values that a job writes into $JOBSTATUS: untrusted bytes become one consistent record.
 
-Source: Machine/Job Features, draft 0.99 of 2014-05-15, sections "Pilot status
-information" and "Pilot status specific information" (3.1 to 3.9). The names are
-defined here only (and in client.py, which is self-contained; a test compares).
+Source: Machine/Job Features, draft 0.99 of 2014-05-15, sections "Pilot status information" and "Pilot status
+specific information" (3.1 to 3.9). The names are defined here only (and in client.py, which is
+self-contained; a test compares them).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BOOLEANS = {b"True": True, b"False": False}
 
 
 class StatusReason(enum.StrEnum):
-    """Why the values in a $JOBSTATUS were rejected; the words are those of a metric's label."""
+    """The reasons why values in a $JOBSTATUS are rejected; they are also values of a metric's label."""
 
     MISSING_USED_CPU = "missing_used_cpu"
     NOT_AN_INTEGER = "not_an_integer"
@@ -40,7 +40,10 @@ class StatusReason(enum.StrEnum):
 
 
 class StatusViolation(ParseError):  # noqa: N818  # the usual term: the job violates the draft's rules
-    """The values in a job's $JOBSTATUS are malformed or contradict each other. None of them may be used."""
+    """Raised when values in a job's $JOBSTATUS are malformed or contradict each other.
+
+    None of the values may then be used.
+    """
 
     def __init__(self, reason_code: StatusReason, reason: str, *, field: str = "", text: str = "") -> None:
         super().__init__(reason, source="JOBSTATUS", field=field, text=text)
@@ -48,7 +51,11 @@ class StatusViolation(ParseError):  # noqa: N818  # the usual term: the job viol
 
 
 class StatusKey(NamedTuple):
-    """One key of $JOBSTATUS. `value_type` is "integer" or "boolean"; integers lie within the bounds."""
+    """One key of $JOBSTATUS: its file name, its field in `JobStatus`, and its type, unit and bounds.
+
+    `value_type` is "integer" or "boolean". An integer is between `lowest` and `highest`. `section` is the
+    section of the draft.
+    """
 
     name: str
     field: str  # of JobStatus
@@ -77,7 +84,13 @@ STATUS_NAMES = frozenset(key.name for key in STATUS_KEYS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStatus:
-    """A job's $JOBSTATUS; a value is None if absent. Starts and ends: epoch seconds; `add_*`: CPU seconds."""
+    """The values that a job has written into its $JOBSTATUS; an absent value is None.
+
+    `used_cpu` is the number of CPUs in use. Starts and ends of the job's payloads are in epoch seconds. The
+    `add_…` values are in CPU seconds: `add_uncom_time` is work that would be lost, besides the present
+    payload's, if the job were killed; `add_final_exp_waste` is further waste that the job expects if it
+    drains. Of one user's jobs, those with a lower `priority_factor` are to be given up first.
+    """
 
     used_cpu: int
     last_job_start: int | None = None
@@ -93,21 +106,21 @@ class JobStatus:
 def is_unwritten(values: Mapping[str, bytes]) -> bool:
     """Return whether the job has not written anything yet.
 
-    A writer has to create used_CPU before it can lock it: an empty used_CPU
-    alone means that a writer is between these two steps.
+    A writer has to create the file used_CPU before it can lock it. So an empty used_CPU alone means that a
+    writer is between these two steps.
     """
     return not values or dict(values) == {USED_CPU.name: b""}
 
 
 def parse_job_status(values: Mapping[str, bytes], *, allocated_cpus: int | None) -> JobStatus:
-    """Return the values in the files of one $JOBSTATUS, if all are valid. Raises StatusViolation.
+    """Parse the files of one $JOBSTATUS, which must all be valid. Raises StatusViolation.
 
-    `values` are file contents by name, ``used_CPU`` for one; other names are ignored. A value is one word on
-    one line: ASCII digits (a sign only for priority_factor), or ``True``/``False``; its newline may be
-    missing and spaces or tabs may surround it, as that leaves no ambiguity. The draft guarantees
-    used_CPU <= allocated_CPU (not checked where `allocated_cpus` is unknown), and the first expected
-    end is by definition not after the last. It does not guarantee that an estimate respects
-    last_max_job_end, so an estimate beyond it is accepted.
+    `values` are file contents by name, such as ``used_CPU``; other names are ignored. A value is one word on
+    one line: ASCII digits (a sign only for priority_factor), or ``True``/``False``. Its newline may be
+    missing, and spaces or tabs may surround it, because that leaves no ambiguity. The draft guarantees
+    used_CPU <= allocated_CPU (not checked if `allocated_cpus` is unknown), and the first expected end is by
+    definition not after the last. The draft does not guarantee that an estimate respects last_max_job_end, so
+    an estimate beyond it is accepted.
     """
     if USED_CPU.name not in values:
         raise StatusViolation(StatusReason.MISSING_USED_CPU, "is missing", field=USED_CPU.name)
@@ -159,7 +172,7 @@ def _parse_value(key: StatusKey, content: bytes) -> int | bool:
 
 
 def parse_status_body(content: bytes) -> dict[str, bytes | None]:
-    """Return the values in the body of a request that sets a status; None removes a key.
+    """Parse the body of an HTTP request that sets a status; return the values by key. None removes a key.
 
     There are two forms, distinguished by their first character:
 
@@ -168,9 +181,9 @@ def parse_status_body(content: bytes) -> dict[str, bytes | None]:
         used_CPU 5
         last_job_start 1417002000
 
-    Either way values are returned as the bytes of the keys' files.
-    Values are validated by `parse_job_status`, not here. Raises ParseError for
-    any other form, an unknown name, a repeated name, or a body without values.
+    In both cases the values are returned as the bytes of the keys' files. They are validated by
+    `parse_job_status`, not here. Raises ParseError for any other form, an unknown name, a repeated name, or a
+    body without values.
     """
     text = content.strip()
     if not text:

@@ -1,4 +1,4 @@
-"""Reads $JOBSTATUS of all jobs: soon after the kernel reports a change, and all at intervals."""
+"""Reads $JOBSTATUS of jobs: one job's when the kernel reports a change, and all jobs' at intervals."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ SETTLE_SECS = 0.05  # a writer changes up to nine files: read them all in one ro
 
 
 class DirectoryWatch:
-    """Reports which of a set of directories have changed. Any thread may call `wake`, only one the rest.
+    """Reports which directories of a set have changed.
 
-    Without inotify, or beyond its limits, a directory is not among the
-    `watched`, and the caller has to poll it.
+    Any thread may call `wake`, only one the other methods. `watched` holds the directories that are watched.
+    Without inotify, or beyond its limits, a directory is not among them, and the caller has to poll it.
     """
 
     def __init__(self) -> None:
@@ -59,10 +59,10 @@ class DirectoryWatch:
         self._inotify.close()
 
     def watch(self, directories: Collection[tuple[str, int]], *, anew: bool = False) -> None:
-        """Watch these (path, owner's uid), and no other directories.
+        """Watch these directories, given as (path, owner's uid), and no others.
 
-        With `anew`, add each watch again, in case a directory was replaced under the
-        same name. A directory that is absent or unsafe is skipped.
+        With `anew`, add each watch again, in case a directory was replaced by another with the same name. A
+        directory that is absent or unsafe is skipped.
         """
         if not self._inotify.open():
             return
@@ -88,7 +88,10 @@ class DirectoryWatch:
         self._warn_once(problem)
 
     def wait(self, timeout_secs: float) -> frozenset[str]:
-        """Wait for a change, `wake` or `timeout_secs`; return directories that changed: no longer watched."""
+        """Wait for a change, for `wake`, or for `timeout_secs`; return the directories that have changed.
+
+        Directories that have changed are no longer watched afterwards.
+        """
         self._inotify.wait(timeout_secs)
         paths: set[str] = set()
         for notice in self._inotify.notices():
@@ -99,7 +102,7 @@ class DirectoryWatch:
         return frozenset(paths)
 
     def wake(self) -> None:
-        """Make `wait` return."""
+        """Make the present or the next call of `wait` return."""
         self._inotify.wake()
 
     def _add(self, path: str, owner_uid: int) -> int:
@@ -116,7 +119,7 @@ class DirectoryWatch:
 
 
 class StatusKeeper:
-    """Keeps a `StatusBoard` up to date while `run` runs, in one thread."""
+    """Keeps a `StatusBoard` up to date while one thread runs the method `run`."""
 
     def __init__(
         self,
@@ -141,7 +144,10 @@ class StatusKeeper:
         self._is_local = False  # others may change remote files without this kernel's knowledge
 
     def refresh(self) -> None:
-        """Have new jobs, and directories that are not watched yet, read soon. Any thread may call it."""
+        """Request that new jobs, and directories that are not yet watched, are read soon.
+
+        Any thread may call it.
+        """
         targets, watched = self._targets(), self._watch.watched
         if targets != self._known or any(each.path not in watched for each in targets.values()):
             self._watch.wake()
@@ -174,7 +180,10 @@ class StatusKeeper:
         )
 
     def check(self) -> None:
-        """Read new and changed statuses, or all if due; first watch their directories, to miss no change."""
+        """Read the statuses of new jobs and changed statuses; if a full refresh is due, read all.
+
+        Directories are watched before they are read, so that no change is missed.
+        """
         now = self._clock.monotonic_secs()
         targets = self._targets()
         is_full = now - self._full_round_at >= self._every_secs()

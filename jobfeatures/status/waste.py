@@ -1,10 +1,10 @@
-"""CPU time wasted by draining or killing a job, and how long a job will still run. Pure arithmetic.
+"""Computes CPU time wasted by draining or killing a job, and how long a job will still run. Pure arithmetic.
 
-Source: Machine/Job Features, draft 0.99 of 2014-05-15, section "Pilot status
-specific conversion formulas" (use cases 9, 10 and 11).
+Source: Machine/Job Features, draft 0.99 of 2014-05-15, section "Pilot status specific conversion formulas"
+(use cases 9, 10 and 11).
 
-The draft makes none of the inputs optional and gives no defaults: where an
-input of a formula is missing, its result is unknown (None), not a smaller figure.
+The draft makes none of the inputs optional and gives no defaults. So if an input of a formula is missing, its
+result is unknown (None), not a smaller figure.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from jobfeatures.status.jobstatus import JobStatus
 
 
 class Basis(enum.StrEnum):
-    """What a figure of waste or an expected end is computed from."""
+    """From what a figure of waste or an expected end is computed, such as the job's own report."""
 
     REPORTED = "reported"  # the job's own JOBSTATUS
     MEASURED = "measured"  # the CPU time that a job without JOBSTATUS has used
@@ -28,7 +28,7 @@ class Basis(enum.StrEnum):
 
 
 class RemainingBasis(enum.StrEnum):
-    """What will end a job."""
+    """The events that can end a job."""
 
     WALL_LIMIT = "wall_limit"
     CPU_LIMIT = "cpu_limit"
@@ -45,10 +45,10 @@ _ENDS = (
 
 
 class Waste(NamedTuple):
-    """CPU seconds lost, and on what basis they are computed.
+    """An amount of wasted CPU time in CPU seconds, and the basis on which it is computed.
 
-    `overdue`: a payload should have ended before now; the figure is a lower
-    bound. `capped`: the job's own figure exceeded what its CPUs can use.
+    `overdue`: a payload of the job should have ended before now, so the figure is a lower bound. `capped`:
+    the figure that the job reported exceeded what its CPUs can use, and was reduced to that.
     """
 
     core_secs: float
@@ -65,8 +65,8 @@ def compute_draining_waste(
         (allocated_CPU − used_CPU) × (first_exp_job_end − now) + add_final_exp_waste
 
     A first expected end in the past counts as now, and marks the result overdue. A job without JOBSTATUS is
-    treated as one payload on all its CPUs: draining leaves none idle before its end. None if an input is
-    unknown, or if used_CPU exceeds an allocation that has shrunk since.
+    treated as one payload on all its CPUs: draining leaves none idle before the job's end. None if an input
+    is unknown, or if used_CPU exceeds an allocation that has shrunk since.
     """
     if allocated_cpus is None:
         return None
@@ -93,9 +93,9 @@ def compute_kill_waste(
 
         add_uncom_time + used_CPU × (now − last_job_start)
 
-    Without JOBSTATUS all the job's work so far is lost: the CPU time that it has used, `cpu_secs`, or, if
-    unknown, allocated_CPU × (now − start). A start in the future (after a clock change) counts as now.
-    None if an input is unknown.
+    Without JOBSTATUS all the job's work so far is lost: its CPU time, `cpu_secs`, or, if unknown,
+    allocated_CPU × (now − start). A start in the future (after a clock change) counts as now. None if an
+    input is unknown.
     """
     if status is not None:
         if status.last_job_start is None or status.add_uncom_time is None:
@@ -112,10 +112,10 @@ def compute_kill_waste(
 def cap_waste(
     waste: Waste | None, *, allocated_cpus: int | None, from_secs: float | None, to_secs: float | None
 ) -> Waste | None:
-    """Return a job's own figure, capped at what its CPUs can use between two times (epoch).
+    """Return the waste that a job reported, capped at what its CPUs can use between two times (epoch).
 
     A job can waste CPU time only until its known end, and lose only what it used since its start. A figure is
-    returned unchanged if the CPUs or a time are unknown, or if it is not the job's own.
+    returned unchanged if the CPUs or a time are unknown, or if the job did not report it.
     """
     if waste is None or waste.basis is not Basis.REPORTED:
         return waste
@@ -136,10 +136,10 @@ def compute_remaining(
 ) -> dict[RemainingBasis, float]:
     """Return the seconds until each known end of the job, negative where it has passed. Use case 9.
 
-    Keys: `wall_limit`, see `Job.end_limit_at`; `deadline`, by which it must have ended whatever its limit;
-    `shutdown`, the earliest announced; `expected_end` and `maximum_end`, last_exp_job_end and
-    last_max_job_end of JOBSTATUS (all epoch seconds); `cpu_limit`: `cpu_secs`, from `compute_cpu_limit_secs`.
-    Unknown or unlimited ends have no key.
+    The key names the end: `wall_limit` is `end_limit_secs` (see `Job.end_limit_at`); `deadline` is when the
+    job must have ended whatever its limit; `shutdown` is the earliest announced; `expected_end` and
+    `maximum_end` are last_exp_job_end and last_max_job_end of JOBSTATUS (all epoch seconds). The value of
+    `cpu_limit` is `cpu_secs`, from `compute_cpu_limit_secs`. Unknown or unlimited ends have no key.
     """
     expected, most = (None, None) if status is None else (status.last_exp_job_end, status.last_max_job_end)
     ends = zip(_ENDS, (end_limit_secs, deadline_secs, shutdown_secs, expected, most), strict=True)
@@ -152,19 +152,23 @@ def compute_remaining(
 def compute_cpu_limit_secs(
     *, limit_secs: float, used_secs: float, rate_cpus: float | None, allocated_cpus: int | None
 ) -> float | None:
-    """Return the seconds until a job has used up its CPU limit, negative once it has exceeded the limit.
+    """Return the seconds until a job has used up its CPU limit; negative afterwards.
 
         (limit − used) ÷ rate
 
-    The rate, `rate_cpus`, is the CPU seconds that the job uses per second. If it is unknown or 0, the job is
-    assumed to use all its CPUs, which gives the earliest end possible; None if these are unknown too.
+    The rate, `rate_cpus`, is in CPU seconds per second. If it is unknown or 0, the job is assumed to use all
+    its CPUs, which gives the earliest possible end; None if these are unknown too.
     """
     rate = rate_cpus if rate_cpus is not None and rate_cpus > 0 else allocated_cpus
     return None if not rate else (limit_secs - used_secs) / rate
 
 
 class NodeJob(NamedTuple):
-    """What the waste of a node needs of one job. `end_secs` (epoch) is its expected end."""
+    """The figures of one job from which the waste of its node is computed.
+
+    `end_secs` is the job's expected end in epoch seconds; `draining` and `kill` are its own waste. None means
+    unknown.
+    """
 
     allocated_cpus: int | None
     end_secs: float | None = None
@@ -176,10 +180,10 @@ class NodeJob(NamedTuple):
 def compute_expected_end(
     status: JobStatus | None, *, limit_ends_secs: Iterable[float | None]
 ) -> tuple[float | None, Basis]:
-    """Return when a job is expected to end (epoch seconds), and on what basis.
+    """Return when a job is expected to end (epoch seconds; None: unknown), and on what basis.
 
-    This is the job's own estimate, or else its own enforced limit, unless one of
-    `limit_ends_secs` is earlier; otherwise it is the earliest of those.
+    This is the job's own estimate, or else its own enforced limit, unless one of `limit_ends_secs` is
+    earlier; otherwise the earliest of these.
     """
     limits = [each for each in limit_ends_secs if each is not None]
     if status is not None:
@@ -190,10 +194,10 @@ def compute_expected_end(
 
 
 class IdleCpus:
-    """The CPU time that stays idle while jobs end and none starts, by time.
+    """Computes the CPU time that stays idle on a node, as jobs end and none starts.
 
-    `jobs` are CPUs and seconds until the end, infinite if it has none. Jobs may share CPUs: these are idle
-    once the jobs that still run have fewer than `total_cpus`.
+    `jobs` are pairs of the CPUs of a job and the seconds until its end, infinity if it has none. Jobs may
+    share CPUs: CPUs are idle once the jobs that still run have fewer than `total_cpus`.
     """
 
     def __init__(self, total_cpus: int, jobs: Iterable[tuple[int, float]]) -> None:
@@ -223,7 +227,7 @@ def compute_node_draining_waste(
         Σ waste_j + ∫ from now to last_end: max(0, total − Σ over jobs that still run: allocated_j) dt
 
     waste_j is each job's own draining waste, see `cap_waste`. An end in the past counts as now and marks the
-    result overdue. None if any job's end, allocation or own waste is unknown, or `total_cpus` is.
+    result overdue. None if `total_cpus`, or any job's end, allocation or own waste, is unknown.
     """
     if total_cpus is None:
         return None
@@ -243,7 +247,7 @@ def compute_node_draining_waste(
 
 
 def compute_node_kill_waste(jobs: Sequence[NodeJob]) -> Waste | None:
-    """Return the CPU seconds that would be lost if every job were killed now; None if any is unknown."""
+    """Return the CPU seconds lost if every job were killed now; None if any job's loss is unknown."""
     wastes = [job.kill for job in jobs if job.kill is not None]
     if len(wastes) < len(jobs):
         return None
@@ -251,7 +255,10 @@ def compute_node_kill_waste(jobs: Sequence[NodeJob]) -> Waste | None:
 
 
 def combine_bases(bases: Iterable[Basis]) -> Basis:
-    """Return the basis of a sum of figures: mixed if theirs differ; estimated if there are none."""
+    """Return the basis of a sum of figures with these bases.
+
+    It is mixed if the bases differ, and estimated if there are none.
+    """
     found = set(bases)
     if len(found) > 1:
         return Basis.MIXED

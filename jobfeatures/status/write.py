@@ -1,12 +1,12 @@
 """Writes $JOBSTATUS on behalf of its job, from a daemon that may be root.
 
 The protocol is that of `jobfeatures.client.StatusWriter`: lock used_CPU first, with both flock(2) and
-fcntl(2), write everything in place, used_CPU last. The directory belongs to an untrusted user, who may
-replace anything in it at any time: see `jobfeatures.status.directory` for what is refused. Only files
-created here are given to the user.
+fcntl(2), write everything in place, write used_CPU last. The directory belongs to an untrusted user, who may
+replace anything in it at any time: see `jobfeatures.status.directory` for what is refused. Only files created
+here are given to the user.
 
-The fcntl lock is an open file description lock (F_OFD_SETLK, fcntl(2)): it conflicts with traditional ones,
-and a reader in another thread of this process does not drop it by closing the file.
+The fcntl lock is an open file description lock (F_OFD_SETLK, fcntl(2)): it conflicts with traditional fcntl
+locks, and a reader in another thread of this process does not drop it by closing the file.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Change = Callable[[Mapping[str, bytes]], Mapping[str, bytes]]
 
 
 def status_etag(values: Mapping[str, bytes]) -> str:
-    """Return a strong HTTP entity tag for the values of a status."""
+    """Return a strong HTTP entity tag for the values of a status: equal values have equal tags."""
     digest = hashlib.blake2b(digest_size=12)
     for key in STATUS_KEYS:
         if key.name in values:
@@ -43,13 +43,13 @@ def status_etag(values: Mapping[str, bytes]) -> str:
 
 
 def write_status(path: str, change: Change, *, owner_uid: int, allocated_cpus: int | None) -> Values:
-    """Replace a job's values with what `change` makes of them, under the locks; return the new ones.
+    """Replace the values of a job's status by the result of `change`, under the locks; return the new values.
 
-    `change` gets the present contents by name and returns the new ones; its exceptions are passed on. Locks
-    are not waited for: LockTimeoutError means that somebody else holds one (the caller may retry). Raises
-    StatusViolation, before anything is written, for a set that is malformed or contradicts itself;
-    FileNotFoundError without the directory; UnsafePathError; OSError if writing fails, e.g. ENOSPC: the
-    old set is then restored as far as possible; otherwise readers refuse the files.
+    `change` is called with the present contents by name, and returns the new ones; its exceptions are passed
+    on. Locks are not waited for: LockTimeoutError means that another process holds one (the caller may
+    retry). Raises StatusViolation, before anything is written, for values that are malformed or contradict
+    each other; FileNotFoundError if there is no directory; UnsafePathError; OSError if writing fails, such as
+    ENOSPC: the old values are then restored as far as possible; if that fails too, readers refuse the files.
     """
     with opened_directory(path, owner_uid) as directory, contextlib.ExitStack() as stack:
         folder = _Folder(path, directory, owner_uid, stack)

@@ -1,1 +1,1 @@
-"""What touches the operating system: programs, HTTP, files, notifications, clock, logging."""
+"""Wraps the operating system: programs, HTTP, files, notifications, clock, logging."""

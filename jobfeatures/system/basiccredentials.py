@@ -1,4 +1,4 @@
-"""Credentials of HTTP basic authentication (RFC 7617). Pure."""
+"""Parses credentials of HTTP basic authentication (RFC 7617). Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The only module that reads a clock. All others are given one, or a time."""
+"""Reads the machine's clock. No other module does: each is passed a `Clock`, or a time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """How the rest of the code learns the time."""
+    """Tells the time; passed to whatever needs it, so that tests can set the time."""
 
     def now_secs(self) -> float:
         """Return seconds since the epoch; it jumps when the machine's clock is set."""

@@ -1,4 +1,7 @@
-"""The only module that starts programs: from argument lists, with time and size limits, in the C locale."""
+"""Starts programs from argument lists, with limits of time and size, in the C locale.
+
+No other module starts programs.
+"""
 
 from __future__ import annotations
 
@@ -41,12 +44,12 @@ def run_command(
 ) -> CommandOutput:
     """Run a program without a shell and return its output.
 
-    `environment`, and those of our own variables that `kept` names, are added to a minimal
-    environment (PATH, HOME and LC_ALL=C). The program runs in its own session, so that a
-    timeout ends its children too. At most 64 KiB of `stdin` are passed.
+    Its environment is minimal (PATH, HOME and LC_ALL=C), plus `environment`, plus this process's own
+    variables named in `kept`. The program runs in its own session, so that a timeout ends its children too.
+    At most 64 KiB of `stdin` are passed.
 
-    Raises CommandError: "missing" if it cannot be started, "timeout", "too
-    large" past `max_bytes`. Checking the exit status is left to the caller.
+    Raises CommandError: "missing" if it cannot be started, "timeout", "too large" past `max_bytes`. Checking
+    the exit status is left to the caller.
     """
     ours = {name: os.environ[name] for name in (*KEPT_VARIABLES, *kept) if name in os.environ}
     deadline = time.monotonic() + timeout_secs
@@ -69,12 +72,15 @@ def run_command(
 
 
 def ask_command(argv: Sequence[str], **bounds: Any) -> str:
-    """Run a program as `run_command` does; it must exit with 0. Return its output. Raises SourceError."""
+    """Run a program as `run_command` does, and return its standard output.
+
+    Raises SourceError, also if it exits with a status other than 0.
+    """
     return checked(argv[0], run_command(argv, **bounds)).stdout.decode("utf-8", "replace")
 
 
 def checked(name: str, output: CommandOutput) -> CommandOutput:
-    """Return the output of a program that exited with 0. Raises SourceError for any other status."""
+    """Return the output of the program `name` unchanged if it exited with 0, else raise SourceError."""
     if output.status != 0:
         raise SourceError(f"{name}: failed with exit status {output.status}: {first_line(output.stderr)}")
     return output
@@ -185,9 +191,10 @@ class BackgroundProcess:
 
 @contextlib.contextmanager
 def conversation(argv: Sequence[str], *, end_secs: float) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
-    """Run a program; yield its standard input and output; at the end close its input, which should end it.
+    """Run a program in a ``with`` block that writes to its standard input and reads its standard output.
 
-    It is killed if it has not exited `end_secs` after that. Raises OSError.
+    Yields both streams. After the block the input is closed, which should end the program; it is killed if it
+    has not exited `end_secs` later. Raises OSError.
     """
     with subprocess.Popen(
         list(argv), stdin=subprocess.PIPE, stdout=subprocess.PIPE, close_fds=CLOSES_FILES

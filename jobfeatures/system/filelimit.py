@@ -1,4 +1,4 @@
-"""The limit of this process on open files: see getrlimit(2)."""
+"""Reads and raises the limit of this process on open files: see getrlimit(2)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def limits() -> tuple[int, int]:
 
 
 def raise_limit(wanted: int = ENOUGH) -> int:
-    """Raise the soft limit to `wanted`, or as far as the hard one allows. Return what it is then."""
+    """Raise the soft limit to `wanted`, or as far as the hard limit allows. Return the new soft limit."""
     soft, hard = limits()
     if soft < min(wanted, hard):
         with contextlib.suppress(OSError, ValueError):  # a sandbox may forbid it
@@ -32,5 +32,9 @@ def raise_limit(wanted: int = ENOUGH) -> int:
 
 
 def share(count: int) -> int:
-    """Return `count`, in proportion less (4 at least) if the hard limit on open files is below `ENOUGH`."""
+    """Return how many of `count` connections to allow, given the hard limit on open files.
+
+    That is `count` itself, unless the limit is below `ENOUGH`: then less in the same proportion, but 4 at
+    least.
+    """
     return min(count, max(4, count * limits()[1] // ENOUGH))

@@ -1,6 +1,6 @@
-"""Less memory for a program whose many threads mostly wait: glibc's mallopt(3) and malloc_trim(3).
+"""Reduces the memory of a program whose many threads mostly wait, by glibc's mallopt(3) and malloc_trim(3).
 
-By default each thread gets an arena of its own, where memory stays. Python's threads take turns anyway.
+By default each thread gets an arena of its own, where freed memory stays. Python's threads take turns anyway.
 With another C library nothing is done.
 """
 

@@ -1,6 +1,7 @@
-"""HTTP and HTTPS GET requests, bounded in time and size, each on a connection of its own.
+"""Sends HTTP and HTTPS GET requests, bounded in time and size, each on a connection of its own.
 
-Redirects are not followed: one could leak a password. Proxies are not used: theirs is another 127.0.0.1.
+Redirects are not followed: one could leak a password. Proxies are not used: on a proxy's machine, an address
+such as 127.0.0.1 would mean another server.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ TLS_SPOKEN = "the server expects TLS: https:// instead of http://?"
 
 
 class TlsSpokenError(SourceError):
-    """The server at an http address speaks TLS: https may be meant."""
+    """The server at an http address speaks TLS: an https address may be meant."""
 
 
 class HttpStatusError(SourceError):
@@ -209,7 +210,10 @@ def fetch_text(
     context: ssl.SSLContext | None = None,
     timeout_secs: float = TIMEOUT_SECS,
 ) -> str:
-    """Return the body of the answer to a GET request. Raises SourceError, HttpStatusError unless 2xx."""
+    """Return the body of the answer to a GET request, with the parameters `query` appended to the URL.
+
+    Raises SourceError if there is no answer, and HttpStatusError if its status is not 2xx.
+    """
     path = f"?{urlencode(query)}" if query else ""
     answer = Server(url).get(path, headers=headers, timeout_secs=timeout_secs, context=context)
     text = answer.body.decode("utf-8", "replace")

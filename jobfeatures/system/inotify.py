@@ -1,4 +1,4 @@
-"""The kernel's notifications of changes in directories, with one inotify instance for many of them.
+"""Receives the kernel's notifications of changes in directories, by one inotify instance for many of them.
 
 watchdog's observer needs a thread for each directory and two more, and lets the caller choose no events.
 Source: inotify(7), inotify_add_watch(2).
@@ -31,7 +31,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class InotifyEvent(NamedTuple):
-    """One event: its watch, its mask, and the name of the entry in the directory."""
+    """One event: its watch's number, the mask of what happened, and the entry's name in the directory."""
 
     watch: int
     mask: int
@@ -39,7 +39,7 @@ class InotifyEvent(NamedTuple):
 
 
 class Inotify:
-    """One inotify instance; its `wait` can be interrupted. Any thread may call `wake`, only one the rest."""
+    """One inotify instance. Any thread may call `wake`; all other methods are for one thread."""
 
     def __init__(self) -> None:
         """Open the instance; if none is available, set `problem` and do not raise."""
@@ -86,7 +86,7 @@ class Inotify:
         _libc.inotify_rm_watch(self._inotify, watch)
 
     def wait(self, timeout_secs: float, other: Inotify | None = None) -> bool:
-        """Wait for an event, a `wake`, an event of the `other` instance or the timeout.
+        """Wait for an event of this instance or of `other`, for `wake`, or for the timeout.
 
         Return whether `other` has an event.
         """
@@ -110,7 +110,7 @@ class Inotify:
             yield from parse_notices(data)
 
     def wake(self) -> None:
-        """Make `wait` return."""
+        """Make `wait` return in the thread that waits."""
         with self._closing, contextlib.suppress(BlockingIOError):  # the pipe is full: `wait` returns anyway
             if self._wake_writer >= 0:
                 os.write(self._wake_writer, b"x")

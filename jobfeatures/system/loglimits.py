@@ -41,11 +41,14 @@ class RepeatLimits(Generic[Item]):
 
     @property
     def is_holding(self) -> bool:
-        """Return whether any message has been held back and not been counted in the log yet."""
+        """Return whether messages have been held back whose number has not been logged yet."""
         return any(kind.held for kind in self._kinds.values())
 
     def admit(self, kind: Hashable, text: str, item: Item, now_secs: float) -> bool:
-        """Return whether to write a message now; if not, keep `item` as the last of its kind."""
+        """Return whether to write a message now; if not, `item` is kept for `take_due`.
+
+        `kind` is equal for messages that differ only in numbers; `text` is the message.
+        """
         known = self._kinds.get(kind)
         if known is None:
             self._kinds[kind] = _Kind(now_secs + PERIOD_SECS, {text})
@@ -60,7 +63,10 @@ class RepeatLimits(Generic[Item]):
         return False
 
     def take_due(self, now_secs: float) -> list[tuple[Item, int]]:
-        """Return, for each kind whose minute is over, its last message and how many were held back."""
+        """Return the messages that are due now, and how often each came.
+
+        Of each kind that was held back for a minute, that is the last message, with the number of all.
+        """
         due = [name for name, kind in self._kinds.items() if kind.until_secs <= now_secs]
         if len(self._kinds) >= MAX_KINDS and not due:
             due = list(self._kinds)  # too many kinds: end their minutes early

@@ -1,4 +1,4 @@
-"""Logging to standard error, as logfmt or JSON."""
+"""Logs to standard error, as logfmt or JSON."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class LimitedHandler(logging.StreamHandler):  # type: ignore[type-arg]  # the st
             self._start_timer()
 
     def write_due(self) -> None:
-        """Write messages held back whose minute is over, with how often they came."""
+        """Write the messages that were held back for a minute, with how often they came."""
         self._write(self._limits.take_due(self._clock.monotonic_secs()))
 
     def close(self) -> None:

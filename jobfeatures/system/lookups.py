@@ -1,4 +1,4 @@
-"""Answers of the directory service (LDAP, SSSD …), fetched in threads: nobody waits long for a slow one."""
+"""Fetches answers of the directory service (LDAP, SSSD …) in threads: nobody waits long for a slow one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ Value = TypeVar("Value")
 
 
 class LookUps(Generic[Key, Value]):
-    """A cache of `look_up` by key; where that returns None or raises an error, there is no value."""
+    """A cache of what the function `look_up` returns for each key.
+
+    A key has no value if `look_up` returns None or raises an error; then it is called again after a while.
+    """
 
     def __init__(
         self, look_up: Callable[[Key], Value | None], now: Callable[[], float] = time.monotonic
@@ -37,7 +40,7 @@ class LookUps(Generic[Key, Value]):
         self.on_late: Callable[[], None] = lambda: None  # called when an answer comes that nobody waited for
 
     def get(self, key: Key) -> Value | None:
-        """Return the value of a key; None if it has none, or none yet from a slow service: ask again."""
+        """Return the value of a key; None if it has none, or if a slow service has not answered yet."""
         with self._changed:
             value, at_secs = self._known.get(key, (None, float("-inf")))
             if value is not None or self._now() - at_secs < UNKNOWN_SECS:

@@ -1,4 +1,4 @@
-"""Standard output: whether it takes colours, and what to do once it takes nothing any more."""
+"""Decides whether standard output takes colours, and what to do once it cannot be written any more."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ def is_about_output(error: OSError) -> bool:
 
 
 def give_up_output(error: OSError, complain: Callable[[str], None]) -> int:
-    """Discard all later standard output; complain unless its reader has just left; return the exit status."""
+    """Discard all later standard output, and return the exit status for that.
+
+    `complain` is called with a message, unless the output's reader has just gone away.
+    """
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.close(nowhere)

@@ -14,7 +14,10 @@ READ_UNFOLLOWED = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | o
 
 
 def read_bounded(path: str, max_bytes: int) -> tuple[bytes, os.stat_result]:
-    """Return a file's content and, from before reading it, its os.stat. Raises OSError, EFBIG if too long."""
+    """Return a file's content, and its status (os.stat_result) from before it was read.
+
+    Raises OSError, with EFBIG if the file is longer than `max_bytes`.
+    """
     with opened(path, READ_UNFOLLOWED) as file:
         found = os.fstat(file)
         content = bytearray()
@@ -31,9 +34,9 @@ def read_owned(
     max_bytes: int,
     read: Callable[[str, int], tuple[bytes, os.stat_result]] = read_bounded,
 ) -> tuple[bytes, int]:
-    """Return the content of a regular file, and its owner's uid.
+    """Return the content of a regular file, read by `read`, and its owner's uid.
 
-    Raises OSError, EPERM if its owner is none of `owners` or others may write it.
+    Raises OSError; with EPERM if the owner is none of `owners`, or if others may write to the file.
     """
     content, found = b"", os.lstat(path)
     if _is_owned(found, owners):
@@ -48,10 +51,10 @@ def _is_owned(found: os.stat_result, owners: Collection[int]) -> bool:
 
 
 def read_private(path: str, max_bytes: int) -> bytes:
-    """Return a file's content.
+    """Return the content of a file that nobody else can read.
 
-    Raises OSError, ParseError if it is too long, and UnsafePathError
-    unless it is a file of ours or root's that nobody else can read.
+    Raises OSError, ParseError if it is too long, and UnsafePathError unless the file is owned by root or this
+    process's user, and nobody else can read it.
     """
     with opened(path, READ_UNFOLLOWED) as file:
         found = os.fstat(file)
@@ -77,7 +80,10 @@ def open_at_once(path: str, flags: int) -> int:
 
 @contextlib.contextmanager
 def opened(name: str, flags: int, folder: int | None = None, mode: int = 0o777) -> Iterator[int]:
-    """Open a file and yield its descriptor; close it after the `with` block."""
+    """Open a file in a ``with`` block, with the arguments of `os.open`, and yield its descriptor.
+
+    `folder` is the descriptor of the open folder that a relative `name` starts from (None: the current one).
+    """
     descriptor = os.open(name, flags, mode, dir_fd=folder)
     with closing(descriptor):
         yield descriptor

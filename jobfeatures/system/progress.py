@@ -1,4 +1,4 @@
-"""A progress bar for long inputs; nothing without a terminal or without tqdm (extra: analysis)."""
+"""Shows a progress bar for long inputs; nothing without a terminal or without tqdm (extra: analysis)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ LINES_BETWEEN: Final = 1000
 def shown_progress(lines: Iterable[str], stream: TextIO, label: str) -> Iterable[str]:
     """Return the lines, and show the progress on standard error as they are read.
 
-    `stream` is where they come from: for a regular file, also a compressed one,
-    the bar shows the share that has been read.
+    `stream` is the file that the lines come from. If it is a regular one, also compressed, the bar shows the
+    share that has been read.
     """
     tqdm = _load_tqdm()
     return lines if tqdm is None else _shown(lines, stream, tqdm, label)
@@ -62,7 +62,10 @@ def _shown(lines: Iterable[str], stream: TextIO, tqdm: Any, label: str) -> Itera
 
 @contextmanager
 def shown_count(total: int | None, label: str) -> Iterator[Callable[[int], object]]:
-    """Show progress on standard error (without a total: the label); yields a function to add to the count."""
+    """Show a progress bar on standard error in a ``with`` block; yields a function to add to the count.
+
+    If `total` is None, only the label is shown.
+    """
     tqdm = _load_tqdm()
     if tqdm is None:
         yield lambda _: None

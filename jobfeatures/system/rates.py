@@ -1,4 +1,4 @@
-"""Rate limiting by token buckets: pure arithmetic on given times."""
+"""Limits rates of requests by token buckets: pure arithmetic on given times."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ MAX_NAMES = 10_000
 
 
 class Rates:
-    """Token buckets by name: `per_sec` requests on average, at once as many as in `burst_secs` seconds."""
+    """Token buckets by name, each of which allows `per_sec` requests a second on average.
+
+    A full bucket allows `per_sec` times `burst_secs` requests at once.
+    """
 
     def __init__(self, per_sec: float, burst_secs: float = BURST_SECS) -> None:
         self._per_sec = per_sec
@@ -17,7 +20,10 @@ class Rates:
         self._buckets: dict[Hashable, tuple[float, float]] = {}  # what is left, and since when
 
     def take(self, name: Hashable, now_secs: float, cost: float = 1.0) -> bool:
-        """Take `cost` from a name's bucket; return whether it had as much, or was full (monotonic clock)."""
+        """Take `cost` tokens from a name's bucket at a monotonic time; return whether that is allowed.
+
+        It is allowed if the bucket has as many, or is full and cannot hold as many.
+        """
         most = self._per_sec * self._burst_secs
         if name not in self._buckets and len(self._buckets) >= MAX_NAMES:
             self._forget(now_secs)

@@ -1,4 +1,4 @@
-"""Repeated work of several kinds in one thread: each wakeup does all that is nearly due."""
+"""Does repeated work of several kinds in one thread: each wakeup does all that is nearly due."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ log = logging.getLogger(__name__)
 
 
 class Round:
-    """One kind of repeated work: done at once, then after the seconds that it returns, or sooner if wanted.
+    """One kind of repeated work, for `Rounds`. It is first done at once.
 
-    From one time to the next at least `least_secs` pass (in haste `hasty_secs`). `close` is called at the
+    The function `work` returns the seconds until it is to be done again; `want` asks for it sooner. Between
+    two times at least `least_secs` pass, or `hasty_secs` if it is wanted in haste. `close` is called at the
     end.
     """
 
@@ -40,7 +41,10 @@ class Round:
         self._regular_secs = self._early_secs = _NEVER
 
     def want(self, *, in_haste: bool = False) -> None:
-        """Ask for the work `least_secs` after the last time, `in_haste` `hasty_secs` after it. Any thread."""
+        """Have the work done sooner: `least_secs` after the last time, or `hasty_secs` if `in_haste`.
+
+        Any thread may call this.
+        """
         after_secs = self._hasty_secs if in_haste else self._least_secs
         with self.changed:
             if after_secs < self._wanted_after_secs:
@@ -48,12 +52,15 @@ class Round:
                 self.changed.notify_all()
 
     def due_secs(self, *, is_awake: bool = False) -> float:
-        """Return when the work is due (monotonic); `is_awake`: a bit earlier, since the thread is awake."""
+        """Return when the work is due (monotonic seconds).
+
+        If `is_awake`, it is due a bit earlier, to save a later wakeup of the thread.
+        """
         regular = self._early_secs if is_awake else self._regular_secs
         return min(regular, self._ended_secs + self._wanted_after_secs)
 
     def begin(self) -> None:
-        """Note that the work begins; a `want` from now on has it done once more."""
+        """Note that the work begins. If `want` is called from now on, it is done once more."""
         self.is_running = True
         self._wanted_after_secs = _NEVER
 
@@ -66,7 +73,10 @@ class Round:
 
 
 class Rounds:
-    """Does several rounds in one thread. Work that hangs holds up the others: it needs its own thread."""
+    """Does several kinds of repeated work in one thread.
+
+    Work that hangs holds up the others: it needs a `Rounds` of its own.
+    """
 
     def __init__(self, name: str) -> None:
         self._changed = threading.Condition()
@@ -79,14 +89,14 @@ class Rounds:
         self._thread.start()
 
     def add(self, one: Round) -> None:
-        """Do this round's work too from now on."""
+        """Add a kind of work, done from now on."""
         with self._changed:
             one.changed = self._changed
             self._rounds.append(one)
             self._changed.notify_all()
 
     def remove(self, one: Round, timeout_secs: float) -> None:
-        """Stop doing a round; if its work is being done, wait up to `timeout_secs` for its end."""
+        """Remove a kind of work; if it is being done now, wait up to `timeout_secs` for its end."""
         with self._changed:
             if one not in self._rounds:
                 return

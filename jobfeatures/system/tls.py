@@ -1,4 +1,4 @@
-"""Loading certificates and keys into a TLS context."""
+"""Loads certificates and keys into a TLS context."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def look_at(path: str) -> Version | None:
 
 
 def new_context() -> ssl.SSLContext:
-    """Return a TLS context for a server, which has no certificate yet."""
+    """Return a TLS context for a server, without a certificate: `load_chain` adds that."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context

@@ -56,9 +56,10 @@ def watch_directory(
     is_wanted: Callable[[str], bool] = is_visible_name,
     directories: bool = False,
 ) -> Iterator[None]:
-    """Call `notify`, from other threads, after a file with a wanted name is created, changed or removed.
+    """Call `notify` after a file in a directory is created, changed or removed, during a ``with`` block.
 
-    With `directories`, also after such a directory is created or removed.
+    It is called from other threads, and only for names for which `is_wanted` is true. With `directories`,
+    also after a directory in it is created or removed.
 
     Reading files does not notify. Where inotify does not work, or its limits are exhausted, the folder is
     polled every second. While it cannot be watched at all, because it is missing, `notify` is called every
@@ -229,7 +230,10 @@ def make_handler(notify: Callable[[], None], is_wanted: Callable[[str], bool]) -
 
 
 def wanted_events(directories: bool) -> list[type[FileSystemEvent]]:
-    """Return watchdog's events to observe: not those that reading a file causes."""
+    """Return the classes of watchdog's events to observe: not events that reading a file causes.
+
+    If `directories`, also events of directories.
+    """
     from watchdog import events
 
     wanted: list[type[FileSystemEvent]] = [events.FileClosedEvent, events.FileCreatedEvent]
@@ -240,14 +244,17 @@ def wanted_events(directories: bool) -> list[type[FileSystemEvent]]:
 
 
 def make_polling_observer() -> BaseObserver:
-    """Return an observer of watchdog that polls every second and follows no links: they may lead anywhere."""
+    """Return an observer of watchdog that polls every second.
+
+    It follows no links, since these may lead anywhere.
+    """
     from watchdog.observers.polling import PollingObserverVFS
 
     return PollingObserverVFS(stat=os.lstat, listdir=list_directory, polling_interval=POLL_SECS)
 
 
 def list_directory(directory: str | None) -> Iterator[os.DirEntry[str]]:
-    """Yield the entries of a directory, and close it."""
+    """Yield the entries of a directory, which is closed after the last one."""
     with os.scandir(directory) as entries:
         yield from entries
 
@@ -262,7 +269,10 @@ def identify(directory: str) -> tuple[int, int] | None:
 
 
 def is_remote(file_system: str | None) -> bool:
-    """Return whether a file system of this type may change without notice to this machine's kernel."""
+    """Return whether files on a file system of this type may change without this kernel's notice.
+
+    That is assumed if the type is unknown (None).
+    """
     return file_system is None or file_system in REMOTE_TYPES or file_system.startswith("fuse")
 
 

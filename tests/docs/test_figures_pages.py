@@ -35,5 +35,5 @@ def test_paragraphs_can_be_left_out():
     name = "jobfeatures.analysis.simulate.backfill"
     first, whole = (filled(f"<!--docstrings: {name}{end}-->\n<!--/-->") for end in ("#2", ""))
     assert "shadow time" in first
-    assert "Waiting jobs are kept in lines" in whole
-    assert "Waiting jobs are kept in lines" not in first
+    assert "Waiting jobs of equal size and estimate" in whole
+    assert "Waiting jobs of equal size and estimate" not in first

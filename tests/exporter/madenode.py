@@ -11,6 +11,7 @@ from jobfeatures.records.model import (
     Limits,
 )
 from jobfeatures_exporter.model.ended import EndedJob
+from jobfeatures_exporter.model.hardware import SysinfoSample
 from jobfeatures_exporter.model.measured import BoardSample, MemoryBytes
 from jobfeatures_exporter.model.snapshot import (
     BlockIo,
@@ -32,7 +33,6 @@ from jobfeatures_exporter.model.snapshot import (
     Scheduling,
     Snapshot,
     StepSample,
-    SysinfoSample,
 )
 
 NOW = 1_800_000_000.0

@@ -1,4 +1,8 @@
-"""One batch system's accounting: answers to queries for Sonar documents, used for schedule quality too."""
+"""Shares one batch system's accounting answers between its two users, so that nothing is queried twice.
+
+Accounting is queried for the documents in the format of Sonar (a cluster monitor); the quality of the
+schedule is computed from the same answers.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from jobfeatures.joblogs.loggedjob import Accounting
 
 
 class Answered(NamedTuple):
-    """An answer of accounting, and the start (Unix time) of the period that it covers."""
+    """One answer of accounting, which covers the time since `since_secs` (Unix time)."""
 
     accounting: Accounting
     since_secs: float
@@ -26,14 +30,17 @@ class AccountingFeed:
         self._latest: Answered | None = None
 
     def poll_accounting(self, since_secs: float) -> Accounting:
-        """Query accounting for jobs since a Unix time, keep the answer and return it. Raises SourceError."""
+        """Query accounting for the jobs that were pending, running or ended at a Unix time or later.
+
+        The answer is returned, and also kept for `take`. Raises SourceError.
+        """
         accounting = self._source.poll_accounting(since_secs)
         with self._lock:
             self._latest = Answered(accounting, since_secs)
         return accounting
 
     def take(self) -> Answered | None:
-        """Return the latest answer and forget it; None if it was taken before, or there is none."""
+        """Return the latest answer and forget it; None if there is none, or it has been taken already."""
         with self._lock:
             latest, self._latest = self._latest, None
         return latest

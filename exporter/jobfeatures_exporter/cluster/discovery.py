@@ -1,7 +1,7 @@
-"""The nodes that batch systems know, in the format of Prometheus' HTTP service discovery. Pure.
+"""Lists the nodes that batch systems know as targets for Prometheus' HTTP service discovery. Pure.
 
-Format: https://prometheus.io/docs/prometheus/latest/http_sd/. Lists in labels
-begin and end with a comma, so that a rule can match ``.*,gpu,.*``.
+Format: https://prometheus.io/docs/prometheus/latest/http_sd/. Lists in labels begin and end with a comma, so
+that a rule can match ``.*,gpu,.*``.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}\Z")
 def make_targets(
     clusters: Iterable[Cluster], *, port: int, host: str = NAME, skip: Collection[str] = ()
 ) -> list[TargetGroup]:
-    """Return a target group for each node; a node of two batch systems is only in the first one's.
+    """Return a target group for each node, with its exporter's address and labels.
 
-    Nodes in one of the states `skip` are left out, and those whose name is no
-    valid host name: Prometheus would query whatever `user@host` or `host/path`
-    names. If the batch system reports no address, the name is used instead.
+    `port` is the exporters' port; `host` ("name" or "address") says how a target names its node. A node
+    without a known address is named by its name. Left out are nodes in one of the states `skip`, and nodes
+    whose name is no valid host name: Prometheus would query whatever `user@host` or `host/path` names. A node
+    that two batch systems report appears once, as the first of them reports it.
     """
     groups: dict[str, TargetGroup] = {}
     for cluster in clusters:

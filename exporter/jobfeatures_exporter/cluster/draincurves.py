@@ -1,8 +1,8 @@
-"""What a shutdown of a whole pool of nodes would waste, by shutdown time: from the queue alone. Pure.
+"""Computes what it would cost to shut down a whole pool of nodes, by the time of the shutdown. Pure.
 
-The same arithmetic as `jobfeatures.drains.plan`, for jobs of which only start, wall limit and CPUs are known:
-without reports by the jobs, all work of a killed job is lost, and none of its CPUs is idle before its
-end. One pass over the jobs in the order of their ends, since queues are long.
+The arithmetic is that of `jobfeatures.drains.plan`, for jobs of which only start, wall limit and CPUs are
+known, as the queue shows them. Jobs report nothing here, so all work of a killed job counts as lost, and none
+of its CPUs as idle before its end. One pass over the jobs in the order of their ends, since queues are long.
 
 Partitions that share nodes are one pool: their jobs have to be drained together.
 """
@@ -22,9 +22,10 @@ from jobfeatures_exporter.cluster.sums import starts_jobs
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """A shutdown `after_secs` from now, the jobs that it kills, and its cost: idle CPUs and the killed work.
+    """The cost of a shutdown `after_secs` from now, in core seconds: idle CPUs until then, and killed work.
 
-    `core_secs_before` is the cost an instant earlier, when the jobs that end then would still be killed.
+    `killed` is the number of jobs that it kills. `core_secs_before` is the total cost an instant earlier,
+    when the jobs that end at that time would still be killed.
     """
 
     after_secs: float
@@ -41,7 +42,12 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainCurve:
-    """What shutting a pool down costs, now and at each job's end; `unknown_jobs` have no CPUs or start."""
+    """What shutting down one pool of nodes would cost: a point for now, and one for the end of each job.
+
+    `partitions` are the pool's, and `total_cpus` the CPUs that a drain denies to jobs. `unknown_jobs` counts
+    jobs that are left out because their CPUs or start are unknown; `endless_jobs` counts jobs without a known
+    end, which any shutdown kills.
+    """
 
     partitions: tuple[str, ...]
     total_cpus: int
@@ -58,7 +64,7 @@ class DrainCurve:
 
 @dataclass(frozen=True, slots=True)
 class RunningJob:
-    """A running job's CPUs, and seconds since its start and to its end (infinite: unknown)."""
+    """A running job's CPUs, and the seconds since its start and to its end (infinite: unknown)."""
 
     cpus: int
     run_secs: float
@@ -66,7 +72,7 @@ class RunningJob:
 
 
 def compute_drain_curves(queue: JobTable, cluster: Cluster, *, now_secs: float) -> tuple[DrainCurve, ...]:
-    """Return the costs (core seconds by seconds from now) for each pool that runs jobs, the largest first."""
+    """Return the cost of shutting down each pool of nodes that runs jobs, the pool with most CPUs first."""
     pools = find_pools(cluster)
     nodes = {node.name: node for node in cluster.nodes}
     of_partition = {name: number for number, pool in enumerate(pools) for name in pool}
@@ -92,7 +98,10 @@ def compute_drain_curves(queue: JobTable, cluster: Cluster, *, now_secs: float) 
 
 
 def find_pools(cluster: Cluster) -> list[tuple[str, ...]]:
-    """Return the names of each pool's partitions: those that share nodes, directly or through others."""
+    """Return the pools of a cluster, each as the names of its partitions.
+
+    Partitions belong to one pool if they share nodes, directly or through other partitions.
+    """
     pools: list[tuple[set[str], set[str]]] = []  # partitions, nodes
     for partition in cluster.partitions:
         names, nodes = {partition.name}, set(partition.nodes)
@@ -108,7 +117,10 @@ def find_pools(cluster: Cluster) -> list[tuple[str, ...]]:
 
 
 def usable_cpus(node: ClusterNode) -> int:
-    """Return the CPUs that a drain denies to jobs: all of a node that accepts jobs, else those in use."""
+    """Return how many of a node's CPUs stand idle if it is drained and no job runs there.
+
+    That is all CPUs of a node that accepts jobs, and of any other node only those that jobs use now.
+    """
     return (node.cpus if starts_jobs(node) else node.allocated_cpus) or 0
 
 
@@ -157,7 +169,10 @@ def cheapest(points: Sequence[CurvePoint]) -> CurvePoint:
 
 
 def thin(points: Sequence[CurvePoint], count: int) -> list[CurvePoint]:
-    """Return about `count` points at most, evenly chosen, and the first, the cheapest and the last."""
+    """Return an evenly chosen part of the points, always with the first, the cheapest and the last.
+
+    The result may have a few points more than `count`.
+    """
     step = max(1, len(points) // max(1, count))
     kept = {point.after_secs: point for point in (*points[::step], cheapest(points), points[-1])}
     return [kept[after_secs] for after_secs in sorted(kept)]

@@ -1,4 +1,4 @@
-"""The controller role's answers to each node about its own jobs, from memory."""
+"""Answers nodes that query the controller role about their own jobs, from memory."""
 
 from __future__ import annotations
 
@@ -20,12 +20,15 @@ class ByNode(KeptAnswer, Protocol):
     """What one batch system reported about all its nodes at one time."""
 
     def table(self, node_name: str, now_secs: float) -> JobTable | None:
-        """Return the answer for a node; None if there is no such node."""
+        """Return what was reported about the jobs of one node; None if there is no such node."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerToNode:
-    """An HTTP response: data `age_secs` old (None: an error); `clock_secs`: the batch system's Unix time."""
+    """An HTTP response to a node: its status and text, and the age of the data in seconds (None: an error).
+
+    `clock_secs` is the batch system's Unix time, None if unknown.
+    """
 
     status: int
     text: str
@@ -39,7 +42,10 @@ class AnswerToNode:
 
 
 class NodeAnswers:
-    """Keeps one batch system's latest report about all its nodes, queried right after its queue."""
+    """Keeps one batch system's latest report on all its nodes, and answers nodes from it.
+
+    The batch system is queried about its nodes right after the queue was read.
+    """
 
     def __init__(
         self,
@@ -81,7 +87,10 @@ class NodeAnswers:
         return self._poll(queue)
 
     def answer(self, node_name: str) -> AnswerToNode:
-        """Return the response to a node; its jobs are marked as incomplete if the latest query has failed."""
+        """Return the response to the node `node_name` about its jobs.
+
+        The jobs are marked as incomplete if the latest query of the batch system has failed.
+        """
         status = self.keeper.status
         if status.table is None:
             return AnswerToNode(503, f"no answer of the batch system yet: {status.last_error or 'waiting'}\n")

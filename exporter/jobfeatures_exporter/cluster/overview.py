@@ -1,6 +1,7 @@
-"""What the controller's page shows of a cluster: each node and job counted once, and a job search. Pure.
+"""Computes what the controller's page shows of a cluster, and finds jobs for its search. Pure.
 
-Computed when the page is requested, as the sums stored for scrapes are by partition.
+Each node and job counts once. This is done when the page is requested, as the sums stored for scrapes are by
+partition, where a node or job may count several times.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ _PARTS = "_.[+@"  # separates the number of an array from that of its task, or f
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
-    """What the controller's page shows of one batch system; None: it has not answered yet."""
+    """What the controller's page shows of one batch system; fields are None if it has not answered yet.
+
+    `curves` are the costs of shutting down its pools of nodes.
+    """
 
     source: str
     nodes: ClusterSums | None  # under an empty partition name
@@ -30,7 +34,10 @@ class ClusterView:
 def compute_cluster_view(
     source: str, queue: JobTable | None, cluster: Cluster | None, *, now_secs: float
 ) -> ClusterView:
-    """Return what the page shows of one batch system, by its latest answers; None: not answered yet."""
+    """Return what the page shows of the batch system `source`.
+
+    `queue` and `cluster` are its latest answers about jobs and nodes, None if there is none yet.
+    """
     states = [] if queue is None else [(job.state, job.tasks) for job in queue.jobs.values()]
     curves: tuple[DrainCurve, ...] = ()
     if queue is not None and cluster is not None:
@@ -48,7 +55,7 @@ def compute_cluster_view(
 
 @dataclass(frozen=True, slots=True)
 class FoundJobs:
-    """The jobs found, running ones first, `MOST` at most; `count` includes those left out."""
+    """The jobs that a search found, running ones first, at most `MOST`; `count` includes those left out."""
 
     jobs: tuple[Job, ...] = ()
     count: int = 0
@@ -57,7 +64,7 @@ class FoundJobs:
 def find_jobs(tables: Iterable[JobTable], text: str, hide: Callable[[Job], Job]) -> FoundJobs:
     """Return the jobs whose ID, array or user is `text`; if none, of users whose names contain it.
 
-    `hide` returns a job as it may be shown: hidden names are not searched.
+    `tables` are the queues to search. `hide` returns a job as it may be shown: hidden names are not searched.
     """
     wanted = text.casefold()
     if not wanted:

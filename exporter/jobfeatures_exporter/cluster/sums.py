@@ -1,8 +1,7 @@
-"""Sums over a queue and over the nodes of a cluster, by partition. Pure.
+"""Computes sums over a queue and over the nodes of a cluster, by partition. Pure.
 
-Computed once for each answer of the batch system, not at each scrape: queues are
-long. A job that may start in several partitions, or a node in several, counts in
-each of them; one in none counts under an empty name.
+Computed once for each answer of the batch system, not at each scrape: queues are long. A job that may start
+in several partitions, or a node in several, counts in each of them; one in none counts under an empty name.
 """
 
 from __future__ import annotations
@@ -33,7 +32,10 @@ _WORD = re.compile(r"[A-Za-z_]{1,40}\Z")
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """How many pending jobs of a partition may start, and since when: the sum and the least of Unix times."""
+    """The pending jobs of a partition that may start: their number, and since when they have waited.
+
+    `sum_since_secs` is the sum, `first_since_secs` the earliest of the Unix times since which they may start.
+    """
 
     jobs: int
     sum_since_secs: int
@@ -42,7 +44,12 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSums:
-    """Sums over one batch system's queue by partition, without ended jobs."""
+    """Sums over one batch system's jobs that have not ended, by partition and a second word.
+
+    That word is the job's state in `jobs` (a number of jobs), `cpus`, `nodes` and `gpus`. In `reasons` it is
+    the reason of a pending job, and in `not_eligible` what a pending job that may not start waits for.
+    `waiting` describes the pending jobs that may start, by partition.
+    """
 
     source: str
     jobs: Sums
@@ -56,7 +63,12 @@ class QueueSums:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSums:
-    """Sums over one batch system's nodes; `partitions`: which partitions accept jobs (None: unknown)."""
+    """Sums over one batch system's nodes, most of them by partition and a second word.
+
+    `states` and `flags` count nodes by state or flag. `cpus`, `memory_bytes` and `gpus` are amounts that are
+    allocated, idle or other (of nodes that accept no jobs). `features` and `node_reasons` count nodes by
+    their feature or reason, and state. `partitions` says which partitions accept jobs (None: unknown).
+    """
 
     source: str
     partitions: Mapping[str, bool | None]
@@ -72,9 +84,9 @@ class ClusterSums:
 def samples_of(
     sums: QueueSums | ClusterSums, name: str, partitions: Iterable[str], always: Iterable[str] = ()
 ) -> Iterator[tuple[tuple[str, str, str], int]]:
-    """Yield each sum in the field `name`, by batch system, partition and word: a state, flag or reason.
+    """Yield each sum in the field `name`, labelled with batch system, partition and a state, flag or reason.
 
-    A word in `always` has a sum in each of `partitions`, which is 0 if the field has none.
+    For each partition in `partitions` and each word in `always`, 0 is yielded where the field has no sum.
     """
     found: Sums = getattr(sums, name)
     zeros = dict.fromkeys(((partition, word) for partition in partitions for word in always), 0)
@@ -83,7 +95,7 @@ def samples_of(
 
 
 def compute_queue_sums(table: JobTable) -> QueueSums:
-    """Return the sums over one answer about a queue."""
+    """Return the sums over a batch system's queue."""
     sums: dict[str, Counter[tuple[str, str]]] = {
         name: Counter() for name in ("jobs", "cpus", "nodes", "gpus", "reasons", "not_eligible")
     }
@@ -124,7 +136,7 @@ def _waits_since(job: Job, now_secs: float) -> int | None:
 
 
 def compute_cluster_sums(cluster: Cluster) -> ClusterSums:
-    """Return the sums over one answer about a cluster's nodes."""
+    """Return the sums over a cluster's nodes."""
     sums: dict[str, Counter[tuple[str, str]]] = {
         name: Counter()
         for name in ("states", "flags", "cpus", "memory_bytes", "gpus", "features", "node_reasons")

@@ -1,4 +1,4 @@
-"""`jobfeatures-exporter check-config`."""
+"""`jobfeatures-exporter check-config`: prints the settings that the daemon would use."""
 
 from __future__ import annotations
 

@@ -20,7 +20,11 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
 
 
 def config_of(arguments: argparse.Namespace, changes: Mapping[str, str] | None = None) -> ExporterConfig:
-    """Return the settings; `changes` (by key) hold where no flag is given. Raises ConfigurationError."""
+    """Return the settings from flags, environment and settings file. Raises ConfigurationError.
+
+    `changes` are values by a setting's key. They replace values from the environment and the file, but not
+    flags.
+    """
     flags = dict(vars(arguments))
     _warn_of_misspelt({each.variable for each in settings_of(ExporterConfig)})
     for key, value in (changes or {}).items():
@@ -44,8 +48,8 @@ def _warn_of_misspelt(variables: Set[str]) -> None:
 def pause_until_signal() -> Callable[[float], bool]:
     """Return `pause(secs)`: it waits so long, or until SIGINT or SIGTERM, and returns whether one has come.
 
-    An Event's lock would not do: the handler, which runs between two lines of the main thread, would wait
-    for itself if that holds it. A SimpleQueue is made for this.
+    An Event would not do: the signal handler runs in the main thread, which may be holding the Event's lock
+    at that time, and would wait for itself. A SimpleQueue is made for this.
     """
     came: SimpleQueue[int] = SimpleQueue()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

@@ -1,4 +1,4 @@
-"""`jobfeatures-exporter demo`."""
+"""`jobfeatures-exporter demo`: runs the daemon with a few demonstration jobs."""
 
 from __future__ import annotations
 

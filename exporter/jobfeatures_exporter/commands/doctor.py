@@ -1,4 +1,4 @@
-"""`jobfeatures-exporter doctor`."""
+"""`jobfeatures-exporter doctor`: checks what the daemon depends on, and suggests remedies."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def _hand_over(argv: list[str], content: bytes) -> None:
 
 
 def job_that_ended(subject: str) -> str | None:
-    """Return the id of the job whose end a mail subject by Slurm reports, None for other subjects."""
+    """Return the id of the job whose end Slurm reports in a mail's subject; None for other subjects."""
     found = _ENDED.match(subject)
     return found[1] if found and _END.search(subject) else None
 

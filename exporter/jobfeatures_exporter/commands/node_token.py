@@ -1,4 +1,4 @@
-"""`jobfeatures-exporter node-token`."""
+"""`jobfeatures-exporter node-token`: prints the tokens with which nodes query the controller role."""
 
 from __future__ import annotations
 

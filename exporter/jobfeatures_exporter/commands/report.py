@@ -1,4 +1,4 @@
-"""`jobfeatures-exporter report`."""
+"""`jobfeatures-exporter report`: prints what jobs asked for, used and wasted."""
 
 from __future__ import annotations
 

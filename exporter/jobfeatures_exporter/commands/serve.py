@@ -1,4 +1,4 @@
-"""`jobfeatures-exporter serve`."""
+"""`jobfeatures-exporter serve`: runs the daemon."""
 
 from __future__ import annotations
 

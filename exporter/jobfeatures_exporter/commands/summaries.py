@@ -1,4 +1,4 @@
-"""`jobfeatures-exporter summaries`: write a summary of each ended job into Slurm's accounting."""
+"""`jobfeatures-exporter summaries`: writes a summary of each ended job into Slurm's accounting."""
 
 from __future__ import annotations
 

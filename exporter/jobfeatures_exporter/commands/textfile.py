@@ -1,4 +1,4 @@
-"""`jobfeatures-exporter textfile`: the metrics as a file, for nodes on which no daemon may listen."""
+"""`jobfeatures-exporter textfile`: writes the metrics to a file, for nodes on which no daemon may listen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`jobfeatures-exporter top`."""
+"""`jobfeatures-exporter top`: shows the jobs of this node in a terminal."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _print_once(pages: Pages, order: str) -> None:
 
 
 def own_socket(config: ExporterConfig) -> str:
-    """Return the URL of the socket that shows users their own jobs; empty if we are root or it is missing."""
+    """Return the URL of the socket that shows users their own jobs; empty for root, or if there is none."""
     path = config.web.own_socket
     return f"unix:{path}" if path is not None and os.geteuid() != 0 and os.path.exists(path) else ""
 

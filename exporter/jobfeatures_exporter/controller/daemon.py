@@ -48,7 +48,10 @@ RARELY = {"fairshare": 5, "reservations": 5}  # times controller.interval; the o
 
 @dataclass
 class ClusterBoard:
-    """The controller's latest sums over queues and nodes, and reload; each is replaced by one assignment."""
+    """The controller's latest sums over queues and nodes, and the outcome of its latest settings reload.
+
+    Threads replace each field by one assignment, so that readers need no lock.
+    """
 
     reload: LastReload
     queue_sums: tuple[QueueSums, ...] = ()
@@ -56,7 +59,7 @@ class ClusterBoard:
 
 
 class Controller:
-    """The controller's threads, and the metrics and pages made from their latest answers."""
+    """Runs the controller role: queries batch systems in threads, makes metrics and pages of the answers."""
 
     def __init__(self, config: ExporterConfig, clock: Clock | None = None) -> None:
         """Make all parts; start nothing. Raises ConfigurationError if no batch system can be polled."""
@@ -185,7 +188,10 @@ class Controller:
         return describe_problems((keeper.status for keeper in self._keepers()), self._clock.now_secs())
 
     def stalled(self) -> list[str]:
-        """Return the same as `dead`: a query may take long without a fault of its thread."""
+        """Return the names of queries whose thread has died, as `dead` does.
+
+        A query that takes long does not count: its thread is not at fault.
+        """
         return self.dead()
 
     def dead(self) -> list[str]:
@@ -197,7 +203,7 @@ class Controller:
         return describe_sources(keeper.status for keeper in self._keepers())
 
     def reconfigure(self, change: SettingsChange) -> None:
-        """Apply new settings, as far as they concern what is shown."""
+        """Apply new settings, as far as they only concern what is shown."""
         self._config = change.config
 
     def _keepers(self) -> Iterator[Keeper[Any]]:
@@ -211,11 +217,14 @@ class Controller:
     # --- what is known ------------------------------------------------------------
 
     def exposition(self, *, openmetrics: bool, web: WebStatus | None = None) -> bytes:
-        """Return the controller's metrics page, of the last good answers."""
+        """Return the controller's metrics page, from the last good answer to each query.
+
+        It is in the OpenMetrics format if `openmetrics`, else in Prometheus' text format.
+        """
         return render(collect(self.context(web), self._config.enabled_collectors()), openmetrics=openmetrics)
 
     def html(self, asked: AskedPage = FRONT) -> str | None:
-        """Return the controller's HTML page, None for a job's page, which its nodes have."""
+        """Return the controller's HTML page; None if a job's page is asked for: only nodes have those."""
         if asked.job_id:
             return None
         from jobfeatures_exporter.cluster.overview import compute_cluster_view, find_jobs
@@ -236,7 +245,10 @@ class Controller:
         )
 
     def context(self, web: WebStatus | None = None) -> Context:
-        """Return what a scrape shows: last good answers of any age; `web` is the HTTP listeners' status."""
+        """Return what a scrape shows: the last good answer to each query, of any age.
+
+        `web` is the status of the HTTP listeners.
+        """
         found = Context(
             now_secs=self._clock.now_secs(),
             sources=tuple(keeper.status for keeper in self._keepers()),
@@ -253,9 +265,10 @@ class Controller:
         return self._privacy.context(found)
 
     def targets(self) -> list[TargetGroup] | None:
-        """Return the nodes to scrape; None until each batch system has answered or failed, and one has nodes.
+        """Return the nodes to scrape, for Prometheus' service discovery; None while they are not all known.
 
-        Prometheus replaces its whole list: it would drop the nodes of a system that is still being queried.
+        That is until each batch system has answered or failed, and at least one has reported nodes:
+        Prometheus replaces its whole list, and would drop the nodes of a system that is still being queried.
         """
         clusters = list(known(self._clusters))
         if not clusters or not all(map(_was_asked, self._clusters)):
@@ -281,7 +294,10 @@ def known(keepers: Iterable[Keeper[AnswerT]]) -> Iterator[AnswerT]:
 
 
 def make_cluster_sources(config: ExporterConfig, clock: Clock) -> list[ClusterSource]:
-    """Return the sources that batch.sources selects. Raises ConfigurationError: none, or not of a cluster."""
+    """Return the batch systems to query, as the setting batch.sources selects them.
+
+    Raises ConfigurationError if there is none, or one of them cannot report a whole cluster.
+    """
     asked = [name for name in dict.fromkeys(config.polling.sources) if name != AUTO]
     for name in asked:
         if name not in CLUSTER_SYSTEMS:

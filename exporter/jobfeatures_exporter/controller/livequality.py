@@ -35,7 +35,10 @@ OTHERS_WAIT_SECS = 0.1
 
 
 class LiveQuality:
-    """The quality of one batch system's schedule. Only one thread may call `ask`."""
+    """Computes the quality of one batch system's schedule, and keeps it up to date at each call of `ask`.
+
+    Only one thread may call `ask`.
+    """
 
     def __init__(
         self,
@@ -69,7 +72,10 @@ class LiveQuality:
         self._stopping.set()
 
     def ask(self) -> ScheduleQuality:
-        """Query what is new; return the quality up to now. Raises SourceError; what was read is kept."""
+        """Query what is new; return the quality of the schedule up to now.
+
+        Raises SourceError; what was read until then is kept.
+        """
         if self._live is None or self._was_set_back():
             self._live, self._shown = self._begin(), None
         live = self._live
@@ -177,10 +183,11 @@ class LiveQuality:
 
 
 def compute_shown(before: ScheduleQuality | None, found: ScheduleQuality) -> ScheduleQuality:
-    """Return `found` to be shown, with no counter lower than in `before`, which was shown last.
+    """Return the quality to show: `found`, but with no counter lower than in `before`.
 
-    Prometheus takes a counter that falls for a reset. The schedule's own figures fall when a job is requeued
-    after its end or its record is corrected; the shown values stay until other jobs make up for it.
+    `before` is what was shown last (None: nothing). Prometheus takes a counter that falls for a reset. The
+    schedule's own figures fall when a job is requeued after its end or its record is corrected; the shown
+    values stay until other jobs make up for it.
     """
     if before is None:
         return found

@@ -1,4 +1,4 @@
-"""A demonstration on any Linux machine: real processes as jobs, described in a spool folder.
+"""Demonstrates the daemon on any Linux machine: real processes are its jobs, described in a spool folder.
 
 The normal daemon reads that folder. This package plays the batch system: it starts jobs, writes an SSS job
 object for each, ends jobs at their wall limits, and cleans up. Everything shown about the jobs comes from the
@@ -33,7 +33,10 @@ TICK_SECS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class DemoKind:
-    """A kind of demonstration job. `payload` names a function of `jobfeatures_exporter.demo.payloads`."""
+    """A kind of demonstration job, with what it requests.
+
+    `payload` names a function of `jobfeatures_exporter.demo.payloads`.
+    """
 
     payload: str
     name: str
@@ -62,7 +65,7 @@ class DemoBatchSystem:
         self._thread = threading.Thread(target=self._run, name="demo", daemon=True)
 
     def start(self) -> None:
-        """Start one job of each kind, and a thread that starts another once a job ends or is at its limit."""
+        """Start one job of each kind, and a thread that replaces a job once it ends or reaches its limit."""
         for kind in KINDS:
             self._start_job(kind)
         self._thread.start()
@@ -126,9 +129,10 @@ class DemoBatchSystem:
 
 
 def run_demo(config_for: Callable[[Mapping[str, str]], ExporterConfig]) -> int:
-    """Run the demonstration until Ctrl-C, then end all its processes and remove its files.
+    """Run the demonstration until Ctrl-C, then end its processes and remove its files.
 
-    `config_for` returns the configuration, with the values it is given (by key) as defaults.
+    `config_for` returns the configuration; it is called with values, by a setting's key, that replace
+    defaults. Returns the exit status.
     """
     folder = tempfile.mkdtemp(prefix="jobfeatures-demo-")
     spool, root = os.path.join(folder, "spool"), os.path.join(folder, "features")

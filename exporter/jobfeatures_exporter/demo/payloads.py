@@ -35,7 +35,7 @@ def grow() -> None:
 
 
 def limited() -> None:
-    """Work a little until the batch system ends it."""
+    """Work a little from time to time, without end: the batch system ends the job at its wall limit."""
     while True:
         _work(0.05)
         _rest(0.5)
@@ -43,7 +43,7 @@ def limited() -> None:
 
 @dataclass
 class Payload:
-    """One of the jobs that the pilot runs: a process that keeps one CPU busy."""
+    """A payload that the pilot has started: a process that keeps one CPU busy. Times are Unix times."""
 
     pid: int
     started_secs: int
@@ -51,7 +51,10 @@ class Payload:
 
 
 def pilot() -> None:
-    """Run up to four payloads at a time, and keep JOBSTATUS up to date as a pilot should."""
+    """Play a pilot job: run several payloads at a time, and report on them to the batch node.
+
+    The reports are the files in the folder that the variable JOBSTATUS names.
+    """
     writer = StatusWriter(os.environ["JOBSTATUS"], allocated_cpu=PILOT_CPUS)
     payloads: list[Payload] = []
     while True:
@@ -65,7 +68,7 @@ def pilot() -> None:
 
 
 def time_left() -> float:
-    """Return how many seconds this job may still run, as any pilot would find out."""
+    """Return how many seconds this job may still run, by its job features; infinite if unknown."""
     seconds = Features.from_environment().remaining(time.time()).seconds
     return float("inf") if seconds is None else seconds
 

@@ -1,1 +1,1 @@
-"""Metric families: their samples, their text, and rows kept from one page to the next. No I/O."""
+"""Metric families: their samples, their text in Prometheus' formats, and a cache of job rows. No I/O."""

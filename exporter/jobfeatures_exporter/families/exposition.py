@@ -34,7 +34,10 @@ def _is_known(sample: tuple[Values, Number | None]) -> TypeGuard[Sample]:
 
 
 class Family(NamedTuple):
-    """A metric with its samples in one scrape; `histogram_samples` makes those of histograms."""
+    """A metric with its samples of one scrape; a sample is a pair (label values, value).
+
+    The samples of a histogram are made by `histogram_samples`.
+    """
 
     metric: Metric
     samples: Sequence[Sample]
@@ -46,17 +49,21 @@ class Family(NamedTuple):
 
     @classmethod
     def known(cls, metric: Metric, values: Iterable[tuple[Values, Number | None]]) -> Family:
-        """Return a family of pairs (label values, value), without those whose value is None."""
+        """Return a family of the (label values, value) pairs in `values` whose value is not None."""
         return cls(metric, [sample for sample in values if _is_known(sample)])
 
     @classmethod
     def by_word(cls, metric: Metric, values: Mapping[str, Number]) -> Family:
-        """Return a family of a metric with one label; `values` maps the label's value to the sample's."""
+        """Return a family of a metric with one label; `values` maps label values to samples' values."""
         return cls(metric, [((word,), value) for word, value in values.items()])
 
     @classmethod
     def counted(cls, metric: Metric, counts: Iterable[tuple[Values, int]]) -> Family:
-        """Return a family of the counts above 0; callers show the total too, in a family of its own."""
+        """Return a family of the counts above 0, sorted by label values.
+
+        As counts of 0 are left out, callers show a total in a second family, which has a sample even if it is
+        0.
+        """
         return cls(metric, [each for each in sorted(counts) if each[1]])
 
 
@@ -76,32 +83,32 @@ class _Texts(dict[Values, str]):
 
 
 class LabelTexts:
-    """Caches the texts of labels between pages; those of ended jobs are dropped after a while."""
+    """Caches labels as text from one page to the next, and is emptied when most of its texts are unused."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, ...], _Texts] = {}
 
     def of(self, names: tuple[str, ...]) -> _Texts:
-        """Return the cached texts for these label names, by label values; missing ones are made."""
+        """Return a mapping from label values to text for these label names; it makes missing texts."""
         found = self._kept.get(names)
         if found is None:
             found = self._kept[names] = _Texts(names)
         return found
 
     def forget_unused(self, series: int) -> None:
-        """Clear the cache once most texts belong to no series; `series` is the number on the last page."""
+        """Empty the cache if it holds far more texts than `series`, the number of series on the last page."""
         if sum(map(len, self._kept.values())) > 2 * series + SPARE_TEXTS:
             self._kept = {}
 
 
 def label_text(names: Iterable[str], values: Iterable[str]) -> str:
-    """Return labels as written on a line: ``{job_id="12",mode="user"}``; empty without labels."""
+    """Return labels as they stand on a line, such as ``{job_id="12",mode="user"}``; "" without labels."""
     text = ",".join([f'{name}="{escape(value)}"' for name, value in zip(names, values, strict=True)])
     return f"{{{text}}}" if text else ""
 
 
 def escape(value: str) -> str:
-    """Return a label value escaped for both formats; what is not Unicode becomes U+FFFD."""
+    """Return a label value escaped as both text formats require; bytes that are not UTF-8 become U+FFFD."""
     if not value.isascii():
         value = _LONE_HALF.sub("\ufffd", value).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     if "\\" in value or '"' in value or "\n" in value:
@@ -119,14 +126,18 @@ def format_value(value: Number) -> str:
 def histogram_samples(
     values: Values, bounds: Sequence[Number], counts: Sequence[int], total: Number
 ) -> list[Sample]:
-    """Return a histogram's samples: `counts` of values up to each bound and +Inf; `total` is their sum."""
+    """Return the samples of a histogram with the label values `values`.
+
+    `counts` has the cumulative number of observations up to each bound in `bounds`, and last up to +Inf;
+    `total` is the sum of the observed values.
+    """
     limits = [*(float(each) for each in bounds), math.inf]
     classes = [((*values, format_value(limit)), count) for limit, count in zip(limits, counts, strict=True)]
     return [*classes, ((*values, SUM), total), ((*values, COUNT), counts[-1])]
 
 
 class Range(NamedTuple):
-    """An element of an Accept or Accept-Encoding header, with its quality."""
+    """One element of an Accept or Accept-Encoding header: a media type or coding, its version and quality."""
 
     name: str
     version: str  # empty: any
@@ -134,7 +145,10 @@ class Range(NamedTuple):
 
 
 def parse_accept(header: str) -> list[Range]:
-    """Return an Accept header's elements (RFC 9110, 12.4.2, 12.5.1); an invalid quality counts as 1."""
+    """Return the elements of an Accept or Accept-Encoding header (RFC 9110, 12.4.2, 12.5.1).
+
+    Names are in lower case. An invalid quality counts as 1.
+    """
     found = []
     for element in _ELEMENT.findall(header.lower()):
         name, *rest = [each.strip() for each in _PART.findall(element)] or [""]
@@ -148,9 +162,10 @@ def parse_accept(header: str) -> list[Range]:
 
 @lru_cache(16)  # scrapers repeat their headers
 def choose_format(accept: str) -> tuple[bool, str]:
-    """Return (is it OpenMetrics, content type) for an Accept header: the format that it prefers.
+    """Return (whether the answer is OpenMetrics, its content type) for a request's Accept header.
 
-    If it prefers neither, OpenMetrics if it names that, else text; text also if it accepts neither.
+    The format with the higher quality is chosen. If both have the same, it is OpenMetrics if the header names
+    that format, otherwise Prometheus' text. If the header accepts neither, it is Prometheus' text.
     """
     ranges = parse_accept(accept)
     openmetrics, is_named = _quality(ranges, "application/openmetrics-text", {"1.0.0", "0.0.1"})
@@ -174,13 +189,16 @@ def _quality(ranges: Iterable[Range], name: str, versions: Collection[str]) -> t
 
 
 def takes(header: str, coding: str) -> bool:
-    """Return whether an Accept-Encoding header accepts a coding, and does not prefer `identity` to it."""
+    """Return whether an Accept-Encoding header accepts `coding`, at a quality not below `identity`'s."""
     liked = {each.name: each.quality for each in parse_accept(header)}
     return liked.get(coding, 0.0) > 0 and liked[coding] >= liked.get("identity", 0.0)
 
 
 def render(families: Iterable[Family], *, openmetrics: bool, texts: LabelTexts | None = None) -> bytes:
-    """Return the page of all families that have samples; of several with one name, the first declares it."""
+    """Return the metrics page of all families that have samples, encoded in UTF-8.
+
+    If several families have the same name, the declaration (HELP, TYPE) of the first is used.
+    """
     texts = LabelTexts() if texts is None else texts
     sized = [(family, len(family.samples)) for family in families]
     blocks = [block_of(family, texts) for family, size in sized if size]
@@ -189,14 +207,14 @@ def render(families: Iterable[Family], *, openmetrics: bool, texts: LabelTexts |
 
 
 def block_of(family: Family, texts: LabelTexts) -> Block:
-    """Return a family's metric and its lines of samples as one text."""
+    """Return a family's block: the pair of its metric and the text of all its sample lines."""
     metric, samples = family
     lines = getattr(samples, "lines", None)  # of `rows.SampleColumn`, which caches them
     return metric, "".join(sample_lines(metric, samples, texts) if lines is None else lines(texts))
 
 
 def render_blocks(blocks: Iterable[Block], *, openmetrics: bool) -> bytes:
-    """Return the text of a page: each block's declaration and samples, blocks of one name together."""
+    """Return the metrics page made of these blocks; blocks with the same name share one declaration."""
     parts: dict[str, list[str]] = {}
     for metric, lines in blocks:
         found = parts.get(metric.name)
@@ -209,7 +227,7 @@ def render_blocks(blocks: Iterable[Block], *, openmetrics: bool) -> bytes:
 
 
 def sample_lines(metric: Metric, samples: Sequence[Sample], texts: LabelTexts) -> list[str]:
-    """Return a page's line for each sample. Values are checked singly only if their sum is not finite."""
+    """Return the lines of a metric's samples as they stand on the page, each with its line break."""
     if metric.kind == "histogram":
         return [_histogram_line(metric, values, value, texts) for values, value in samples]
     name, made = metric.sample_name, texts.of(metric.label_names)

@@ -1,4 +1,4 @@
-"""Metric families made as a table with a row for each job: unchanged rows are reused, with their text."""
+"""Metric families with a row of samples for each job; unchanged rows are reused on the next page as text."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class _Table:
 
 
 class SampleColumn(Sequence[Sample]):
-    """The samples of one family: a column of a table with a row for each job."""
+    """The samples of one metric family, of all jobs: a column of a table that has a row for each job."""
 
     def __init__(self, table: _Table, number: int, size: int) -> None:
         self._table = table
@@ -77,12 +77,12 @@ class SampleColumn(Sequence[Sample]):
         return list(self)[place]
 
     def lines(self, texts: LabelTexts) -> Sequence[str]:
-        """Return the family's lines of the page as text, in one piece for each job."""
+        """Return the family's lines on the metrics page: for each job one text, of any number of lines."""
         return self._table.lines(self._number, texts)
 
 
 class KeptRows:
-    """Keeps the rows of the last page, by the function that made them. Pages may be made concurrently."""
+    """Caches the row of samples of each job from one page to the next. Pages may be made concurrently."""
 
     def __init__(self) -> None:
         self._rows: dict[Make, Mapping[Values, _Row]] = {}
@@ -90,7 +90,12 @@ class KeptRows:
     def families(
         self, metrics: Sequence[Metric], jobs: Iterable[tuple[Values, object]], make: Make
     ) -> list[Family]:
-        """Return a family for each metric; `jobs` has each job's labels and what `make` makes its row of."""
+        """Return a family for each metric, made of a row of samples for each job.
+
+        `jobs` has a pair for each job: its label values, and the input of its row. `make` returns the job's
+        samples, a sequence for each metric, given such a pair. It is not called for a job whose input is the
+        same as on the last page.
+        """
         before, now = self._rows.get(make, {}), {}
         for job, basis in jobs:
             row = before.get(job)

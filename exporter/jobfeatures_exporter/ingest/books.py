@@ -1,9 +1,9 @@
-"""Counters of a foreign node's job: sums over processes that come and go, which never decrease. Pure.
+"""Counts what a job on a foreign node has used: sums over its processes, which never decrease. Pure.
 
-A process's counters include those of its reaped children: what a process had when it vanished is
-subtracted from the job's later growth if an ancestor exists that may wait for it, so that it is not
-counted twice. Of processes that the agent has rolled up it is unknown which ended, so what one adds while
-another ends may be missed. If in doubt, too little is counted.
+A process's counters include those of the child processes it has waited for. So when a process vanishes while
+an ancestor lives that may wait for it, the vanished counts are subtracted from the job's later growth, and
+nothing is counted twice. Where the agent reports several processes as one sum (rolled up), it is unknown
+which of them ended, so growth in the same interval may be missed. If in doubt, too little is counted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ DEFUNCT: Final = " <defunct>"  # a zombie still belongs to the processes it was 
 
 
 class Counts(NamedTuple):
-    """What processes have used: CPU seconds, and bytes where the agent sends them."""
+    """What processes have used: CPU seconds, and bytes of I/O (0 if the agent does not send them).
+
+    Cancelled bytes were written to files that were deleted or truncated before they reached the disk.
+    """
 
     cpu_secs: int = 0
     read_bytes: int = 0
@@ -66,7 +69,10 @@ class _Sample:
 
 @dataclass(slots=True)
 class ForeignJobCounters:
-    """The counters of one job on one node. `seen_at_secs` (Unix time) is when it last had processes."""
+    """The counters of one job on one node: `total` is what its processes have used since it was first seen.
+
+    `seen_at_secs` is the Unix time at which the job last had processes.
+    """
 
     total: Counts = NOTHING
     seen_at_secs: float = 0.0

@@ -1,7 +1,7 @@
-"""Contents of other agents' envelopes (documents) as frozen records, where possible in a snapshot's types.
+"""The records that `parse` makes of other agents' documents (envelopes). They are immutable.
 
-A number that an envelope omits is 0 here, since agents omit zeros; None marks what
-the agent's version never sends, or reports as unset.
+Where a snapshot has a type for some content, the records use it. A number that an envelope omits is 0 here,
+since agents omit zeros. None marks what the agent's version never sends, or reports as unset.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from jobfeatures.errors import Rejected
 from jobfeatures.formats.sonar.fields import PID_MAX
 from jobfeatures.formats.sonar.parsejobs import ClusterRecord, SlurmJobRecord
-from jobfeatures_exporter.model.snapshot import GpuSample, NodeSample, SysinfoSample
+from jobfeatures_exporter.model.hardware import SysinfoSample
+from jobfeatures_exporter.model.snapshot import GpuSample, NodeSample
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessGpuRecord:
-    """The use of one GPU by one process."""
+    """The use of one GPU by one process: utilisation in percent, and memory in bytes (None: not reported)."""
 
     uuid: str
     util_percent: float | None
@@ -25,9 +26,10 @@ class ProcessGpuRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessRecord:
-    """One process, or `count` rolled-up processes of one parent and command.
+    """One received process, or `count` processes of one parent and command that the agent has summed.
 
-    If rolled up, `pid` is 0, or since Sonar 0.18 a number above all pids, stable as processes come and go.
+    The agent calls such a sum rolled up; its `pid` is 0, or since Sonar 0.18 a number above all pids that is
+    stable as processes come and go. Figures are None if the agent does not report them.
     """
 
     pid: int
@@ -44,13 +46,13 @@ class ProcessRecord:
 
     @property
     def is_rolled_up(self) -> bool:
-        """Return whether this stands for several processes, which cannot be followed by pid."""
+        """Return whether this is the sum of several processes, which cannot be followed by pid."""
         return self.count > 1 or self.pid > PID_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceivedJob:
-    """The processes of a job, or of a process group where `epoch` is not 0."""
+    """The user and processes of a job (`epoch` is 0) or of a process group; `job` is its id."""
 
     job: int
     epoch: int
@@ -60,7 +62,12 @@ class ReceivedJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleRecord:
-    """A node and its jobs at one time; `time_secs` is None if the envelope's time is empty."""
+    """A received sample of a node and its jobs; `time_secs` is None if the document gives no time.
+
+    `core_secs` holds the CPU seconds each core was busy. `system` has the node's other figures, without those
+    that have fields here. `errors` are the agent's messages on what it could not do; `rejected` are the
+    elements that were left out as invalid.
+    """
 
     cluster: str
     node: str
@@ -76,7 +83,11 @@ class SampleRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SysinfoRecord:
-    """A node's hardware and software. Numbers missing in the envelope are None: none of them can be 0."""
+    """A received description of a node's hardware and software, in the field `made`.
+
+    Numbers that the document omits are None, since none of them can be 0. `rejected` are the elements that
+    were left out as invalid.
+    """
 
     cluster: str
     node: str
@@ -87,7 +98,11 @@ class SysinfoRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobsRecord:
-    """Jobs of a cluster: records may be partial and repeated; later ones override earlier ones."""
+    """Received jobs of a cluster. A later record of a job overrides the fields that it has in common.
+
+    `time_secs` is None if the document gives no time; `rejected` are the elements that were left out as
+    invalid.
+    """
 
     cluster: str
     time_secs: int | None
@@ -97,7 +112,10 @@ class JobsRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorRecord:
-    """An envelope that holds errors instead of data: it is only counted."""
+    """A received document that holds errors instead of data: it is only counted.
+
+    `rejected` are the elements that were left out as invalid.
+    """
 
     cluster: str
     rejected: tuple[Rejected, ...] = ()

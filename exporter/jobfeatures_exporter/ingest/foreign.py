@@ -1,6 +1,7 @@
-"""Makes the snapshot of a foreign node from a sample in Sonar's format: pure.
+"""Makes the snapshot of a foreign node from a received sample. Pure.
 
-Of a job's CPU seconds only the sum of user and system is known: `page` makes that metric itself.
+The snapshot has no CPU seconds of jobs: Sonar only sends the sum of user and system time, for which a
+snapshot has no field. The module `page` makes that metric itself.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ def processes_by_key(jobs: tuple[ReceivedJob, ...]) -> dict[WorkKey, list[Proces
 
 
 def compute_job_gpus(processes: list[ProcessRecord]) -> dict[str, tuple[float | None, int | None]]:
-    """Return by GPU's UUID the job's utilisation (percent, at most 100) and memory (bytes); None: unknown."""
+    """Return a job's use of each GPU, by UUID: utilisation in percent (at most 100) and memory in bytes.
+
+    Both are None if unknown. `processes` are the job's.
+    """
     uses = grouped((gpu.uuid, gpu) for process in processes for gpu in process.gpus)
     found = {}
     for uuid, mine in uses.items():
@@ -50,7 +54,11 @@ def compute_job_gpus(processes: list[ProcessRecord]) -> dict[str, tuple[float | 
 
 
 def count_gpu(gpu: GpuSample, before: GpuSample | None, at_secs: float, gap_secs: float) -> GpuSample:
-    """Return a GPU with counters: those of `before`, grown for `gap_secs` at its present load and power."""
+    """Return a GPU's sample with counters of busy seconds and joules, which the agent does not send.
+
+    They are those of the previous sample `before` (None: none), plus what `gap_secs` at the present load and
+    power add. `at_secs` becomes the time of the sample.
+    """
     busy, energy = (0.0, None) if before is None else (before.busy_secs or 0.0, before.energy_joules)
     if gpu.power_watts is not None:
         energy = (energy or 0.0) + gpu.power_watts * gap_secs
@@ -65,7 +73,11 @@ def compute_snapshot(
     job_gpus: tuple[JobGpu, ...],
     taken_at_secs: float,
 ) -> Snapshot:
-    """Return the snapshot of a sample; `totals` are the jobs' counters so far, by key."""
+    """Return the snapshot of a foreign node at the Unix time `taken_at_secs`.
+
+    `totals` are the counters of its jobs so far; a job without an entry there is left out. `gpus` and
+    `job_gpus` are taken over as they are.
+    """
     processes = processes_by_key(sample.jobs)
     return Snapshot(
         taken_at_secs=taken_at_secs,
@@ -79,7 +91,10 @@ def compute_snapshot(
 
 
 def complete(snapshot: Snapshot, sample: SampleRecord, sysinfo: SysinfoRecord) -> Snapshot:
-    """Return a sample's snapshot completed by the node's hardware description: its memory and cards."""
+    """Return a snapshot completed by the memory size and GPU models from the node's hardware description.
+
+    `sample` is the one that the snapshot was made from.
+    """
     cards = {card.uuid: card for card in sysinfo.made.cards}
     return replace(
         snapshot,

@@ -22,9 +22,11 @@ LOGGED_PER_SEC = 1.0  # rejected documents; beyond that they are only counted
 
 @dataclass(frozen=True, slots=True)
 class Intake:
-    """The outcome of one text: `faults` name document, path and reason; read on from the byte `end`.
+    """The outcome of reading one text: `taken` documents were stored, others were faulty.
 
-    After too many faults `end` is before the end of the text, and the last fault says so.
+    Each of the `faults` names the document, the path in it and the reason. `end` is the byte up to which the
+    text was read. After too many faults, reading stops before the end of the text, and the last fault says
+    so.
     """
 
     taken: int
@@ -45,10 +47,11 @@ class SonarIntake:
     def take(
         self, content: bytes, origin: str, *, growing: bool = False, clusters: Collection[str] | None = None
     ) -> Intake:
-        """Store the valid documents in a text that are from `clusters` (None: from any cluster).
+        """Store the valid documents in a text; return how many were stored and what was wrong with others.
 
-        The last document of a `growing` text may be incomplete: it is left for later. `origin` names the
-        text in the log.
+        Documents from clusters other than `clusters` are refused (None: any cluster is accepted). If the text
+        is `growing`, its last document may be incomplete and is then left for the next call. `origin` names
+        the text in the log.
         """
         text = content.decode("utf-8", "surrogateescape")
         taken, end, faults = 0, 0, []

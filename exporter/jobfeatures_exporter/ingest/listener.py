@@ -1,7 +1,8 @@
-"""Accepts envelopes over HTTP, as Sonar's agents send them: POST to ROOT/TYPE, with basic authentication.
+"""Accepts documents (envelopes) over HTTP, as Sonar's agents send them: POST to ROOT/TYPE.
 
-Parsing and checking a document takes time: a few separate threads do it, so that
-neither scrapes nor sampling wait for it. Requests beyond their capacity are refused with 429.
+Senders identify themselves by basic authentication. Parsing and checking a document takes time: a few
+separate threads do it, so that neither scrapes nor sampling wait for it. Requests beyond their capacity are
+refused with 429.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The latest state of every foreign node and cluster, bounded in number and age.
+"""Keeps the latest state of every foreign node and cluster, bounded in number and age.
 
-Records come from the threads of the listener and of the folder; each node's state is replaced
-atomically under one lock, and a page shows the states of one moment.
+Records come from the threads of the listener and of the folder; each node's state is replaced atomically
+under one lock, and a page shows the states of one moment.
 """
 
 from __future__ import annotations
@@ -49,7 +49,12 @@ NodeName = tuple[str, str]  # cluster and node
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeState:
-    """A node as its latest sample and configuration describe it. Immutable; replaced on change."""
+    """What is known of a foreign node. Immutable; replaced by another when a document arrives.
+
+    `sample` and `sysinfo` are the latest documents (None: none yet), and `snapshot` is made from them.
+    `totals` are its jobs' counters. `seen_at_secs` is the Unix time of the sample, or of its arrival if that
+    is earlier.
+    """
 
     sample: SampleRecord | None = None
     sysinfo: SysinfoRecord | None = None
@@ -69,7 +74,11 @@ class _Node:
 
 @dataclass(slots=True)
 class ClusterState:
-    """The known jobs and nodes of a cluster."""
+    """What is known of a cluster with foreign nodes.
+
+    `jobs` are its jobs, and `times` says when each was reported (Unix time). `state` has its nodes and
+    partitions, None if not reported. `jobs_at_secs` is when jobs were reported last.
+    """
 
     jobs: dict[JobKey, Job] = field(default_factory=dict)  # least recently changed first
     times: dict[JobKey, float] = field(default_factory=dict)  # when they were reported
@@ -119,7 +128,10 @@ class SonarNodes:
             return complaint
 
     def nodes(self) -> dict[NodeName, NodeState]:
-        """Return the nodes with a sample that is not older than the limit; forget those silent for longer."""
+        """Return the nodes whose latest sample is recent enough.
+
+        Nodes that have sent nothing for long are forgotten.
+        """
         now = self._clock.now_secs()
         with self._lock:
             for name, node in list(self._nodes.items()):

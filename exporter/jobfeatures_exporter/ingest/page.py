@@ -1,6 +1,7 @@
-"""The metrics of foreign nodes: from the same collectors as our own node's, with labels cluster and node.
+"""Makes the metrics of foreign nodes, by the same collectors as for our own node.
 
-A collector's output for a node is cached until the node or its cluster reports something newer.
+They have the labels cluster and node. A collector's output for a node is cached until the node or its cluster
+reports something newer.
 """
 
 from __future__ import annotations
@@ -107,7 +108,10 @@ class SonarPage:
         self._kept: dict[NodeName, _Kept] = {}
 
     def exposition(self, *, openmetrics: bool) -> bytes:
-        """Return the metrics page: each family once, with the samples of all nodes."""
+        """Return the metrics page: each family once, with the samples of all nodes.
+
+        It is in the OpenMetrics format if `openmetrics`, else in Prometheus' text format.
+        """
         return render_blocks(self._blocks(), openmetrics=openmetrics)
 
     def _blocks(self) -> Iterator[Block]:

@@ -1,7 +1,7 @@
-"""Parses envelopes (documents in Sonar's format) of other agents into records: pure.
+"""Parses other agents' documents (envelopes) in Sonar's format into records. Pure.
 
-A bad element of an array of objects (a job, a process, a card) is left out and kept as
-`Rejected`; any other fault rejects the envelope.
+A bad element of an array of objects (a job, a process, a GPU) is left out and kept as `Rejected`; any other
+fault rejects the document.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from jobfeatures_exporter.ingest.contents import (
     SampleRecord,
     SysinfoRecord,
 )
+from jobfeatures_exporter.model.hardware import SysinfoSample
 from jobfeatures_exporter.model.snapshot import (
     DiskSample,
     GpuCard,
     GpuProcess,
     GpuSample,
     NodeSample,
-    SysinfoSample,
 )
 from jobfeatures_exporter.sampling.gpu.bounds import Count, bounded, bounded_process
 from jobfeatures_exporter.sampling.host.disks import find_counted_twice
@@ -50,10 +50,11 @@ _MADE = re.compile(r"(?:dm-|md|loop|ram|zram|sr|nbd|zd)[0-9]")  # virtual, optic
 
 
 def parse_envelope(document: object, minutes_from: str | None = None) -> Record:
-    """Return the record of an envelope, of any kind and version that agents send.
+    """Return the record that a document (envelope) makes, of any kind and version that agents send.
 
-    The producer (of envelopes) named `minutes_from` writes time limits in minutes.
-    Raises ParseError naming the path of the first fault that rejects the envelope as a whole.
+    Time limits are taken for seconds; for minutes if the document's producer is `minutes_from`, or this
+    project in the older form of its documents. Raises ParseError naming the path of the first fault that
+    rejects the document as a whole.
     """
     envelope, reader = read_envelope(document, minutes_from=minutes_from)
     data = envelope.get("data")
@@ -129,7 +130,10 @@ def _disks(found: Collection[Json]) -> dict[str, DiskSample]:
 
 
 def is_whole(name: str, names: Collection[str]) -> bool | None:
-    """Return True for a disk's name, False for a virtual or optical device, None for a partition (sda1)."""
+    """Return True for the name of a whole disk, False for a virtual or optical device, None for a partition.
+
+    `names` are all block devices of the node: sda1 is a partition if there is sda.
+    """
     if _MADE.match(name):
         return False
     stem = name.rstrip("0123456789")

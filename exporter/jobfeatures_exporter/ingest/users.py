@@ -1,4 +1,4 @@
-"""Who may send documents: a file of users and passwords, and HTTP's basic authentication (RFC 7617)."""
+"""Reads who may send documents: a file of users and passwords, for HTTP's basic authentication (RFC 7617)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ _USER = re.compile(r"(?P<user>[^\[]+)(?:\[(?P<clusters>[^\[\],\s]+(?:,[^\[\],\s]
 
 
 class User(NamedTuple):
-    """A user who may send documents of `clusters`, None: of any."""
+    """A user who may send documents, with a password.
+
+    Only documents of the clusters in `clusters` are accepted from the user (None: of any cluster).
+    """
 
     password: str
     clusters: frozenset[str] | None = None
@@ -55,8 +58,8 @@ def parse_users(text: str, source: str = "") -> dict[str, User]:
 def read_users(path: str) -> dict[str, User]:
     """Return the users in a file, in the syntax of `parse_users`, by name.
 
-    Raises OSError, ParseError, and UnsafePathError unless it is a file owned by us or root that
-    nobody else can read.
+    Raises OSError, ParseError, and UnsafePathError unless the file is owned by root or this process's user,
+    and nobody else can read it.
     """
     try:
         return parse_users(read_private(path, MAX_FILE_BYTES).decode(), path)
@@ -65,7 +68,10 @@ def read_users(path: str) -> dict[str, User]:
 
 
 class UsersFile:
-    """The users in a file, reread when it changes; if it becomes invalid, the previous users remain."""
+    """Keeps the users in a file, and rereads it when it changes.
+
+    If the file becomes invalid, the previous users remain.
+    """
 
     def __init__(self, path: str) -> None:
         """Read the file. Raises ConfigurationError if it cannot be used."""
@@ -78,7 +84,10 @@ class UsersFile:
             raise ConfigurationError("sonar.users_file", reason_of(error)) from error
 
     def find(self, header: str) -> User | None:
-        """Return the user of an Authorization header, after a comparison in constant time; None: wrong."""
+        """Return the user whose name and password an Authorization header has; None if they are wrong.
+
+        Passwords are compared in constant time.
+        """
         self._refresh()
         given = parse_basic(header)
         user, password = given or ("", "")

@@ -1,6 +1,6 @@
-"""What one job asked for, used and wasted, found on a Prometheus server: `jobfeatures-exporter report`.
+"""Finds what one job asked for, used and wasted, for the command `jobfeatures-exporter report`.
 
-`queries` writes PromQL, `selecting` chooses the job and its run, `gathering` turns answers into what
-`view.judge` judges, `text` and `asjson` show both. All are pure; `asking` asks in the right order,
-`prometheus` queries the server.
+`asking` queries a Prometheus server through `prometheus`: `queries` writes the PromQL, `selecting` chooses
+the job and its run, and `gathering` makes a report of the answers. `text` and `asjson` format it. All but
+`asking` and `prometheus` are pure.
 """

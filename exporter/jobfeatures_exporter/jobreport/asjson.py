@@ -1,4 +1,4 @@
-"""A report as a JSON document. Pure. docs/report.md says what each figure means."""
+"""Formats a report as a JSON document. Pure. docs/report.md says what each figure means."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Queries a Prometheus server for reports: first the job and its times, then its figures at its end.
+"""Queries a Prometheus server for reports on jobs: first for the job and its times, then for its figures.
 
-Pure but for `ask`, which sends a query.
+Pure except for `ask`, a function passed in, which sends one query.
 """
 
 from __future__ import annotations
@@ -31,7 +31,12 @@ AFTER_END_SECS = 120.0  # how long the exporter shows the last values of an ende
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportQuestion:
-    """What a report is about: the job, the time and the server."""
+    """What a report is asked for: the id of a job or array, and the time in which to search for it.
+
+    `at_secs` is the Unix time at which the search ends, `since_secs` how long before that it begins.
+    `batch_system` and `cluster` restrict it if given; `cluster_label` is the label that holds the cluster's
+    name on this server.
+    """
 
     job: str
     at_secs: float
@@ -60,7 +65,10 @@ class JobReports:
 
 
 def ask_all(ask: Ask, question: ReportQuestion) -> JobReports:
-    """Query the reports asked for. Raises NoSuchJobError, AmbiguousJobError and what `ask` raises."""
+    """Query the server for the job of a question, or all tasks of an array, and return the reports.
+
+    Raises JobWithoutSamplesError, AmbiguousJobError, and whatever `ask` raises.
+    """
     warnings: dict[str, None] = {}
 
     def query(text: str, at_secs: float) -> tuple[Series, ...]:

@@ -1,4 +1,4 @@
-"""The report of a job on this node, from one page that its daemon serves to users on their socket."""
+"""Makes the report on a job on this node, from the metrics page that the daemon serves to its users."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ PEAKS = (jobs.USED, jobs.CHARGED, gpus.JOB_MEMORY)
 
 
 def ask_node(path: str, job: str, *, node: str, now_secs: float) -> JobReports:
-    """Query the UNIX socket `path` for a job or array. Raises SourceError, ParseError, NoSuchJobError."""
+    """Return the reports on a job or array, from the daemon that serves the UNIX socket `path`.
+
+    `node` is the name that the reports give the node. Raises SourceError, ParseError, JobWithoutSamplesError,
+    AmbiguousJobError.
+    """
     server = Server(f"unix:{path}")
     answer = server.get("/metrics")
     if answer.status != 200:
@@ -28,7 +32,11 @@ def ask_node(path: str, job: str, *, node: str, now_secs: float) -> JobReports:
 
 
 def report_page(text: str, job: str, *, node: str, now_secs: float) -> JobReports:
-    """Return the reports that the text of a page of metrics yields. Raises ParseError and NoSuchJobError."""
+    """Return the reports on a job or array that the text of a metrics page yields.
+
+    `node` is the name that the reports give the node. Raises ParseError, JobWithoutSamplesError,
+    AmbiguousJobError.
+    """
     series = [
         Series(each.name, {"instance": node, **each.labels}, each.value) for each in parse_lines(text, NAMES)
     ]

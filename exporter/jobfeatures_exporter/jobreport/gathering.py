@@ -1,4 +1,4 @@
-"""Makes reports of a Prometheus server's answers. Pure."""
+"""Makes reports on jobs from a Prometheus server's answers. Pure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,13 @@ MISSING_SECS = 120.0  # tolerated without samples at the start: sources are poll
 
 @dataclass(slots=True)
 class SeriesOfJobs:
-    """The answers about some jobs, one list of series per query."""
+    """The answers to the queries about some jobs, one list of series per query.
+
+    For each metric: the `last`, `highest` and `average` values; how often a counter was reset in `resets`,
+    and all values of the counters that were reset in `samples`. `steps` and `suspended_steps` count at how
+    many points of time, `step_secs` apart, a job was seen and suspended. If the job id had earlier runs
+    (`had_runs_before`), `before` is the CPU time at the run's start. `cards` describes the GPUs of the nodes.
+    """
 
     last: tuple[Series, ...] = ()
     highest: Mapping[Metric, tuple[Series, ...]] = field(default_factory=dict)
@@ -49,7 +55,10 @@ class SeriesOfJobs:
 
 @dataclass(frozen=True, slots=True)
 class ReportedRun:
-    """When a job ran, in Unix time; `end_secs` is None while it runs."""
+    """When a job ran, in Unix time: `end_secs` is None while it runs, other times are None if unknown.
+
+    `seen_until_secs` is until when it was seen running; `notes` are remarks for the report.
+    """
 
     start_secs: float | None
     end_secs: float | None
@@ -64,7 +73,10 @@ def place_of(labels: Mapping[str, str]) -> Place:
 
 
 def gather_report(found: SelectedJobs, job_id: str, run: ReportedRun, answers: SeriesOfJobs) -> JobUse:
-    """Return the report of the job `job_id`; series of other jobs in `answers` are ignored."""
+    """Return the report on the job `job_id`, one of the selected jobs `found`, for the run `run`.
+
+    Series of other jobs in `answers` are ignored.
+    """
     report = JobUse(
         batch_system=found.batch_system,
         job_id=job_id,
@@ -116,7 +128,10 @@ def _info(places: Iterable[Numbers]) -> dict[str, str]:
 
 
 def choose_state(states: Iterable[str], *, is_running: bool) -> str:
-    """Return which of the `states` seen of a run to report: of an ended run a final one, failures first."""
+    """Return the state to report for a run, among the `states` that were seen; empty if none of them fits.
+
+    For a run that has ended (`is_running` is false) only final states fit, failures first.
+    """
     known = {each.value: each for each in JobState}
     seen = [known[each] for each in states if each in known and each != JobState.UNKNOWN.value]
     if is_running:
@@ -237,7 +252,10 @@ def _corrected(answers: SeriesOfJobs, notes: list[str]) -> list[Series]:
 
 
 def grown(known: float, samples: Iterable[float]) -> float:
-    """Return by how much a counter grew from the value `known`; where it falls, it was reset to 0."""
+    """Return by how much a counter grew, given its value `known` before the `samples`.
+
+    A sample lower than the one before it means that the counter was reset to 0 in between.
+    """
     total = 0.0
     for each in samples:
         total += each - known if each >= known else each

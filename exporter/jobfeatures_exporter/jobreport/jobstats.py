@@ -1,9 +1,10 @@
-"""A report in the form that Jobstats keeps in Slurm's AdminComment: ``JS1:``, base64 of gzip of JSON. Pure.
+"""Writes and reads reports in the form that Jobstats keeps in Slurm's AdminComment. Pure.
 
-Keys as its documentation has them (docs/setup/summaries.md of PrincetonUniversity/jobstats): by node
-``cpus``, ``total_time`` (CPU seconds), ``used_memory``, ``total_memory`` (bytes), by card
-``gpu_utilization`` (percent), ``gpu_used_memory``, ``gpu_total_memory``; of the job ``gpus`` and
-``total_time`` (seconds that it ran). Jobstats ignores other keys: ``cpu_joules`` and ``gpu_joules`` are ours.
+The form is ``JS1:`` and the base64 text of gzipped JSON. Its keys, as Jobstats documents them
+(docs/setup/summaries.md of PrincetonUniversity/jobstats): for each node ``cpus``, ``total_time`` (CPU
+seconds), ``used_memory`` and ``total_memory`` (bytes); for each GPU ``gpu_utilization`` (percent),
+``gpu_used_memory`` and ``gpu_total_memory``; for the job ``gpus`` and ``total_time`` (seconds that it ran).
+Jobstats ignores other keys: we add ``cpu_joules`` and ``gpu_joules``.
 
 Comments are untrusted input: sizes are bounded.
 """
@@ -32,14 +33,14 @@ MAX_JSON_BYTES = 8 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The content of a job's AdminComment; `nodes` is empty if there were no figures."""
+    """The content of a job's AdminComment: seconds that the job ran, and its use by node (empty: unknown)."""
 
     elapsed_secs: float | None = None
     nodes: tuple[NodeUse, ...] = ()
 
 
 def encode_summary(report: JobUse | None, elapsed_secs: int) -> str:
-    """Return the comment of a job that ran for `elapsed_secs`; `report` is None if nothing is known of it."""
+    """Return the AdminComment for a job that ran for `elapsed_secs` (`report` None: its use is unknown)."""
     nodes = {} if report is None else {each.place.name: _node(each, elapsed_secs) for each in report.nodes}
     nodes = {name: values for name, values in nodes.items() if values}
     if not nodes:

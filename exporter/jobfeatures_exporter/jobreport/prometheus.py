@@ -1,4 +1,4 @@
-"""Instant queries to a Prometheus server, and the meaning of its errors.
+"""Sends instant queries to a Prometheus server, and explains its errors.
 
 Source: https://prometheus.io/docs/prometheus/latest/querying/api/.
 """
@@ -15,13 +15,16 @@ from jobfeatures.system.httpget import HttpStatusError
 
 
 class Prometheus:
-    """One Prometheus server."""
+    """Queries one Prometheus server."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
 
     def query(self, expression: str, at_secs: float) -> InstantAnswer:
-        """Return the answer to an instant query at a Unix time. Raises SourceError, with advice."""
+        """Return the answer to an instant query at a Unix time.
+
+        Raises SourceError, whose message also advises what to do.
+        """
         url = self._access.url
         try:
             text = self._access.get("/api/v1/query", {"query": expression, "time": f"{at_secs:.3f}"})

@@ -1,7 +1,7 @@
-"""The PromQL queries of reports. Metric names come from the collectors. Pure.
+"""Writes the PromQL queries of reports. Metric names come from the collectors. Pure.
 
-Each query names the jobs, so that the server reads only their series, and
-has a range, so that it reads only their time.
+Each query names the jobs by label matchers (`selector`), so the server reads only their series. It also has a
+range of `range_secs`, so the server reads only the time of the jobs.
 """
 
 from __future__ import annotations
@@ -45,12 +45,16 @@ def any_of(texts: Iterable[str]) -> str:
 
 
 def selector_of(batch_system: str, job_ids: Iterable[str], more: str = "") -> str:
-    """Return the PromQL label matchers for some jobs; `more` are further matchers."""
+    """Return the PromQL label matchers for some jobs; `more` are further matchers to append."""
     return f"batch_system={quoted(batch_system)},job_id=~{any_of(job_ids)}" + (f",{more}" if more else "")
 
 
 def find_jobs(job: str, more: str, since_secs: float) -> list[str]:
-    """Return queries for info series of all that `job` may mean: a job, an array, or an array's task."""
+    """Return queries for the info metric of every job that the id `job` may mean.
+
+    It may be a job's id, an array's, or that of an array's task. `more` are further label matchers; the
+    queries look back for `since_secs`.
+    """
     ways = [f"job_id={quoted(job)}", f"array_job_id={quoted(job)}"]
     task = re.fullmatch(r"(.+?)(?:_([0-9]+)|\[([0-9]+)\]|\.([0-9]+))", job)
     if task is not None:
@@ -66,13 +70,16 @@ def find_jobs(job: str, more: str, since_secs: float) -> list[str]:
 
 
 def last(metrics: Iterable[Metric], selector: str, range_secs: float) -> str:
-    """Return the query for the last values of some metrics."""
+    """Return the query for the last value of each of some metrics within a range."""
     names = "|".join(each.sample_name for each in metrics)
     return f'last_over_time({{__name__=~"{names}",{selector}}}[{span(range_secs)}])'
 
 
 def over_time(function: str, metric: Metric, selector: str, range_secs: float) -> str:
-    """Return the query for `function` (avg_over_time, …) of a metric; its answer has no metric name."""
+    """Return the query that applies a function such as avg_over_time to a metric's values in a range.
+
+    The series in its answer have no metric name.
+    """
     return f"{function}({metric.sample_name}{{{selector}}}[{span(range_secs)}])"
 
 
@@ -82,22 +89,31 @@ def samples(metric: Metric, selector: str, range_secs: float) -> str:
 
 
 def seen(function: str, selector: str, range_secs: float) -> str:
-    """Return the query for when jobs were last (max_over_time) or first (min_over_time) seen, to a step."""
+    """Return the query for the time at which each job was last (max_over_time) or first (min_over_time) seen.
+
+    The answer is only as exact as `step_secs`.
+    """
     return _at_steps(function, current(selector), range_secs)
 
 
 def current(selector: str) -> str:
-    """Return the query for the time of the latest info sample of each job that has a current one."""
+    """Return the query for the time of the latest sample of each job that has one now."""
     return f"timestamp({PROOF.sample_name}{{{selector}}})"
 
 
 def steps_seen(selector: str, range_secs: float) -> str:
-    """Return the query for at how many steps (see `step_secs`) of a range each job had an info sample."""
+    """Return the query for the number of subquery steps of a range at which each job was seen.
+
+    A step lasts `step_secs`, so this measures how long the job ran.
+    """
     return _at_steps("count_over_time", f"{PROOF.sample_name}{{{selector}}}", range_secs)
 
 
 def steps_suspended(selector: str, range_secs: float) -> str:
-    """Return the query for at how many steps (see `step_secs`) of a range each job was suspended."""
+    """Return the query for the number of subquery steps of a range at which each job was suspended.
+
+    A step lasts `step_secs`, so this measures how long the job was suspended.
+    """
     state = f"{selector},state={quoted(JobState.SUSPENDED.value)}"
     return _at_steps("count_over_time", f"{allocation.STATE.sample_name}{{{state}}}", range_secs)
 
@@ -107,7 +123,7 @@ def _at_steps(function: str, inner: str, range_secs: float) -> str:
 
 
 def step_secs(range_secs: float) -> int:
-    """Return the step, in seconds, at which subqueries sample a range."""
+    """Return the step, in seconds, at which a subquery evaluates a range of `range_secs`."""
     return max(1, math.ceil(range_secs / MAX_STEPS))
 
 

@@ -1,4 +1,4 @@
-"""Chooses the job a report is about among those that Prometheus has. Pure."""
+"""Chooses the job that a report is about, among those of which Prometheus has samples. Pure."""
 
 from __future__ import annotations
 
@@ -14,16 +14,19 @@ MAX_JOBS = 200  # array tasks in one report
 
 
 class JobWithoutSamplesError(JobfeaturesError):
-    """Prometheus has no sample of the job."""
+    """Raised if no sample of the job was found in the time searched."""
 
 
 class AmbiguousJobError(JobfeaturesError):
-    """Several jobs match; the message lists the options that distinguish them."""
+    """Raised if several jobs match; the message lists the options that distinguish them."""
 
 
 @dataclass(frozen=True, slots=True)
 class SelectedJobs:
-    """The jobs to report: one, or the tasks of an array."""
+    """The ids of the jobs to report: one job, or the tasks of an array.
+
+    `left_out` counts tasks beyond `MAX_JOBS`. `info` holds the labels of each job's info metric, by job id.
+    """
 
     batch_system: str
     cluster: str
@@ -35,10 +38,12 @@ class SelectedJobs:
 def choose_jobs(
     job: str, found: Iterable[Series], *, cluster_label: str, since_text: str, where: str
 ) -> SelectedJobs:
-    """Return the jobs that `job` refers to, among the info series in `found`.
+    """Return the jobs that the id `job` refers to, among the series of the info metric in `found`.
 
-    A task's own id wins over its array's, unless the array has more tasks: in Slurm an array has the id
-    of its last task. Raises NoSuchJobError and AmbiguousJobError.
+    If `job` is the id of both a task and an array, the task is chosen unless the array has more tasks: in
+    Slurm an array has the id of its last task. `cluster_label` is the label that holds the cluster's name.
+    `since_text` (the time searched) and `where` (the server) are for messages. Raises JobWithoutSamplesError
+    and AmbiguousJobError.
     """
     series = [each for each in found if names_job(each.labels.get("batch_system"), each.labels.get("job_id"))]
     if not series:
@@ -73,7 +78,10 @@ def _order(info: Mapping[str, str], job_id: str) -> tuple[int, int, str]:
 
 
 def is_called(labels: Mapping[str, str], job: str) -> bool:
-    """Return whether an info series is of the job or array `job`; its id may omit HTCondor's ``@SCHEDD``."""
+    """Return whether a series of the info metric is of the job or array `job`.
+
+    The id of a job of HTCondor may be given without ``@SCHEDD``.
+    """
     schedd = f"@{labels.get('schedd', '')}"
     names = labels.get("job_id", ""), labels.get("array_job_id", "")
     return job in names or (schedd != "@" and job in (names[0].removesuffix(schedd), names[1] + schedd))

@@ -1,7 +1,7 @@
-"""Summaries of ended jobs in Slurm's accounting, which keeps them longer than Prometheus: written and read.
+"""Writes summaries of ended jobs into Slurm's accounting, which outlives Prometheus' data, and reads them.
 
-No list of pending jobs is kept: a job without a summary in accounting is found again
-in the next round, whatever went wrong. Writing is pure apart from the callables passed in.
+No list of pending jobs is kept: a job without a summary in accounting is found again in the next round,
+whatever went wrong. Writing is pure apart from the callables passed in.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _JOB = re.compile(r"[1-9][0-9]{0,9}(?:_[0-9]{1,10})?\Z")
 
 
 class CommentsSpoiltError(JobfeaturesError):
-    """Slurm's accounting returns a job's comment otherwise than it was written."""
+    """Raised if Slurm's accounting returns another comment for a job than was written."""
 
 
 def needs_summary(job: CommentedJob) -> bool:
-    """Return whether to write a job's comment: it is empty, or has a summary of another run of the job.
+    """Return whether a job's comment has to be written: it is empty, or holds the summary of an earlier run.
 
-    After a requeue it may hold the summary of the previous run, which has another elapsed time.
+    A requeued job may hold the summary of its previous run, recognised by another elapsed time.
     """
     if not job.comment:
         return True
@@ -47,10 +47,12 @@ def needs_summary(job: CommentedJob) -> bool:
 
 @dataclass(slots=True)
 class SummaryWriter:
-    """Writes the summaries that jobs lack in Slurm's accounting, in rounds.
+    """Writes the summaries that ended jobs lack in Slurm's accounting, in rounds.
 
-    `ask` returns the report of a run, None if nothing is known, and raises SourceError;
-    `pause` returns something true when it is time to stop.
+    A job's summary is written `delay_secs` after its end at the earliest, `window_secs` after it at the
+    latest, and at most `per_second` are written each second. `ask` returns the report on a job's run (None:
+    nothing is known), and raises SourceError. `pause` waits for some seconds, and returns something true when
+    it is time to stop.
     """
 
     comments: JobComments
@@ -66,8 +68,8 @@ class SummaryWriter:
     def round(self) -> int:
         """Write the missing summaries, oldest first, and return how many were written.
 
-        A summary that cannot be written does not block the others: `failure` has the reason.
-        Raises SourceError, CommentsSpoiltError.
+        A summary that cannot be written does not block the others: the attribute `failure` then has the
+        reason. Raises SourceError, CommentsSpoiltError.
         """
         now_secs = self.now()
         ended = self.comments.ended_since(now_secs - self.window_secs)
@@ -107,7 +109,10 @@ class SummaryWriter:
 
 
 def ask_accounting(job: str, sacct: str = "sacct") -> JobReports | None:
-    """Return the reports of a job or an array's tasks from accounting, None if no summaries are there."""
+    """Return reports on a job, or an array's tasks, from summaries in accounting; None if there are none.
+
+    `sacct` is the command to run.
+    """
     if not _JOB.match(job):
         return None
     try:
@@ -119,7 +124,7 @@ def ask_accounting(job: str, sacct: str = "sacct") -> JobReports | None:
 
 
 def make_report(job: CommentedJob) -> JobUse | None:
-    """Return the report of one job by its AdminComment, None if that has no figures."""
+    """Return the report on a job from the summary in its AdminComment; None if the summary has no figures."""
     try:
         summary = decode_summary(job.comment)
     except ParseError:

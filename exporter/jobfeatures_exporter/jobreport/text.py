@@ -1,4 +1,4 @@
-"""A report as text for a terminal or a file. Pure."""
+"""Formats a report as text for a terminal or a file. Pure."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ def format_reports(
     notes: Sequence[str] = (),
     is_terminal: bool = False,
 ) -> str:
-    """Return reports as text: one job in detail, array tasks as a table; colours and bars on a terminal."""
+    """Return reports as text: one job in detail, the tasks of an array as a table.
+
+    `notes` are printed with them. On a terminal the text has colours and bars.
+    """
     lines = _one(reports[0], is_terminal) if len(reports) == 1 else _array(reports, is_terminal)
     lines += _listed("Notes", notes)
     return "\n".join(lines).replace("\u202f", " ") + "\n"

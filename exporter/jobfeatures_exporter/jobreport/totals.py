@@ -1,4 +1,4 @@
-"""What users or accounts requested, used and wasted in jobs that ended in a period. Pure but for `ask`."""
+"""Sums what each user's or account's jobs requested, used and wasted in a period. Pure except for `ask`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,12 @@ NOBODY = "?"  # unknown user or account
 
 @dataclass(slots=True)
 class Total:
-    """Sums over the jobs of one user or account; used and requested are of jobs for which both are known."""
+    """Sums over the jobs of one user or account, in core hours, GiB hours and GPU hours.
+
+    Fields with "used" in their names say what the jobs used, the others what was allocated. Only jobs of
+    which both are known are in the sums of CPUs or memory; `jobs_without_cpu` and `jobs_without_memory` count
+    the others. A CPU time is implausible if the allocated CPUs cannot have spent it.
+    """
 
     name: str
     jobs: int = 0
@@ -70,7 +75,10 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """The totals of a period: a row per user or account, the most wasteful first."""
+    """The totals of a period, by "user" or "account" (`by`), the most wasteful first.
+
+    `notes` are remarks that apply to all of them.
+    """
 
     by: str
     totals: tuple[Total, ...]
@@ -78,7 +86,10 @@ class Totals:
 
 
 def ask_totals(ask: Ask, question: ReportQuestion, by: str) -> Totals:
-    """Return the totals of the jobs that ended in the question's period, `by` user or account."""
+    """Return the totals of the jobs that ended in the question's period, by "user" or "account".
+
+    `ask` sends one PromQL query.
+    """
     notes: dict[str, None] = {}
     matchers = question.matchers() or 'job_id!=""'
 

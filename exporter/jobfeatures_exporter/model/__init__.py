@@ -1,1 +1,1 @@
-"""Records that packages pass to each other: samples, a scrape's context, ended jobs, statuses. No I/O."""
+"""Records that packages pass to each other: samples, data for a scrape, ended jobs, statuses. No I/O."""

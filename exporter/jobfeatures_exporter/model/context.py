@@ -1,4 +1,4 @@
-"""The data behind one scrape or page: all has been read before, and nothing here changes afterwards."""
+"""The data that one scrape or HTML page shows: a record that is complete when made and not changed later."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from jobfeatures.status.waste import (
 from jobfeatures_exporter.families.exposition import Values
 from jobfeatures_exporter.families.rows import KeptRows
 from jobfeatures_exporter.model.ended import EndedJob
+from jobfeatures_exporter.model.hardware import SysinfoSample
 from jobfeatures_exporter.model.missing import Missing
 from jobfeatures_exporter.model.snapshot import (
     GroupKey,
@@ -33,7 +34,6 @@ from jobfeatures_exporter.model.snapshot import (
     JobSample,
     Kind,
     Snapshot,
-    SysinfoSample,
     WorkKey,
     cpu_secs_of,
     kind_of,
@@ -49,14 +49,23 @@ if TYPE_CHECKING:  # not needed on most nodes
 
 
 class LimitEnd(NamedTuple):
-    """When a job's wall limit ends it (Unix time); seconds until it reaches its CPU limit; None: unknown."""
+    """When its limits end a job; None: unknown or unlimited.
+
+    `wall_end_secs` is the Unix time at which its wall limit is reached, `cpu_remaining_secs` the number of
+    seconds until its CPU limit is reached.
+    """
 
     wall_end_secs: float | None
     cpu_remaining_secs: float | None
 
 
 class OwnWaste(NamedTuple):
-    """What draining or killing a job wastes: as it reports, and as `counted`: at most all its CPUs' time."""
+    """What draining or killing a job would waste, with its expected end.
+
+    `own` has the waste as the job reports it, or an estimate if it reports nothing. `counted` is the same,
+    but limited to what all of the job's allocated CPUs could do in that time, in case the job reports too
+    much.
+    """
 
     own: NodeJob
     counted: NodeJob
@@ -64,7 +73,14 @@ class OwnWaste(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """All that one scrape or HTML page shows; what several collectors need is computed once, on first use."""
+    """All data that one scrape or HTML page shows; values that several collectors need are computed once.
+
+    `leftovers` has the ended jobs with processes left, and the Unix time when their end was reported. `ended`
+    has jobs that have just ended, `findings` what is concluded about each job, and `status_violations` counts
+    faults in $JOBSTATUS by kind. `queues` to `administration` are about whole clusters, in the controller
+    role. `kinds` are the kinds of work that are shown, `rows` a cache of the last page. `faulty` counts
+    documents for Sonar that were not sent, `sonar_unreadable` failed reads for these documents.
+    """
 
     now_secs: float
     snapshot: Snapshot | None = None
@@ -103,7 +119,7 @@ class Context:
 
     @cached_property
     def jobs_here(self) -> dict[JobKey, Job]:
-        """Return the jobs that occupy this node: reported as running, or seen without being reported."""
+        """Return the jobs that occupy this node: reported as running here, or seen here though unreported."""
         here = {
             key: job for key, job in self.jobs.items() if job.state.is_on_node and key not in self.leftovers
         }
@@ -119,10 +135,10 @@ class Context:
 
     @cached_property
     def empty_groups(self) -> frozenset[JobKey]:
-        """Return the jobs of which nothing but a control group without processes is left.
+        """Return the jobs of which only a control group without processes is left.
 
-        Their batch system does not know them, reports them as not on this node, or is not polled at all.
-        While it does not answer, they are not listed: a job may still start in its empty group.
+        Their batch system does not know these jobs, reports that they are not on this node, or is not polled.
+        While it is polled but does not answer, no job is listed: one may still start in its empty group.
         """
         return frozenset(
             key
@@ -153,12 +169,16 @@ class Context:
 
     @cached_property
     def leftovers_here(self) -> dict[JobKey, float]:
-        """Return the ended jobs whose processes are still seen, and when (Unix) their end was reported."""
+        """Return the ended jobs with processes still here, and the Unix time when their end was reported."""
         return {key: reported_secs for key, reported_secs in self.leftovers.items() if key in self._seen}
 
     @property
     def allocatable_cpus(self) -> int | None:
-        """Return how many CPUs jobs can have here, by the settings, else batch systems, else the machine."""
+        """Return how many CPUs of this node jobs can be allocated; None if unknown.
+
+        The number is that of the settings, else the one that batch systems report, else all CPUs of the
+        machine.
+        """
         given = self._given_cpus
         return self.machine.total_cpus if given is None or self._states_cpus else given
 
@@ -174,10 +194,11 @@ class Context:
 
     @property
     def whole_node_jobs(self) -> dict[JobKey, bool]:
-        """Return whether each job here has the node to itself; jobs for which that is unknown are missing.
+        """Return whether each job here has the whole node to itself; a job is left out if that is unknown.
 
-        A job has it if all allocatable CPUs are its own and there is no other job and no process of an
-        ended one. If nobody reports the number of allocatable CPUs, the machine's CPUs are the upper limit.
+        A job has the node to itself if all allocatable CPUs are allocated to it, and neither another job nor
+        a process of an ended job is here. If nobody reports the number of allocatable CPUs, all CPUs of the
+        machine count.
         """
         jobs = self.jobs_here
         if len(jobs.keys() | self.leftovers_here.keys()) > 1:
@@ -203,12 +224,12 @@ class Context:
 
     @cached_property
     def shown_samples(self) -> list[JobSample]:
-        """Return the latest sample of every job of the kinds that are shown, ended ones included."""
+        """Return the latest sample of all work of the kinds that settings show, ended jobs included."""
         return self._samples(self.kinds)
 
     @cached_property
     def batch_samples(self) -> list[JobSample]:
-        """Return the latest sample of every batch job, shown or not, ended ones included."""
+        """Return the latest sample of every batch job, ended ones included, even if jobs are not shown."""
         return self._samples(frozenset({Kind.BATCH}))
 
     @cached_property
@@ -220,7 +241,7 @@ class Context:
 
     @cached_property
     def shown_job_gpus(self) -> list[JobGpu]:
-        """Return the latest GPU use of every job that is shown, ended ones included."""
+        """Return the latest use of each GPU by each job that is shown, recently ended jobs included."""
         if self.snapshot is None:
             return []
         shown = [each for each in self.snapshot.job_gpus if kind_of(each.key) in self.kinds]
@@ -232,7 +253,7 @@ class Context:
 
     @cached_property
     def end_times_secs(self) -> dict[JobKey, float]:
-        """Return when (Unix time) each shown job ended, without jobs that are reported as running."""
+        """Return the Unix time at which each ended job that is still shown ended."""
         ended = {
             key: each.ended_at_secs
             for key, each in self._ended_only.items()
@@ -256,7 +277,10 @@ class Context:
         return {key: each for key, each in self.ended.items() if key in self._over}
 
     def wall_end_secs(self, job: Job) -> float | None:
-        """Return when (Unix) a job's wall limit ends it, by this node's clock; None: unknown or unlimited."""
+        """Return the Unix time, by this node's clock, at which a job reaches its wall limit.
+
+        None if the limit is unknown or there is none.
+        """
         ahead_secs = self._clocks_ahead_secs.get(job.key.batch_system, 0.0)
         end_secs = job.end_limit_at(self.now_secs + ahead_secs)
         return None if end_secs is None else end_secs - ahead_secs
@@ -268,7 +292,7 @@ class Context:
 
     @cached_property
     def limit_ends(self) -> dict[JobKey, LimitEnd]:
-        """Return when the limits end each job on this node."""
+        """Return, for each job on this node, when its wall limit and its CPU limit end it."""
         jobs = self.jobs_here.items()
         return {key: LimitEnd(self.wall_end_secs(job), self.cpu_remaining_secs(key)) for key, job in jobs}
 
@@ -288,7 +312,7 @@ class Context:
         )
 
     def shutdown_secs(self, job: Job) -> int | None:
-        """Return when (Unix time) a drain, of the node or of the job, first ends the job; None: no drain."""
+        """Return the Unix time at which a drain of the node or job first ends the job; None: no drain."""
         if self.drains is None:
             return None
         machine, own = self._machine_shutdown_secs, self.drains.job_shutdown(job)
@@ -347,7 +371,11 @@ def _measured_waste(cpus: int | None, ends_secs: tuple[float | None, ...], used_
 
 
 def job_labels(key: WorkKey) -> Values:
-    """Return batch system and job id as label values; a unit's kind and name; for groups none, PGID@EPOCH."""
+    """Return the values of the labels `batch_system` and `job_id` for a job, or for other work.
+
+    For a container, service or session these are its kind and name, for a process group ``none`` and
+    ``PGID@EPOCH`` (see `GroupKey`).
+    """
     if isinstance(key, JobKey):
         return key
     if isinstance(key, GroupKey):

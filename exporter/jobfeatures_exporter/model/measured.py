@@ -11,7 +11,10 @@ DYING = frozenset("ZX")  # states of a process that has ended, waited for by its
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoardSample:
-    """Power and energy of the whole machine by sensor; a sensor that does not answer (`up`) has no watts."""
+    """Power in watts and energy in joules of the whole machine, by sensor.
+
+    `up` says whether each sensor has answered; one that has not has no entry in `watts`.
+    """
 
     watts: Mapping[str, float]
     joules: Mapping[str, float]  # since our start
@@ -26,7 +29,13 @@ class OpenFiles(NamedTuple):
 
 
 class MemoryBytes(NamedTuple):
-    """Memory in bytes by component; each means the same on cgroup v1, on v2 and in sums over processes."""
+    """Memory of a job or step in bytes, by component; None: unknown, for limits also unlimited.
+
+    A component means the same on cgroup v1, on v2 and as a sum over processes. `file` is page cache, `sock`
+    buffers of sockets, `charged` what counts against the limit, and `reclaimable` the page cache in it.
+    `limit` is that of the control group, `limit_above` a lower limit of a group above. Beyond `high`, the job
+    is slowed down.
+    """
 
     anon: int | None = None
     file: int | None = None  # page cache, without shmem
@@ -45,10 +54,10 @@ class MemoryBytes(NamedTuple):
 
     @property
     def used(self) -> int | None:
-        """Return the bytes charged that the kernel cannot reclaim: charged memory less page cache.
+        """Return the bytes that the kernel has charged and cannot reclaim: charged memory less page cache.
 
-        Only these drive a job to its limit: page cache is charged too, but dropped before an OOM kill.
-        Without control groups nothing is charged: then it is the sum of the other parts but swap.
+        Page cache is charged too, but dropped before the kernel kills a process for lack of memory. Without
+        control groups nothing is charged: the result is then the sum of the other components but swap.
         """
         if self.anon is None:
             return None

@@ -1,4 +1,4 @@
-"""Jobs that their batch system reports as running here, without a control group: frozen records."""
+"""Why jobs that their batch system reports as running here have no control group: frozen records."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ from jobfeatures.records.model import JobKey
 
 
 class DaemonGroups(NamedTuple):
-    """A batch system's daemon, its control group, and the `parents` of groups like those of its jobs."""
+    """Where a batch system's daemon and its jobs stand in the tree of control groups.
+
+    `daemon` is its program's name and `group` its control group's path (None: no such process is seen, "": it
+    cannot be determined). `parents` are paths of groups with children that look like groups of its jobs. If
+    `makes_none`, all descendants of the daemon stand in its own group, so it makes no group for a job.
+    """
 
     daemon: str
     group: str | None = None  # None: no such process of root is seen; "": it cannot be told
@@ -29,17 +34,20 @@ class Reason(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Why running jobs have no control group, and, of those that should, their batch systems' daemons."""
+    """Running jobs without a control group, the reason of each, and their batch systems' daemons.
+
+    `daemons` has, by name, only batch systems with a job that should have a control group.
+    """
 
     reasons: Mapping[JobKey, Reason] = field(default_factory=dict)
     daemons: Mapping[str, DaemonGroups] = field(default_factory=dict)  # by batch system
 
     @property
     def not_found(self) -> tuple[JobKey, ...]:
-        """Return the jobs that should have a control group, and have none."""
+        """Return the running jobs that should have a control group but of which none was found."""
         return tuple(sorted(key for key, each in self.reasons.items() if each is Reason.FOUND))
 
     @property
     def counts(self) -> dict[Reason, int]:
-        """Return how many jobs have no control group, by reason; a reason of no job is left out."""
+        """Return how many running jobs have no control group, by reason; reasons with no job are left out."""
         return dict(Counter(self.reasons.values()))

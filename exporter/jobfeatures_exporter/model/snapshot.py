@@ -1,7 +1,4 @@
-"""One sample of the node: frozen records with one timestamp. Sizes are in bytes, times in seconds.
-
-A failed reading is None, never 0, which would look like a counter reset.
-"""
+"""One sample of the node: frozen records. Sizes are in bytes, times in seconds; a failed reading is None."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ class CpuSecs(NamedTuple):
 
 
 class DiskSample(NamedTuple):
-    """One block device; `stats`: its counters in /proc/diskstats, in units of the kernel's iostats.rst."""
+    """A block device and its counters in /proc/diskstats (`stats`); `whole`: whether it is a whole disk."""
 
     major: int
     minor: int
@@ -39,7 +36,7 @@ class DiskSample(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSample:
-    """Figures of the node as a whole; None: unknown."""
+    """Measurements of the node; None: unknown. `energy_joules` is by RAPL domain, `cores` by number."""
 
     boot_time_secs: int | None = None
     cpu: CpuSecs | None = None  # over all cores
@@ -59,7 +56,7 @@ class NodeSample:
 
 
 class FigureSource(enum.Enum):
-    """Where a job's CPU time and memory come from."""
+    """Whether a job's CPU time and memory were read from its control group or summed over its processes."""
 
     CGROUP = "cgroup"
     PROCESSES = "processes"
@@ -75,7 +72,7 @@ class BlockIo(NamedTuple):
 
 
 class ProcessIo(NamedTuple):
-    """Bytes that processes read and wrote: in system calls and, `data_…`, on storage. See proc_pid_io(5)."""
+    """Bytes that processes read and wrote by system calls and, `data_…`, on storage; see proc_pid_io(5)."""
 
     read_bytes: int  # rchar: by read(2) and similar calls, page cache and pipes included
     written_bytes: int
@@ -85,7 +82,7 @@ class ProcessIo(NamedTuple):
 
 
 class Scheduling(NamedTuple):
-    """How the kernel scheduled the threads of a job; `waiting_secs`: runnable, but waiting for a CPU."""
+    """How the kernel scheduled a job's threads; `waiting_secs` is the time they waited for a CPU."""
 
     waiting_secs: float
     major_faults: int
@@ -96,7 +93,7 @@ class Scheduling(NamedTuple):
 
 
 class Kind(enum.Enum):
-    """What a set of processes is: a batch job, container, service, session or just a process group."""
+    """What a set of processes is: a batch job, container, service, user session, or a mere process group."""
 
     # One object a member: its identity hashes faster than its name, and the key of every process is hashed.
     __hash__ = object.__hash__
@@ -117,10 +114,7 @@ class UnitKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupKey:
-    """Identity of processes without a batch job: a process group of one boot.
-
-    `epoch` is the boot time in seconds since 2020-01-01, as Sonar counts it.
-    """
+    """Identity of a process group during one boot; `epoch` is the boot time in seconds since 2020-01-01."""
 
     pgid: int
     epoch: int
@@ -131,14 +125,14 @@ RunKey = tuple[JobKey, int]  # one run of a job, by `JobSample.run`: counters ar
 
 
 def kind_of(key: WorkKey | int) -> Kind:
-    """Return the kind of work that a key identifies; a bare number is that of a process group."""
+    """Return whether a key means a job, container, service, session or process group (or its bare PGID)."""
     if isinstance(key, JobKey):
         return Kind.BATCH
     return key.kind if isinstance(key, UnitKey) else Kind.GROUP
 
 
 class ProcessSample(NamedTuple):
-    """One process. (pid, start_ticks) identifies it for one boot. Times are the kernel's clock ticks."""
+    """One process. (pid, start_ticks) identifies it during one boot; ticks are the kernel's clock ticks."""
 
     pid: int
     ppid: int
@@ -158,7 +152,7 @@ class ProcessSample(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepSample:
-    """What one step of a job uses, from its control group."""
+    """What one step of a job uses on this node, as read from the step's control group; None: unknown."""
 
     step: str
     user_cpu_secs: float | None = None
@@ -168,7 +162,7 @@ class StepSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandSample:
-    """A job's processes of one command; CPU time counts from when the command was first counted by name."""
+    """What a job's processes with one command use; CPU time counts from when it was first listed by name."""
 
     command: str
     cpu_secs: float
@@ -179,7 +173,12 @@ class CommandSample:
 @quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSample:
-    """What one batch job, unit or process group uses on this node; None: unknown."""
+    """What one batch job, container, service, session or process group uses on this node; None: unknown.
+
+    `run` tells runs of a requeued job apart. `place` is where its group is ("": as usual), `alias` the
+    group's name for it. `pressure_secs` is time stalled by resource and share of tasks. `work` counts
+    hardware events.
+    """
 
     key: WorkKey
     run: int = 0  # which of all jobs' runs here; greater with another run of the same job
@@ -218,7 +217,7 @@ class JobSample:
 
     @property
     def is_apart(self) -> bool:
-        """Return whether the id is ``ID@PLACE``, as a job of another cluster here has the same number."""
+        """Return whether the job id is ``ID@PLACE``, as another cluster's job here has the same number."""
         return (
             self.place != "" and isinstance(self.key, JobKey) and self.key.job_id.endswith(f"@{self.place}")
         )
@@ -226,7 +225,7 @@ class JobSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuCard:
-    """A GPU card, or a MIG instance, which is a device of its own. Unknown is None or empty, never 0."""
+    """A GPU card, or a MIG instance of one; None or empty: unknown. In names, `ce` means compute engine."""
 
     uuid: str
     index: int | None = None  # of the driver's library; may change at boot
@@ -254,7 +253,7 @@ class GpuCard:
 
 
 class GpuProcess(NamedTuple):
-    """The use of one card by one process."""
+    """The use of one GPU card by one process: its memory on the card, and its share of the compute engine."""
 
     pid: int
     memory_bytes: int | None = None
@@ -266,7 +265,7 @@ GpuCount = tuple[str, ...]  # an optional counter of a card, by name and qualifi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuSample:
-    """The state of one GPU card at `taken_at_secs` (Unix time), which may be before the snapshot's time."""
+    """State of a GPU card at a Unix time; `ce` is compute engine, `failing` an error code; None: unknown."""
 
     card: GpuCard
     taken_at_secs: float
@@ -292,7 +291,7 @@ class GpuSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobGpu:
-    """A job's use of one GPU card. Counters start when the job is first seen on the card; None: unused."""
+    """A job's use of one GPU card, counted from when the job is first seen on the card; None: unknown."""
 
     key: WorkKey
     uuid: str
@@ -308,19 +307,23 @@ ASKED_FOR = "asked for"
 
 
 class ProcessReader(NamedTuple):
-    """How processes are read: by `name` (bpf or procfs), and the `reason` why not by the other one."""
+    """How processes are measured (`name`: bpf or procfs), and why eBPF is not used (`reason`; "": it is)."""
 
     name: str = "procfs"
     reason: str = ""
 
     @property
     def failure(self) -> str:
-        """Return why eBPF failed to be used although settings allow it, "" if it is used or not allowed."""
+        """Return why eBPF cannot be used although settings allow it; "" if it is used or not allowed."""
         return "" if self.reason == ASKED_FOR else self.reason
 
 
 class KernelChecks(NamedTuple):
-    """Counts since the start of what the eBPF programs missed; `threads`: all found by the latest sample."""
+    """Counts since the start of what the eBPF programs missed; `threads` is the number of threads now.
+
+    They dropped charges (`full`), could not track tasks (`without_storage`), lost `tails` of exits, were
+    skipped.
+    """
 
     full: int  # charges dropped for lack of room for another control group
     without_storage: int  # tasks that could briefly not be tracked
@@ -333,7 +336,9 @@ class KernelChecks(NamedTuple):
 class Snapshot:
     """One sample: everything that was read of the node at one time.
 
-    Where eBPF sums the use of jobs, `processes` of most samples has only a few of jobs: see `lists_all`.
+    `final` has last samples of ended jobs, `claims` jobs to be confirmed by their batch system, `keys` the
+    owner of each process. `processes` is complete if `lists_all`. `no_network` is why packets are not counted
+    ("": they are).
     """
 
     taken_at_secs: float
@@ -364,7 +369,7 @@ class Snapshot:
     reopened: int | None = None  # how often since start no more descriptors could be kept open
 
     def key_of(self, pid: int) -> WorkKey | None:
-        """Return the job, unit or group of a process; None if not listed, or the boot time is unknown."""
+        """Return the owner of a process: a job, unit or process group; None: not listed, or boot unknown."""
         key = self.keys.get(pid)
         if isinstance(key, int):
             return None if self.epoch is None else GroupKey(key, self.epoch)
@@ -372,41 +377,12 @@ class Snapshot:
 
 
 class ProcessDetail(NamedTuple):
-    """Figures of a process that are read only for Sonar's documents; None: unreadable."""
+    """Figures of a process for Sonar's documents: uid, private memory, data size, I/O; None: unreadable."""
 
     uid: int | None = None
     anon_bytes: int | None = None  # private resident memory, RssAnon of proc_pid_status(5)
     data_bytes: int | None = None  # data and stack, of proc_pid_statm(5)
     io: ProcessIo | None = None
-
-
-class Software(NamedTuple):
-    """A software package that is installed for all users."""
-
-    key: str
-    name: str
-    version: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SysinfoSample:
-    """The hardware of the node; None: unknown. Sockets and cores count as alike: the largest is shown."""
-
-    taken_at_secs: float
-    os_name: str
-    os_release: str
-    architecture: str
-    sockets: int | None = None
-    cores_per_socket: int | None = None
-    threads_per_core: int | None = None
-    physical_cores: int | None = None  # those online, of all sockets
-    cpu_model: str = ""
-    memory_bytes: int | None = None
-    numa_distances: tuple[tuple[int, ...], ...] = ()  # from each NUMA node to each, 10 to itself
-    topology_svg: str = ""  # hwloc's drawing, and its text
-    topology_text: str = ""
-    cards: tuple[GpuCard, ...] = ()
-    software: tuple[Software, ...] = ()  # software for cards, if its folder is configured
 
 
 def cpu_secs_of(sample: JobSample | StepSample) -> float | None:

@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerStatus:
-    """One HTTP listener; since its start, responses by HTTP status, and rejected requests by reason."""
+    """The state of one HTTP listener: its open connections, and counts since it was started.
+
+    `answers` counts responses by HTTP status, `rejected` refused requests by reason.
+    """
 
     name: str  # metrics, features or sonar
     connections: int = 0  # now
@@ -18,7 +21,10 @@ class ListenerStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebStatus:
-    """All HTTP listeners, and whether the file that the setting web.config_file names could be loaded."""
+    """The state of all HTTP listeners, and of the file that the setting web.config_file names.
+
+    `file_failures` counts failed loads of this file; it is None if there is no such file.
+    """
 
     listeners: tuple[ListenerStatus, ...] = ()
     file_failures: int | None = None  # failed loads; None without a file
@@ -27,7 +33,12 @@ class WebStatus:
 
 @dataclass(frozen=True, slots=True)
 class SinkStatus:
-    """A sink of Sonar documents. Counts are of documents since the start, mappings by type of document."""
+    """The state of a sink, which is a destination of documents in Sonar's format.
+
+    Counts are of documents since the start: `sent` by type, `refused` by the receiver for good, `dropped` for
+    lack of room, and those `waiting` now. `failed` counts attempts by type, `corrupt` spool files that were
+    set aside. `last_success_secs` is a Unix time; None: there was none.
+    """
 
     name: str
     sent: Mapping[str, int] = field(default_factory=dict)
@@ -41,7 +52,7 @@ class SinkStatus:
 
 @dataclass(frozen=True, slots=True)
 class LastReload:
-    """Whether the latest reload of the settings succeeded, and when one last did."""
+    """Whether the latest reload of the settings succeeded, and the Unix time of the last successful one."""
 
     successful: bool
     success_secs: float  # since the epoch

@@ -1,1 +1,1 @@
-"""The daemon of a node: its threads, the board they share, its batch sources, requests of hooks."""
+"""The daemon of a node: its threads, the board they share, its batch sources, and serving of hooks."""

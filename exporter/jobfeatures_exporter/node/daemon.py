@@ -1,7 +1,7 @@
 """The daemon: threads that sample the node, poll batch systems and keep the feature directories.
 
-Each thread publishes its results by a single assignment; a scrape combines the
-latest of each and takes no lock that a working thread holds.
+Each thread publishes its latest results by a single assignment. A scrape combines these results and takes no
+lock that a working thread holds.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ STOP_SECS = 5.0  # for all threads together to end
 
 
 class Daemon:
-    """The node's threads, and the metrics and pages made from their latest results."""
+    """Runs the threads of a node, and makes the metrics page and HTML pages from their latest results."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class Daemon:
             self.board.sender.start()
 
     def stop(self) -> None:
-        """Stop all threads of the daemon; one that hangs in the kernel is left behind."""
+        """Stop all threads of the daemon; do not wait for a thread that hangs in a system call."""
         self._stopping.set()
         self._hooks.stop()
         self._statuses.stop()
@@ -118,7 +118,7 @@ class Daemon:
 
     @property
     def is_ready(self) -> bool:
-        """Return whether the node has been sampled, and every batch source has answered or failed."""
+        """Return whether the node has been sampled, and each batch source has answered or failed once."""
         return self.board.samples.snapshot is not None and self._sources.have_been_asked
 
     def wait_until_ready(self, most_secs: float) -> None:
@@ -128,7 +128,7 @@ class Daemon:
             self._stopping.wait(0.05)
 
     def problems(self) -> list[str]:
-        """Return a line for each batch source that has not answered or fails, and one before any sample."""
+        """Return a line for each batch source that fails or has not answered; one more before any sample."""
         unread = [] if self.board.samples.snapshot else ["the node has not been read yet"]
         return unread + self._sources.problems()
 
@@ -143,12 +143,12 @@ class Daemon:
         return dead + self._sources.dead() + ["rounds"] * self._rounds.has_died
 
     def summary(self) -> str:
-        """Return a one-line status, which names no job or user."""
+        """Return the daemon's status in one line, without names of jobs or users."""
         jobs = sum(job.state.is_on_node for job in self.board.jobs.values())
         return f"{jobs} jobs here; {describe_sources(self.board.sources)}"
 
     def reconfigure(self, change: SettingsChange) -> None:
-        """Apply new settings; counters continue. Raises ConfigurationError, having changed nothing."""
+        """Apply new settings and keep all counters. Raises ConfigurationError, having changed nothing."""
         config = change.config
         replace_sources = self._sources.prepare(config) if change.concerns_sources else None
         self.board.reconfigure(config)
@@ -164,15 +164,21 @@ class Daemon:
     # --- what a scrape gets -------------------------------------------------------
 
     def exposition(self, *, openmetrics: bool, web: WebStatus | None = None) -> bytes:
-        """Return the metrics page, of a new sample if one can be taken within `scrape_deadline_secs`."""
+        """Return the metrics page; `web` is the state of the HTTP listeners.
+
+        It waits up to `scrape_deadline_secs` for a new sample of the node, then uses the latest one.
+        """
         return self._metrics.render(self.context(web), openmetrics=openmetrics)
 
     def families(self) -> list[Family]:
-        """Return the metric families that `exposition` shows, of a new sample if one is taken in time."""
+        """Return the metric families that the metrics page shows; wait for a new sample like `exposition`."""
         return self._metrics.families(self.context())
 
     def context(self, web: WebStatus | None = None) -> Context:
-        """Return what a scrape may show, of a new sample if in time; `web` is the HTTP listeners' status."""
+        """Return the data that privacy settings let a scrape show; `web` is the HTTP listeners' state.
+
+        It waits up to `scrape_deadline_secs` for a new sample of the node, then uses the latest one.
+        """
         board = self.board
         board.samples.wait_for_fresh(FRESH_SECS, board.config.scrape_deadline_secs)
         context = board.context(web)
@@ -180,11 +186,11 @@ class Daemon:
         return self._privacy.context(context)
 
     def known(self) -> Context:
-        """Return what a scrape may show, by the latest sample, without waiting for a new one."""
+        """Return the data that a scrape may show, from the latest sample, without waiting for a new one."""
         return self._privacy.context(self.board.context())
 
     def html(self, asked: AskedPage = FRONT) -> str | None:
-        """Return the HTML page `asked` for, None for an unknown job."""
+        """Return the HTML page `asked` for; None if it is the page of an unknown job."""
         return self.pages.html(asked)
 
 

@@ -1,6 +1,6 @@
-"""Keeps the process running that serves requests of hooks: prologs and epilogs.
+"""Runs a separate process that serves the requests of hooks, which are prologs and epilogs.
 
-That process is `jobfeatures.hooks.server`; `jobfeatures.hooks.serving` describes the requests.
+The process is `jobfeatures.hooks.server`; `jobfeatures.hooks.serving` describes the requests.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ END_SECS = 2.0  # for the process to end
 
 
 class HookServer:
-    """Runs the process that serves hooks. One thread calls `run`; any thread the other methods."""
+    """Runs the process that serves hooks. One thread calls `run`; any thread may call the other methods."""
 
     def __init__(self, board: NodeBoard, sources: NodeSources, kept: KeptSettings | None) -> None:
         """Start nothing yet. `run` has `kept`, if given, check the settings file every LOOK_SECS."""
@@ -44,7 +44,10 @@ class HookServer:
         self._wake_reader, self._wake_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def run(self) -> None:
-        """Keep the process that serves hooks running until `stop`; without it, hooks work by themselves."""
+        """Start the process that serves hooks, and restart it whenever it ends, until `stop` is called.
+
+        While it does not run, hooks do their work by themselves.
+        """
         while not self._stopping.is_set():
             try:
                 with conversation(COMMAND, end_secs=END_SECS) as (their_input, their_output):
@@ -55,12 +58,12 @@ class HookServer:
                 log.warning("the process that serves prologs and epilogs has ended and is started again")
 
     def stop(self) -> None:
-        """Have `run` end the process that serves hooks, and return."""
+        """Make `run` end the process that serves hooks, and then return."""
         self._stopping.set()
         self._wake()
 
     def reconfigure(self) -> None:
-        """Send the board's new settings to the process that serves hooks."""
+        """Send the daemon's new settings to the process that serves hooks."""
         self._changed.set()
         self._wake()
 

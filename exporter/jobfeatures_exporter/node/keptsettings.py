@@ -1,7 +1,7 @@
-"""Checks the settings file and its drop-ins while the daemon runs: hooks read them at every job.
+"""Checks the settings file and its drop-ins while the daemon runs, since hooks read them at every job.
 
-A copy of valid settings is kept, for hooks to use when the file is broken. A broken file is
-reported within a minute, in the log and by the metric that reports failed reloads.
+A copy of valid settings is kept, which hooks use when the file is broken. A broken file is reported within a
+minute, in the log and by the metric that reports failed reloads.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 def find_settings_file(file: str | None) -> str:
-    """Return the path of the settings file, whether or not it exists; `file` is the one given by the flag."""
+    """Return the settings file's path, which may not exist; `file` is the one named on the command line."""
     return file or os.environ.get(FILE_VARIABLE) or DEFAULT_FILE
 
 
@@ -36,7 +36,7 @@ class WatchedSettings(NamedTuple):
 
 
 class KeptSettings:
-    """Checks the settings file at each `check`, which one thread calls periodically."""
+    """Checks the settings file and copies it for hooks each time `check` is called, by one thread only."""
 
     def __init__(self, file: WatchedSettings, board: NodeBoard) -> None:
         self._path, self._read = file

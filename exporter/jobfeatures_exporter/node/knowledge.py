@@ -1,4 +1,4 @@
-"""What the daemon knows of the node's jobs, combined from batch systems, samples and directories."""
+"""Combines what batch systems, samples and feature directories tell about the node's jobs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ from jobfeatures_exporter.node.nodeboard import NodeBoard
 
 
 class Knowledge:
-    """Sets the board's `jobs` and `known_jobs` by batch systems' answers, control groups and directories."""
+    """Decides which jobs are on the node, and sets `jobs` and `known_jobs` of the `NodeBoard` accordingly.
+
+    It uses the batch systems' answers, the control groups of the latest sample and the feature
+    directories.
+    """
 
     def __init__(self, board: NodeBoard) -> None:
         self._board = board
@@ -27,20 +31,24 @@ class Knowledge:
         self.ending: Mapping[JobKey, Job] = {}  # jobs whose last sample is being taken
 
     def remember(self, published: Iterable[JobObservation]) -> None:
-        """Take over the jobs that an earlier daemon `published` in feature directories, as it knew them."""
+        """Take over the jobs of the feature directories that an earlier daemon has published."""
         self._roster.remember(published)
 
     def note_epilogs(self, withdrawn: Mapping[JobKey, float | None]) -> bool:
-        """Record jobs whose directories an epilog withdrew, and the Unix time; return whether any did."""
+        """Record jobs whose feature directories an epilog has removed; return whether there are any.
+
+        `withdrawn` has the Unix time of each removal; None: unknown.
+        """
         with self._lock:
             self._roster.note_epilogs(withdrawn)
         return bool(withdrawn)
 
     def judge(self, published: Mapping[JobKey, float] | None = None) -> bool:
-        """Set the board's jobs by all that the board has; return whether feature directories have to follow.
+        """Set the jobs on the board by the latest data; return whether feature directories must change.
 
-        A sample is requested if a job has ended. `published` has the Unix time of each feature directory's
-        last change (None: as in the last call). All callers share a lock, so none reverts to older data.
+        Request a sample if a job has ended. `published` has the Unix time of the last change of each feature
+        directory; None: the same as in the last call. A lock keeps concurrent callers from restoring older
+        data.
         """
         board = self._board
         with self._lock:
@@ -66,29 +74,32 @@ class Knowledge:
         return known_jobs.presences != old.presences
 
     def end_rest(self) -> None:
-        """Request a sample if the next is far off and a job reported here has no group. From any thread."""
+        """Request a sample now if the next is far off and a job reported here has no known control group.
+
+        Any thread may call this.
+        """
         board = self._board
         if board.pause_secs > board.config.sample_interval_secs and not self.are_all_seen():
             board.samples.wanted.set()
 
     def are_all_seen(self) -> bool:
-        """Return whether the latest sample has a control group of each job that is reported to be here."""
+        """Return whether the latest sample has a control group for each job that is reported to be here."""
         snapshot = self._board.samples.snapshot
         samples = {} if snapshot is None else snapshot.jobs
         return all(key in samples and samples[key].in_group for key in self.on_node())
 
     def begin_sample(self) -> None:
-        """Note as `ending` the jobs for which the next sample is the last."""
+        """Set `ending` to the jobs that have ended since the last sample: the next sample is their last."""
         with self._lock:
             self.ending, self._to_sample_last = self._to_sample_last, {}
 
     def on_node(self) -> Mapping[JobKey, Job]:
-        """Return the jobs reported to be on the node, and those of which the last sample is being taken."""
+        """Return the jobs reported to be on the node, and the ended ones that get their last sample."""
         here = {key: job for key, job in self._board.jobs.items() if job.state.is_on_node}
         return {**self.ending, **here}
 
     def status_targets(self) -> dict[JobKey, StatusTarget]:
-        """Return status directory ($JOBSTATUS), uid and CPUs of each job on this node whose uid is known."""
+        """Return the status directory ($JOBSTATUS), uid and CPUs of each job here whose uid is known."""
         return {
             key: StatusTarget(self._board.tree.status_path(key), job.uid, job.allocated_cpus)
             for key, job in self._board.jobs.items()
@@ -96,10 +107,10 @@ class Knowledge:
         }
 
     def seen(self) -> tuple[frozenset[JobKey], frozenset[JobKey]]:
-        """Return the jobs that have processes in the latest sample, and those with an empty control group.
+        """Return the jobs with processes in the latest sample, and the jobs with an empty control group.
 
-        The latter include jobs that their batch system has yet to confirm. Jobs are in neither whose epilog
-        has run since the sample, or whose batch system's answer is out of date: being seen proves nothing.
+        The second set includes jobs that their batch system has yet to confirm. A job is in neither set if
+        its epilog has run since the sample, or if the last answer of its batch system is out of date.
         """
         living: set[JobKey] = set()
         empty: set[JobKey] = set()
@@ -124,7 +135,7 @@ def manners_of(config: BatchSettings) -> Manners:
 
 
 def populated_groups(snapshot: Snapshot | None) -> dict[JobKey, Group]:
-    """Return what was read of the control groups of each batch job that has processes in them."""
+    """Return, for each batch job with processes in its control groups, what was read of these groups."""
     if snapshot is None:
         return {}
     return {
@@ -135,7 +146,7 @@ def populated_groups(snapshot: Snapshot | None) -> dict[JobKey, Group]:
 
 
 def find_swap_limits(snapshot: Snapshot | None) -> dict[JobKey, int]:
-    """Return the swap limits that control groups set, in bytes; jobs without a limit are left out."""
+    """Return each job's swap limit in bytes, as set by its control groups; jobs without one are left out."""
     samples = {} if snapshot is None else snapshot.jobs
     return {
         key: sample.memory.swap_limit

@@ -1,4 +1,4 @@
-"""The node's board: what is known about the node now; the daemon's threads write it, scrapes read it."""
+"""The node's board: the latest data on the node, which the daemon's threads write and scrapes read."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from jobfeatures.system.clock import Clock
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.model.ended import EndedJob
+from jobfeatures_exporter.model.hardware import SysinfoSample
 from jobfeatures_exporter.model.missing import Missing
-from jobfeatures_exporter.model.snapshot import Kind, Snapshot, SysinfoSample
+from jobfeatures_exporter.model.snapshot import Kind, Snapshot
 from jobfeatures_exporter.model.statuses import LastReload, WebStatus
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.state.history import History
@@ -31,7 +32,10 @@ if TYPE_CHECKING:
 
 
 class LatestSample:
-    """The latest snapshot, put here by the sampling thread; threads that wait for a new one set `wanted`."""
+    """Holds the latest snapshot of the node, and lets threads wait for a new one.
+
+    The sampling thread puts each snapshot here; a thread that needs a new one sets the event `wanted`.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -56,7 +60,7 @@ class LatestSample:
             self._taken.notify_all()
 
     def stop(self) -> None:
-        """Release all threads that wait for a snapshot: they go on with the latest one, if any."""
+        """Release all threads that wait for a snapshot: they go on with the latest one, if there is any."""
         self._stopping = True
         with self._taken:
             self._taken.notify_all()
@@ -67,7 +71,10 @@ class LatestSample:
             self._taken.wait_for(lambda: self.snapshot is not None or self._stopping, timeout_secs)
 
     def wait_for_fresh(self, fresh_secs: float, timeout_secs: float, *, lists_all: bool = False) -> None:
-        """Wait for a snapshot (`lists_all`: of all processes) at most `fresh_secs` old, or the timeout."""
+        """Wait for a new snapshot, `timeout_secs` at most, if the latest is more than `fresh_secs` old.
+
+        With `lists_all`, only a snapshot that lists all processes will do.
+        """
         asked_at = self._clock.now_secs()
 
         def fresh() -> bool:
@@ -86,9 +93,10 @@ class LatestSample:
 
 
 class NodeBoard:
-    """What is known about the node. To wait for a sample, use `samples`.
+    """The latest data on the node, which the daemon's threads set as attributes and scrapes read.
 
-    An attribute is replaced by one assignment, by the thread in its comment, so readers take no lock.
+    An attribute is only ever replaced as a whole, by the one thread that the comment beside it names. So
+    readers take no lock. `samples` has the latest snapshot, and lets threads wait for a new one.
     """
 
     def __init__(self, config: ExporterConfig, clock: Clock) -> None:
@@ -117,7 +125,7 @@ class NodeBoard:
         self.sender: Sender | None = None  # by whoever makes it
 
     def reconfigure(self, config: ExporterConfig) -> None:
-        """Take new settings. Raises ConfigurationError, having changed nothing."""
+        """Replace the settings. Raises ConfigurationError, having changed nothing."""
         site = make_site(config)
         self.config, self.site = config, site
         if self.publisher is not None:
@@ -134,11 +142,11 @@ class NodeBoard:
         return frozenset(status.name for status in self.sources)
 
     def tables(self) -> list[JobTable]:
-        """Return the last good answer of each batch source that has given one."""
+        """Return the last valid answer of each batch source that has given one."""
         return [status.table for status in self.sources if status.table is not None]
 
     def job(self, key: JobKey) -> Job | None:
-        """Return what is known about a job, None for an unknown one."""
+        """Return what is known about a job; None for an unknown job."""
         return self.jobs.get(key)
 
     def listing(self, fresh_secs: float = 0.0) -> Snapshot | None:
@@ -148,12 +156,18 @@ class NodeBoard:
         return snapshot if snapshot is not None and snapshot.lists_all else None
 
     def recent_context(self) -> Context:
-        """Return `context` of a sample at most `sample_interval_secs` old, else of the latest one."""
+        """Return the data for a page; wait for a new sample if the latest is older than the interval.
+
+        The interval is `sample_interval_secs`. If no sample is taken in time, the latest one is used.
+        """
         self.samples.wait_for_fresh(self.config.sample_interval_secs, self.config.scrape_deadline_secs)
         return self.context()
 
     def context(self, web: WebStatus | None = None) -> Context:
-        """Return all that is known, without hiding names; `web` is the status of the HTTP listeners."""
+        """Return the data for a scrape or page, with all names, as privacy settings are not applied yet.
+
+        `web` is the state of the HTTP listeners.
+        """
         sender, publisher = self.sender, self.publisher
         return Context(
             now_secs=self.clock.now_secs(),
@@ -184,7 +198,7 @@ class NodeBoard:
 
 
 def make_site(config: ExporterConfig) -> Site:
-    """Return what the settings state about this machine, with its CPU model and cores by /proc and /sys."""
+    """Return a description of this machine: by the settings, with CPU model and cores from /proc and /sys."""
     return Site(
         config.shared.site,
         cpu_model=read_cpu_model(f"{config.path.procfs}/cpuinfo"),

@@ -1,4 +1,4 @@
-"""The HTML pages of a node: what the daemon knows now, and the history of the last hour."""
+"""The HTML pages of a node: its present state, and the history of the last hour."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LISTED_SECS = 1.0  # pages opened within a second share one process listing
 
 
 class NodePages:
-    """Makes the HTML pages from the board, hiding what the privacy settings hide."""
+    """Makes the HTML pages from the node's board, without the names that privacy settings hide."""
 
     def __init__(self, board: NodeBoard, privacy: Privacy, metrics: PageMaker, history: History) -> None:
         self._board = board
@@ -35,11 +35,17 @@ class NodePages:
         self._history = history
 
     def html(self, asked: AskedPage = FRONT) -> str | None:
-        """Return the page `asked` for, None for an unknown job. A job's page needs all processes sampled."""
+        """Return the HTML page `asked` for; None if it is the page of an unknown job.
+
+        For a job's page it waits for a sample that lists all processes.
+        """
         return self._render(asked, self._privacy.context(self._board.recent_context()))
 
     def own_html(self, context: Context, asked: AskedPage) -> str | None:
-        """Return a page made of one user's `context`, with all names, without the node's history."""
+        """Return the page `asked` for by a user, whose own jobs `context` has; None for an unknown job.
+
+        The page shows all names, and not the history of the node.
+        """
         from jobfeatures_exporter.privacy.own import COLLECTORS
 
         own = NodePages(self._board, NO_PRIVACY, PageMaker(COLLECTORS, (), 0), History())
@@ -125,7 +131,10 @@ class NodePages:
 
 
 def read_features(root: str, key: JobKey) -> dict[str, list[tuple[str, str]]]:
-    """Return (name, value) of each feature that a job can read, by JOBFEATURES and MACHINEFEATURES."""
+    """Return the (name, value) pairs of the features that a job can read.
+
+    Keys are the environment variables that name their directories: JOBFEATURES and MACHINEFEATURES.
+    """
     from jobfeatures.publish.http.remotevalues import FeatureReader, list_features
 
     reader = FeatureReader(root)

@@ -1,4 +1,4 @@
-"""Keeps the feature directories up to date, with the drains that they announce."""
+"""Keeps the feature directories of jobs and of the machine up to date, announced drains included."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PUBLISH_RETRY_SECS = 2.0  # no space, or read-only: nothing says when that is ov
 
 
 class PublishingLoop:
-    """Brings the feature directories up to date each time its `round` is run: on request, at intervals."""
+    """Updates the feature directories each time its `round` is run: on request, and at intervals."""
 
     def __init__(
         self, board: NodeBoard, publisher: Publisher, knowledge: Knowledge, statuses: StatusKeeper
@@ -37,7 +37,7 @@ class PublishingLoop:
         self._watching: ExitStack | None = None
 
     def prepare(self) -> None:
-        """Make the feature directories and read what an earlier daemon published; log a failure."""
+        """Make the feature directories and read what an earlier daemon published there; log a failure."""
         try:
             self._board.tree.prepare()
         except (JobfeaturesError, OSError) as error:  # the publisher retries and counts failures
@@ -57,9 +57,10 @@ class PublishingLoop:
             self._watching.close()
 
     def wait_secs(self) -> float:
-        """Return the seconds to the next update of the directories, at the latest at the machine's shutdown.
+        """Return the seconds until the next update of the feature directories, 60 at most.
 
-        Then one profile of features withdraws the shutdown time.
+        It is sooner after a failure, and if the machine shuts down sooner: one profile of features then has
+        to withdraw the shutdown time.
         """
         if not self._publisher.status.is_complete:
             return PUBLISH_RETRY_SECS
@@ -69,7 +70,7 @@ class PublishingLoop:
         return min(left, PUBLISH_INTERVAL_SECS) if left > 0 else PUBLISH_INTERVAL_SECS
 
     def publish(self) -> None:
-        """Bring the feature directories up to date, in steps: a failure of one does not affect the others."""
+        """Update the feature directories, in steps; if one step fails, the others are done all the same."""
         board = self._board
         with supervised("reading drains"):
             board.drains.refresh(board.tables(), board.source_names)

@@ -1,4 +1,4 @@
-"""The thread that samples the node, and other threads whose readings are added to each sample."""
+"""The thread that samples the node, and the threads whose readings are added to each sample."""
 
 from __future__ import annotations
 
@@ -48,16 +48,17 @@ LATE_SECS = 30.0  # beyond the interval, after which the sampling thread counts 
 
 
 def make_finder(config: ExporterConfig) -> PlaceFinder:
-    """Return a finder of unusual places of jobs' control groups on this node; it has not searched yet."""
+    """Return a finder of jobs' control groups in unusual places of the tree; it has not searched yet."""
     root, procfs = config.path.cgroup, config.path.procfs
     systems = partial(chosen_systems, config)
     return PlaceFinder(config.shared.batch, root=root, procfs=procfs, systems=systems)
 
 
 def find_places(config: ExporterConfig, clock: Clock) -> Callable[[], Places]:
-    """Return a function that returns the unusual places of jobs' groups, for commands, which have no threads.
+    """Return a function that finds unusual places of jobs' control groups, for commands without threads.
 
-    Batch systems' configuration is read now; the function searches again if a minute has passed.
+    Batch systems' configuration is read now. The function searches the tree when it is called, unless it did
+    so within the last minute.
     """
     finder = make_finder(config)
     finder.read_configuration()
@@ -74,7 +75,7 @@ def find_places(config: ExporterConfig, clock: Clock) -> Callable[[], Places]:
 
 
 class SamplingLoop:
-    """Takes samples of the node and puts them, and what follows from them, on the board."""
+    """Takes samples of the node, puts each on the board, and updates what the board says about jobs."""
 
     def __init__(
         self,
@@ -157,7 +158,7 @@ class SamplingLoop:
         ]
 
     def start(self) -> None:
-        """Start the threads that sample, and that read GPUs, power and control groups."""
+        """Start the sampling thread, and the threads that read GPUs, power and control groups."""
         self._arrivals.rescan()  # so that the first sample has all jobs
         self._search_places()
         self._gpus.start()
@@ -168,7 +169,7 @@ class SamplingLoop:
         self._rounds.add(self._place_searches)
 
     def stop(self) -> None:
-        """Have the threads of `start` end; others that wait for a sample go on with the latest one."""
+        """Stop the threads that `start` started; release threads that wait for a sample."""
         self._stopping = True
         self._board.samples.wanted.set()
         for each in (self._arrivals, self._last_readings, self._gpus, self._power):
@@ -176,11 +177,11 @@ class SamplingLoop:
         self._board.samples.stop()
 
     def is_late(self) -> bool:
-        """Return whether the sampling thread hangs; to be called at least every `goingon.MOST_SECS`."""
+        """Return whether the sampling thread hangs. Call this at least every `goingon.MOST_SECS` seconds."""
         return self._progress.missing_secs() > self._board.pause_secs + LATE_SECS
 
     def reconfigure(self) -> None:
-        """Apply the board's new settings."""
+        """Apply the new settings on the board."""
         config = self._board.config
         self._retention.retain_secs = config.jobs.retain_secs
         self.places.reconfigure(config.shared.batch, partial(chosen_systems, config))
@@ -199,7 +200,7 @@ class SamplingLoop:
         )
 
     def run(self) -> None:
-        """Sample until `stop`."""
+        """Take samples until `stop` is called."""
         board = self._board
         while not self._stopping:
             board.samples.wanted.clear()
@@ -245,9 +246,10 @@ class SamplingLoop:
             self._board.samples.wanted.set()
 
     def pause_secs(self) -> float:
-        """Return the seconds to the next sample: more if eBPF sums jobs' use and inotify shows new jobs.
+        """Return the seconds until the next regular sample.
 
-        While no job runs, a pause may become even longer.
+        The pause is longer if the kernel sums what jobs use (eBPF) and reports each new control group
+        (inotify); while no job runs, `run` may make it longer still.
         """
         interval_secs, snapshot = self._board.config.sample_interval_secs, self._board.samples.snapshot
         rests = (

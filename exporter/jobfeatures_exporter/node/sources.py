@@ -1,4 +1,4 @@
-"""The batch sources of a node (batch systems, and what hooks leave), each with the thread that polls it."""
+"""The batch sources of a node, which are its batch systems and the records of hooks, and their polling."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STOP_SECS = 5.0  # for all queries in progress together to end
 
 
 class NodeSources:
-    """Polls each batch source by a `Keeper`; a reload replaces these, not their answers and counters."""
+    """Polls each batch source by a `Keeper` of its own; a reload keeps their answers and counters."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class NodeSources:
             keeper.start()
 
     def stop(self) -> None:
-        """Stop polling; a query that hangs is abandoned."""
+        """Stop polling; a query that hangs is abandoned after some seconds."""
         for keeper in self._board.keepers:
             keeper.stop(0.0)  # signal all before waiting for any
         deadline = self._board.clock.monotonic_secs() + STOP_SECS
@@ -71,7 +71,10 @@ class NodeSources:
             keeper.stop(max(0.0, deadline - self._board.clock.monotonic_secs()))
 
     def prepare(self, config: ExporterConfig) -> Callable[[], None]:
-        """Return a function that replaces the sources by those of `config`. Raises ConfigurationError."""
+        """Make the sources of new settings; return a function that replaces the present ones by them.
+
+        Raises ConfigurationError.
+        """
         made = self._make(config)
 
         def replace() -> None:
@@ -87,11 +90,12 @@ class NodeSources:
         return replace
 
     def refresh(self, names: Collection[str], empty: Collection[str] = ()) -> None:
-        """Poll the batch systems `names` and `empty` at once, within rate limits.
+        """Poll the batch systems in `names` and `empty` at once, within their rate limits.
 
-        Of both there are control groups here of jobs that they have not reported; of `empty` these have no
-        processes. If batch.sources is auto, a system in `names` that was not found at the start is polled
-        from now on; one in `empty` is not, as empty groups may remain after it was uninstalled.
+        Both have control groups here of jobs that they have not reported. For those in `names`, such a group
+        has processes; for those in `empty`, none has. With batch.sources set to auto, a system in `names`
+        that was not found at the start is polled from now on. A system in `empty` is not: it may have been
+        uninstalled.
         """
         is_auto = AUTO in self._board.config.polling.sources
         kept = {keeper.status.name: keeper for keeper in self._board.keepers}
@@ -111,7 +115,7 @@ class NodeSources:
                 )
 
     def refresh_in_haste(self, names: Collection[str]) -> None:
-        """Poll the sources with these names again without delay, because a job is starting."""
+        """Poll these batch sources again without delay, because a job is starting."""
         for keeper in self._board.keepers:
             if keeper.status.name in names:
                 keeper.refresh(in_haste=True)
@@ -172,7 +176,7 @@ class NodeSources:
         )
 
     def take_in(self) -> None:
-        """Judge all jobs by the sources' latest answers; request an update of the feature directories."""
+        """Update the board's jobs by the sources' latest answers; request that features are published."""
         self._knowledge.judge()
         self._knowledge.end_rest()
         if self._publishing is not None:
@@ -196,7 +200,7 @@ class NodeSources:
 
 
 def chosen_systems(config: ExporterConfig, expected: Collection[str] = ()) -> list[str]:
-    """Return the batch systems that batch.sources names; with auto also those found here or `expected`."""
+    """Return the batch systems that batch.sources names; for auto, those found on this node or `expected`."""
     named, is_auto = config.polling.sources, AUTO in config.polling.sources
     return [
         name
@@ -211,9 +215,10 @@ def make_source(name: str, config: ExporterConfig, clock: Clock, node_name: str)
 
 
 def confirm_jobs(config: ExporterConfig, clock: Clock, claims: Collection[JobKey]) -> dict[JobKey, Job]:
-    """Query the batch systems of `claims`; return the jobs that they report to be on this node.
+    """Ask their batch systems about the jobs in `claims`; return the jobs reported to be on this node.
 
-    `claims` are jobs whose control groups count only once confirmed. One that does not answer is logged.
+    `claims` are jobs whose control groups count only once their batch system confirms them. A batch system
+    that does not answer is logged and left out.
     """
     confirmed: dict[JobKey, Job] = {}
     for name in sorted({each.batch_system for each in claims}.intersection(chosen_systems(config))):

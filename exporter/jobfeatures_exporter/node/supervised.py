@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def supervised(what: str) -> Iterator[None]:
-    """Log an exception of the ``with`` block, and raise only MemoryError; `what` names the failed work."""
+    """Log any exception of the ``with`` block, but raise MemoryError; `what` names the work in the log."""
     try:
         yield
     except (JobfeaturesError, OSError) as error:

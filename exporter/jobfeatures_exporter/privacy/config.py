@@ -1,4 +1,4 @@
-"""The settings of privacy."""
+"""The settings of how personal data is shown."""
 
 from __future__ import annotations
 

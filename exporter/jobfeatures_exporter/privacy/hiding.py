@@ -50,13 +50,19 @@ _UID_IN_PATH: Final = re.compile(r"(uid_|user-|user@)[0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class Privacy:
-    """Hides names in all that leaves the exporter, or shows them, as settings say."""
+    """Shows, hashes or withholds names in all that leaves the exporter.
+
+    `mode` says which of the three, as the setting privacy has it; `key` is the secret of hashes.
+    """
 
     mode: str = SHOWN
     key: bytes = field(default=b"", repr=False)
 
     def name(self, kind: str, text: str | None) -> str | None:
-        """Return a name of a `kind` as it is to be shown, None if withheld; None and "" stay as they are."""
+        """Return a name as it is to be shown, None if names are withheld; None and "" stay as they are.
+
+        `kind` says what it names, such as "user": it is the beginning of a hashed name.
+        """
         if self.mode == SHOWN or not text:
             return text
         if self.mode == WITHHOLD:
@@ -81,7 +87,7 @@ class Privacy:
         )
 
     def context(self, context: Context) -> Context:
-        """Return a context, of which pages and metrics are made, with names hidden."""
+        """Return a `Context`, the data that pages and metrics are made of, with names hidden."""
         if self.mode == SHOWN:
             return context
         drains = context.drains
@@ -220,7 +226,10 @@ NO_PRIVACY: Final = Privacy()
 
 
 def make_privacy(config: PrivacySettings) -> Privacy:
-    """Return a `Privacy` by the settings; reads the key of hashes. Raises ConfigurationError."""
+    """Return the `Privacy` that the settings describe, with the key read from its file.
+
+    Raises ConfigurationError.
+    """
     if config.names != HASH:
         return Privacy(config.names)
     if config.key_file is None:

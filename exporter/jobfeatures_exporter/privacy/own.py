@@ -1,4 +1,4 @@
-"""What one user may see of a node: their own jobs, and what everybody can read in /proc. Pure.
+"""Restricts what a user is shown of a node: their own jobs, and what everybody can read in /proc. Pure.
 
 The node's power draw is excluded: the kernel shows it to root only, since it reveals what others compute.
 
@@ -23,7 +23,10 @@ Value = TypeVar("Value")
 
 
 def make_own_context(context: Context, uid: int, user: str | None) -> Context:
-    """Return the part of a context that a user may see; `user` is the name of `uid`, None if it has none."""
+    """Return the part of a `Context`, the data of metrics and pages, that a user may see.
+
+    `user` is the name of `uid`, None if it has none.
+    """
     snapshot = context.snapshot
     samples: dict[WorkKey, JobSample] = {}
     if snapshot is not None:

@@ -1,4 +1,4 @@
-"""Reading the node: /proc, control groups, and which process belongs to which job."""
+"""Reads the node: /proc, /sys, control groups, GPUs, power, and which process belongs to which job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Repeated reads of small kernel files: descriptors kept open within a budget, failures counted by kind."""
+"""Reads small kernel files again and again: keeps descriptors open within a budget, and counts failures."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ Found = TypeVar("Found")
 
 
 class Unreadable:
-    """Counts failed reads by kind: what was read, and the error, such as ``process_stat_eacces``."""
+    """Counts failed reads. A kind of failure names what was read and the error: ``process_stat_eacces``."""
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
 
     def add(self, what: str, error: OSError | ParseError) -> None:
-        """Count one failure to read `what`; that a file has vanished meanwhile is no failure."""
+        """Count a failure to read `what`, unless the error says that the file has vanished meanwhile."""
         if isinstance(error, ParseError):
             kind = "garbage"
         elif error.errno in VANISHED:
@@ -48,7 +48,10 @@ class Unreadable:
         *arguments: Arguments.args,
         **more: Arguments.kwargs,
     ) -> Found | None:
-        """Return what `read` returns; None if it raises OSError or ParseError, which is counted as `what`."""
+        """Return the result of `read`, given the arguments; None if it raises OSError or ParseError.
+
+        Such an error is counted as a failure to read `what`.
+        """
         try:
             return read(*arguments, **more)
         except (OSError, ParseError) as error:
@@ -56,19 +59,19 @@ class Unreadable:
             return None
 
     def count(self, kind: str) -> None:
-        """Add 1 to the failures of this kind in `counts`."""
+        """Add 1 to the number of failures of this kind."""
         self.counts[kind] = self.counts.get(kind, 0) + 1
 
 
 class DescriptorBudget:
-    """Limits how many descriptors all readers together keep open, and decides which files keep one.
+    """Limits how many descriptors all readers together keep open, and decides which files keep theirs.
 
-    Up to the limit every file keeps its descriptor. Beyond it a file that is read at each sample displaces
-    the file that was first opened of those read rarely; others are opened and closed at each reading.
+    Up to the limit, every file keeps its descriptor. Beyond it, a file that is read at each sample takes the
+    place of a file that is read rarely, the one opened first. Further files are opened and closed each time.
 
-    The limit is RLIMIT_NOFILE, the soft one being raised on demand up to the hard one, less `RESERVE` (or
-    half, if the limit is low) for the rest of the program: clients must not be able to stop sampling.
-    `max_open` limits the budget further. See getrlimit(2).
+    The limit is RLIMIT_NOFILE, whose soft limit is raised up to the hard limit when needed, less `RESERVE`
+    (or half, if the limit is low). The rest is for other parts of the program, so that HTTP clients cannot
+    stop sampling. `max_open` limits the budget further. See getrlimit(2).
     """
 
     def __init__(self, max_open: int | None = None) -> None:
@@ -85,15 +88,18 @@ class DescriptorBudget:
 
     @property
     def kept(self) -> dict[str, int]:
-        """Return how many descriptors are open of files read at each sample (`always`) and read `rarely`."""
+        """Return how many open descriptors belong to files read at each sample (`always`) or `rarely`."""
         return {"always": self.open - len(self._rare), "rarely": len(self._rare)}
 
     def gives_way(self, file: KeptFile) -> None:
-        """Note that an open file is now read rarely, so that another file may take its place."""
+        """Record that an open file is read rarely from now on, so that other files may take its place."""
         self._rare.setdefault(file)
 
     def take(self, rarely: KeptFile | None = None) -> bool:
-        """Return whether a descriptor just opened may stay open; `rarely`: its file if read rarely."""
+        """Return whether a descriptor that was just opened may stay open.
+
+        `rarely` is its file if this file is read rarely, else None.
+        """
         is_full = self._ceiling is not None and self.open >= self._ceiling
         if is_full or (self.open >= self._allowed and not self._raise()):
             if rarely is not None or not self._rare:
@@ -106,18 +112,21 @@ class DescriptorBudget:
         return True
 
     def give(self, count: int = 1, *, rarely: KeptFile | None = None) -> None:
-        """Note that `count` descriptors were closed; `rarely` is the file if it may have been read rarely."""
+        """Record that `count` descriptors were closed; `rarely` is the file if it may be one read rarely."""
         self.open -= count
         if rarely is not None:
             self._rare.pop(rarely, None)
 
     def shrink(self) -> None:
-        """Limit the budget to what is open now: the system has no more. It grows again some samples later."""
+        """Limit the budget to the descriptors open now, as the system has no more of them.
+
+        The limit grows again after some samples.
+        """
         self._ceiling = self.open
         self._calm_samples = 0
 
     def begin_sample(self) -> None:
-        """Note that a new sample begins: after enough of them a budget that was shrunk grows again."""
+        """Record that a sample begins. After a number of samples, a budget that was shrunk grows again."""
         if self._ceiling is None:
             return
         self._calm_samples += 1
@@ -144,7 +153,7 @@ class DescriptorBudget:
 
 
 def read_file(path: str, *, max_bytes: int = 2**22) -> bytes:
-    """Open, read and close a file; return its content. Raises OSError, EFBIG beyond `max_bytes`."""
+    """Return the content of a file. Raises OSError, with EFBIG if it has more than `max_bytes`."""
     descriptor = os.open(path, OPEN_FLAGS)
     try:
         chunks = []
@@ -165,7 +174,7 @@ def read_text(path: str, *, max_bytes: int = 2**22) -> str:
 
 
 class KeptFile:
-    """One small file that is read at every sample, through one open descriptor if the budget allows."""
+    """One small file that is read at every sample; its descriptor is kept open if the budget allows."""
 
     __slots__ = ("_budget", "_descriptor", "path")
     MAX_BYTES = 65536
@@ -179,7 +188,7 @@ class KeptFile:
     def read(self, *, rarely: bool = False) -> bytes:
         """Return the content, at most the first 64 KiB. Raises OSError.
 
-        With `rarely` the file may lose its descriptor to another file when there are too few.
+        With `rarely`, this file is one of those that lose their descriptors first when there are too few.
         """
         if self._descriptor >= 0:
             if rarely:

@@ -1,4 +1,4 @@
-"""When to take extra samples between the regular ones: pure."""
+"""Decides when to take extra samples between the regular ones. No I/O."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ FIRST_AGAIN_SECS = 0.5
 
 
 class ExtraSamples:
-    """When extra samples are due. Times are monotonic seconds.
+    """Decides when extra samples are due. Times are in monotonic seconds.
 
-    A sample is due at once when a job begins or is about to end. A new job is sampled again after 0.5 s, then
-    1, 2 … s, until the regular samples come as often: so any job is sampled in the second half of its life.
-    These, and one sample after a control group was removed, yield to those due at once: however many jobs
-    there are, at most `BURST_SAMPLES` samples are taken at once and `SAMPLES_PER_SEC` a second on average.
+    A sample is due at once when a job begins or is about to end. A new job is sampled again after 0.5, 1, 2 …
+    seconds, until this gap reaches the regular interval: so any job is sampled in the second half of its
+    life. These later samples, and one after a control group was removed, are postponed in favour of urgent
+    ones if there are too many: at most `BURST_SAMPLES` are taken in a row, and `SAMPLES_PER_SEC` a second on
+    average.
     """
 
     def __init__(self, interval_secs: float) -> None:
@@ -28,22 +29,22 @@ class ExtraSamples:
         self._refilled_at = float("-inf")
 
     def began(self, now_secs: float) -> None:
-        """Note that a job has begun."""
+        """Record that a job has begun."""
         self._wanted = True
         # Jobs that begin within half a second share their follow-up samples.
         if not any(gap == FIRST_AGAIN_SECS for _, gap in self._young):
             self._young.append((now_secs + FIRST_AGAIN_SECS, FIRST_AGAIN_SECS))
 
     def ending(self) -> None:
-        """Note that a job is about to end."""
+        """Record that a job is about to end."""
         self._wanted = True
 
     def ended(self) -> None:
-        """Note that a job's control group was removed."""
+        """Record that a job's control group was removed."""
         self._wanted_later = True
 
     def is_due(self, now_secs: float) -> bool:
-        """Return whether a sample is due now, which then counts as taken."""
+        """Return whether an extra sample is due now. If so, the caller must take it: it is not due again."""
         self._refill(now_secs)
         for _ in range(len(self._young)):
             due_secs, gap_secs = self._young.popleft()
@@ -60,7 +61,7 @@ class ExtraSamples:
         return True
 
     def wait_secs(self, now_secs: float) -> float | None:
-        """Return the seconds until an extra sample is due; None if none is unless a job begins or ends."""
+        """Return the seconds until the next extra sample is due; None: not before a job begins or ends."""
         self._refill(now_secs)
         times = [due_secs - now_secs for due_secs, _ in self._young]
         if self._wanted or self._wanted_later:

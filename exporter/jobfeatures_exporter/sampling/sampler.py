@@ -1,4 +1,4 @@
-"""Samples the node: combines processes, control groups and jobs into snapshots."""
+"""Samples the node: combines what is read of processes, control groups and jobs into snapshots."""
 
 from __future__ import annotations
 
@@ -58,14 +58,15 @@ class Sampler:
     """Takes snapshots of the node. One thread calls `sample`; any thread may use a snapshot.
 
     `jobs` returns the jobs that batch systems report now, which may name processes or sessions.
-    `last_readings` has the figures of control groups removed between samples. `budget` may be shared with
-    other readers of files. `places` returns the unusual places where jobs' groups may be as well.
+    `last_readings` has the last figures of control groups that were removed between samples. `budget` may be
+    shared with other readers of files. `places` returns the unusual places at which jobs' groups may be.
 
-    A job's processes and threads include those of its batch system in its control groups. Memory of a job
-    without control groups is the sum over its processes, in which shared pages count once per process.
+    A job's processes and threads include the batch system's own processes in the job's control groups. Memory
+    of a job without control groups is the sum over its processes, in which a shared page counts once per
+    process.
 
-    If `reader` has eBPF sum processes' use in the kernel, the use of jobs in control groups comes from there.
-    Then all processes are read only for jobs without groups, or if a sample's `Wishes` say so; else a few.
+    If `reader` uses eBPF, the kernel sums what jobs with control groups use. Then all processes are read only
+    if there is a job without a group, or if a sample's `Wishes` demand it; otherwise only a few are read.
     """
 
     def __init__(
@@ -125,12 +126,13 @@ class Sampler:
                 self._closing.callback(each.close)
 
     def sample(self, wishes: Wishes = Wishes()) -> Snapshot:  # noqa: B008  # it cannot change
-        """Take a snapshot of the node. What cannot be read is omitted and counted.
+        """Take a snapshot of the node. What cannot be read is left out and counted.
 
-        The stages, each of which takes values and returns one: the node; all processes if they are wanted;
-        the control groups of jobs; the kernel's sums; else the processes that are due; attribution to jobs;
-        totals of processes; figures of groups; records of jobs; OOM kills that no record shows; joules;
-        GPUs. What is read of a group depends on what its processes did, so these come first.
+        It is made in stages, each of which takes values and returns one: the node's own figures; all
+        processes, if wanted; the control groups of jobs; the kernel's sums; processes that are due, unless
+        all were read; attribution to jobs; totals of processes; figures of groups; records of jobs; OOM kills
+        that no record shows; joules; GPUs. Processes come before groups, as what is read of a group depends
+        on what its processes did.
         """
         taken_at_secs, started_secs = self._clock.now_secs(), self._clock.monotonic_secs()
         last = self._last
@@ -200,10 +202,11 @@ class Sampler:
 
     @property
     def is_at_rest(self) -> bool:
-        """Return whether samples are only needed for scrapes, jobs that begin or end, and by `read_between`.
+        """Return whether regular samples are not needed now.
 
-        So it is if eBPF sums all that jobs use, no job can begin without a control group, and it is known
-        which processes of each job to wait for.
+        This is so if eBPF sums all that jobs use, no job can begin without a control group, and it is known
+        which processes of each job to wait for. Then only scrapes, jobs that begin or end, and `read_between`
+        demand a sample.
         """
         needs_processes = self._processes.needs_all or self._counting.needs_all
         has_gpus = self._gpus is not None and bool(self._gpus.readers)
@@ -223,8 +226,8 @@ class Sampler:
     def read_between(self) -> bool:
         """Read of each job that has run what would be lost if its group were removed before the next sample.
 
-        Return whether a sample is needed at once, for what does not request one itself: a job was frozen or
-        thawed, or its group cannot be read; or the node has counted an OOM kill while jobs are on cgroup v1,
+        Return whether a sample is needed at once, for what is not noticed otherwise: a job was frozen or
+        resumed, or its group cannot be read; or the node has counted an OOM kill while jobs are on cgroup v1,
         where each group below a job's counts its own kills and may be removed.
         """
         for directory, group in self._cgroups.known():
@@ -270,7 +273,7 @@ def _is_here(node_name: str | None, membership: Membership) -> bool:
 
 
 class NodeReader:
-    """Reads the node's own files at each sample, and compares them with those of the last sample."""
+    """Reads the node's own files at each sample, and finds what has changed since the last sample."""
 
     def __init__(self, procfs: str, sysfs: str, unreadable: Unreadable) -> None:
         self._procfs, self._sysfs = procfs, sysfs
@@ -282,11 +285,11 @@ class NodeReader:
         self._kills: int | None = None
 
     def has_killed(self) -> bool:
-        """Return whether the node's count of OOM kills differs from the last sample's, or is unknown now."""
+        """Return whether the node's count of OOM kills is unknown, or other than at the last sample."""
         return read_oom_kills(self._procfs, self._unreadable) != self._kills
 
     def read(self) -> NodeReading:
-        """Return the node as it is now. What cannot be read is omitted and counted."""
+        """Return the node's figures as they are now. What cannot be read is left out and counted."""
         node = self._idle_times.update(read_node(self._procfs, self._unreadable, self._disks.read()))
         self._signs, self._kills = self._signs.then(node), node.oom_kills
         if self._epoch is None and node.boot_time_secs is not None:

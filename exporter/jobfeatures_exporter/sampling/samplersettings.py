@@ -1,4 +1,4 @@
-"""What a sampler reads: settings fixed for its life, and the wishes for a single sample."""
+"""What a sampler reads: settings that are fixed for its life, and additions for a single sample."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplerSettings:
-    """Where the node's files are, and which optional readings are made.
+    """Where the node's files are, and which optional figures are read.
 
-    With `node_name`, control groups that name another node (one host may emulate several) are ignored, and
-    their processes belong to no job; without it all groups count, as if the host were one node.
+    With `node_name`, control groups that name another node are ignored, and their processes belong to no job:
+    one host may emulate several nodes. Without it all groups count, as if the host were one node. If `sysfs`
+    is None, no energy is read. `process_io` is what processes of jobs read and write. `top_commands` is the
+    number of commands of a job that are reported by name; 0: commands are not counted.
     """
 
     procfs: str = "/proc"
@@ -31,12 +33,16 @@ class SamplerSettings:
     top_commands: int = 0  # how many commands a job's processes are rolled up by; 0: none
 
     def of_system(self, name: str) -> SystemSettings[Any]:
-        """Return what the modules of the batch system `name` get: its own settings and these paths."""
+        """Return the settings for the modules of the batch system `name`: its own ones, and these paths."""
         return self.batch.of(name, procfs=self.procfs, cgroup=self.cgroup)
 
 
 class Wishes(NamedTuple):
-    """What one sample shall read besides the usual, because the page that is made of it shows it."""
+    """What a single sample has to read in addition, because the page that is made from it shows it.
+
+    `all_processes` are needed even if the kernel's sums suffice, `cores` is CPU time on each CPU, `programs`
+    CPU time by program. `thread_states` are the kinds of work whose threads are counted by state.
+    """
 
     all_processes: bool = False  # even if the kernel's sums suffice
     cores: bool = False  # CPU time on each CPU

@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 class SteadyReader(ABC):
-    """Reads one source in its own thread until `stop`; if it hangs or fails, only its own metrics suffer.
+    """Reads one source at intervals in a thread of its own, so that a source that hangs blocks nothing else.
 
     `kind` names the sort of source in log messages, such as driver.
     """
@@ -35,20 +35,20 @@ class SteadyReader(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Release the source: called after a failure, and at the end."""
+        """Release the source. This is called after a failure, and at the end."""
 
     def start(self) -> None:
         """Start the thread that reads."""
         self._thread.start()
 
     def stop(self, timeout_secs: float) -> None:
-        """Stop reading; after `timeout_secs` a reading that hangs is left behind in its thread."""
+        """Stop reading. A reading that still hangs after `timeout_secs` is left behind in its thread."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(timeout_secs)
 
     def answered_within(self, secs: float) -> bool:
-        """Return whether the latest reading of the source succeeded, and ended at most `secs` ago."""
+        """Return whether the latest reading succeeded and ended at most `secs` ago."""
         answered = self._answered_secs
         if answered is None or self._complaint:
             return False

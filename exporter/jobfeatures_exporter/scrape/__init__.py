@@ -1,1 +1,1 @@
-"""One scrape: collectors and profiles make metric families of a `Context`, which become the page's text."""
+"""Makes the metrics page: collectors and profiles make metric families of a `Context`, which become text."""

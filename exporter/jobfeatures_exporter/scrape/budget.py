@@ -5,8 +5,8 @@ No I/O; the only state is what it keeps between pages. Below the limit nothing c
 - series without a job stay; if they alone exceed the limit, the families with the
   most series are dropped entirely, but never the exporter's own;
 - jobs keep their series in order of `compute_weight`, as far as they fit.
-  Keeping series takes less weight than gaining them, so that jobs do not
-  appear and disappear from scrape to scrape;
+  A job that has series keeps them at a weight that would not be enough to gain
+  them, so that jobs do not appear and disappear from scrape to scrape;
 - metrics that can be summed are summed over each batch system's remaining jobs,
   as job_id="other". The rest (info, state, times, limits) is dropped.
 
@@ -50,14 +50,17 @@ _SumKey = tuple[str, str, Values]  # metric, batch system, values of further lab
 
 
 class Weight(NamedTuple):
-    """A job's rank: batch jobs before all others, then by CPUs."""
+    """A job's rank for keeping series of its own: batch jobs before other work, then by `compute_weight`."""
 
     is_batch: bool = False
     cpus: float = 0.0
 
 
 class Page(NamedTuple):
-    """A page within the limit; `hidden` has the labels (`job_labels`) of jobs without series of their own."""
+    """A page within the limit; `hidden` has the labels of jobs that have no series of their own.
+
+    The labels are those of `job_labels`.
+    """
 
     families: list[Family]
     hidden: frozenset[Values] = frozenset()
@@ -71,7 +74,7 @@ class _Job(NamedTuple):
 
 
 def sums_up(metric: Metric) -> bool:
-    """Return whether a metric of jobs can be summed over them: a counter, or a gauge declared with `sums`."""
+    """Return whether a metric can be summed over jobs: it is a counter, or a gauge declared with `sums`."""
     amounts = metric.sums or metric.kind == "counter"
     return amounts and metric.is_of_jobs and not OPEN_LABELS.intersection(metric.label_names)
 
@@ -79,8 +82,8 @@ def sums_up(metric: Metric) -> bool:
 def compute_weight(job: Job | None, sample: JobSample | None, *, rate_cpus: float, gpus: int) -> float:
     """Return a job's weight: the CPUs it uses plus those allocated to it; a GPU counts as 16 CPUs.
 
-    `gpus` is the number of GPUs the job was seen on, used if the batch system
-    reports none. Memory breaks ties.
+    `rate_cpus` is how many CPUs it uses. `gpus` is the number of GPUs it was seen on, which counts if the
+    batch system reports none. Among jobs with equal CPUs, memory decides.
     """
     allocated = job.allocated_cpus if job is not None else None
     if allocated is None:
@@ -91,7 +94,7 @@ def compute_weight(job: Job | None, sample: JobSample | None, *, rate_cpus: floa
 
 
 def weigh_jobs(context: Context) -> dict[Values, Weight]:
-    """Return the weight of each job and other work of the page, by its labels (`job_labels`)."""
+    """Return the weight of each job and other work on the page, by its labels (see `job_labels`)."""
     jobs = context.shown_jobs
     samples = {sample.key: sample for sample in context.shown_samples}
     gpus = Counter(key for key, _uuid in {(each.key, each.uuid) for each in context.shown_job_gpus})
@@ -123,7 +126,7 @@ class SeriesBudget:
         self._last_sampled_secs: float | None = None
 
     def limit(self, max_series: int) -> None:
-        """Change the limit (0: unlimited) from the next page on; the sums continue."""
+        """Change the limit (0: unlimited) from the next page on; sums over hidden jobs continue."""
         self._max = max_series or sys.maxsize
 
     def apply(
@@ -135,11 +138,11 @@ class SeriesBudget:
         weigh: Callable[[], Mapping[Values, Weight]],
         extra: Mapping[Values | None, int] | None = None,
     ) -> Page:
-        """Return the families within the limit, with two that report how many series were dropped.
+        """Return the page within the limit, with two more families that report how many series were dropped.
 
-        `sampled_secs` identifies the page's snapshot, which counts once. `weigh` is called only if there are
-        too many series. `extra` has the numbers of series that the caller will add by job (None: no job's);
-        the caller omits those of hidden jobs.
+        `sampled_secs` identifies the snapshot that the page shows: increases are counted once for each
+        snapshot. `weigh` is called only if there are too many series. `extra` has the numbers of series that
+        the caller will add, by job (None: of no job); the caller leaves out those of hidden jobs.
         """
         extra = extra or {}
         series = sum([len(each.samples) for each in families]) + sum(extra.values()) + OWN_SERIES

@@ -1,4 +1,4 @@
-"""Makes the text of the metrics page of a `Context`: collectors, profiles, limit on series, format."""
+"""Makes the metrics page of a `Context`: runs collectors and profiles, limits the series, formats them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jobfeatures_exporter.scrape.profiles import read_profiles, to_families
 
 
 class PageMaker:
-    """Makes metrics pages, also for concurrent scrapers."""
+    """Makes metrics pages; several scrapers may call it at the same time."""
 
     def __init__(self, collectors: Collection[str], profiles: Collection[str], max_series: int) -> None:
         self._collectors = collectors
@@ -26,18 +26,21 @@ class PageMaker:
         self._rows = KeptRows()
 
     def reconfigure(self, collectors: Collection[str], profiles: Collection[str], max_series: int) -> None:
-        """Apply new settings; sums over jobs without series of their own continue."""
+        """Apply new settings. Sums over jobs that have no series of their own continue."""
         self._collectors, self._profiles = collectors, profiles
         with self._budget_lock:
             self._budget.limit(max_series)
 
     def collected(self, context: Context) -> list[Family]:
-        """Return the families of all collectors, unlimited, and how many series the last page dropped."""
+        """Return the metric families of all collectors, without a limit on series.
+
+        One more family tells how many series the last page dropped.
+        """
         families = collect(replace(context, rows=self._rows), self._collectors)
         return [*families, Family.single(DROPPED, self._budget.left_out)]
 
     def families(self, context: Context) -> list[Family]:
-        """Return the families of collectors and profiles, within the limit on series."""
+        """Return the metric families of collectors and profiles, within the limit on series."""
         context = replace(context, rows=self._rows)
         families = collect(context, self._collectors)
         if not self._profiles:
@@ -50,7 +53,7 @@ class PageMaker:
         return page.families + to_families(reading for made in shown for reading in made)
 
     def render(self, context: Context, *, openmetrics: bool) -> bytes:
-        """Return the page in OpenMetrics or Prometheus' text format, in UTF-8."""
+        """Return the metrics page in OpenMetrics or Prometheus' text format, encoded in UTF-8."""
         return render(self.families(context), openmetrics=openmetrics, texts=self._texts)
 
     def _within_budget(

@@ -1,1 +1,1 @@
-"""The daemon as a service: its threads' health, the service manager, and reloads of settings."""
+"""Runs the daemon as a service: watches its threads, notifies the service manager, reloads settings."""

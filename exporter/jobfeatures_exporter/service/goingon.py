@@ -20,7 +20,7 @@ MOST_SECS = 30.0  # what counts between two looks: longer, and this whole proces
 
 
 class Threaded(Protocol):
-    """The daemon, as far as its threads are watched."""
+    """A daemon whose threads are watched."""
 
     def dead(self) -> Collection[str]:
         """Return the names of threads that have ended though nobody has stopped them."""
@@ -29,8 +29,8 @@ class Threaded(Protocol):
 class Progress:
     """Measures for how long periodic work has not been done.
 
-    Time in which the process was stopped (SIGSTOP, a frozen group, a suspended machine) does not count.
-    One thread calls `made`, another `missing_secs` at least every MOST_SECS.
+    Time in which the process was stopped (by SIGSTOP, a frozen control group or a suspended machine) does not
+    count. One thread calls `made`, another `missing_secs` at least every MOST_SECS.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -51,9 +51,10 @@ class Progress:
 
 
 async def fail_if_dead(served: Threaded) -> None:
-    """Watch; raise JobfeaturesError once a thread has ended, or none can be started to answer a request.
+    """Watch the daemon's threads without end; raise JobfeaturesError once one of them has died.
 
-    The daemon ends then, so that whatever supervises it starts it anew. Sets `threading.excepthook`.
+    It is also raised if no thread can be started to answer a request. The daemon then ends, so that whatever
+    supervises it starts it anew. Replaces `threading.excepthook`.
     """
     ended: asyncio.Queue[threading.Thread] = asyncio.Queue()
     loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""Which new settings take effect in a running daemon, and which need a restart: pure."""
+"""Decides which new settings take effect in a running daemon, and which need a restart. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ SOURCES = ("batch.", "controller.", *(f"{name}." for name in SYSTEMS))
 
 
 class SettingsChange(NamedTuple):
-    """Settings to apply at a reload, their changed keys, and changed keys that need a restart instead."""
+    """The outcome of comparing settings at a reload: `config` holds the settings to apply.
+
+    `taken` are the keys of changed settings that apply now, `waiting` those that only apply after a restart.
+    """
 
     config: ExporterConfig
     taken: tuple[str, ...]
@@ -25,7 +28,7 @@ class SettingsChange(NamedTuple):
 
 
 def compute_change(running: ExporterConfig, wanted: ExporterConfig) -> SettingsChange:
-    """Return the change that `wanted` makes to a daemon that runs with `running`."""
+    """Return how a daemon that runs with the settings `running` changes to the settings `wanted`."""
     before, after = values_of(running), values_of(wanted)
     roles = live_roles()
     changed = [key for key in roles if before[key] != after[key]]
@@ -38,5 +41,8 @@ def compute_change(running: ExporterConfig, wanted: ExporterConfig) -> SettingsC
 
 
 def live_roles() -> dict[str, list[str]]:
-    """Return by setting's key, or group of settings, the roles in which a reload applies a change."""
+    """Return, for the key of each setting or group of settings, the roles in which a reload applies a change.
+
+    A setting with no roles needs a restart.
+    """
     return {each.key: each.live.split() for each in declared(ExporterConfig)}

@@ -27,17 +27,20 @@ TELL_SECS = 30.0  # between two self-checks, unless a watchdog needs them more o
 
 
 class Supervised(Protocol):
-    """The daemon, as far as the service manager supervises it."""
+    """A daemon that the service manager supervises."""
 
     def stalled(self) -> Collection[str]:
-        """Return the names of the threads that have died or hang; waiting for another program is neither."""
+        """Return the names of the threads that have died or hang.
+
+        A thread that waits for another program does not hang.
+        """
 
     def summary(self) -> str:
         """Return a one-line status for the administrator."""
 
 
 class Notifier:
-    """Sends messages to the service manager; with `address` None, none are sent."""
+    """Sends messages to the service manager (systemd); none are sent if `address` is None."""
 
     def __init__(self, address: str | None, watchdog_secs: float | None = None) -> None:
         self._address = address
@@ -46,7 +49,10 @@ class Notifier:
 
     @classmethod
     def from_environment(cls, environ: MutableMapping[str, str] = os.environ) -> Notifier:
-        """Remove systemd's variables from `environ`, so that child processes cannot notify in our name."""
+        """Return a notifier for the service manager that systemd's variables in `environ` name, if any.
+
+        The variables are removed, so that child processes cannot notify in our name.
+        """
         address = environ.pop(SOCKET, None)
         pid, usecs = environ.pop(WATCHDOG_PID, None), environ.pop(WATCHDOG, "")
         watchdog_secs = None
@@ -60,11 +66,14 @@ class Notifier:
         return cls(address, watchdog_secs)
 
     def ready(self, status: str) -> None:
-        """Report that the start, or a reload, is complete."""
+        """Report that the start, or a reload of the settings, is complete.
+
+        `status` is the text that systemctl status shows.
+        """
         self._send("READY=1", _status(status))
 
     def reloading(self) -> None:
-        """Report that a reload has begun; `ready` has to follow."""
+        """Report that a reload of the settings has begun; `ready` has to follow."""
         now_usecs = time.monotonic_ns() // 1000
         self._send("RELOADING=1", f"MONOTONIC_USEC={now_usecs}", _status("reading the settings again"))
 
@@ -141,10 +150,11 @@ def describe_problems(statuses: Iterable[KeeperStatus[Any]], now_secs: float) ->
 
 
 async def keep_telling(notifier: Notifier, served: Supervised, prefix: Callable[[], str]) -> None:
-    """Reset the watchdog periodically while all threads are alive; runs in the loop that answers scrapes.
+    """Reset the service manager's watchdog periodically while all threads are alive.
 
-    If that loop hangs, or a thread has died or hangs, the watchdog is not reset, and the service manager
-    restarts the daemon. `prefix` begins the status line.
+    It runs in the event loop that answers scrapes. If that loop hangs, or a thread has died or hangs, the
+    watchdog is not reset, and the service manager restarts the daemon. `prefix` returns the beginning of the
+    status line.
     """
     every_secs = min(TELL_SECS, (notifier.watchdog_secs or 2 * TELL_SECS) / 2)
     sent = ""

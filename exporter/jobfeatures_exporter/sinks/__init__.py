@@ -1,7 +1,7 @@
-"""Where Sonar's documents are sent: one file for each sink, named in `SINKS` in config.py.
+"""Sends Sonar's documents to sinks (receivers): one file per kind of sink, named in `SINKS` in config.py.
 
-A file offers `make_sink(config)`, which returns a `Sink` or raises
-ConfigurationError. It is imported only if it is configured.
+A file offers `make_sink(config)`, which returns a `Sink` or raises ConfigurationError. It is imported only if
+it is configured.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Documents posted over HTTP or HTTPS: to ROOT/sample and so on, with basic authentication.
+"""Posts documents over HTTP or HTTPS: to ROOT/sample and so on, with basic authentication.
 
-The standard library's client, in a thread of its own, is enough for a document every few minutes.
-No redirect is followed, and proxies are taken from the environment.
+The standard library's client, in a thread of its own, is enough for a document every few minutes. No redirect
+is followed, and proxies are taken from the environment.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class _Deadline:
 
 
 class HttpSink(Sink):
-    """Posts documents to one address. `SEND_TIMEOUT_SECS` bounds the whole of one request."""
+    """Posts documents to one address. A whole request may take `SEND_TIMEOUT_SECS` at most."""
 
     def __init__(self, config: SinksSettings, url: str, context: ssl.SSLContext) -> None:
         self._url = url
@@ -131,7 +131,7 @@ class HttpSink(Sink):
 
 
 def make_sink(config: SinksSettings) -> HttpSink:
-    """Return the sink by the settings, without connecting. Raises ConfigurationError."""
+    """Return the sink that the settings describe, without connecting. Raises ConfigurationError."""
     if config.http_url is None:
         raise ConfigurationError("sonar.http_url", "must be set, because sonar.sinks names http")
     ca_file = config.http_ca_file

@@ -1,4 +1,7 @@
-"""Documents to Kafka, to topic [PREFIX.]CLUSTER.TYPE with the node as key. Needs the extra ``kafka``."""
+"""Sends documents to Kafka: to topic [PREFIX.]CLUSTER.TYPE, with the node as key.
+
+Needs the extra ``kafka``.
+"""
 
 from __future__ import annotations
 

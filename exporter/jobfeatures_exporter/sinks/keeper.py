@@ -25,9 +25,11 @@ def compute_retry_secs(failures: int) -> float:
 
 
 class SinkKeeper:
-    """One sink, its queue and its thread. It waits up to `window_secs`, so that nodes do not send together.
+    """Sends documents to one sink, from a queue and in a thread of its own.
 
-    From `start` on, waiting documents are kept in a folder; in memory if there is none or it is unusable.
+    Each time documents come, the thread waits for up to `window_secs`, so that the nodes of a cluster do not
+    all send at once. From `start` on, waiting documents are kept in a folder, or in memory if no folder is
+    configured or it cannot be used.
     """
 
     def __init__(
@@ -94,7 +96,10 @@ class SinkKeeper:
         self._wake.set()
 
     def send_waiting(self) -> bool:
-        """Send all waiting documents, oldest first; return False at the first that must be retried."""
+        """Send all waiting documents, oldest first.
+
+        Returns False at the first document that has to be sent again later, True if none has to.
+        """
         while not self._stopping.is_set() and (found := self._spool.oldest()) is not None:
             number, message = found
             try:

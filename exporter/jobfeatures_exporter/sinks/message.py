@@ -1,4 +1,4 @@
-"""Messages (documents on their way to a sink), the interface of sinks, and reading of passwords."""
+"""Defines messages (documents on their way to a sink) and the interface of sinks; reads passwords."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ SEND_TIMEOUT_SECS = 30.0  # for a sink's server to take one document
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One document as it is sent. `kind` is one of jobfeatures.formats.sonar.envelopes.TYPES."""
+    """One document as it is sent, about a node or a whole cluster.
+
+    `kind` is one of `jobfeatures.formats.sonar.envelopes.TYPES`, `made_at_secs` is a Unix time, and `body` is
+    the document's JSON.
+    """
 
     kind: str
     cluster: str
@@ -22,13 +26,16 @@ class Message:
 
 
 class Sink(Protocol):
-    """Sends messages one at a time; called by one thread, which it may block. A sink inherits `close`."""
+    """A receiver of documents: sends messages one at a time, called by one thread, which it may block.
+
+    Classes of sinks inherit from it; the inherited `close` does nothing.
+    """
 
     def send(self, message: Message) -> None:
         """Deliver one message: on return, the receiver has it. Raises SinkError."""
 
     def close(self) -> None:
-        """Release open resources: none, unless a sink says otherwise."""
+        """Release open resources; does nothing unless overridden."""
         return
 
 

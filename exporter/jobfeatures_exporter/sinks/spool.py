@@ -1,4 +1,4 @@
-"""Documents that wait for a sink, oldest first: in memory, or in a folder that outlives the process.
+"""Keeps documents that wait for a sink, oldest first: in memory, or in a folder that outlives the process.
 
 They are bounded in bytes and number; beyond that the oldest are dropped and counted. One thread puts and one
 takes, under a lock; no method waits for a receiver.
@@ -36,7 +36,7 @@ _FIELDS = {"kind": str, "cluster": str, "node": str, "made_at_secs": float, "crc
 
 
 class MessageSpool:
-    """A queue of messages: in a folder, or in memory without one or while it cannot be written.
+    """A queue of messages, kept in a folder; in memory if no folder is configured or it cannot be written.
 
     So a full, read-only or failing disk does not stop the sending. A crash loses the messages in memory.
     """

@@ -1,4 +1,4 @@
-"""Documents on standard output, one per line."""
+"""Writes documents to standard output, one per line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from jobfeatures_exporter.sinks.message import Message, Sink
 
 
 class StdoutSink(Sink):
-    """Writes past Python's buffers: a reader sees each document as it comes. Standard output stays open."""
+    """Writes documents to standard output past Python's buffers: a reader sees each as it comes.
+
+    Standard output stays open when the sink is closed.
+    """
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor

@@ -1,9 +1,9 @@
-"""Documents in a tree of folders, as Sonar and its consumers lay it out.
+"""Appends documents to files in a tree of folders, as Sonar and its consumers lay it out.
 
     yyyy/mm/dd/0+sample-NODE.json    0+sysinfo-NODE.json    0+job-slurm.json    0+cluzter-slurm.json
 
-The day is the UTC day on which the document was made, 0 is the format's version, and documents are
-appended, one per line. Trees of several nodes can be merged by copying.
+The day is the UTC day on which the document was made, 0 is the format's version, and documents are appended,
+one per line. Trees of several nodes can be merged by copying.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NODE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}\Z")
 
 
 class TreeSink(Sink):
-    """Appends to files below one folder, where it follows no link."""
+    """Appends documents to files below one folder, where it follows no link."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
@@ -57,7 +57,10 @@ class TreeSink(Sink):
 
 
 def file_name(kind: str, node: str) -> str:
-    """Return the name of a file: ``0+sample-c1.json``; documents about the cluster share one name."""
+    """Return the name of the file for documents of a kind about a node, such as ``0+sample-c1.json``.
+
+    Documents about the cluster share one name, such as ``0+job-slurm.json``.
+    """
     names = {SAMPLE: "sample", SYSINFO: "sysinfo", JOBS: "job", CLUSTER: "cluzter"}
     if kind in {JOBS, CLUSTER}:
         return f"0+{names[kind]}-slurm.json"

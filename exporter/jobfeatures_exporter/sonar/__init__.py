@@ -1,1 +1,1 @@
-"""Output in Sonar's JSON format: the documents, and the thread that sends them."""
+"""Makes documents in Sonar's JSON format, and sends them periodically from a thread for each kind."""

@@ -1,4 +1,4 @@
-"""Makes Sonar's documents of the controller role: jobs and cluster."""
+"""Makes the documents in Sonar's format that the controller role sends: on jobs and on nodes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ MAX_HISTORY_SECS = 7 * 86400.0
 
 
 class JobsDocuments:
-    """Makes documents of one batch system's jobs: from accounting, and those not there yet from the queue."""
+    """Makes documents on one batch system's jobs, from its accounting.
+
+    Jobs that accounting does not have yet are taken from the queue.
+    """
 
     def __init__(
         self,
@@ -65,7 +68,10 @@ class JobsDocuments:
         self._complaint = ""
 
     def make(self) -> list[Document]:
-        """Query the jobs; return documents of what has changed, at least one. Raises SourceError."""
+        """Query the jobs; return documents of what has changed, an empty one if nothing has.
+
+        Raises SourceError.
+        """
         taken_at_secs = self._clock.now_secs()
         records = list(self._records(taken_at_secs))
         chunks = [
@@ -136,7 +142,11 @@ def add_cluster_documents(
     queue: Callable[[], JobTable | None],
     cluster: Callable[[], Cluster | None],
 ) -> None:
-    """Add the jobs and cluster documents of one batch system to a sender."""
+    """Have a sender send the jobs and cluster documents of one batch system periodically.
+
+    Accounting is first queried for the last `history_secs`. `queue` and `cluster` return the latest answers
+    on the queue and the nodes (None: none yet).
+    """
     jobs = JobsDocuments(
         sender.origin,
         source,

@@ -1,4 +1,4 @@
-"""Which fields of a job have been sent: only new or changed values are sent again. Pure.
+"""Remembers which fields of a job have been sent, to send only new or changed values again. Pure.
 
 Source: NEW-FORMAT.md, "Slurm": every field is sent with the first record after it got a value, and again when
 it changed. After a restart everything is sent once more, which the format allows.

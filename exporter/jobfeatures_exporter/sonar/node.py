@@ -32,9 +32,10 @@ MAX_TOKEN_BYTES = 16 * 1024
 
 
 def make_origin(config: SonarSettings, node_name: str | None) -> Origin:
-    """Return what all documents say of their sender: cluster, node. Raises ConfigurationError for bad names.
+    """Return what every document says of its sender: the cluster, the node and the access token.
 
-    Without `node_name`, the node's name is its own full host name, as Sonar sends it.
+    Without `node_name`, the node's name is the kernel's host name, as Sonar sends it. Raises
+    ConfigurationError if a name is missing or invalid.
     """
     cluster = config.sinks.cluster
     if not cluster:
@@ -66,7 +67,10 @@ def _read_token(path: str | None) -> str:
 
 
 class NodeDocuments:
-    """Makes `sample` and `sysinfo` documents; `take` returns a new snapshot, None if it could take none."""
+    """Makes the documents of the kinds `sample` and `sysinfo` about this node.
+
+    `take` returns a new snapshot of the node; None if it could not be read.
+    """
 
     def __init__(
         self,
@@ -91,7 +95,7 @@ class NodeDocuments:
     def prime(self) -> Collection[JobKey]:
         """Take a first snapshot, so that the next sample can report current process utilisation.
 
-        Return the jobs that only count once their batch system confirms that they run here.
+        Return the jobs found that only count once their batch system confirms that they run here.
         """
         snapshot = self._take()
         if snapshot is None:
@@ -100,13 +104,16 @@ class NodeDocuments:
         return snapshot.claims
 
     def sample(self) -> list[Document]:
-        """Return the document on the node now, and its processes' use since the previous such sample."""
+        """Return one document: the node and its processes now, with their use since the previous sample."""
         snapshot = self._take()
         given = None if snapshot is None else self._read(snapshot)
         return [sample_envelope(self._sample_origin, given, self._config, now_secs=self._clock.now_secs())]
 
     def sysinfo(self) -> list[Document]:
-        """Return the document on hardware and software; wait until GPU drivers answer, or for a time."""
+        """Return one document on the node's hardware and software.
+
+        Waits until the GPU drivers have answered, but only for a limited time.
+        """
         snapshot = self._take()
         deadline_secs = self._clock.monotonic_secs() + CARDS_WAIT_SECS
         while (

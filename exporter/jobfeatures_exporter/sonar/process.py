@@ -1,4 +1,7 @@
-"""Processes as Sonar reports them: times, percentages, sizes; similar ones rolled up. Pure."""
+"""Measures processes, and writes them as Sonar's format has them. Pure.
+
+Similar processes are rolled up: several of one parent and command become one entry with summed figures.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,12 @@ GpuWork = tuple[GpuCard, GpuProcess]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """The figures of one process, or the sums of several that are rolled up. None: unknown."""
+    """The figures of one process, or the sums of several that are rolled up. None: unknown.
+
+    `cpu_secs` includes child processes that it has waited for. The average is over its lifetime, the
+    utilisation since the previous sample. `anon_bytes` is private resident memory, `data_bytes` data and
+    stack. `rolled_up` is how many processes are included besides the first.
+    """
 
     pid: int  # rolled up: 0, or in the newer profile a number above all pids
     ppid: int
@@ -49,7 +57,10 @@ class Work:
     rolled_up: int = 0  # further processes
 
     def document(self, *, current: bool) -> Document:
-        """Return the process as an object of Sonar's format; with `current`, with present utilisation."""
+        """Return the process as an object of Sonar's format.
+
+        If `current`, it includes the fields that Sonar's older versions do not send, such as I/O.
+        """
         fields: Document = {
             "resident_memory": (self.anon_bytes or 0) // 1024,
             "virtual_memory": (self.data_bytes or 0) // 1024,
@@ -74,7 +85,11 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleInput:
-    """What a `sample` document is made of: two snapshots of the node, and details of its processes."""
+    """What a `sample` document is made of: a snapshot of the node, the previous one, and process details.
+
+    `elapsed_secs` is the time between both snapshots. `details` are by pid: processes without an entry are
+    not reported. `users` are user names by uid.
+    """
 
     snapshot: Snapshot
     now_secs: float
@@ -85,7 +100,7 @@ class SampleInput:
 
 
 def measure_processes(given: SampleInput) -> dict[int, Work]:
-    """Return the figures of all processes by pid, zombies included, without dead ones (state X)."""
+    """Return the figures of a snapshot's processes by pid, zombies included, without dead ones (state X)."""
     snapshot = given.snapshot
     parents = {process.ppid for process in snapshot.processes.values()}
     gpus = grouped((use.pid, (gpu.card, use)) for gpu in snapshot.gpus for use in gpu.processes)
@@ -113,10 +128,10 @@ def measure_processes(given: SampleInput) -> dict[int, Work]:
 
 
 def roll_up(processes: Iterable[Work], *, job: int = 0, current: bool = False) -> list[Work]:
-    """Return one entry for all childless processes of one parent and command, with summed figures.
+    """Return the processes, with childless ones of the same parent and command summed into one entry.
 
-    Its pid is 0, or if `current` a number above all pids, which is the same for a job, parent and
-    command while processes come and go, and unique in the job. Other processes are unchanged.
+    The pid of such an entry is 0. If `current`, it is instead a number above all pids, unique within the job,
+    and the same for a job, parent and command while processes come and go. `job` is the job's number.
     """
     kept: list[Work] = []
     alike: dict[tuple[int, str], list[Work]] = {}

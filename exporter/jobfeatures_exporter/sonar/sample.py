@@ -53,7 +53,11 @@ STALE_SECS = 60.0
 def sample_envelope(
     origin: Origin, given: SampleInput | None, config: SonarSettings, *, now_secs: float
 ) -> Document:
-    """Return the `sample` document. A node without jobs sends an empty list, which shows that it is alive."""
+    """Return the `sample` document, or one that reports an error if the node was not read (`given` None).
+
+    The document of a node without jobs has an empty list of jobs, which shows that the node is alive.
+    `origin` says which node and cluster it is about.
+    """
     if given is None or _is_empty(given.snapshot):
         return error_envelope(origin, "the node could not be read", now_secs)
     snapshot = given.snapshot
@@ -80,13 +84,16 @@ def _is_empty(snapshot: Snapshot) -> bool:
 
 
 def compute_used_memory(memory_bytes: Mapping[str, int]) -> int | None:
-    """Return KiB in use: MemTotal − MemAvailable, at least 0."""
+    """Return the KiB in use, MemTotal − MemAvailable, at least 0; None if either is unknown.
+
+    `memory_bytes` are the values of /proc/meminfo by name, in bytes.
+    """
     total, available = memory_bytes.get("MemTotal"), memory_bytes.get("MemAvailable")
     return None if total is None or available is None else max(0, total - available) // 1024
 
 
 def compute_core_secs(node: NodeSample) -> list[int]:
-    """Return busy seconds since boot by core number; a core that is offline has 0."""
+    """Return the seconds each core was busy since boot, by core number; a core that is offline has 0."""
     secs = [0] * (max(node.cores, default=-1) + 1)
     for number, core in node.cores.items():
         secs[number] = int(core.user + core.nice + core.system + core.irq + core.softirq)
@@ -183,10 +190,11 @@ def _names(given: SampleInput) -> dict[int, str]:
 
 
 class WorkId(NamedTuple):
-    """The number by which Sonar's format identifies a process's job, or what stands in for a job.
+    """The number and epoch by which Sonar's format identifies the job of a process.
 
-    Epoch 0 marks batch jobs: records with the same number from several nodes belong
-    to one job. All others have the node's boot time as epoch, so that they are never merged.
+    Epoch 0 marks batch jobs: records with the same number from several nodes belong to one job. Anything
+    else, such as a process group, has the node's boot time as epoch, so that it is never merged with another
+    node's.
     """
 
     job: int
@@ -195,11 +203,12 @@ class WorkId(NamedTuple):
 
 
 def identify(snapshot: Snapshot) -> dict[int, WorkId]:
-    """Return each process's job in Sonar's numbering, by pid in ascending order.
+    """Return the number of each process's job in Sonar's format, by pid in ascending order.
 
-    A batch job whose id is no number gets one made of the process group and user time of its oldest process,
-    the same as long as that lives. Other processes, also of containers and services, have the number of their
-    process group, as in Sonar. If the boot time is unknown, only jobs with numbers can be reported.
+    If a batch job's id is not a number, its number is the process group of its oldest process. This number
+    stays the same as long as that process lives. A process outside batch jobs, also in a container or
+    service, has the number of its process group, as in Sonar. If the boot time is unknown, only jobs whose id
+    is a number can be reported.
     """
     ids: dict[int, WorkId] = {}
     leaders: dict[JobKey, int] = {}

@@ -34,8 +34,8 @@ SENDING_WINDOW = 0.2  # documents go there at a random time within this part of 
 class Sender:
     """Sends several kinds of documents, each kind at its own interval and in a thread of its own.
 
-    The `make` of a kind returns documents, usually one; if it raises, an error envelope is sent in
-    their place. A document that violates the format is counted instead of sent.
+    The documents of a kind come from the function passed to `add`; if it raises, an error document is sent
+    instead. A document that violates the format is counted instead of sent.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Sender:
 
     @property
     def faulty(self) -> Mapping[str, int]:
-        """Return by kind how many documents have violated the format, and were not sent, since the start."""
+        """Return how many documents of each kind were not sent since the start: they violate the format."""
         return dict(self._faulty)
 
     def add(
@@ -72,7 +72,10 @@ class Sender:
         *,
         at_start: bool = False,
     ) -> None:
-        """Add a kind of document, sent at multiples of an interval in UTC. Call before `start`."""
+        """Add a kind of document, made by `make` and sent at each multiple of the interval (UTC).
+
+        With `at_start`, it is also sent at the start. To be called before `start`.
+        """
         self._threads.append(
             threading.Thread(
                 target=self._run,
@@ -90,7 +93,7 @@ class Sender:
             thread.start()
 
     def stop(self) -> None:
-        """Stop making and sending documents; what hangs is left behind after 5 s."""
+        """Stop making and sending documents; threads that have not ended after 5 s are left behind."""
         self._stopping.set()
         for thread in self._threads:
             if thread.is_alive():
@@ -171,7 +174,7 @@ def compute_next_secs(now_secs: float, interval_secs: float) -> float:
 
 
 def make_sender(config: SonarSettings, node_name: str | None, privacy: Privacy, clock: Clock) -> Sender:
-    """Return a sender with its sinks but no documents. Raises ConfigurationError."""
+    """Return a sender with the configured sinks, and no kind of document yet. Raises ConfigurationError."""
     origin = make_origin(config, node_name)
     if config.sinks.spool_max_bytes == 0:
         raise ConfigurationError("sonar.spool_max_bytes", "must be 1 or more")
@@ -204,7 +207,11 @@ def add_node_documents(
     take: Callable[[], Snapshot | None],
     unreadable: Unreadable,
 ) -> None:
-    """Add this node's documents to a sender."""
+    """Have a sender send this node's `sample` and `sysinfo` documents periodically.
+
+    `take` returns a new snapshot of the node; None if it could not be read. `unreadable` counts files that
+    cannot be read.
+    """
     documents = NodeDocuments(config, paths, sender.origin, clock, take, unreadable)
     sender.add(SAMPLE, config.sample_interval_secs, documents.sample)
     sender.add(SYSINFO, config.sysinfo_interval_secs, documents.sysinfo, at_start=True)

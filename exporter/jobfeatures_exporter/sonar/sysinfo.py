@@ -15,7 +15,8 @@ from jobfeatures.formats.sonar.envelopes import (
     unicode_text,
     without_defaults,
 )
-from jobfeatures_exporter.model.snapshot import GpuCard, SysinfoSample
+from jobfeatures_exporter.model.hardware import SysinfoSample
+from jobfeatures_exporter.model.snapshot import GpuCard
 from jobfeatures_exporter.sonar.process import whole
 
 # Members of the format named like our own fields.
@@ -30,7 +31,7 @@ _NEEDED = {
 
 
 def sysinfo_envelope(origin: Origin, sample: SysinfoSample) -> Document:
-    """Return the `sysinfo` document; one that reports an error if a mandatory number is unknown."""
+    """Return the `sysinfo` document, or one that reports an error if a mandatory number is unknown."""
     missing = [meaning for name, meaning in _NEEDED.items() if not getattr(sample, name)]
     if missing:
         return error_envelope(origin, f"{', '.join(missing)} cannot be found out", sample.taken_at_secs)

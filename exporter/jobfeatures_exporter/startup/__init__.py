@@ -1,1 +1,1 @@
-"""Start and end of either role: settings checked, listeners opened, settings reloaded, `doctor`."""
+"""Starts and ends the daemon in either role: checks settings, opens listeners, reloads, and runs `doctor`."""

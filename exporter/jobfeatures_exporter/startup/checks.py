@@ -1,6 +1,6 @@
-"""Contradictions among settings, reported before anything starts and before a reload takes effect.
+"""Checks settings for contradictions, before anything starts and before a reload takes effect.
 
-`check_features_root` reports missing permissions, before anything starts.
+`check_features_root` also finds missing permissions, before anything starts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def check(config: ExporterConfig) -> None:
 
 
 def other_listeners(config: ExporterConfig) -> dict[str, str | None]:
-    """Return the addresses of the listeners named features and sonar, by name; None: not configured."""
+    """Return the addresses of the listeners for features and Sonar's documents; None: not configured."""
     return {FEATURES: config.shared.site.served.listen_address, SONAR: config.ingest.listen}
 
 

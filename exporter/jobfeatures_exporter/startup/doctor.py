@@ -1,4 +1,4 @@
-"""Checks what the daemon depends on; yields findings, in the words of each source, with remedies."""
+"""Checks what the daemon depends on, for the command `doctor`: yields findings with remedies."""
 
 from __future__ import annotations
 

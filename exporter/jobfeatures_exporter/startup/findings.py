@@ -1,4 +1,4 @@
-"""The findings of `doctor`."""
+"""Defines the findings of the command `doctor`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ class Mark(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DoctorFinding:
-    """The result of one check of `doctor`, with a remedy if something is wrong."""
+    """The result of one check of the command `doctor`.
+
+    `mark` is its severity, `what` names the thing checked, `words` say what was found, and `remedy` says what
+    to do if something is wrong.
+    """
 
     mark: Mark
     what: str

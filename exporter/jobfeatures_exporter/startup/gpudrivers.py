@@ -1,4 +1,4 @@
-"""Checks, for `doctor`, whether the GPU drivers that the daemon would use answer, and for which cards."""
+"""Checks, for `doctor`, whether the GPU drivers that the daemon would use answer, and for which GPUs."""
 
 from __future__ import annotations
 

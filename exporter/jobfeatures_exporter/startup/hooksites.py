@@ -1,4 +1,4 @@
-"""Where each batch system configures this node's hooks, and what is set there, for `doctor`."""
+"""Reads which hooks each batch system has configured on this node, for the command `doctor`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,14 @@ PROFILE = "/etc/profile.d"  # read by shells: Torque's prologue cannot set envir
 
 
 class NamedHook(NamedTuple):
-    """One hook of a batch system as configured, or a setting that hooks depend on."""
+    """One hook of a batch system as configured, or a setting that hooks depend on.
+
+    `name` is what the batch system calls it; an empty `command` means that none is set. `queue` is the queue
+    it is for, empty for all. `is_run` is False if the file is read or sourced, so that it need not be
+    executable. `wanted` is the value that a setting must have. `begins` is the prefix that makes the command
+    run as root. `costs` is only set for hooks that are optional: it says what changes for jobs if this
+    project's hook is used.
+    """
 
     name: str  # as the batch system calls it
     command: str = ""  # as configured; empty if none is set
@@ -36,7 +43,10 @@ class NamedHook(NamedTuple):
 
 
 def mentions_us(command: str) -> bool:
-    """Return whether "jobfeatures" is in a hook's command (but for its folder) or script. Raises OSError."""
+    """Return whether a hook is this project's: "jobfeatures" is in its command or in the script it runs.
+
+    The script's folder does not count. Raises OSError.
+    """
     path = program_of(command)
     if not path.startswith("/"):
         return "jobfeatures" in command
@@ -54,7 +64,10 @@ def program_of(command: str) -> str:
 
 
 def asked(system: str, *argv: str, config: ExporterConfig, may_fail: str = "") -> str:
-    """Return what a command of `system` prints. Raises SourceError if it fails without `may_fail`."""
+    """Run a command of the batch system `system`, and return what it prints.
+
+    Raises SourceError if it fails, unless it prints the text `may_fail`.
+    """
     output = run_command(
         argv,
         timeout_secs=config.shared.batch.common.timeout_secs,
@@ -74,7 +87,11 @@ def _read(path: str) -> str:
 
 
 def set_in(text: str, names: tuple[str, ...], between: str) -> dict[str, list[str]]:
-    """Return by name the values in lines NAME BETWEEN VALUE, also of ``NAME[0]``; for (null) it is empty."""
+    """Return the values that a configuration text sets for each of `names`, in lines NAME BETWEEN VALUE.
+
+    `between` is a regular expression. NAME may have an index, as in ``NAME[0]``. The values none and (null)
+    are returned as empty texts.
+    """
     found: dict[str, list[str]] = {name: [] for name in names}
     for line in text.replace("\\\n", "").splitlines():
         matched = re.match(rf"\s*(\w+)(?:\[\d+\])?\s*{between}\s*(.*)", line)

@@ -1,4 +1,4 @@
-"""Makes the receiver of other agents' documents, for both roles of the daemon."""
+"""Makes the receiver of documents of Sonar and similar agents, for both roles of the daemon."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PATH = "/sonar/metrics"
 
 
 class Ingest:
-    """Receives documents of other agents, through a listener, a folder or both."""
+    """Receives documents of Sonar and similar agents, through a listener, a folder or both."""
 
     def __init__(self, config: ExporterConfig, clock: Clock | None = None) -> None:
         """Make all parts; start nothing. Raises ConfigurationError if the settings cannot be used."""

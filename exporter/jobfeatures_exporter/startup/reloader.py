@@ -1,4 +1,4 @@
-"""SIGHUP: a running daemon rereads its settings, checks and applies them."""
+"""Handles SIGHUP: a running daemon rereads its settings, checks and applies them."""
 
 from __future__ import annotations
 

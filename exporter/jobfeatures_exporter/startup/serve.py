@@ -55,10 +55,10 @@ def serve(
 ) -> None:
     """Serve until SIGINT or SIGTERM; a second signal ends the process at once.
 
-    `reread` reads the settings again: SIGHUP applies them; without it SIGHUP ends the process, too.
-    `settings_file`, if given, is checked periodically, as hooks read it. `on_listening` is called with
-    HOST:PORT once the port is open. `choose_reader` returns how processes are read (eBPF, /proc). Raises
-    ConfigurationError before anything has started.
+    `reread` reads the settings again, and SIGHUP applies them; without it, SIGHUP ends the process, too.
+    `settings_file`, if given, is checked periodically for errors, since hooks read it too. `on_listening` is
+    called with HOST:PORT once the port is open. `choose_reader` returns how processes are read (eBPF, /proc).
+    Raises ConfigurationError before anything has started.
     """
     notifier = Notifier.from_environment()
     share_one_arena()
@@ -210,7 +210,11 @@ def make_served(
     choose: Callable[[], Choice] = lambda: PROCFS_ALONE,
     settings: WatchedSettings | None = None,
 ) -> Daemon | Controller:
-    """Return the daemon or controller for the role, not started. Raises ConfigurationError."""
+    """Return the daemon or controller for the role, not started. Raises ConfigurationError.
+
+    `choose` returns how processes are read (eBPF, /proc). `settings` watches the settings file for errors, if
+    given.
+    """
     check(config)
     if config.role == CONTROLLER:
         from jobfeatures_exporter.controller.daemon import Controller
@@ -231,7 +235,10 @@ def _routes(served: Daemon | Controller, ingest: Ingest | None) -> Routes:
 
 
 def make_ingest(config: ExporterConfig) -> Ingest | None:
-    """Return the receiver of other agents' documents, not started, or None. Raises ConfigurationError."""
+    """Return the receiver of other agents' documents, not started; None if none is configured.
+
+    Raises ConfigurationError.
+    """
     check(config)
     if not config.ingest.awaits_documents:
         return None

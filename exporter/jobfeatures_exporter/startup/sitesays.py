@@ -32,16 +32,19 @@ OF_TMPFS = ("/tmp", "/dev/shm")  # noqa: S108  # where Dirs is not set
 
 
 class Hidden(NamedTuple):
-    """Folders of the node that jobs do not see, as each has its own instead, and the `setting` to blame."""
+    """Folders of the node that jobs do not see because the batch system gives each job its own.
+
+    `setting` is the batch system's setting that does this.
+    """
 
     setting: str
     folders: tuple[str, ...]
 
 
 def listed_jobs(system: str, config: ExporterConfig, node: str) -> frozenset[JobKey]:
-    """Return the jobs that Slurm lists for this node; for other systems empty: their sources list all jobs.
+    """Return the jobs that Slurm lists for this node; empty for other systems. Raises SourceError.
 
-    Raises SourceError.
+    For other systems it is not needed: the daemon's own queries list all jobs of the node.
     """
     if system != "slurm" or config.shared.batch.slurm.ask not in {"auto", "scontrol"}:
         return frozenset()
@@ -109,7 +112,10 @@ def unseen_processes(config: ExporterConfig) -> Iterator[DoctorFinding]:
 
 
 def refused_places(places: Places) -> Iterator[DoctorFinding]:
-    """Yield findings on control groups that look like jobs' but do not count: some by path, then how many."""
+    """Yield findings on control groups that look like those of jobs but are not accepted as such.
+
+    The first few are named by path, the others counted in one finding.
+    """
     for path, why in sorted(places.refused.items())[:MAX_NAMED]:
         words = printable(f"those below {path} look like jobs' and do not count: {why}")
         remedy = f'if they are jobs\', set batch.cgroup_parents = ["{pattern_of(path)}"]: {CONTROL_GROUPS}'

@@ -1,1 +1,1 @@
-"""What the daemon of a node keeps between samples: rates, the last hour, ended jobs, jobs without groups."""
+"""Keeps data between a node's samples: rates, the last hour, ended jobs, jobs without control groups."""

@@ -1,4 +1,4 @@
-"""How many CPUs each job uses now, from two samples of the node. Does no I/O."""
+"""Computes how many CPUs each job uses now, from two samples of the node. Does no I/O."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class _Sample(NamedTuple):
 
 
 class CpuRates:
-    """How many CPUs each job uses: its CPU seconds per second, between two samples at least 5 s apart.
+    """Computes how many CPUs each job uses: its CPU seconds per second, between samples at least 5 s apart.
 
-    `node_busy_cpus` is how many CPUs of the whole node are busy, None if unknown. It is the busy share of
-    the node's CPU time, multiplied by its CPUs: so a delayed reading cannot push it above their number.
+    `node_busy_cpus` is how many CPUs of the whole node are busy, None if unknown. It is the busy share of the
+    node's CPU time, multiplied by its CPUs: so a delayed reading cannot push it above their number.
     """
 
     def __init__(self) -> None:
@@ -77,7 +77,8 @@ def compute_rate(
 ) -> float | None:
     """Return the CPU seconds per second of a job between two readings of its counter, at most `cpus`.
 
-    `cpus` is how many the node has, 0: unknown. Returns None if a reading is unknown or below the earlier.
+    The readings `before_secs` and `secs` are `elapsed_secs` apart. `cpus` is how many the node has, 0:
+    unknown. Returns None if a reading is unknown, or the later one is lower.
     """
     if before_secs is None or secs is None or secs < before_secs or elapsed_secs <= 0:
         return None

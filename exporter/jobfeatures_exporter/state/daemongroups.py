@@ -1,4 +1,4 @@
-"""The control groups of a batch system's own processes, which show whether and where its jobs have groups.
+"""Reads the control groups of a batch system's processes, to see whether and where its jobs have some.
 
 Any user can run a program with a daemon's name: only root's processes count. The result is advice for people,
 who judge it.
@@ -36,8 +36,9 @@ _SPECIAL = re.compile(r"[*?[]")
 def parent_of(path: str, job_id: str, above: str = "") -> str | None:
     """Return the parent of the job's control group in `path`; None if no part of the path looks like one.
 
-    A job's group is recognised by the form of its name, or by the job's number in it, below what the path
-    shares with `above`, the daemon's group. A job may make such groups in its own: the topmost one counts.
+    A job's group is recognised by the form of its name. It is also recognised by the job's number in its
+    name, but only below what the path shares with `above`, the group of the batch system's daemon. A job may
+    make such groups inside its own: the topmost one counts.
     """
     number = re.compile(rf"(?<![0-9A-Za-z]){re.escape(job_id)}(?![0-9])")
     names, shared = path.split("/"), 0
@@ -52,13 +53,19 @@ def parent_of(path: str, job_id: str, above: str = "") -> str | None:
 
 
 def pattern_of(parent: str) -> str:
-    """Return a group's path as a pattern for the setting batch.cgroup_parents: container ids become ``*``."""
+    """Return a control group's path as a pattern for the setting batch.cgroup_parents.
+
+    The ids of containers in it become ``*``.
+    """
     quoted = _SPECIAL.sub(lambda match: f"[{match[0]}]", parent)
     return _CHANGING.sub("*", _UNQUOTABLE.sub("?", quoted))
 
 
 def container_of(path: str) -> str | None:
-    """Return the group of the container that a path is in, None if it is in none."""
+    """Return the path of the control group of a container, if `path` is in or below it.
+
+    Returns None if `path`, which is a control group's too, is in no container.
+    """
     names = path.split("/")
     tops = ("/".join(names[:at]) for at in range(2, len(names) + 1))
     return next((top for top in tops if _is_container(top)), None)
@@ -72,9 +79,9 @@ def _is_container(path: str) -> bool:
 class GroupReader:
     """Reads the control groups of processes, as paths from the hierarchy's root.
 
-    Of several daemons of a batch system, the one with `node_name` in its group or arguments counts. Whether
-    a daemon makes no groups for jobs is concluded only if it runs on the host itself, or in a container in
-    `named` (the setting batch.cgroup_parents).
+    If several daemons of a batch system run here, the one with `node_name` in its control group or arguments
+    counts. That a daemon makes no control groups for jobs is only concluded if it runs on the host itself, or
+    in a container in `named` (the setting batch.cgroup_parents).
     """
 
     def __init__(self, procfs: str, cgroup: str, node_name: str = "", named: Collection[str] = ()) -> None:
@@ -94,7 +101,10 @@ class GroupReader:
         return ""
 
     def of_system(self, name: str, job_ids: Collection[str]) -> DaemonGroups:
-        """Return the group of batch system `name`'s daemon, and the parents of groups like those of jobs."""
+        """Return the control group of a batch system's daemon, and the parents of what look like its jobs'.
+
+        `name` is the batch system. Control groups of jobs are recognised as by `parent_of`.
+        """
         system = SYSTEMS[name]
         commands = tuple(filter(None, (system.daemon, system.supervisor)))
         parents_of, named = self._processes(commands)
@@ -152,7 +162,11 @@ class GroupReader:
         return parents, named
 
     def is_lost(self) -> bool:
-        """Return whether /proc shows paths relative to our own cgroup namespace, whose root is not found."""
+        """Return whether the full paths of control groups cannot be found out.
+
+        That is so if /proc shows paths relative to our cgroup namespace's root, and it is unknown where that
+        root is.
+        """
         text = self._read(1)
         return ":/.." in text and not self._absolute(text)
 

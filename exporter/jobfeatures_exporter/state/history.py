@@ -1,4 +1,4 @@
-"""The last hour of the node and of each job, a point a minute.
+"""Keeps the last hour of the node and of each job, a point a minute.
 
 It is for the HTML page; longer histories are left to Prometheus. A point is the mean over its minute for CPU
 time, and the state at its end for memory and GPUs. Each job has one array of single-precision floats, so
@@ -38,7 +38,7 @@ class Course(NamedTuple):
 
 
 class Span(NamedTuple):
-    """When a job began and ended, in seconds since the epoch; None: not yet."""
+    """When a job began and ended, in seconds since the epoch. `end_secs` is None while it runs."""
 
     key: JobKey
     start_secs: float
@@ -87,7 +87,10 @@ class History:
     def update(
         self, snapshot: Snapshot, jobs: Mapping[JobKey, Job], ended: Mapping[JobKey, EndedJob]
     ) -> None:
-        """Record a point from the first snapshot of each minute; note the jobs in `ended` as ended here."""
+        """Record a point from the first snapshot of each minute, and which jobs have ended on this node.
+
+        Those are `ended`; `jobs` are the jobs that batch systems report.
+        """
         minute = int(snapshot.read_at_secs // EVERY_SECS)
         if minute == self._minute and not ended:
             return
@@ -116,7 +119,10 @@ class History:
             return [Span(key, ring.start_secs, ring.end_secs) for key, ring in self._jobs.items()]
 
     def ended(self, job_id: str, system: str = "") -> tuple[Span, EndedJob | None] | None:
-        """Return an ended job's span, and its last figures if still kept; None: unknown. `system` "": any."""
+        """Return when an ended job ran, and its last figures (None: no longer kept); None for an unknown job.
+
+        `system` is its batch system; if empty, any.
+        """
         with self._lock:
             for key, ring in self._jobs.items():
                 if key.job_id == job_id and system in {"", key.batch_system} and ring.end_secs is not None:

@@ -26,7 +26,11 @@ MAX_ASKED = 16  # processes of a job
 def find_missing(
     jobs: Mapping[JobKey, Job], snapshot: Snapshot, tables: Collection[JobTable]
 ) -> dict[JobKey, Reason | None]:
-    """Return the running jobs without a control group, and why each has none; None: it should have one."""
+    """Return the running jobs without a control group, and why each may have none.
+
+    None instead of a reason means that the job should have one. `tables` are the batch systems' latest
+    answers, which may name jobs that have no group.
+    """
     groupless = frozenset[JobKey]().union(*(each.groupless for each in tables))
     found: dict[JobKey, Reason | None] = {}
     for key, job in jobs.items():
@@ -41,10 +45,10 @@ def find_missing(
 def judge_jobs(
     system: str, job_ids: Collection[str], snapshot: Snapshot, groups: GroupReader
 ) -> tuple[dict[JobKey, Reason], DaemonGroups]:
-    """Return for each job whether it should have a control group, and the groups of the system's daemon.
+    """Return, for each job of a batch system, whether it is expected to have no control group.
 
-    A job needs none if its processes are in no group that could be a job's, or if all descendants of its
-    batch system's daemon are in the daemon's group.
+    Also returns what was found of the system's daemon. A job needs no control group if its processes are in
+    none that could be a job's, or if all descendants of its batch system's daemon are in the daemon's.
     """
     daemon = groups.of_system(system, job_ids)
     keys = [JobKey(system, each) for each in job_ids]
@@ -66,8 +70,9 @@ def _stands_apart(key: JobKey, snapshot: Snapshot, groups: GroupReader) -> bool:
 class MissingGroups:
     """Follows running jobs without a control group; `latest` has those that have had none for a minute.
 
-    Their processes show whether they should have one: they are examined then, and every 5 minutes if not.
-    While there are jobs that should, one warning names their batch system's daemon and its group.
+    The processes of such a job show whether it should have a group: they are examined after that minute, and
+    again every 5 minutes if it should not. While there are jobs that should, one warning names the daemon of
+    their batch system and its group.
     """
 
     def __init__(self, clock: Clock, groups: GroupReader) -> None:
@@ -79,7 +84,7 @@ class MissingGroups:
         self.latest = Missing()
 
     def follow(self, jobs: Mapping[JobKey, Job], snapshot: Snapshot, tables: Collection[JobTable]) -> None:
-        """Set `latest` from one sample; `tables` are the batch systems' latest answers."""
+        """Update `latest` from one sample of the node; `tables` are the batch systems' latest answers."""
         now_secs = self._clock.monotonic_secs()
         missing = find_missing(jobs, snapshot, tables)
         self._since = {key: self._since.get(key, now_secs) for key in missing}

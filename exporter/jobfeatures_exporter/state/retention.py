@@ -56,8 +56,9 @@ class Retention:
     ) -> tuple[Snapshot, Mapping[JobKey, EndedJob]]:
         """Return the snapshot without jobs that have just ended, and all ended jobs by key.
 
-        `jobs` are those that batch systems report; `last` are those reported to have ended, for which this
-        is the last sample. `now_secs` is monotonic; `shown` are the ended jobs in the latest scrape.
+        `jobs` are those that batch systems report. `last` are jobs reported to have ended: this snapshot is
+        the last with figures of them. `now_secs` is monotonic; `shown` are the ended jobs in the latest
+        scrape.
         """
         ending = frozenset(
             key

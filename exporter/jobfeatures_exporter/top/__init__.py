@@ -1,5 +1,5 @@
-"""The jobs of one node on a terminal: `jobfeatures-exporter top`.
+"""The command `jobfeatures-exporter top`: the jobs of one node as a table on a terminal.
 
-`table` formats a view of the node as lines and is pure; `pages` gets the metrics for it from a daemon or by
-sampling itself; `polling` does so periodically, in a thread; `app` shows the table and handles keys.
+`table` formats a view of the node as lines, without I/O. `pages` gets the metrics for it from a daemon, or by
+sampling itself. `polling` does so periodically, in a thread. `app` shows the table and handles keys.
 """

@@ -1,4 +1,4 @@
-"""The live table on a terminal. Needs textual (extra: top)."""
+"""The live table of jobs on a terminal. It needs the package textual (extra: top)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,10 @@ HELP = """\
 
 
 def show_live(pages: Pages, *, interval_secs: float, order: str) -> None:
-    """Show the live table until q is pressed, then restore the terminal. Ctrl-C raises KeyboardInterrupt."""
+    """Show the live table until q is pressed, then restore the terminal. Ctrl-C raises KeyboardInterrupt.
+
+    `order` is the key of the column to sort by first.
+    """
     app = Top(pages, interval_secs=interval_secs, order=order)
     app.run()
     if app.ended_by == signal.SIGINT:
@@ -65,7 +68,7 @@ def show_live(pages: Pages, *, interval_secs: float, order: str) -> None:
 
 
 class Keys(ModalScreen[None]):
-    """The window with the list of keys."""
+    """The window that lists the keys and what they do."""
 
     CSS = """
     Keys { align: center middle; }
@@ -76,18 +79,18 @@ class Keys(ModalScreen[None]):
     """
 
     def compose(self) -> ComposeResult:
-        """Build the list of keys."""
+        """Build the window's content."""
         columns = "".join(f" {each.key}  {each.head:7} {each.meaning}\n" for each in COLUMNS)
         with VerticalScroll(can_focus=False):
             yield Static(Text(HELP + columns.rstrip("\n")))
 
     def on_key(self) -> None:
-        """Close the list on any key."""
+        """Close the window on any key."""
         self.dismiss()
 
 
 class JobsTable(DataTable[Text]):
-    """The table of jobs; Home and End go to the first and last line."""
+    """The table widget with the jobs; the keys Home and End go to its first and last line."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("home", "scroll_top", show=False),
@@ -96,7 +99,7 @@ class JobsTable(DataTable[Text]):
 
 
 class Top(App[None]):
-    """The application: the jobs of one node as a live table."""
+    """The textual application that shows the jobs of one node as a live table."""
 
     CSS = """
     Screen { background: ansi_default; color: ansi_default; }
@@ -190,7 +193,7 @@ class Top(App[None]):
         self._draw()
 
     def on_input_submitted(self) -> None:
-        """Keep the filter, which the head shows, and return to the table."""
+        """Keep the filter, which the head of the screen shows, and return to the table."""
         self._table.focus()
 
     def on_input_blurred(self) -> None:
@@ -208,7 +211,7 @@ class Top(App[None]):
     # --- keys -------------------------------------------------------------------------
 
     def action_interrupt(self) -> None:
-        """Exit as by SIGINT."""
+        """Exit as after Ctrl-C (SIGINT)."""
         self._end_by(signal.SIGINT)
 
     def action_keys(self) -> None:
@@ -216,23 +219,23 @@ class Top(App[None]):
         self.push_screen(Keys())
 
     def action_sort(self, key: str) -> None:
-        """Sort by a column; by the current one: reverse the order."""
+        """Sort by the column with this key; if it is the current one, reverse the order."""
         self._is_reversed = key == self._order and not self._is_reversed
         self._order = key
         self._draw()
 
     def action_reverse(self) -> None:
-        """Reverse the order."""
+        """Reverse the order of the jobs."""
         self.action_sort(self._order)
 
     def action_step(self, step: int) -> None:
-        """Sort by the column `step` positions to the right."""
+        """Sort by the column `step` positions to the right of the current one."""
         keys = [column.key for column, _ in self._shape] or list(BY_KEY)
         at = keys.index(self._order) if self._order in keys else 0
         self.action_sort(keys[max(0, min(len(keys) - 1, at + step))])
 
     def action_filter(self) -> None:
-        """Open the filter box; if it is open, put a slash into it."""
+        """Open the filter box; if it is open already, type a slash into it."""
         if isinstance(self.screen, Keys):
             self.screen.dismiss()
             return

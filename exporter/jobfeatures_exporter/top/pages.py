@@ -1,4 +1,4 @@
-"""Where `top` gets figures: from a running daemon, cheap and without privileges, or by own samples."""
+"""Gets the figures that `top` shows: from a running daemon, without privileges, or by own sampling."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ READY_SECS = 10.0  # how long to wait for the batch systems' first answers
 
 
 def is_here(url: str, boot_time_secs: float | None) -> bool:
-    """Return whether the daemon at `url` runs on this machine, by address and its node's boot time."""
+    """Return whether the daemon at `url` runs on this machine: its address is local, its boot time ours."""
     host = "localhost" if url.startswith("unix:") else urlsplit(url).hostname or ""
     if boot_time_secs is None or (host != socket.gethostname() and not is_loopback(host)):
         return False
@@ -45,7 +45,7 @@ def is_here(url: str, boot_time_secs: float | None) -> bool:
 
 
 class DaemonPages:
-    """Gets a daemon's metrics, and this machine's processes if the daemon runs on it."""
+    """Gets the metrics of a running daemon, and lists the processes if the daemon runs on this machine."""
 
     def __init__(self, access: Access, config: ExporterConfig) -> None:
         self._access = access
@@ -57,7 +57,7 @@ class DaemonPages:
 
     @property
     def without_processes(self) -> str:
-        """Return the text to show for a job whose processes are not known."""
+        """Return the text to show for a job of which no processes are found."""
         found = "none found by its control group; "
         if self.name.startswith("unix:"):
             return found + "top --local queries the batch systems, too"
@@ -79,7 +79,7 @@ class DaemonPages:
         return answer.body.decode("utf-8", "replace")
 
     def processes(self) -> Snapshot | str:
-        """Return a sample of processes and their jobs, or a text on why there is none."""
+        """Return a snapshot with processes and their jobs, or a text that says why there is none."""
         if not is_here(self.name, self._boot_time_secs):
             return ELSEWHERE
         if self._sampler is None:
@@ -93,13 +93,13 @@ class DaemonPages:
         return self._sampler.sample()
 
     def close(self) -> None:
-        """Close the process sampler."""
+        """Close the sampler that lists processes, if there is one."""
         if self._sampler is not None:
             self._sampler.close()
 
 
 class OwnPages:
-    """Gets figures by a daemon of its own without listeners, which publishes, sends and writes nothing."""
+    """Gets figures from a daemon within this process, which does not listen, publish or write anything."""
 
     name = "no daemon: sampled here"
     without_processes = "none found here"
@@ -114,13 +114,13 @@ class OwnPages:
         self._daemon.wait_until_ready(READY_SECS)
 
     def read(self) -> Numbers:
-        """Sample the node and return the figures directly, without rendering and parsing them."""
+        """Sample the node and return the figures, without rendering and parsing a page."""
         from jobfeatures_exporter.scrape.collectors import collect
 
         return Numbers(collect(self._daemon.context(), self._collectors))
 
     def processes(self) -> Snapshot | str:
-        """Return the latest sample, which covers all processes."""
+        """Return the latest snapshot, which lists all processes, or a text if there is none yet."""
         return self._daemon.known().snapshot or "the node has not been read yet"
 
     def close(self) -> None:
@@ -143,7 +143,7 @@ WITHOUT_TRACES = {
 
 
 def find_confirmed(numbers: Numbers) -> dict[JobKey, Job]:
-    """Return the jobs that, by a daemon's metrics, are measured by a control group of their own."""
+    """Return the jobs whose figures come from their own control groups, according to a daemon's metrics."""
     names = JOB_INFO.label_names[2:]
     found: dict[JobKey, Job] = {}
     for key, info in find_jobs(numbers).items():
@@ -154,7 +154,10 @@ def find_confirmed(numbers: Numbers) -> dict[JobKey, Job]:
 
 
 def parse_page(text: str, *, source: str = "") -> Numbers:
-    """Return the figures of a page of metrics. Raises SourceError if it is no node's page, and ParseError."""
+    """Return the figures of a page of metrics; `source` names the page in errors.
+
+    Raises SourceError if it is not the page of a node, and ParseError.
+    """
     numbers = Numbers.from_series(parse_lines(text, WANTED, source=source), (*METRICS, BOOT))
     if any(numbers.all(each) for each in SIGNS):
         return numbers
@@ -165,7 +168,7 @@ def parse_page(text: str, *, source: str = "") -> Numbers:
 
 
 def metrics_address(url: str) -> str:
-    """Return the URL of a daemon's metrics, given with or without its path."""
+    """Return the URL of a daemon's metrics page, given a URL with or without the path /metrics."""
     if url.startswith("unix:"):
         return url
     parts = urlsplit(url)
@@ -175,7 +178,7 @@ def metrics_address(url: str) -> str:
 
 
 def address_of(listen_address: str) -> str:
-    """Return the metrics URL of a daemon with this listen address, as seen from its own machine."""
+    """Return the URL at which a daemon's own machine reaches its metrics, given its listen address."""
     host, _, port = listen_address.rpartition(":")
     if host in {"", "0.0.0.0", "[::]"}:  # noqa: S104  # compared, not bound
         host = "127.0.0.1"
@@ -183,6 +186,6 @@ def address_of(listen_address: str) -> str:
 
 
 def is_nobody_there(error: SourceError) -> bool:
-    """Return whether the error is a refused connection: nothing listens there."""
+    """Return whether the error is a refused connection, which means that nothing listens at the address."""
     reason = getattr(error.__cause__, "reason", error.__cause__)
     return isinstance(reason, ConnectionRefusedError)

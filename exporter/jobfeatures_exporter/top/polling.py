@@ -1,4 +1,4 @@
-"""A thread that polls the node, so that a slow response does not block the keyboard."""
+"""Polls the node in a thread, so that a slow response does not block the keyboard."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ NOTHING = NodeView()
 
 @dataclass(frozen=True, slots=True)
 class PagePoll:
-    """One poll's result; `processes` of each expanded job, or why there are none."""
+    """The result of one poll: the view of the node, or else the last one with a `fault` (an error message).
+
+    `processes` has the processes of each expanded job, or a text that says why there are none.
+    """
 
     node: NodeView = NOTHING
     fault: str = ""
@@ -27,7 +30,10 @@ class PagePoll:
 
 
 class PagePoller:
-    """Polls at intervals, and hands each result to `show`; an unexpected error goes to `give_up`."""
+    """Polls the node at intervals in a thread, and calls `show` with each result.
+
+    It calls `give_up` with an unexpected exception.
+    """
 
     def __init__(
         self,
@@ -49,7 +55,7 @@ class PagePoller:
         self._thread = threading.Thread(target=self._run, name="poller", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread that polls."""
         self._thread.start()
 
     def hurry(self) -> None:
@@ -62,7 +68,7 @@ class PagePoller:
         self._wake.set()
 
     def take(self) -> PagePoll:
-        """Poll once. On failure, return the previous figures with the error."""
+        """Poll once and return the result. If that fails, it has the previous figures and the error."""
         before = self._numbers
         try:
             self._numbers = self._pages.read()

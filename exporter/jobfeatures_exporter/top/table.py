@@ -1,4 +1,4 @@
-"""The node and its jobs as lines of text: the columns, sorting, and which columns fit. Pure."""
+"""Formats the node and its jobs as lines of text: columns, sorting, and which columns fit. No I/O."""
 
 from __future__ import annotations
 
@@ -32,7 +32,11 @@ NARROWEST_NAME = 12  # guaranteed before later columns in KEPT get room
 
 @dataclass(frozen=True, slots=True)
 class TopColumn:
-    """One column of the table. `value_of` returns a job's sort key, None if unknown."""
+    """One column of the table of jobs.
+
+    `key` is the key to press to sort by it, `head` its heading. `text_of` returns the text of a job's cell,
+    and `value_of` the value to sort by, None if unknown. Numbers (`is_number`) are right-aligned.
+    """
 
     key: str  # pressed to sort by it
     head: str
@@ -72,17 +76,17 @@ def _left(job: JobView) -> str:
 
 
 def short_bytes(value: float) -> str:
-    """Return a size in short: 2G."""
+    """Return a size in bytes as short text, such as 2G."""
     return format_bytes(value).replace("iB", "").replace("\u202f", "")
 
 
 def core_time(core_secs: float) -> str:
-    """Return core seconds in short: 45s, 3min, 2.5h."""
+    """Return core seconds as short text, such as 45s, 3min or 2.5h."""
     return format_core_time(core_secs).replace("core", "").replace("\u202f", "")
 
 
 def short_cpus(value: float) -> str:
-    """Return CPUs in short: 3.9, <0.1."""
+    """Return a number of CPUs as short text, such as 3.9 or <0.1."""
     return format_cpus(value).replace(" ", "")
 
 
@@ -143,17 +147,17 @@ KEPT = ("JOB", "CPUS", "WASTE", "MEMORY", "LEFT", "USER", "GPUS", "IDLE", "UNUSE
 
 
 def has_gpus(job: JobView) -> bool:
-    """Return whether a job has or uses GPUs."""
+    """Return whether a job is allocated or uses GPUs."""
     return bool(job.given_gpus or job.gpus_used)
 
 
 def jobs_of(node: NodeView) -> list[JobView]:
-    """Return the running jobs, and ended ones with remaining processes."""
+    """Return the running jobs, and ended jobs of which processes remain."""
     return [each for each in node.jobs if each.is_running or each.processes_remain]
 
 
 def sort_jobs(jobs: Sequence[JobView], order: str, *, is_reversed: bool = False) -> list[JobView]:
-    """Return the jobs sorted by the column with this key; unknown values last, ties by job id."""
+    """Return the jobs sorted by the column whose key is `order`; unknown values last, ties by job id."""
     column = BY_KEY[order]
     jobs = sorted(jobs, key=lambda job: (job.key.batch_system, natural(job.key.job_id)))
     known = [job for job in jobs if column.value_of(job) is not None]
@@ -162,7 +166,7 @@ def sort_jobs(jobs: Sequence[JobView], order: str, *, is_reversed: bool = False)
 
 
 def filter_jobs(jobs: Sequence[JobView], words: str) -> list[JobView]:
-    """Return the jobs with every one of these words in id, user, name or state, ignoring case."""
+    """Return the jobs that have each of these words in their id, user, name or state, ignoring case."""
     wanted = words.casefold().split()
 
     def matches(job: JobView) -> bool:
@@ -174,14 +178,17 @@ def filter_jobs(jobs: Sequence[JobView], words: str) -> list[JobView]:
 
 
 def clean_cell(column: TopColumn, job: JobView) -> str:
-    """Return a cell's text, without thin spaces, which some terminals lack."""
+    """Return the text of a job's cell, without thin spaces, which some terminals cannot show."""
     return column.text_of(job).replace("\u202f", "")
 
 
 def choose_columns(
     jobs: Sequence[JobView], columns: int | None, *, has_processes: bool = False
 ) -> list[tuple[TopColumn, int]]:
-    """Return the columns that fit a terminal of `columns` characters (None: all), with their widths."""
+    """Return the columns that fit a terminal of `columns` characters (None: all), with their widths.
+
+    With `has_processes`, the widths also fit the cells of processes.
+    """
     shown = [each for each in COLUMNS if each.head != "GPUS" or any(map(has_gpus, jobs))]
     widths = {
         each.head: max(
@@ -212,7 +219,7 @@ DEEPEST = 3  # level of processes still indented below their parents
 
 
 class Style(enum.Enum):
-    """The style of a line."""
+    """How a line is shown on the terminal, such as plain or as a warning."""
 
     PLAIN = "plain"
     HEAD = "head"
@@ -221,14 +228,18 @@ class Style(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of text, and its style."""
+    """A line of text for the terminal, with its style."""
 
     text: str
     style: Style = Style.PLAIN
 
 
 def make_lines(node: NodeView, *, order: str, columns: int | None = None, source: str = "") -> list[Line]:
-    """Return a summary, problems, and all jobs; without `columns` lines are not truncated."""
+    """Return the lines to show: a summary, problems, and all jobs sorted by the column `order`.
+
+    `columns` is the terminal's width in characters; None: lines are not truncated. `source` says where the
+    figures come from.
+    """
     jobs = sort_jobs(jobs_of(node), order)
     chosen = choose_columns(jobs, columns)
     made = make_head(node, source)
@@ -240,7 +251,10 @@ def make_lines(node: NodeView, *, order: str, columns: int | None = None, source
 
 
 def make_head(node: NodeView, source: str = "") -> list[Line]:
-    """Return the summary, problems, and the job that wastes most now."""
+    """Return the lines above the table: a summary, problems, and the job that wastes most now.
+
+    `source` says where the figures come from.
+    """
     made = [Line(_summary(node, source), Style.HEAD)]
     made += [Line(each.sentence, Style.WARNING) for each in node.troubles]
     if node.groupless:
@@ -257,12 +271,12 @@ def make_head(node: NodeView, source: str = "") -> list[Line]:
 
 
 def make_cells(chosen: Sequence[tuple[TopColumn, int]], job: JobView) -> list[str]:
-    """Return the cells of a job, padded to their columns."""
+    """Return the texts of a job's cells in the `chosen` columns, padded to their widths."""
     return [_fill(clean_cell(column, job), column, width) for column, width in chosen]
 
 
 def make_process_cells(chosen: Sequence[tuple[TopColumn, int]], live: LiveProcess) -> list[str]:
-    """Return the cells of a process: pid, state, command, CPUs and resident memory."""
+    """Return the texts of a process's cells: pid, state, command, CPUs and resident memory."""
     process = live.process
     indent = "  " * min(live.depth, DEEPEST)
     texts = {
@@ -278,13 +292,13 @@ def make_process_cells(chosen: Sequence[tuple[TopColumn, int]], live: LiveProces
 
 
 def join_cells(chosen: Sequence[tuple[TopColumn, int]], texts: Sequence[str]) -> str:
-    """Return one line of the table."""
+    """Return one line of the table, made of the texts of its cells."""
     cells = (_fill(text, column, width) for (column, width), text in zip(chosen, texts, strict=True))
     return (" " * GAP).join(cells).rstrip()
 
 
 def style_of(job: JobView) -> Style:
-    """Return the style of a job's line: a warning if one of the hints on the job is warn or bad."""
+    """Return the style of a job's line: a warning if a hint on the job is of the kind warn or bad."""
     return Style.WARNING if any(each.kind for each in find_hints(job)) else Style.PLAIN
 
 

@@ -1,6 +1,6 @@
-"""A node and its jobs as people see them: what the page, `top` and the report show. Pure.
+"""A node and its jobs as people see them: what the HTML page, `top` and reports show. No I/O.
 
-It is made of the figures of /metrics, found by metric and labels, and recomputes nothing that a collector
-computes. So a daemon's page and `top`, which may read a remote node's metrics, show the same; the report
-makes it of the history in a Prometheus server. docs/figures.md defines each figure.
+Views are made of the samples of /metrics, looked up by metric and labels; nothing that a collector computes
+is computed again. So a daemon's page and `top`, which may read a remote node's metrics, show the same.
+Reports make views of the history in a Prometheus server. docs/figures.md defines each figure.
 """

@@ -1,4 +1,4 @@
-"""Hints on a node's jobs: advice by the rules of `judge`, and warnings about time and memory now. Pure."""
+"""Finds hints on a node's jobs: advice by the rules of `judge`, warnings about time and memory. No I/O."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ _JUDGED = [rule for rule in RULES if rule.name in BADGES.keys() | WAITS]  # wait
 
 
 class Hint(NamedTuple):
-    """One hint on a job; `kind` is how its badge looks: warn, bad or ""."""
+    """One hint on a job: its text on a badge (`words`), and why it is given (`reason`).
+
+    `kind` is the style of the badge: warn, bad or "".
+    """
 
     kind: str
     words: str
@@ -55,7 +58,10 @@ def find_hints(job: JobView) -> list[Hint]:
 
 
 def judge_now(job: JobView) -> list[Advice]:
-    """Return the advice on a job that both its use so far and its use now give; none while suspended."""
+    """Return the advice on a job that follows both from its use so far and from its use now.
+
+    There is none while the job is suspended.
+    """
     if job.elapsed_secs is None or job.identity.state == JobState.SUSPENDED.value:
         return []
     secs, cards = job.elapsed_secs, job.gpus

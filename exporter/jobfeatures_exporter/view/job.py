@@ -1,4 +1,4 @@
-"""What is shown of one job: figures of /metrics, and ratios of them. Pure."""
+"""What is shown of one job: samples of /metrics, and ratios between them. No I/O."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ METRICS = (
 
 @dataclass(frozen=True, slots=True)
 class JobIdentity:
-    """A job's user, name and state; "": unknown."""
+    """A job's user, name and state; "": unknown. `task` is its id as a task of a job array, such as 30_2."""
 
     user: str = ""
     name: str = ""
@@ -60,7 +60,11 @@ class JobIdentity:
 
 @dataclass(frozen=True, slots=True)
 class GpuView:
-    """What a job uses of one GPU."""
+    """What a job uses of one GPU; None: unknown.
+
+    `share` and `busy_share` are shares (0 to 1) of the GPU's time: busy with the job's work, and with
+    anybody's. `part` is the part of the GPU that belongs to the job: jobs that share a GPU have equal parts.
+    """
 
     uuid: str
     is_allocated: bool
@@ -73,7 +77,15 @@ class GpuView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobView:
-    """What is shown of one job; None: unknown."""
+    """What is shown of one job; None: unknown. Sizes are in bytes, durations in seconds.
+
+    `uncharged` is memory in huge pages that no limit counts, and `limit_metric` the metric of `memory_limit`.
+    `left_secs` is the time until the first limit or deadline, and `left_basis` which one it is;
+    `enforced_secs` is the same without the job's own estimate. `wall_secs` is +Inf if unlimited. `draining`
+    and `kill` are core seconds that draining or killing it would waste; if `is_overdue`, `draining` is a
+    lower bound. `claimed_cpus` are in use as the job reports. `stalled_secs` is by resource if some task
+    waited, `all_stalled_secs` if all did.
+    """
 
     key: JobKey
     identity: JobIdentity = JobIdentity()
@@ -109,29 +121,33 @@ class JobView:
 
     @property
     def cpus_used(self) -> float | None:
-        """Return how many CPUs the job uses now, or if that is unknown, on average since its start."""
+        """Return how many CPUs the job uses now, else has used on average; None if neither is known."""
         return self.cpus_now if self.cpus_now is not None else self.cpus_mean
 
     @property
     def cpu_share(self) -> float | None:
-        """Return the share, 0 to 1, of the job's allocated CPUs that it uses."""
+        """Return the share, 0 to 1, of its allocated CPUs that the job uses; None if unknown."""
         used = self.cpus_used
         return None if used is None or not self.allocated_cpus else used / self.allocated_cpus
 
     @property
     def memory_share(self) -> float | None:
-        """Return the share, 0 to 1, of the job's memory limit that it uses."""
+        """Return the share, 0 to 1, of its memory limit that the job uses; None if unknown."""
         return None if self.memory is None or not self.memory_limit else self.memory / self.memory_limit
 
     @property
     def gpus_used(self) -> float | None:
-        """Return how many GPUs the job keeps busy; None if no driver reports that."""
+        """Return how many GPUs the job keeps busy, as a sum of shares; None if no driver reports that."""
         reported = [each.share for each in self.gpus if each.share is not None]
         return float(sum(reported)) if reported else None
 
     @property
     def given_gpus(self) -> Number | None:
-        """Return how many GPUs the job is allocated: those identified, else the number reported."""
+        """Return how many GPUs are allocated to the job; None if unknown.
+
+        If the allocated cards are known, these are counted; else it is the number that the batch system
+        reports.
+        """
         return sum(each.is_allocated for each in self.gpus) or self.allocated_gpus
 
     @property
@@ -141,13 +157,17 @@ class JobView:
 
     @property
     def ends_soon(self) -> bool:
-        """Return whether a limit or shutdown will end the job soon, and in less than a third of its age."""
+        """Return whether a limit or shutdown will soon end the job.
+
+        The time left is then less than `ENDS_SOON_SECS`, and less than a third of the time that the job has
+        run.
+        """
         left = self.enforced_secs
         return left is not None and 0 <= left < min(ENDS_SOON_SECS, (self.elapsed_secs or 0.0) / 3)
 
     @property
     def is_late(self) -> bool:
-        """Return whether a limit or shutdown should have ended the job by now."""
+        """Return whether a limit or shutdown should already have ended the job."""
         return self.enforced_secs is not None and self.enforced_secs < 0
 
     @property
@@ -157,7 +177,10 @@ class JobView:
 
     @property
     def time_share(self) -> float | None:
-        """Return the elapsed share, 0 to 1, of the job's time until whatever ends it first."""
+        """Return the elapsed share, 0 to 1, of the job's time until its first limit or deadline.
+
+        None if the elapsed or the remaining time is unknown, or unlimited.
+        """
         elapsed, left = self.elapsed_secs, self.left_secs
         if elapsed is None or left is None or not math.isfinite(left):
             return None
@@ -166,12 +189,15 @@ class JobView:
 
 
 def find_jobs(numbers: Numbers) -> dict[JobKey, Values]:
-    """Return the batch jobs that have an info series, with its label values but for system and id."""
+    """Return the batch jobs that have an info series (`JOB_INFO`), with the values of its labels.
+
+    The first two labels, batch system and job id, are left out.
+    """
     return {JobKey(*job): next(iter(info)) for job, info in numbers.jobs(JOB_INFO).items() if names_job(*job)}
 
 
 def identify(numbers: Numbers, key: JobKey, info: Values) -> JobIdentity:
-    """Return a job's identity; `info` has the label values of its info series without system and id."""
+    """Return a job's identity, given the values of its info series' labels as `find_jobs` returns them."""
     labels = dict(zip(JOB_INFO.label_names[2:], info, strict=True))
     uid = labels["uid"]
     states = [state for (state,) in numbers.of_job(allocation.STATE, key)]
@@ -181,7 +207,7 @@ def identify(numbers: Numbers, key: JobKey, info: Values) -> JobIdentity:
 
 
 def identity_of(job: Job) -> JobIdentity:
-    """Return a job's identity by its batch system's record, for when info series are disabled."""
+    """Return a job's identity from its batch system's record, for use when info series are disabled."""
     task = _task(job.key, job.array_job_id or "", job.array_task_id or "")
     return JobIdentity(user_of(job), job.name or "", job.state.value, task)
 
@@ -193,7 +219,10 @@ def _task(key: JobKey, array: str, task: str) -> str:
 def view_job(
     numbers: Numbers, key: JobKey, identity: JobIdentity, *, now_secs: float, cpus_now: float | None
 ) -> JobView:
-    """Return the view of one job at `now_secs` (Unix time); `cpus_now` is how many CPUs it uses now."""
+    """Return the view of one job at `now_secs` (Unix time).
+
+    `cpus_now` is how many CPUs it uses now; None: unknown.
+    """
     start, ended = numbers.one(JOB_START, *key), numbers.one(JOB_END, *key)
     processes_remain = numbers.one(allocation.REMAINS, *key) is not None
     elapsed = None if start is None else max(0.0, (ended if ended is not None else now_secs) - start)
@@ -243,9 +272,10 @@ def view_job(
 def waste_now(
     job: JobView, *, cpus: Number | None, memory_bytes: Number | None, gpus: Number | None = None
 ) -> WasteNow:
-    """Return what a job leaves unused now; `cpus`, `memory_bytes`, `gpus` are what the node has.
+    """Return what a job is allocated but does not use now.
 
-    All is 0 while the job is suspended, and unknown if it has ended.
+    `cpus`, `memory_bytes` and `gpus` are what its node has; None: unknown. The waste is 0 while the job is
+    suspended, and unknown if it has ended.
     """
     if not job.is_running:
         return UNKNOWN_WASTE
@@ -264,25 +294,34 @@ def waste_now(
 
 
 def find_cpu_secs(numbers: Numbers, key: JobKey) -> float | None:
-    """Return a job's CPU seconds, user and system; None if either is unknown."""
+    """Return a job's CPU seconds, the sum of user and system time; None if either is unknown."""
     user, system = (numbers.one(jobs.CPU, *key, mode) for mode in ("user", "system"))
     return None if user is None or system is None else float(user + system)
 
 
 def find_stalled_secs(numbers: Numbers, key: JobKey, kind: str) -> dict[str, Number]:
-    """Return the seconds in which some or all of a job's tasks (`kind`: some, full) stalled, by resource."""
+    """Return the seconds for which tasks of a job have stalled, by resource.
+
+    `kind` is some (at least one task stalled) or full (all did).
+    """
     found = numbers.of_job(jobs.PRESSURE, key)
     return {resource: secs for (resource, its_kind), secs in found.items() if its_kind == kind}
 
 
 def find_memory_limit(numbers: Numbers, key: JobKey) -> tuple[Number | None, Metric]:
-    """Return a job's memory limit in bytes and its metric: the kernel's, else the batch system's."""
+    """Return a job's memory limit in bytes (None: unknown), and the metric that it comes from.
+
+    The kernel's limit takes precedence over the batch system's.
+    """
     metric = jobs.LIMIT if key in numbers.all(jobs.LIMIT) else allocation.MEMORY
     return numbers.one(metric, *key), metric
 
 
 def compute_cpus_now(now: Numbers, before: Numbers, elapsed_secs: float, cpus: float) -> dict[JobKey, float]:
-    """Return how many CPUs, at most `cpus`, each job used between two scrapes that both have its CPU time."""
+    """Return how many CPUs each job has used between two scrapes, at most `cpus`.
+
+    `elapsed_secs` is the time between them. Jobs whose CPU time is missing in one of them are left out.
+    """
     found = {}
     for key in find_jobs(now):
         rate = compute_rate(find_cpu_secs(before, key), find_cpu_secs(now, key), elapsed_secs, cpus)
@@ -314,7 +353,10 @@ def _gpus(numbers: Numbers, key: JobKey) -> tuple[GpuView, ...]:
 
 
 def by_basis(numbers: Numbers, metric: Metric, *labels: str) -> tuple[Number | None, Basis | None]:
-    """Return a metric's value and its basis: what jobs report, else an estimate; None if both are missing."""
+    """Return a metric's value and its basis; (None, None) if it has no sample.
+
+    What the job reports takes precedence over an estimate. `labels` are the values of the other labels.
+    """
     for basis in Basis:
         value = numbers.one(metric, *labels, basis)
         if value is not None:

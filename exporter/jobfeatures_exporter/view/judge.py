@@ -1,7 +1,7 @@
-"""Judges jobs: rules, each a function, over what is known of a job's use. Pure.
+"""Judges how jobs use what they are allocated, by rules, each of which is a function. No I/O.
 
-The page, `top` and reports judge by these, alerts by the same thresholds. What is unknown is not taken for 0,
-but not judged: with less data there is less advice, never other advice.
+The HTML page, `top` and reports use these rules, alerts the same thresholds. An unknown figure is not taken
+for 0, but not judged: with less data there is less advice, never different advice.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jobfeatures_exporter.view.use import JobUse, NodeUse, compute_ratio
 
 
 class Advice(NamedTuple):
-    """What is wrong with a job's use, and a suggestion."""
+    """What is wrong with a job's use of its allocation, with a suggestion (`text`); `name` is the rule's."""
 
     name: str
     text: str
@@ -28,7 +28,10 @@ Judge = Callable[[JobUse], str | None]
 
 
 class Rule(NamedTuple):
-    """A rule: `judge` returns what is wrong with a job's use, as text with a suggestion, or None."""
+    """A rule on jobs' use of their allocation.
+
+    `judge` returns what is wrong with a job's use, with a suggestion, as text; None if nothing is.
+    """
 
     name: str
     meaning: str
@@ -62,7 +65,7 @@ def _rule(name: str, meaning: str) -> Callable[[Judge], Judge]:
 
 
 def judge(use: JobUse, rules: Sequence[Rule] = RULES) -> list[Advice]:
-    """Return the advice on a job in the order of `RULES`, without advice that other advice explains."""
+    """Return the advice on a job in the order of `RULES`; leave out advice that follows from other advice."""
     is_short = (use.active_secs or 0.0) < at.SETTLED_SECS
     judged = ((rule.name, rule.judge(use)) for rule in rules if not is_short or rule.name in OF_SHORT_JOBS)
     found = {name: text for name, text in judged if text is not None}

@@ -1,4 +1,4 @@
-"""What is shown of a node: jobs, load, the waste of draining or killing the jobs, batch sources. Pure."""
+"""What is shown of a node: jobs, load, waste of draining or killing the jobs now, batch sources. No I/O."""
 
 from __future__ import annotations
 
@@ -50,7 +50,10 @@ NAMES = frozenset(each.sample_name for each in METRICS)  # of all samples that a
 
 @dataclass(frozen=True, slots=True)
 class WasteSum:
-    """Core seconds summed over `counted` of the `jobs` on a node: of the others they are unknown."""
+    """The core seconds that draining or killing a node's jobs would waste, summed over jobs.
+
+    The waste is known for `counted` of the `jobs`. `basis` says whether jobs report it or it is estimated.
+    """
 
     core_secs: Number | None = None
     basis: Basis | None = None
@@ -59,13 +62,19 @@ class WasteSum:
 
     @property
     def coverage(self) -> str:
-        """Return text on how many of the node's jobs the sum covers ("of 3 of 5 jobs"), "" if all."""
+        """Return text on how many of the node's jobs are in the sum, like "of 3 of 5 jobs"; "" if all are."""
         return "" if self.counted == self.jobs else f"of {self.counted:,} of {counted(self.jobs, 'job')}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeView:
-    """What is shown of the node as a whole, and of its jobs."""
+    """What is shown of the node as a whole, and of its jobs; None: unknown.
+
+    `jobs` may be limited to the largest; `count` is the number of all, `running` that of running ones.
+    `leftovers` are ended jobs with processes left, `groupless` counts jobs whose control group is not found.
+    `allocated_cpus` is the sum over running jobs, without the `unknown_allocations` of them. `draining` and
+    `kill` are what draining or killing the jobs would waste.
+    """
 
     jobs: tuple[JobView, ...] = ()  # up to the limit asked for: running ones first, the largest first
     count: int = 0
@@ -85,7 +94,7 @@ class NodeView:
 
     @property
     def most_wasteful(self) -> JobView | None:
-        """Return the job that leaves the largest part of the node unused, None if none does notably."""
+        """Return the job that leaves the largest part of the node unused; None if no job leaves much."""
         worst = max(self.jobs, key=lambda each: each.waste_now.share or 0.0, default=None)
         return worst if worst is not None and (worst.waste_now.share or 0.0) >= NOTABLE else None
 
@@ -96,39 +105,39 @@ class NodeView:
 
     @property
     def allocation(self) -> str | None:
-        """Return the allocated CPUs as text, None if no allocation is known."""
+        """Return the number of allocated CPUs as text; None if no allocation is known."""
         if self.unknown_allocations == self.running and (self.running or not self.jobs_are_known):
             return None
         return format_figure(self.allocated_cpus)
 
     @property
     def allocation_note(self) -> str:
-        """Return text on why the number of allocated CPUs may be too low, "" if it is not."""
+        """Return text on why the number of allocated CPUs may be too low; "" if it is complete."""
         if self.unknown_allocations:
             return f"allocation of {counted(self.unknown_allocations, 'job')} unknown"
         return "" if self.jobs_are_known else "not all batch systems have answered" if self.sources else ""
 
     @property
     def leftovers_sentence(self) -> str:
-        """Return a sentence on ended jobs with remaining processes; empty if there are none."""
+        """Return a sentence on ended jobs with remaining processes; "" if there are none."""
         count = len(self.leftovers)
         verb = "has" if count == 1 else "have"
         return f"{counted(count, 'job')} {verb} ended, processes remain" if count else ""
 
     @property
     def groupless_sentence(self) -> str:
-        """Return a sentence on jobs whose control group is not found; empty if there are none."""
+        """Return a sentence on running jobs whose control group is not found; "" if there are none."""
         jobs = counted(self.groupless, "running job")
         return f"No control group is found of {jobs}" if self.groupless else ""
 
     @property
     def without_jobs(self) -> str:
-        """Return the sentence to show in place of an empty job list."""
+        """Return the sentence to show in place of the list of jobs if it is empty."""
         return describe_no_jobs(self.sources)
 
     @property
     def troubles(self) -> tuple[SourceView, ...]:
-        """Return the sources that fail, or do not answer about this node."""
+        """Return the batch sources that fail, have not answered yet, or do not answer about this node."""
         return tuple(each for each in self.sources if each.sentence)
 
 
@@ -145,8 +154,9 @@ def view_node(
 ) -> NodeView:
     """Return the view of a node with up to `limit` jobs, or with the job `only`.
 
-    `now_secs` is in Unix time; `cpus_now` and `busy_cpus` are the CPUs that each job and the node use now.
-    `known` are jobs to show even if `numbers` lacks them; `words` has error messages by batch source.
+    `now_secs` is in Unix time. `cpus_now` and `busy_cpus` are how many CPUs each job and the node use now.
+    `known` are jobs to show even if `numbers` lacks them. `words` has the error messages of batch sources by
+    name.
     """
     texts = find_jobs(numbers)
     keys = {**dict.fromkeys(known or ()), **dict.fromkeys(texts)}
@@ -185,7 +195,10 @@ def view_node(
 
 
 def view_page(now: Numbers, before: Numbers | None) -> NodeView:
-    """Return the view of a node by two scrapes; by one alone, jobs' CPU use is the mean since their start."""
+    """Return the view of a node by its latest scrape, and the one `before` if there is any.
+
+    CPU use now is computed from both. Without a scrape before, a job's use is its mean since its start.
+    """
     taken, earlier = now.one(NODE_READ_AT), None if before is None else before.one(NODE_READ_AT)
     cores = now.one(node.CORES)
     cpus_now: dict[JobKey, float] = {}

@@ -1,4 +1,4 @@
-"""The samples of /metrics, looked up by metric and label values. Pure."""
+"""Looks up the samples of /metrics by metric and label values. No I/O."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NONE: Mapping[Values, Number] = {}
 
 
 class Numbers:
-    """Looks up samples, of families or a scraped page, by metric and label values."""
+    """The samples of metric families or of a scraped page, to be looked up by metric and label values."""
 
     def __init__(self, families: Iterable[Family]) -> None:
         self._values: dict[str, Mapping[Values, Number]] = {
@@ -23,7 +23,7 @@ class Numbers:
 
     @classmethod
     def from_series(cls, series: Iterable[Series], metrics: Iterable[Metric]) -> Numbers:
-        """Return the samples of `metrics` among a page's series; missing labels become empty."""
+        """Return the samples of `metrics` among the series of a scraped page; missing labels become ""."""
         declared = {metric.sample_name: (metric, metric.label_names) for metric in metrics}
         found: dict[Metric, list[Sample]] = {}
         for each in series:
@@ -38,11 +38,11 @@ class Numbers:
         return self._values.get(metric.name, NONE)
 
     def by_word(self, metric: Metric) -> dict[str, Number]:
-        """Return a metric's samples by the value of its only label."""
+        """Return the samples of a metric with one label, by the value of that label."""
         return {word: value for (word,), value in self.all(metric).items()}
 
     def one(self, metric: Metric, *values: str) -> Number | None:
-        """Return the sample with these label values, None if there is none."""
+        """Return the sample with these label values; None if there is none."""
         return self.all(metric).get(values)
 
     def jobs(self, metric: Metric) -> Mapping[Values, Mapping[Values, Number]]:

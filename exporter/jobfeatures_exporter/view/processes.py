@@ -1,4 +1,4 @@
-"""The processes of a job as a tree, and the CPUs that each uses now. Pure."""
+"""Lists the processes of a job as a tree, with the CPUs that each process uses now. No I/O."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Placed(NamedTuple):
 
 
 def make_tree(processes: Iterable[ProcessSample], most: int = MAX_PROCESSES) -> list[Placed]:
-    """Return at most `most` processes in tree order, children after their parents.
+    """Return the processes, at most `most`, each followed by its children.
 
-    Parent pids are read at different moments, so cycles are possible: processes not
-    reachable from a root come last.
+    Parent pids are read at different moments, so there may be cycles. Processes that cannot be reached from a
+    root of the tree come last.
     """
     every = {each.pid: each for each in processes}
     children: dict[int, list[ProcessSample]] = {}
@@ -47,7 +47,10 @@ def make_tree(processes: Iterable[ProcessSample], most: int = MAX_PROCESSES) -> 
 
 @dataclass(frozen=True, slots=True)
 class LiveProcess:
-    """A process, its depth in the tree, and its CPUs between two samples (None: only in the later)."""
+    """A process, its depth in the tree of processes, and the CPUs it used between two samples.
+
+    `cpus_now` is None if the process is in the later sample only.
+    """
 
     process: ProcessSample
     depth: int
@@ -55,7 +58,10 @@ class LiveProcess:
 
 
 def list_processes(now: Snapshot, before: Snapshot | None, key: JobKey) -> list[LiveProcess]:
-    """Return a job's processes and the CPUs they use, in tree order, children after their parents."""
+    """Return a job's processes with the CPUs they use, each followed by its children.
+
+    CPUs are computed from the snapshots `now` and `before`.
+    """
     own = [process for pid, process in now.processes.items() if now.keys.get(pid) == key]
     elapsed_secs = 0.0 if before is None else now.read_at_secs - before.read_at_secs
     earlier = {} if before is None else before.processes

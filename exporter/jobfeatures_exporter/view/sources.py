@@ -1,4 +1,4 @@
-"""What is shown of batch sources: which answer, which fail, and what may help. Pure."""
+"""What is shown of batch sources: which answer, which fail, and what may help. No I/O."""
 
 from __future__ import annotations
 
@@ -52,14 +52,18 @@ _GET_EBPF = (
 
 
 def advise_ebpf(reason: str) -> str:
-    """Return advice for a daemon that does not use sums in the kernel (eBPF) for this `reason`."""
+    """Return advice on what to change if a daemon cannot use eBPF, for the `reason` that it gives."""
     helps = next(text for pattern, text in _GET_EBPF if re.search(pattern, reason))
     return f'{helps}; to go without eBPF, set sampling.processes = "procfs"'
 
 
 @dataclass(frozen=True, slots=True)
 class SourceView:
-    """One batch source. `words` is its own error message, "" if unknown."""
+    """What is shown of one batch source; `words` is its own error message, "" if unknown.
+
+    `has_answered` means at least once, `is_up` at the latest query. `failures` counts failed queries,
+    `failing_secs` says for how long queries have failed now (None: they do not, or unknown).
+    """
 
     name: str
     has_answered: bool
@@ -75,7 +79,7 @@ class SourceView:
 
     @property
     def advice(self) -> str:
-        """Return advice on the source's error message, "" if there is none."""
+        """Return what may help against the source's error message; "" if nothing is known."""
         for pattern, text in ADVICE:
             if re.search(pattern, self.words):
                 system, _, rest = self.name.replace(" ", "-").partition("-")
@@ -86,7 +90,7 @@ class SourceView:
 
     @property
     def sentence(self) -> str:
-        """Return a sentence on what is wrong with the source, without its error message; "" if nothing is."""
+        """Return a sentence on what is wrong with the source, without its message; "" if nothing is."""
         if self.is_failing:
             since = "" if self.failing_secs is None else f" for {format_span(self.failing_secs)}"
             if self.has_answered:
@@ -98,7 +102,10 @@ class SourceView:
 
 
 def view_sources(numbers: Numbers, words: Mapping[str, str]) -> tuple[SourceView, ...]:
-    """Return all batch sources but the records of hooks. `words` has their error messages, by source."""
+    """Return what is shown of all batch sources, except of the records of hooks.
+
+    `words` has the sources' error messages by name.
+    """
     return tuple(
         SourceView(
             name,
@@ -114,7 +121,7 @@ def view_sources(numbers: Numbers, words: Mapping[str, str]) -> tuple[SourceView
 
 
 def describe_no_jobs(found: Sequence[SourceView]) -> str:
-    """Return a sentence on why no job is shown, by which sources have answered."""
+    """Return a sentence on why no job is shown, which depends on which batch sources have answered."""
     if not found:
         return "No job is seen on this node, and no batch system is queried (batch.sources)."
     silent = [each.name for each in found if not each.has_answered]

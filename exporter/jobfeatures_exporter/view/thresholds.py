@@ -2,8 +2,8 @@
 
 A ratio is a share from 0 to 1. In reports that users ask for, jobstats calls CPUs below 65 % and GPUs below
 15 % low, and jobs of less than ten samples too short (PrincetonUniversity/jobstats, config.py). As alerts
-come unasked, the threshold for CPUs is lower here. ``python -m grafana.generate`` writes those in `SERIES` to
-``grafana/rules/thresholds.yml``, where a site may change what its alerts compare with.
+come unasked, the threshold for CPUs is lower here. ``python -m grafana.generate`` writes the thresholds in
+`SERIES` to ``grafana/rules/thresholds.yml``, where a site may change what its alerts compare with.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ SPARED_SECS: Final = 3600.0
 
 
 class AlertSeries(NamedTuple):
-    """A threshold as a series that alerts compare with: ``site:NAME:threshold``."""
+    """A threshold as a series ``site:NAME:threshold`` that alerts compare with.
+
+    `expression` defines it in PromQL.
+    """
 
     name: str
     expression: str  # in PromQL

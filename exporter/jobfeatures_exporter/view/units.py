@@ -1,4 +1,4 @@
-"""Formats numbers for people, with units. Pure."""
+"""Formats numbers with their units as text for people. No I/O."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ def format_figure(value: float) -> str:
 
 
 def format_cpus(value: float) -> str:
-    """Return CPUs to one decimal place: 0.2, 15.9, 4, < 0.1."""
+    """Return a number of CPUs as text, to one decimal place: 0.2, 15.9, 4, < 0.1."""
     if 0 < value < 0.05:
         return f"<{_THIN}0.1"
     return format_figure(round(value, 1))
 
 
 def format_bytes(value: float) -> str:
-    """Return a size with a binary unit, in three digits."""
+    """Return a size in bytes as text with a binary unit, to three digits, such as 1.25 GiB."""
     power = _power_of(value)
     return f"{format_figure(value / 1024**power)}{_THIN}{_BINARY[power]}"
 
 
 def format_part_of(value: float, whole: float) -> str:
-    """Return a size as the first part of "3 of 8 GiB": without its unit if the whole has the same one."""
+    """Return a size as the first part of "3 of 8 GiB"; it has no unit if `whole` has the same unit."""
     same = value == 0 or _power_of(value) == _power_of(whole)
     return format_figure(value / 1024 ** _power_of(whole)) if same else format_bytes(value)
 
@@ -56,24 +56,24 @@ def _power_of(size: float) -> int:
 
 
 def natural(text: str) -> str:
-    """Return a sort key that orders numbers within names by value: job9 before job10."""
+    """Return a key that sorts names by the values of numbers in them: job9 before job10."""
     return re.sub(r"[0-9]{1,12}", lambda found: found[0].rjust(12, "0"), text[:100])
 
 
 def format_count(value: float) -> str:
-    """Return a count with thousands separators."""
+    """Return a count as text with thousands separators."""
     return f"{value:,.0f}"
 
 
 def format_when(after_secs: float) -> str:
-    """Return a relative time: in 5 min, now, 5 min ago."""
+    """Return a time relative to now as text: in 5 min, now, 5 min ago."""
     if after_secs < 0:
         return f"{format_span(-after_secs)} ago"
     return "now" if after_secs == 0 else f"in {format_span(after_secs)}"
 
 
 def format_span(secs: float) -> str:
-    """Return a duration in its two largest units: 2 d 3 h, 1 h 10 min, 45 s; signed if negative."""
+    """Return a duration as text in its two largest units, such as 2 d 3 h, 1 h 10 min, 45 s, −3 min."""
     if not math.isfinite(secs):
         return format_figure(secs)
     sign, rest = ("−" if secs <= -0.5 else ""), abs(round(secs))
@@ -88,7 +88,7 @@ def format_span(secs: float) -> str:
 
 
 def format_share(ratio: float) -> str:
-    """Return a share in percent."""
+    """Return a share (0 to 1) as text in percent."""
     percent = ratio * 100
     if 0 < percent < 0.05:
         return f"<{_THIN}0.1{_THIN}%"
@@ -96,7 +96,7 @@ def format_share(ratio: float) -> str:
 
 
 def format_core_time(core_secs: float) -> str:
-    """Return CPU time in three digits: 45 core s, 3 core min, 1.5 core h, 12,300 core h, 1.2 M core h."""
+    """Return core seconds as text, to three digits: 45 core s, 3 core min, 1.5 core h, 1.2 M core h."""
     size = abs(core_secs)
     if size < 99.5:
         return f"{core_secs:.0f}{_THIN}core{_THIN}s"
@@ -111,7 +111,7 @@ def format_core_time(core_secs: float) -> str:
 
 
 def format_time(epoch_secs: float) -> str:
-    """Return a local date and time to the minute, with zone; the plain number if it is out of range."""
+    """Return a Unix time as local date and time to the minute, with zone; as a number if out of range."""
     try:
         return datetime.fromtimestamp(epoch_secs).astimezone().strftime("%a %d %b %Y %H:%M %Z")
     except (ValueError, OverflowError, OSError):
@@ -119,7 +119,7 @@ def format_time(epoch_secs: float) -> str:
 
 
 def machine_time(epoch_secs: float) -> str:
-    """Return a Unix time as HTML's ``<time datetime>`` needs it; "" if it is out of range."""
+    """Return a Unix time as the attribute of HTML's ``<time datetime>``; "" if it is out of range."""
     try:
         return datetime.fromtimestamp(epoch_secs, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (ValueError, OverflowError, OSError):

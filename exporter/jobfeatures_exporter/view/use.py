@@ -1,7 +1,7 @@
-"""What a job was allocated and used in a run, on each of its nodes, with sums and shares. Pure.
+"""What one run of a job was allocated and used on each of its nodes, with sums and shares. No I/O.
 
-Sizes are in bytes, durations in seconds, times in seconds since the epoch. None is unknown. A share
-or a sum covers the nodes for which all of its terms are known.
+Sizes are in bytes, durations in seconds, times in Unix time. None is unknown. A share or a sum covers the
+nodes for which all of its terms are known.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DOUBTFUL_CPU_TIME = f"{TOO_MUCH_CPU_TIME}: wrong, or it is not confined to its C
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A node, by the labels that identify it on a Prometheus server."""
+    """A node, identified by labels on a Prometheus server: `name` is its label node, else its instance."""
 
     name: str  # the label node where it has one, else instance
     instance: str = ""
@@ -27,7 +27,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuUse:
-    """What a job used of one GPU card."""
+    """What a job used of one GPU card; `memory` is the card's size, `minor` its device file's number.
+
+    `busy_secs` are the seconds for which the card worked for the job.
+    """
 
     uuid: str
     minor: str = ""  # its device file's number, if known
@@ -40,7 +43,14 @@ class GpuUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeUse:
-    """What a job was allocated and used on one node."""
+    """What a job was allocated and used on one node; None: unknown.
+
+    `allocated_memory` is the kernel's limit, else the batch system's allocation. `memory_peak` is without
+    page cache, `charged_peak` with it. `stalled_secs` is the time by resource in which some task waited for
+    it, `all_stalled_secs` in which all did. `throttled_secs` is due to a CPU quota, summed over CPUs.
+    `claimed_cpus` is the CPU use that a pilot reports. `coverage` is the share of the job's time for which
+    Prometheus has samples.
+    """
 
     place: Place
     elapsed_secs: float | None = None  # of the job
@@ -67,23 +77,29 @@ class NodeUse:
 
     @property
     def cpu_share(self) -> float | None:
-        """Return CPU time used on the node as a share (0 to 1) of allocated CPUs × elapsed time."""
+        """Return the CPU time used on the node as a share (0 to 1) of allocated CPUs × elapsed time.
+
+        None if any of these is unknown.
+        """
         return compute_ratio(self.cpu_secs, times(self.allocated_cpus, self.elapsed_secs))
 
     @property
     def memory_share(self) -> float | None:
-        """Return the peak of memory as a share (0 to 1) of the memory allocated on the node."""
+        """Return the peak of memory on the node as a share (0 to 1) of the memory allocated there.
+
+        None if either is unknown.
+        """
         return compute_ratio(self.memory_peak, self.allocated_memory)
 
     @property
     def gpu_secs(self) -> float | None:
-        """Return the seconds that the node's cards worked for the job; None if unknown for a card."""
+        """Return the seconds that the node's cards worked for the job; None if unknown for any card."""
         secs = [each.busy_secs for each in self.gpus if each.busy_secs is not None]
         return sum(secs) if secs and len(secs) == len(self.gpus) else None
 
     @property
     def gpu_count(self) -> float | None:
-        """Return the number of cards allocated on the node."""
+        """Return the number of GPU cards allocated on the node; None if unknown."""
         named = sum(each.is_allocated for each in self.gpus)
         return self.allocated_gpus if self.allocated_gpus is not None else (named or None)
 
@@ -100,7 +116,12 @@ class _Sum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobUse:
-    """What one run of a job was allocated and used, on all its nodes."""
+    """What one run of a job was allocated and used, on all its nodes; None: unknown.
+
+    `info` has descriptive labels such as user and account. Times are in Unix time: `end_secs` is None while
+    it runs, and `seen_until_secs` is that of the last sample. `wall_limit_secs` is +Inf if unlimited. `notes`
+    are remarks for the reader of a report.
+    """
 
     batch_system: str
     job_id: str
@@ -134,19 +155,19 @@ class JobUse:
 
     @property
     def has_impossible_cpu_time(self) -> bool:
-        """Return whether the CPU time on a node is more than the job's CPUs there can have used."""
+        """Return whether the CPU time on any node is more than the job's CPUs there can have used."""
         return any(
             is_too_much_cpu_time(node.cpu_secs, node.allocated_cpus, node.elapsed_secs) for node in self.nodes
         )
 
     def with_warnings(self) -> JobUse:
-        """Return the job's record, with a warning among its notes if its CPU time cannot be right."""
+        """Return this record, with a warning added to its notes if its CPU time is impossible."""
         warnings = (DOUBTFUL_CPU_TIME,) if self.has_impossible_cpu_time else ()
         return replace(self, notes=self.notes + warnings)
 
     @property
     def elapsed_secs(self) -> float | None:
-        """Return how long the job ran, or had run when last seen."""
+        """Return for how many seconds the job ran, or had run when it was last seen; None if unknown."""
         until = self.end_secs if self.end_secs is not None else self.seen_until_secs
         if self.start_secs is None or until is None:
             return None
@@ -154,30 +175,42 @@ class JobUse:
 
     @property
     def time_share(self) -> float | None:
-        """Return the elapsed time as a share (0 to 1) of the job's wall limit."""
+        """Return the elapsed time as a share (0 to 1) of the job's wall limit.
+
+        None if either is unknown or there is no limit.
+        """
         limit = self.wall_limit_secs
         return None if limit is None or math.isinf(limit) else compute_ratio(self.elapsed_secs, limit)
 
     @property
     def cpu_share(self) -> float | None:
-        """Return CPU time used on all nodes as a share (0 to 1) of allocated CPUs × elapsed time."""
+        """Return CPU time used on all nodes as a share (0 to 1) of allocated CPUs × elapsed time.
+
+        Nodes for which any of these is unknown do not count; None if none is left.
+        """
         return self._share(
             lambda node: node.cpu_secs, lambda node: times(node.allocated_cpus, node.elapsed_secs)
         )
 
     @property
     def cpus_used(self) -> float | None:
-        """Return how many CPUs the job used on average while it ran."""
+        """Return how many CPUs the job used on average while it ran; None if unknown."""
         return compute_ratio(self.cpu_secs, self.elapsed_secs)
 
     @property
     def memory_share(self) -> float | None:
-        """Return the sum of the nodes' memory peaks as a share (0 to 1) of the memory allocated there."""
+        """Return the sum of the nodes' memory peaks as a share (0 to 1) of the memory allocated there.
+
+        Nodes for which either is unknown do not count; None if none is left.
+        """
         return self._share(lambda node: node.memory_peak, lambda node: node.allocated_memory)
 
     @property
     def gpu_share(self) -> float | None:
-        """Return the share (0 to 1) of the job's time in which its GPUs worked, as a mean over them."""
+        """Return the share (0 to 1) of the job's time for which its GPUs worked, as a mean over the GPUs.
+
+        Nodes for which that is unknown do not count; None if none is left.
+        """
         return self._share(lambda node: node.gpu_secs, lambda node: times(node.gpu_count, node.elapsed_secs))
 
     @property
@@ -187,7 +220,7 @@ class JobUse:
 
     @property
     def active_secs(self) -> float | None:
-        """Return for how long the job ran without being suspended."""
+        """Return for how many seconds the job ran without being suspended; None if unknown."""
         elapsed = self.elapsed_secs
         return None if elapsed is None else max(0.0, elapsed - self.suspended_secs)
 
@@ -197,7 +230,11 @@ class JobUse:
         return bool(self.oom_kills) or self.state == "OUT_OF_MEMORY"
 
     def stalled_share(self, resource: str, *, all_tasks: bool = False) -> float | None:
-        """Return the share of time in which some task, or all, waited for a resource: mean of the nodes."""
+        """Return the share of the job's time for which a task waited for a resource: cpu, memory or io.
+
+        With `all_tasks`, the time counts only if all tasks waited. It is the mean over the nodes; None:
+        unknown.
+        """
         return self._share(
             lambda node: (node.all_stalled_secs if all_tasks else node.stalled_secs).get(resource),
             lambda node: node.elapsed_secs,
@@ -215,10 +252,10 @@ class JobUse:
 
 
 def without_missed_peaks(report: JobUse) -> JobUse:
-    """Return `report`; if the job ran out of memory, peaks that samples must have missed are None.
+    """Return `report`; if the job ran out of memory, memory peaks that samples must have missed are None.
 
-    Samples miss what a process allocates just before it is killed; the kernel's own peak includes it. A
-    peak far below the memory allocated on its node was missed.
+    Samples miss what a process allocates just before it is killed; the kernel's own peak includes it. A peak
+    far below the memory allocated on its node was missed.
     """
     if not report.ran_out_of_memory:
         return report
@@ -237,12 +274,12 @@ def _peak_of_killed(node: NodeUse) -> float | None:
 
 
 def compute_ratio(part: float | None, whole: float | None) -> float | None:
-    """Return part ÷ whole, None if one is unknown or the whole is 0."""
+    """Return part ÷ whole; None if either is unknown or the whole is 0."""
     return None if part is None or not whole else part / whole
 
 
 def times(one: float | None, other: float | None) -> float | None:
-    """Return the product of both, None if one is unknown."""
+    """Return the product of two numbers; None if either is unknown."""
     return None if one is None or other is None else one * other
 
 

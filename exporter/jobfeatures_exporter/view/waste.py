@@ -1,6 +1,7 @@
-"""What a job is allocated and does not use now, of CPUs, memory and GPUs. Pure.
+"""Computes what a job is allocated but does not use now, of CPUs, memory and GPUs. No I/O.
 
-It does not depend on a job's age, so that jobs can be compared; waste so far is a separate figure.
+The result does not depend on a job's age, so that jobs can be compared. Waste since the start is a separate
+figure.
 """
 
 from __future__ import annotations
@@ -15,7 +16,11 @@ IDLE_FROM_CPUS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class WasteNow:
-    """What a job is allocated and does not use now; None: unknown."""
+    """What a job is allocated but does not use now; None: unknown.
+
+    `idle_cpus` and `idle_gpus` may be fractions. `share` is the largest of these wastes as a part (0 to 1) of
+    what the node has.
+    """
 
     idle_cpus: float | None = None
     unused_bytes: float | None = None
@@ -24,7 +29,7 @@ class WasteNow:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Return a text for each wasted resource, GPUs first: "3.8 CPUs idle", "15.9 GiB unused"."""
+        """Return a text for each wasted resource, GPUs first, such as "3.8 CPUs idle", "15.9 GiB unused"."""
         parts = []
         for number, noun in ((self.idle_gpus, "GPU"), (self.idle_cpus, "CPU")):
             if number is not None and number >= IDLE_FROM_CPUS:
@@ -40,7 +45,10 @@ NO_WASTE = WasteNow(0.0, 0.0, 0.0, 0.0)
 
 
 def compute_unused(given: float | None, used: float | None, whole: float | None) -> float | None:
-    """Return what a job leaves unused of `given`, or of `whole` (what the node has) if that is less."""
+    """Return what a job leaves unused of what it was given: `given` − `used`; None if unknown.
+
+    If the node has less than `given`, that (`whole`) counts instead.
+    """
     if given is None or used is None:
         return None
     return max(0.0, float(given if whole is None else min(given, whole)) - float(used))

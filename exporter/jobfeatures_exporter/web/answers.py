@@ -1,4 +1,4 @@
-"""The metrics listener's responses to programs: /metrics, health and readiness."""
+"""Makes the metrics listener's responses to programs: /metrics, health and readiness."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ class Scraped(Protocol):
     """The daemon that the listener serves: a node's, or the controller's."""
 
     def exposition(self, *, openmetrics: bool, web: WebStatus | None = None) -> bytes:
-        """Return the metrics page, listeners' status `web` included; may block until the scrape deadline."""
+        """Return the metrics page, with the listeners' status `web`; may block until the scrape deadline.
+
+        It is in the OpenMetrics format if `openmetrics`, else in Prometheus' text format.
+        """
 
     @property
     def is_ready(self) -> bool:
@@ -42,7 +45,7 @@ class Scraped(Protocol):
 
 
 class WebAnswer(NamedTuple):
-    """An HTTP response: status, body, and the headers that only this one has."""
+    """An HTTP response: status, body, and the headers besides those that every response has."""
 
     status: int
     body: bytes
@@ -56,7 +59,10 @@ Answerer = Callable[
 
 
 class MetricsFormat(NamedTuple):
-    """The format and compression a request asks for; concurrent requests for the same share one answer."""
+    """The format and compression that a request asks for.
+
+    Concurrent requests for the same format and compression share one answer.
+    """
 
     openmetrics: bool
     content_type: str
@@ -79,16 +85,16 @@ def make_metrics(kind: MetricsFormat, exposition: Callable[..., bytes]) -> WebAn
 
 
 def pack(body: bytes) -> bytes:
-    """Return a body gzipped at a low level: fast rather than small."""
+    """Return a body compressed by gzip at a low level: fast rather than small."""
     return zlib.compress(body, 1, _GZIP)
 
 
 def sharing(make: Callable[[K], T], at_once: int) -> Callable[[K], Awaitable[T]]:
     """Return a coroutine function that runs `make` in a thread, at most `at_once` calls at a time.
 
-    Callers with the same key that wait for a thread share the next call, its result or exception. So
-    however many callers come, or disconnect before they are answered, at most one call per key is waiting,
-    and no caller gets a result whose computation began before its call.
+    Callers with the same key that wait for a thread share the next call, and its result or exception. However
+    many callers come, or disconnect before they are answered, at most one call per key is waiting. No caller
+    gets a result whose computation began before the caller asked.
     """
     threads = asyncio.Semaphore(at_once)
     awaited: dict[K, asyncio.Task[T]] = {}
@@ -107,7 +113,10 @@ def sharing(make: Callable[[K], T], at_once: int) -> Callable[[K], Awaitable[T]]
 
 
 def make_scrapes(exposition: Callable[..., bytes], at_once: int) -> Answerer:
-    """Return an answerer of scrapes, which renders at most `at_once` metrics pages in parallel."""
+    """Return a coroutine function that answers scrapes, given a request's headers.
+
+    `exposition` renders a metrics page; at most `at_once` pages are rendered in parallel.
+    """
     shared = sharing(partial(make_metrics, exposition=exposition), at_once)
 
     async def answer(headers: Mapping[str, str]) -> WebAnswer:
@@ -119,7 +128,10 @@ def make_scrapes(exposition: Callable[..., bytes], at_once: int) -> Answerer:
 def make_answerers(
     scraped: Scraped, status: Callable[[], WebStatus | None] = lambda: None
 ) -> dict[str, Answerer]:
-    """Return the answerer of each path for programs; `status` returns the listeners' status."""
+    """Return, for each path that programs request, the coroutine function that makes the answer.
+
+    The paths are those of metrics, health and readiness. `status` returns the listeners' status.
+    """
 
     def exposition(*, openmetrics: bool) -> bytes:
         return scraped.exposition(openmetrics=openmetrics, web=status())

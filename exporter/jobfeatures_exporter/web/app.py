@@ -1,4 +1,4 @@
-"""The metrics listener's web application: /metrics, health, pages for people, service discovery."""
+"""Makes the metrics listener's web application: /metrics, health, pages for people, service discovery."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ KINDS: Final = {"page.css": "text/css", "page.js": "text/javascript", "page.svg"
 
 
 class Made(NamedTuple):
-    """A rendered page: when it was made (monotonic seconds), HTTP status, HTML, and that gzipped."""
+    """A rendered page: when it was made (monotonic seconds), its HTTP status, its HTML, plain and gzipped."""
 
     at_secs: float
     status: int
@@ -48,7 +48,7 @@ class Made(NamedTuple):
     packed: bytes
 
     def answer(self, request: web.Request) -> web.Response:
-        """Return the page as the response to a request, gzipped if that accepts it."""
+        """Return the page as the response to a request, gzipped if the client accepts gzip."""
         from jobfeatures_exporter.web.pages import CONTENT_SECURITY_POLICY
 
         headers = {
@@ -66,7 +66,7 @@ class Made(NamedTuple):
 
 
 def make_page(text: str | None, asked: AskedPage) -> Made:
-    """Return a page of HTML `text`; if `text` is None, the 404 page that says that the job is unknown."""
+    """Return a rendered page with the HTML `text`; None: the 404 page that says that the job is unknown."""
     status = 200
     if text is None:
         from jobfeatures_exporter.web.pages.job import render_unknown
@@ -133,7 +133,11 @@ Routes = Iterable[web.RouteDef]
 def make_app(
     scraped: Scraped, routes: Routes = (), answerers: Mapping[str, Answerer] | None = None
 ) -> web.Application:
-    """Return the application that serves a running daemon, with further `routes`."""
+    """Return the web application that serves a running daemon: its pages, and what programs request.
+
+    `answerers` are the functions that answer programs, by path (None: made for this daemon); `routes` are
+    added.
+    """
     app = web.Application(client_max_size=1024)
     app.add_routes([*front_routes(scraped), *documentation_routes()])
     for path, answerer in (answerers or make_answerers(scraped)).items():
@@ -143,7 +147,10 @@ def make_app(
 
 
 def guarded(answer: Handler, guard: Guard) -> Handler:
-    """Return a handler that passes requests which `guard` admits on to `answer`."""
+    """Return a handler that passes requests to `answer` if `guard` admits them.
+
+    It answers other requests with the guard's refusal.
+    """
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
         host = host_asked(request.raw_path, request.headers.get("Host"))
@@ -166,7 +173,10 @@ def guarded(answer: Handler, guard: Guard) -> Handler:
 async def running(
     app: web.Application, limits: ConnectionLimits, table: ConnectionTable, guard: Guard | None = None
 ) -> AsyncIterator[web.Server]:
-    """Yield the aiohttp server of an application, whose connections `table` counts; leaving stops it."""
+    """Run an application in an ``async with`` block; yields its aiohttp server.
+
+    `table` counts the connections, `limits` bounds them. `guard`, if given, checks each request first.
+    """
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     made = runner.server
@@ -179,7 +189,7 @@ async def running(
 
 
 def handler_of(answerer: Answerer) -> Callable[[web.Request], Awaitable[web.Response]]:
-    """Return an aiohttp handler that responds with an answerer's answer."""
+    """Return an aiohttp handler that responds with what `answerer` makes of a request's headers."""
 
     async def answer(request: web.Request) -> web.Response:
         asked = {name: ", ".join(request.headers.getall(name, ())) for name in ANSWERED_BY}
@@ -193,10 +203,10 @@ def _response(answer: WebAnswer) -> web.Response:
 
 
 def discovery_route(targets: Callable[[], Sequence[TargetGroup] | None]) -> web.RouteDef:
-    """Return the route of Prometheus' HTTP service discovery. `targets` returns None while unknown.
+    """Return the route of Prometheus' HTTP service discovery.
 
-    Then the answer is an error, on which Prometheus keeps its last list; an empty list
-    would make it drop all targets.
+    `targets` returns the nodes to scrape, None while they are unknown. The response is then an error, upon
+    which Prometheus keeps its last list; an empty list would make it drop all targets.
     """
 
     def make_body(_kind: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Which page a URL asks for; the URL is untrusted. Pure."""
+"""Determines which page a URL asks for; the URL is untrusted. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ MAX_LETTERS = 100
 
 
 class AskedPage(NamedTuple):
-    """The page asked for: the one at /, or a job's."""
+    """The page that a URL asks for: the front page (at /) if `job_id` is empty, else that job's.
+
+    `system` is the job's batch system (empty: any). `view` and `sort` choose form and order of the table of
+    jobs; `find` is a job or user to search for in the cluster.
+    """
 
     job_id: str = ""
     system: str = ""  # the job's, empty: any
@@ -21,7 +25,7 @@ class AskedPage(NamedTuple):
     find: str = ""  # a job or user to search for in the cluster
 
     def address(self, *, view: str | None = None, sort: str | None = None) -> str:
-        """Return the relative URL of the page at / with another `view` or order, None: the same."""
+        """Return the relative URL of the front page with another `view` or `sort`; None: as on this page."""
         shown, order = self.view if view is None else view, self.sort if sort is None else sort
         parts = [f"view={shown}"] * bool(shown) + [f"sort={order}"] * bool(order)
         return f"./{'?' if parts else ''}{'&'.join(parts)}"
@@ -31,7 +35,7 @@ FRONT = AskedPage()
 
 
 def parse_asked(query: Mapping[str, str], job_id: str = "") -> AskedPage:
-    """Return what a URL's query asks for; unknown parameters and values are ignored."""
+    """Return the page that a URL's path (`job_id`) and query ask for; unknown parameters are ignored."""
     if job_id:
         return AskedPage(job_id=job_id, system=query.get("system", "")[:MAX_LETTERS])
     view = query.get("view", "")

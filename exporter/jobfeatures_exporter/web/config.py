@@ -45,7 +45,10 @@ LINK: Final = ValueKind("address", _template)
 
 
 def fill_link(template: str, **values: str) -> str:
-    """Return the URL of a link; values are percent-encoded, so none reaches beyond its placeholder."""
+    """Return a link's URL: the `template` with each of its placeholders replaced by the value of that name.
+
+    Values are percent-encoded, so that none changes more of the URL than its placeholder.
+    """
     from urllib.parse import quote
 
     return _PLACE.sub(

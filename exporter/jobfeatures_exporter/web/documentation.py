@@ -1,4 +1,7 @@
-"""``/docs/``: the installed documentation, rendered from Markdown. Alerts and the page at / link to it."""
+"""Serves the installed documentation at ``/docs/``, rendered from Markdown.
+
+Alerts and the daemon's front page link to it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of requests before they are answered: rates, host names, passwords; headers of every response."""
+"""Checks requests before they are answered (rates, host names, passwords), and sets headers of responses."""
 
 from __future__ import annotations
 
@@ -64,11 +64,14 @@ class Guard:
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Return the headers of every response: fixed ones, and those of web.config_file."""
+        """Return the headers that every response has: fixed ones, and those that web.config_file sets."""
         return ALWAYS if self._file is None else {**ALWAYS, **self._file.options.headers}
 
     async def refusal(self, client: Hashable, host: str | None, authorization: str) -> WebAnswer | None:
-        """Return the response to a request that is refused, and count it; None if it is admitted."""
+        """Return the response to a request that is refused, and count it; None if it is admitted.
+
+        `client` is the sender's address; `host` and `authorization` are from the request's headers.
+        """
         if self._file is not None:
             self._file.refresh()
         now_secs = self._now()

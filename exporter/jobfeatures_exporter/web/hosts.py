@@ -1,4 +1,4 @@
-"""Host names of requests and of listeners. Pure."""
+"""Parses and checks the host names of requests and of listeners. Pure."""
 
 from __future__ import annotations
 
@@ -29,19 +29,20 @@ def is_loopback(host: str) -> bool:
 
 
 def host_asked(target: str, header: str | None) -> str | None:
-    """Return the host that a request is for: of an absolute request target, which decides, else of Host.
+    """Return the host that a request is for, None if it names none.
 
-    Source: RFC 9112, 3.2.2.
+    It is that of the request target if the target is an absolute URL, else that of the Host header. Source:
+    RFC 9112, 3.2.2.
     """
     found = _ABSOLUTE.match(target)
     return header if found is None else found[1]
 
 
 def is_ours(header: str | None, names: Collection[str] | None) -> bool:
-    """Return whether a Host header is an address, localhost or in `names` (None: any header).
+    """Return whether a Host header names an IP address, localhost, or one of `names` (None: any name).
 
-    Otherwise foreign web pages could read a listener by a user's browser: with DNS rebinding, the header
-    holds the attacker's own name; IP addresses and localhost cannot be rebound.
+    Other names are refused because of DNS rebinding: a foreign web page could read a listener through a
+    user's browser, and the header would hold the page's own host name.
     """
     if names is None or header is None:
         return True

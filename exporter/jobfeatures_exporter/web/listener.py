@@ -1,4 +1,4 @@
-"""The metrics listener, and what all listeners share: the web configuration, sockets, counts."""
+"""Opens the metrics listener, and has what all listeners share: web configuration, sockets and counts."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ HEADER_BYTES = 8190  # browsers send one machine's cookies to all its ports
 
 
 class Listeners:
-    """The listeners of a process: web configuration, sockets, counts. All methods run in one event loop.
+    """Opens the listeners of a process with its web configuration, and counts connections and answers.
 
-    `inherited` are sockets that already listen, by the listener's name.
+    `inherited` are sockets that already listen, by the listener's name. All methods run in one event loop.
     """
 
     def __init__(
@@ -60,8 +60,9 @@ class Listeners:
 
     @classmethod
     def from_config(cls, config: WebSettings, others: Mapping[str, str | None]) -> Listeners:
-        """Make listeners by the settings, on sockets from systemd if set; `others`: their addresses by name.
+        """Return listeners for these settings, on sockets passed by systemd if so configured.
 
+        `others` are the addresses of the listeners besides that of metrics, by name (None: not configured).
         Raises ConfigurationError.
         """
         if not config.systemd_socket:
@@ -80,9 +81,9 @@ class Listeners:
         return self._inherited.get(name) or address
 
     def listening(self, name: str, listener: Listener, address: str) -> AbstractAsyncContextManager[str]:
-        """Open a listener other than that of metrics, with TLS if `web.config_for` names it.
+        """Keep a listener other than that of metrics open in an ``async with`` block; yields HOST:PORT.
 
-        Leaving closes it. Yields HOST:PORT. Raises ConfigurationError if the address cannot be bound.
+        It uses TLS if `web.config_for` names it. Raises ConfigurationError if the address cannot be bound.
         """
         from jobfeatures.publish.http.webserver import listening
 
@@ -92,7 +93,10 @@ class Listeners:
         return listening(listener, self.where(name, address), tls, table=table)
 
     def reread(self) -> None:
-        """Reload the web configuration file. Raises ConfigurationError, keeping the old one."""
+        """Reload the web configuration file.
+
+        Raises ConfigurationError if it is invalid; the old one then stays.
+        """
         if self.file is not None and (problem := self.file.reload()):
             raise ConfigurationError("web.config_file", problem)
 
@@ -157,7 +161,8 @@ class Listeners:
 def check_web(config: WebSettings, others: Mapping[str, str | None], features_url: str | None) -> None:
     """Raise ConfigurationError if web.config_file is bad, or does not suit a listener in web.config_for.
 
-    `others`: the other listeners' addresses by name; `features_url`: the URL that jobs are given.
+    `others` are the addresses of the listeners besides that of metrics, by name; `features_url` is the URL of
+    features that jobs are given.
     """
     if config.config_file is None:
         if config.config_for:

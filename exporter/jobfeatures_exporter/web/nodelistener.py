@@ -88,7 +88,7 @@ class NodeListener:
 
 
 def read_secrets(path: str) -> tuple[bytes, ...]:
-    """Return the site's secrets in a file: nodes' tokens are derived of them. Raises ConfigurationError."""
+    """Return the secrets in a file, from which the nodes' tokens are derived. Raises ConfigurationError."""
     try:
         return parse_secrets(read_private(path, MAX_FILE_BYTES), path)
     except OSError as error:

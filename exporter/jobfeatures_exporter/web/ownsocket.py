@@ -1,4 +1,4 @@
-"""A UNIX socket that anybody may open and that shows each caller their own jobs only.
+"""Serves a UNIX socket that anybody may open and that shows each caller their own jobs only.
 
 The kernel identifies the caller (SO_PEERCRED) in our user namespace: a uid that is not mapped there appears
 as the overflow uid and is refused, and so is a caller whose user namespace maps uids differently from ours.
@@ -50,7 +50,11 @@ Pages = Callable[[Context, AskedPage], str | None]
 
 
 class OwnSocket:
-    """Shows each caller, by uid, their jobs. `known` returns the latest context, with all users' jobs."""
+    """Shows each caller the jobs of the caller's uid.
+
+    `known` returns the node's latest `Context`, the data of metrics and pages, with all users' jobs. `pages`
+    makes pages and metrics of a `Context`.
+    """
 
     def __init__(self, known: Callable[[], Context], pages: Pages, procfs: str = "/proc") -> None:
         self._known = known
@@ -75,7 +79,10 @@ class OwnSocket:
             return "its user namespace cannot be read"
 
     def admit(self, transport: asyncio.BaseTransport) -> bool:
-        """Return whether to admit a connection: `refusal` is "", and its uid has not too many open ones."""
+        """Return whether to admit a new connection.
+
+        It is refused for a reason of `refusal`, or if the same uid has too many open connections.
+        """
         pid, uid, _ = _credentials(transport.get_extra_info("socket"))
         if reason := self.refusal(pid, uid):
             log.debug("a client of the socket is refused", extra={"uid": uid, "reason": reason})
@@ -104,7 +111,7 @@ class OwnSocket:
         return await handler(request)
 
     def own(self, uid: int) -> Context:
-        """Return the part of the latest context that a user may see: the user's own jobs."""
+        """Return the data of metrics and pages that a user may see: the user's own jobs."""
         return make_own_context(self._known(), uid, self._names.get(uid))
 
     async def _metrics(self, request: web.Request) -> web.Response:

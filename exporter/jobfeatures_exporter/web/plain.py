@@ -1,10 +1,10 @@
 """Answers requests of the simple form that scrapers send, without a web framework.
 
-A connection's first request of another form, and all that follow it, go to aiohttp. That takes 16 MiB and
-0.2 s to import, so it is imported for the first such request: most nodes are only ever scraped. Requests are
-read by one regular expression, which matches only what is surely one whole request: httptools does not say
-where a request ends, h11 lets folded lines and bare line feeds pass, and both would need the checks below.
-Sources: RFC 9110, RFC 9112 (a subset of them).
+A connection's first request of another form is passed on to aiohttp, and so are all that follow it. aiohttp
+takes 16 MiB and 0.2 s to import, so it is imported for the first such request: most nodes are only ever
+scraped. Requests are read by one regular expression, which matches only what is surely one whole request:
+httptools does not say where a request ends, h11 lets folded lines and bare line feeds pass, and both would
+need the checks below. Sources: RFC 9110, RFC 9112 (a subset of them).
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ _CONNECTION = {"": False, "keep-alive": False, "close": True}  # whether it clos
 
 
 class PlainRequest(NamedTuple):
-    """A request that needs no framework; header names are in lower case."""
+    """A request that needs no framework: its path, and its headers by name in lower case.
+
+    `is_last` says that the client asks to close the connection after the answer.
+    """
 
     path: str
     headers: Mapping[str, str]
@@ -42,7 +45,10 @@ class PlainRequest(NamedTuple):
 
 
 def parse_request(data: bytes, header_bytes: int) -> PlainRequest | None:
-    """Return the request in `data` if it has a scraper's simple form; None: aiohttp has to parse it."""
+    """Return the request in `data` if it has a scraper's simple form; None: aiohttp has to parse it.
+
+    A request's head may have at most `header_bytes`.
+    """
     found = _REQUEST.fullmatch(data) if len(data) <= header_bytes else None
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""Sockets passed by systemd (socket activation), and descriptors in its file descriptor store.
+"""Takes the sockets passed by systemd (socket activation), and descriptors from its file descriptor store.
 
 Source: sd_listen_fds(3), systemd.socket(5), sd_pid_notify_with_fds(3).
 """
@@ -20,11 +20,11 @@ NAMES = ("metrics", "features", "sonar")
 
 
 def take_sockets(environ: MutableMapping[str, str] | None = None) -> dict[str, list[socket.socket]]:
-    """Return the sockets that systemd has passed to this process, by listener's name.
+    """Return the sockets that systemd has passed to this process, by the listener's name.
 
-    The unit's FileDescriptorName= decides: features, sonar; any other name is metrics.
-    Child processes inherit neither the sockets nor systemd's environment variables.
-    Raises ConfigurationError if there is none for metrics, or one is not a listening stream socket.
+    The name is that of FileDescriptorName= in the socket unit; an unknown name stands for metrics. Child
+    processes inherit neither the sockets nor systemd's environment variables. Raises ConfigurationError if no
+    socket is for metrics, or one is not a listening stream socket.
     """
     environ = os.environ if environ is None else environ
     pid, count = environ.pop("LISTEN_PID", ""), environ.pop("LISTEN_FDS", "")

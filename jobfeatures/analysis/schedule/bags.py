@@ -1,8 +1,9 @@
-"""Jobs that are one piece of work have one expected end: numpy.
+"""Computes one common expected end for jobs that belong together (a bag); needs numpy.
 
-Source: Tóth, Klusáček, outlook: "For such a workflow or bags of tasks we should therefore generate single EET
-rather than compute separate EET for each job/task." A bag's end is the latest of its jobs' expected ends;
-a job that follows another of its user is treated as arriving after the other's expected end.
+A bag is a job array, a workflow, or a chain of jobs that follow each other. Source: Tóth, Klusáček, outlook:
+"For such a workflow or bags of tasks we should therefore generate single EET rather than compute separate EET
+for each job/task." A bag's expected end is the latest expected end of its jobs. A job that follows another
+job of its user is treated as if it arrived after that job's expected end.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from jobfeatures.analysis.schedule.runs import Array
 
 
 class Join(enum.Enum):
-    """Why several jobs of one user count as one piece of work, a bag."""
+    """The reasons for which jobs of one user form a bag, a piece of work with one common expected end."""
 
     PRECEDING = "preceding"  # one follows the other
     ARRAY = "array"
@@ -33,7 +34,12 @@ class Join(enum.Enum):
 def join_ends(
     log: ScheduleLog, laid: Chosen, part: UsersPart, ends: Array, by: Collection[Join]
 ) -> tuple[Array, Array]:
-    """Return for each job its bag's expected end (log seconds), and the bag: the index of a job in it."""
+    """Return each job's expected end after jobs were joined into bags, and the bag that each job is in.
+
+    `part` and `ends` hold the jobs of `laid` and their separate expected ends, in the same order; `by` names
+    the kinds of bags to form. The first array holds the bags' expected ends, in seconds since the log's time
+    zero. The second holds, as the bag's identifier, the index of one job of the bag. Raises ScheduleError.
+    """
     users = np.repeat(np.arange(len(laid.users)), np.diff(laid.bounds))
     found = ends.copy()
     edges: list[tuple[int, int]] = []

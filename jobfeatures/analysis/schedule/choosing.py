@@ -1,4 +1,7 @@
-"""Which jobs of a log count in the figures, in which order, and why the others do not: pure, numpy."""
+"""Selects the jobs of a log that count in the figures, sorts them by user and arrival, and counts the others.
+
+Pure functions; needs numpy. The reasons why a job does not count are in `eligibility`.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,11 @@ from jobfeatures.errors import JobfeaturesError
 
 
 class ScheduleError(JobfeaturesError):
-    """A log lacks data that its evaluation needs, or has values that cannot be computed with."""
+    """Raised when a log lacks data that its evaluation needs, or holds values too large to compute with."""
 
 
 class Arrival(enum.Enum):
-    """Which moment counts as the arrival of a job."""
+    """The choices of the moment at which a job is taken to arrive."""
 
     SUBMIT = "submit"
     ELIGIBLE = "eligible"  # where that is known
@@ -28,7 +31,7 @@ class Arrival(enum.Enum):
 
 
 class Filter(NamedTuple):
-    """Selects the jobs whose field is one of `values`, or with `is_not` none of them."""
+    """A condition on jobs: `field` (user, queue …) has one of `values`, or with `is_not` none of them."""
 
     field: str
     values: frozenset[str]
@@ -37,7 +40,12 @@ class Filter(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Chosen:
-    """The jobs that count, user by user in order of arrival; those of `users[i]` begin at `bounds[i]`."""
+    """The jobs of a log that count in the figures, sorted by user, and by arrival within each user.
+
+    The jobs of `users[i]` have the indices from `bounds[i]` up to, not including, `bounds[i + 1]` in the
+    other arrays. `position` is each job's index in the log. `arrival`, `start` and `end` are in seconds since
+    the log's time zero, `runtime` is in seconds, `cpus` in processors.
+    """
 
     users: list[str]
     bounds: Array
@@ -59,9 +67,9 @@ class Chosen:
 
 
 def choose(log: ScheduleLog, *, by: Arrival = Arrival.SUBMIT, filters: Iterable[Filter] = ()) -> Chosen:
-    """Return the jobs that count and pass the filters; the log must have at least one of these.
+    """Return the jobs of a log that count in the figures and pass all `filters`.
 
-    `by` defines when jobs arrive.
+    `by` defines when a job arrives. There must be at least one such job.
     """
     is_chosen, _, (arrival, start, end) = sift(log, by=by)
     position = np.flatnonzero(is_chosen & passing(log, filters))
@@ -86,7 +94,11 @@ def choose(log: ScheduleLog, *, by: Arrival = Arrival.SUBMIT, filters: Iterable[
 def sift(
     log: ScheduleLog, *, by: Arrival = Arrival.SUBMIT
 ) -> tuple[Array, dict[str, int], tuple[Array, Array, Array]]:
-    """Return whether each job counts, how many do not by reason, and arrivals, starts, ends (log seconds)."""
+    """Find out which jobs of a log count in the figures; `by` defines when a job arrives.
+
+    Returns three things: for each job whether it counts; the number of jobs that do not count, by reason; and
+    the arrays of all jobs' arrivals, starts and ends, in seconds since the log's time zero.
+    """
     arrival = arrival_of(log, by)
     start, end = log.start, log.end
     reasons = _reasons(log, arrival, start, end)
@@ -97,7 +109,10 @@ def sift(
 
 
 def arrival_of(log: ScheduleLog, by: Arrival) -> Array:
-    """Return when each job arrives, in seconds of the log."""
+    """Return when each job arrives, in seconds since the log's time zero.
+
+    Where the moment chosen by `by` is unknown, the submission time is returned.
+    """
     if by is Arrival.READY and log.could_start is not None:
         return np.where(log.could_start >= 0, log.could_start, log.submit)
     if by is not Arrival.ELIGIBLE or log.eligible is None:
@@ -124,7 +139,11 @@ def _reasons(log: ScheduleLog, arrival: Array, start: Array, end: Array) -> Arra
 
 
 def why_none(skipped: Mapping[str, int]) -> str:
-    """Return why no job of a log counts, as a predicate for a message."""
+    """Return a text that says why no job of a log counts, such as "holds no jobs".
+
+    `skipped` is the number of jobs by reason, as `sift` returns it. The text continues a sentence that begins
+    with the log's name.
+    """
     reported = [f"{count} × {REASONS[reason]}" for reason, count in skipped.items() if count]
     if not reported:
         return "holds no jobs"
@@ -133,7 +152,7 @@ def why_none(skipped: Mapping[str, int]) -> str:
 
 
 def passing(log: ScheduleLog, filters: Iterable[Filter]) -> Array:
-    """Return, for each job, whether it passes all filters."""
+    """Return an array that says for each job of the log whether it passes all filters."""
     passes = np.ones(len(log), dtype=bool)
     for each in filters:
         labels: Labels = getattr(log, each.field)
@@ -149,7 +168,7 @@ def stable_order(codes: Array, count: int) -> Array:
 
 
 def summable(values: Array) -> Array:
-    """Return integers as int64 if their sum fits into 64 bits, else as Python's integers."""
+    """Return an array that can be summed exactly: int64 if the sum fits into it, else Python integers."""
     if values.dtype.kind == "i" and float(np.abs(values.astype(float)).sum()) >= 2**62:
         return values.astype(object)
     return values

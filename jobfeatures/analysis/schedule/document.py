@@ -1,4 +1,7 @@
-"""A schedule's figures as plain values, for JSON and for rows: units are in the names, or else seconds."""
+"""Turns the figures of a schedule into plain values, for JSON and for rows of a table.
+
+Names of figures contain their unit; a time without a unit in its name is in seconds.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,10 @@ COMPARED = (
 
 
 def make_document(whole: Whole, by: Sequence[str] = ()) -> Values:
-    """Return all figures of one log. `by`: fields (user, queue …) for whose values figures are added."""
+    """Return all figures of one log as a dictionary that can be written as JSON.
+
+    `by` names fields (user, queue …): for each value of such a field, the figures of its jobs are added.
+    """
     options, sums, violated = whole.options, whole.sums, sum(whole.violated)
     first = whole.shares[0]
     document: Values = {
@@ -76,7 +82,11 @@ def make_document(whole: Whole, by: Sequence[str] = ()) -> Values:
 
 
 def compare(documents: Sequence[Values]) -> Values:
-    """Return how other logs differ from the first: numbers of users whose VEET fell or rose, and ratios."""
+    """Compare the logs' documents with the first one.
+
+    Returns for each other log how many users have a lower, an equal or a higher VEET (the percentage of a
+    user's jobs that ended after their expected end) than in the first log, and the ratios of other figures.
+    """
     base, *others = documents
     return {"base": base["log"], "others": [_against(base, each) for each in others]}
 
@@ -99,7 +109,7 @@ def _against(base: Values, other: Values) -> Values:
 
 
 def describe_shares(whole: Whole, shares: Shares) -> Values:
-    """Return users' shares of a resource (default, by user, by group), and where they come from."""
+    """Return users' shares of one resource: the default, those of single users and groups, their source."""
     present = set(whole.users)
     return {
         "default": plain(shares.resource, shares.default),
@@ -132,7 +142,7 @@ def describe_group(whole: Whole, group: GroupResult) -> Values:
 
 
 def spread(found: Distribution) -> Values:
-    """Return a distribution's figures by name: p50 is the median, and so on."""
+    """Return the figures of a distribution by name: count, mean, min, max and quantiles (p50: median)."""
     quantiles = found.quantiles or (None,) * len(QUANTILES)
     return {
         "count": found.size,
@@ -144,7 +154,7 @@ def spread(found: Distribution) -> Values:
 
 
 def warnings_of(whole: Whole) -> list[str]:
-    """Return warnings on a log whose values may mislead a reader of its figures."""
+    """Return warnings about properties of a log that may make its figures misleading."""
     found = list(whole.log.warnings)
     if not whole.is_in_order:
         found.append("jobs do not stand in order of arrival: they were sorted")

@@ -1,13 +1,14 @@
-"""The expected end time (EET) of a user's jobs by the user's share of a machine: pure.
+"""Computes the expected end time (EET) of a user's jobs from the user's share of a machine. Pure functions.
 
 Source: Tóth, Klusáček: "User-Aware Metrics for Measuring Quality of Parallel Job Schedules", Algorithm 1,
-which keeps what is left of the share in every second. From the last arrival on, what is left never decreases
-with time: it is kept as lanes (units of the share), each free from some time on. A job takes as many of the
-lanes that are free first as it asks for, fills them like water from its arrival on; they are free at its end
-again: by a heap of groups of lanes, for n jobs in O(n log n).
+which keeps the unused part of the share for every second. After the last arrival, the unused part never
+decreases with time. So it is kept as lanes: a lane is one unit of the share, and is free from some time on. A
+job uses as many lanes as it requests, first those that are free first. It uses each of these lanes from the
+time at which the lane is free (at the earliest from the job's arrival) until the job's end. Lanes that are
+free from the same time on are one entry of a heap, so that n jobs take O(n log n).
 
-Requests and shares are whole numbers; scaling both by one factor changes nothing, so fractions of a processor
-go in as thousandths. Times are whole seconds, in the mode fluid any.
+Requests and shares are whole numbers. Only their ratio matters, so fractions of a processor are passed as
+thousandths. Times are whole seconds, except in fluid mode, where they may be fractions.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Number = int | float
 
 
 class Mode(enum.Enum):
-    """How much of the share a job takes in its last second, of which it needs only a part."""
+    """Choices of how much of the share a job occupies in its last second, if it needs only part of it."""
 
     LITERAL = "literal"  # the job has it all, as in line 9 of the algorithm
     EXACT = "exact"  # what the job does not need is left to the next ones
@@ -28,7 +29,10 @@ class Mode(enum.Enum):
 
 
 class ShareError(ValueError):
-    """A job requests some of a share of 0, so it would never end. `position`: its index, from 0."""
+    """Raised when a job requests a resource of which its user's share is 0: the job would never end.
+
+    `position` is the index of the job, from 0.
+    """
 
     def __init__(self, position: int) -> None:
         super().__init__(f"job {position} asks for some of a share of 0")
@@ -36,10 +40,9 @@ class ShareError(ValueError):
 
 
 class Lanes:
-    """One user's share of one resource, and how much of it is occupied until when.
+    """One user's share of one resource, and until when how many units (lanes) of the share are occupied.
 
-    Jobs are placed in order of arrival, in one call of `place` or in several;
-    jobs placed into a copy do not change the original.
+    Jobs are placed in order of arrival, by one call of `place` or by several.
     """
 
     __slots__ = ("_busy", "_free", "mode", "share")
@@ -53,14 +56,17 @@ class Lanes:
         self._busy: list[tuple[Number, int]] = []  # a heap: (free from, how many lanes)
 
     def copy(self) -> Lanes:
-        """Return a copy of these lanes; jobs placed into the one do not change the other."""
+        """Return an independent copy of these lanes: jobs placed into either do not change the other."""
         other = Lanes(self.share, self.mode)
         other._free = self._free
         other._busy = self._busy.copy()
         return other
 
     def has_spare(self, since: Number, until: Number, wanted: Number) -> bool:
-        """Return whether `wanted` lane-seconds are idle between two times; no job came after `since`."""
+        """Return whether at least `wanted` lane-seconds are free between the times `since` and `until`.
+
+        No job placed so far may have arrived after `since`.
+        """
         left = self._free * max(0, until - since)
         if self._busy and self._busy[0][0] < until:
             for free_from, lanes in self._busy:
@@ -70,17 +76,20 @@ class Lanes:
         return left >= wanted
 
     def taken(self, since: Number) -> Number:
-        """Return the occupied lane-seconds of the share after `since`; no job may have arrived later."""
+        """Return how many lane-seconds after the time `since` are occupied by the jobs placed so far.
+
+        None of these jobs may have arrived after `since`.
+        """
         return sum(lanes * max(0, free_from - since) for free_from, lanes in self._busy)
 
     def place(
         self, arrivals: Iterable[Number], requests: Iterable[int], runtimes: Iterable[Number]
     ) -> list[Number]:
-        """Place jobs into the share; return when each is expected to end, by the clock of the arrivals.
+        """Place jobs into the share, and return the expected end of each, by the same clock as `arrivals`.
 
-        No job may arrive before the one before it. One that asks for nothing,
-        or runs for no time, is expected to end when it arrives; one that asks
-        for more than the share is stretched. Raises ShareError.
+        The jobs must be in order of arrival. A job whose request or runtime is 0 or less is expected to end
+        when it arrives. A job that requests more than the whole share runs on the whole share, for longer.
+        Raises ShareError.
         """
         busy, free = self._busy, self._free
         is_fluid, is_exact = self.mode is Mode.FLUID, self.mode is Mode.EXACT
@@ -139,10 +148,12 @@ def compute_chained(
     thinks: Sequence[Number],
     mode: Mode = Mode.LITERAL,
 ) -> list[Number]:
-    """Return when one user's jobs are expected to end; `preceding`: which job each follows (−1: none).
+    """Return when the jobs of one user are expected to end, where some jobs follow other jobs.
 
-    A follower arrives its think time after the other's expected end; if that time is −1, at that end, but not
-    before its own arrival. `demands`: by resource the jobs' requests and the share. Raises ShareError.
+    `preceding` holds for each job the index of the job that it follows, −1 for none. Such a job is taken to
+    arrive when its think time (from `thinks`, in seconds) has passed since the expected end of the preceding
+    job. If its think time is −1, it arrives at that expected end, but not before its own arrival. `demands`
+    holds for each resource the jobs' requests and the user's share. Raises ShareError.
     """
     asked = [(requests, Lanes(share, mode)) for requests, share in demands]
     followers: dict[int, list[int]] = {}

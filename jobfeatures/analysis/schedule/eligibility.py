@@ -1,4 +1,7 @@
-"""Which jobs count in figures, and why others do not: rules for one job or for arrays of jobs. Pure."""
+"""Decides which jobs count in figures, and why others do not. Pure functions.
+
+They take the values of one job, or arrays with one value for each job.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +37,11 @@ REASONS: Final = {
 def compute_rules(
     *, arrival: Any, start: Any, end: Any, runtime: Any, is_cancelled: Any, has_user: Any, cpus: Any
 ) -> dict[str, Any]:
-    """Return whether each reason not to count a job, but `UNREADABLE`, applies; the first that does is given.
+    """Return for each reason not to count a job (except `UNREADABLE`) whether it applies.
 
-    Each argument is one job's value, or an array over jobs; a number may be `UNKNOWN` or `IMPOSSIBLE`.
+    Each argument is the value of one job, or an array over jobs; so is each value of the result. A number may
+    be `UNKNOWN` or `IMPOSSIBLE`. If several reasons apply, the first one in the order of the result is
+    reported.
     """
     is_impossible = (runtime == IMPOSSIBLE) | (start == IMPOSSIBLE) | (end == IMPOSSIBLE)
     return {
@@ -54,7 +59,10 @@ def compute_rules(
 def compute_runtime(
     start_secs: Number | None, end_secs: Number | None, suspended_secs: Number | None
 ) -> Number:
-    """Return the seconds that a job ran without suspensions, or `UNKNOWN` or `IMPOSSIBLE`."""
+    """Return for how many seconds a job ran, without the time for which it was suspended.
+
+    Returns `UNKNOWN` if the start or the end is None, and `IMPOSSIBLE` if the result would be negative.
+    """
     if start_secs is None or end_secs is None:
         return UNKNOWN
     runtime = end_secs - start_secs - (suspended_secs or 0)

@@ -1,6 +1,7 @@
-"""Expected ends of all jobs, in parts of some users' jobs each, which any process can compute: numpy.
+"""Computes the expected ends of all jobs, in parts that separate processes can compute; needs numpy.
 
-`split` makes the parts, `compute_part` computes the ends of one from it alone.
+`split` divides the jobs into parts, each with all jobs of some users. `compute_part` computes the ends of the
+jobs of one part.
 """
 
 from __future__ import annotations
@@ -20,7 +21,11 @@ Tick = Callable[[int], object]  # called with how many jobs were done
 
 
 class Demand(NamedTuple):
-    """What each job asks of one resource, and each user's share of it, both in the same unit."""
+    """The amounts of one resource that jobs request, and each user's share of it, in the same unit.
+
+    `requests` has one value per job, `shares` one per user. `lanes` is given only for a single user: the
+    state in which earlier jobs have left the share; None means that the whole share is free.
+    """
 
     resource: str
     requests: Array
@@ -29,7 +34,11 @@ class Demand(NamedTuple):
 
 
 class UsersPart(NamedTuple):
-    """Some users' jobs, user by user, each user's in order of arrival. Times: seconds of the log."""
+    """All jobs of some users, sorted by user, and by arrival within each user.
+
+    The jobs of `users[i]` have the indices from `bounds[i]` up to, not including, `bounds[i + 1]`. Arrivals
+    are in seconds since the log's time zero, runtimes in seconds. There is one `Demand` for each resource.
+    """
 
     users: list[str]
     bounds: Array  # user i has the jobs from bounds[i] to bounds[i + 1]
@@ -48,10 +57,10 @@ def make_part(
     *,
     mode: Mode = Mode.LITERAL,
 ) -> UsersPart:
-    """Return jobs ready to compute their expected ends: in whole seconds, unless the mode is fluid.
+    """Return users' jobs in the form from which `compute_part` computes their expected ends.
 
-    Fractions of a second are rounded up, of arrival and of runtime, so that
-    no job that starts at once is late by rounding.
+    Unless the mode is fluid, arrivals and runtimes are rounded up to whole seconds: if they were rounded
+    down, a job that started at once could appear to be late.
     """
     if mode is not Mode.FLUID:
         arrivals, runtimes = _whole(arrivals), _whole(runtimes)
@@ -59,7 +68,7 @@ def make_part(
 
 
 def scaled(requests: Array, factor: int) -> Array:
-    """Return requests × `factor`: as Python's integers if the products do not fit into 64 bits."""
+    """Return `requests` × `factor`, as Python integers if the products do not fit into 64 bits."""
     if factor == 1:
         return requests
     fits = not len(requests) or int(requests.max()) < MOST // factor
@@ -67,7 +76,7 @@ def scaled(requests: Array, factor: int) -> Array:
 
 
 def split(part: UsersPart, count: int) -> list[UsersPart]:
-    """Return at most `count` parts of about equally many jobs, none of them empty."""
+    """Divide jobs into at most `count` parts with about the same number of jobs; no part is empty."""
     if not part.users:
         return []
     wanted = np.linspace(0, len(part.arrivals), count + 1)[1:-1]
@@ -91,13 +100,19 @@ def _cut(part: UsersPart, first: int, last: int) -> UsersPart:
 
 
 def compute_part(part: UsersPart) -> Array:
-    """Return when each job should end (log seconds), the latest over the resources. Raises ScheduleError."""
+    """Return when each job of a part is expected to end, in seconds since the log's time zero.
+
+    A job's expected end is the latest of those computed for the single resources. Raises ScheduleError.
+    """
     ends: Array = np.maximum.reduce([_compute(part, demand) for demand in part.demands])
     return ends
 
 
 def compute_all(parts: Sequence[UsersPart], *, tick: Tick | None = None) -> Array:
-    """Return all parts' ends as one array; `tick` gets numbers of jobs done. Raises ScheduleError."""
+    """Return the expected ends of the jobs of all parts, one after another, in one array.
+
+    After each part, `tick` is called with the number of jobs in it. Raises ScheduleError.
+    """
     found = []
     for part in parts:
         found.append(compute_part(part))

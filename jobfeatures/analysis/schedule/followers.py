@@ -1,8 +1,8 @@
-"""Which job of a log follows which other, and how long after its end: numpy.
+"""Finds which job of a log follows which other job, and how long after that job's end; needs numpy.
 
-Source: The Standard Workload Format: "the current job can only start after the
-termination of this preceding job", and think time is what "should elapse
-between the termination of the preceding job and the submittal of this one".
+Source: The Standard Workload Format: "the current job can only start after the termination of this preceding
+job", and think time is what "should elapse between the termination of the preceding job and the submittal of
+this one".
 """
 
 from __future__ import annotations
@@ -22,26 +22,38 @@ FOUND: Final = np.dtype([("key", np.int64), ("preceding", np.int64), ("end", np.
 
 
 class Links(NamedTuple):
-    """For each job the index of the job it follows, and the think time in seconds between them; −1: none."""
+    """For each job, the index of the job that it follows (−1: none) and its think time.
+
+    The think time is the number of seconds from the end of the preceding job to the submission of this job;
+    −1 means unknown, or that there is no preceding job.
+    """
 
     preceding: Array
     thinks: Array
 
     def could_start(self, submit: Array, start: Array, before: Array) -> Array:
-        """Return the earliest start that the followed job's end allows, at most the real one; −1: unknown.
+        """Return for each job the earliest time at which it could have started after the job that it follows.
 
-        `before`: the end of the job that each follows. All times are seconds of the log.
+        `before` holds the ends of the followed jobs. The result is never later than the job's real start, and
+        is −1 where it is unknown. All times are in seconds since the log's time zero.
         """
         since = np.maximum(before + np.maximum(self.thinks, 0), submit)
         since = np.where(start >= 0, np.minimum(since, start), since)
         return np.where((self.preceding >= 0) & (before >= 0) & (submit >= 0), since, UNKNOWN)
 
     def taken(self, which: Array) -> Links:
-        """Return the links of the jobs at these indices, renumbered; links to other jobs are dropped."""
+        """Return the links of the jobs at the indices `which`, as indices into this selection.
+
+        A link to a job outside the selection is dropped.
+        """
         return Links(self.preceding[which], self.thinks[which]).among(which)
 
     def among(self, places: Array) -> Links:
-        """Return these jobs' links to each other, renumbered; `places`: their indices in the whole log."""
+        """Return these links as indices into a selection of jobs, where the links belong to that selection.
+
+        `places` holds the indices of the selected jobs in the whole log. A link to a job outside the
+        selection is dropped.
+        """
         order = np.argsort(places, kind="stable")
         behind = np.append(places[order], UNKNOWN)  # the last: for jobs after all others
         at = np.searchsorted(behind[:-1], self.preceding)
@@ -52,7 +64,10 @@ class Links(NamedTuple):
 
 
 class LinkIndex:
-    """Finds by number which job follows which in a log read in pieces; ambiguous numbers are ignored."""
+    """Finds, by job number, the job that each job follows, for a log that is read in pieces.
+
+    A link to a number that no job or several jobs have is ignored.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -62,7 +77,11 @@ class LinkIndex:
         self._circle = np.zeros(0, np.int64)
 
     def add(self, numbers: Array, preceding: Array, ends: Array) -> None:
-        """Add a piece's jobs: numbers (from 1), those of the jobs they follow (< 1: none), ends (log s)."""
+        """Add the jobs of one piece of the log.
+
+        `numbers` are the jobs' numbers, from 1. `preceding` are the numbers of the jobs that they follow;
+        below 1 means none. `ends` are the jobs' ends, in seconds since the log's time zero.
+        """
         rows = np.flatnonzero(preceding > 0)
         keys = np.concatenate([2 * numbers, 2 * preceding[rows] + 1])  # first a job, then its followers
         order = np.argsort(keys, kind="stable")
@@ -75,7 +94,11 @@ class LinkIndex:
         self._wanted += len(rows)
 
     def settle(self) -> int:
-        """Find links once all jobs are added; return how many lead to no job, to several, or in a circle."""
+        """Find all links; call this once, after all jobs have been added.
+
+        Returns the number of links that are ignored: they lead to no job, to several jobs, or around a
+        circle.
+        """
         tells = np.zeros(0, ASKED)
         found, is_forward = 0, False
         for block in merge(self._asked):
@@ -107,7 +130,11 @@ class LinkIndex:
         return np.unique(after[after >= 0])
 
     def taken(self, sizes: Iterable[int]) -> Iterator[tuple[Array, Array]]:
-        """Yield, for pieces of these sizes, index and end (s) of the job that each job follows; −1: none."""
+        """Yield, for each piece of the log, the index and the end of the job that each of its jobs follows.
+
+        `sizes` are the numbers of jobs in the pieces. An index counts from the log's first job; an end is in
+        seconds since the log's time zero. Both are −1 where a job follows no other.
+        """
         rows, blocks, first = np.zeros(0, FOUND), merge(self._found), 0
         for size in sizes:
             while not len(rows) or rows["key"][-1] < first + size:
@@ -124,7 +151,11 @@ class LinkIndex:
 
 
 def link_keys(jobs: Sequence[JobRecord]) -> tuple[Array, Array, Array]:
-    """Return for each record its job's number, that of the job it follows, think time (s); −1: none."""
+    """Return three arrays over job records: job number, preceding job's number, think time in seconds.
+
+    The numbers are hashes of the job's id, batch system and cluster. −1 means that there is no preceding job,
+    or that the think time is unknown.
+    """
     columns = [
         (
             _key(job, job.job_id),

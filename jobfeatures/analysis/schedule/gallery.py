@@ -1,4 +1,4 @@
-"""Collects schedules to draw, and draws all of them at the end. Loads matplotlib only when needed."""
+"""Collects schedules and draws them all at the end. Loads matplotlib only when something is drawn."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FLAG: Final = "--report"
 
 
 class Gallery:
-    """Draws several schedules together, into a report or a directory of pictures."""
+    """Draws several schedules together, into an HTML report or into a directory of pictures."""
 
     def __init__(self, path: str | None = None) -> None:
         """Draw into a report, or a directory (existing, or with a final slash), created here; None: nothing.
@@ -40,7 +40,10 @@ class Gallery:
             raise ConfigurationError(FLAG, f"no such directory: {shown_name(os.path.dirname(path))}")
 
     def sketch(self, whole: Whole, store: Store) -> Sketch | None:
-        """Return an object that collects what to draw of a schedule; None if no pictures are wanted."""
+        """Return a collector for the data to draw of a schedule that is being evaluated.
+
+        Returns None if no pictures are wanted. The collected data are kept in `store`.
+        """
         if self._path is None:
             return None
         from jobfeatures.analysis.schedule.pictures.drawn import Sketch
@@ -48,7 +51,7 @@ class Gallery:
         return Sketch(whole, store)
 
     def add(self, view: DrawnSchedule) -> None:
-        """Add what is to be drawn of one schedule."""
+        """Add one schedule to the ones that `write` draws."""
         self._views.append(view)
 
     def write(self) -> None:

@@ -1,4 +1,7 @@
-"""The heatmap as numbers: "a 2D array of integers", users × time (Tóth and Klusáček, section 3.3)."""
+"""Computes a heatmap of late jobs as numbers: one row per user, one column per span of time.
+
+Source: Tóth and Klusáček, section 3.3: "a 2D array of integers".
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,10 @@ MOST_CELLS: Final = 2**25  # what a result holds in memory
 
 
 class Cells:
-    """For each user and span of time (cell), how many late jobs mark it; `heatmap` defines these marks.
+    """A table of users × spans of time (cells) that counts a user's late jobs in each cell.
 
-    The column n begins at `start_secs` + n × `cell_secs`, in seconds of the log.
+    The module `heatmap` defines which cells a late job marks. Column n begins `cell_secs` × n seconds after
+    `start_secs`, which is in seconds since the log's time zero.
     """
 
     def __init__(self, whole: Whole, cell_secs: int) -> None:
@@ -41,7 +45,10 @@ class Cells:
             )
 
     def add(self, hand: Schedule, first_user: int) -> None:
-        """Add a hand (the jobs of some users); `first_user` is the index of its first user among all."""
+        """Count the late jobs of some users.
+
+        `first_user` is the index of the first of these among all users.
+        """
         marks = make_marks(hand)
         bounds = np.searchsorted(marks.user, np.arange(len(hand.chosen.users) + 1)).tolist()
         for user, (first, last) in enumerate(pairwise(bounds), first_user):
@@ -54,7 +61,7 @@ class Cells:
             self._rows.append(cells.tolist())
 
     def heatmap(self) -> Values:
-        """Return the cells of all users as plain values, once all hands have been added."""
+        """Return the whole table as values for JSON, once the jobs of all users have been added."""
         return {
             "users": self._whole.users,
             "start_secs": self._grid.begin_secs,
@@ -64,7 +71,11 @@ class Cells:
 
 
 def format_heatmaps(documents: Sequence[Values]) -> str:
-    """Return CSV with a row for each log and user: start and length of the cells in seconds, the cells."""
+    """Return the heatmaps of several logs as CSV, with one row for each log and user.
+
+    A row holds the log, the user, when the first cell begins and how long a cell is (seconds), then the
+    cells.
+    """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     heatmaps = [(each["log"], each["heatmap"]) for each in documents]

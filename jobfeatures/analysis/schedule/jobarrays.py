@@ -1,8 +1,8 @@
-"""A log of jobs as arrays, the input of everything that judges schedules.
+"""Holds a log of jobs as arrays, the input of all modules that evaluate schedules.
 
-Times are seconds since the log's time zero, int64 where all are whole, else
-float64. A value missing from the log is `UNKNOWN`, one that cannot be true
-`IMPOSSIBLE`; an array is None where the log has no such values at all.
+Times are seconds since the log's time zero: int64 where all are whole numbers, else float64. A value missing
+from the log is `UNKNOWN`, a value that cannot be true is `IMPOSSIBLE`. An array is None where the log has no
+values of its kind at all.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ LARGEST_KIB: Final = 2**32  # 4 TiB
 
 
 class Labels(NamedTuple):
-    """Users, groups, queues … of jobs: `names[codes[i]]` belongs to job i; a code of −1 means unknown."""
+    """The users, groups, queues or partitions of jobs: `names[codes[i]]` is that of job i.
+
+    A code of −1 means unknown. `numbers`, where known, holds a number for each name.
+    """
 
     codes: Array
     names: list[str]
@@ -48,7 +51,16 @@ class Labels(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ScheduleLog:
-    """All jobs of one log, in the log's order: one array per field."""
+    """All jobs of one log as arrays, one array per field, in the log's order.
+
+    Times are in seconds since time zero, which is `zero_secs` in epoch seconds. `runtime` excludes the time
+    for which a job was swapped out. `cpus` and `gpus` are allocated amounts, else requested ones;
+    `memory_kib` is the whole job's requested memory, else the used one. Tasks of one job array have the same
+    value in `arrays`, jobs of one workflow in `workflows`. `could_start` is when a job could have started
+    after the job that it follows. `totals` are the machine's resources. `unreadable` and `folded` count
+    records that were skipped, or merged into others. `places` are the jobs' indices in the log if they are in
+    another order here; entries with the same value in `ids` may be the same job.
+    """
 
     name: str
     submit: Array
@@ -82,10 +94,10 @@ class ScheduleLog:
 
 
 def from_swf(columns: SwfColumns, name: str, meaning: Meaning | None = None) -> ScheduleLog:
-    """Return a log in the Standard Workload Format as arrays, in seconds of the log's own clock.
+    """Convert columns of a log in the Standard Workload Format to arrays; links between jobs are not set.
 
-    Memory is per processor there, unless `meaning` says otherwise; parts of a
-    job that was swapped out are joined. Links are not set; see `logreading`.
+    Memory is per processor in this format, unless `meaning` says otherwise. The parts of a job that was
+    swapped out are joined. Times are seconds since the log's time zero.
     """
     header = columns.header
     meaning = settle(meaning or Meaning(), header)
@@ -131,7 +143,10 @@ def from_swf(columns: SwfColumns, name: str, meaning: Meaning | None = None) -> 
 
 
 def whole_jobs(columns: SwfColumns) -> tuple[dict[str, Array], Array | int]:
-    """Return columns of SWF with one row per job, parts joined, and the seconds each was swapped out."""
+    """Return SWF columns with one row per job, and for how many seconds each job was swapped out.
+
+    The parts of a job that was swapped out are joined into one row.
+    """
     header, table = columns.header, columns.columns
     if not (is_preempted(header) and np.isin(table["status"], list(PARTIAL)).any()):
         return table, 0
@@ -147,9 +162,10 @@ def whole_jobs(columns: SwfColumns) -> tuple[dict[str, Array], Array | int]:
 def from_records(
     jobs: Sequence[JobRecord], name: str, *, notes: Notes | None = None, zero: int | None = None
 ) -> ScheduleLog:
-    """Return job records, one per job, as arrays. `zero`: the epoch of time zero, else the first submission.
+    """Convert job records, one per job, to arrays; links between jobs are not set.
 
-    Links between jobs are set later, by `logreading`. `notes`: what reading the records has counted.
+    `zero` is the log's time zero in epoch seconds; None means the first submission. `notes` holds what was
+    counted while the records were read.
     """
     notes = notes or Notes()
     if zero is None:
@@ -194,7 +210,11 @@ def from_records(
 
 
 def with_links(log: ScheduleLog, thinks: Array, places: Array, ends: Array) -> ScheduleLog:
-    """Return a log with `Links` to the jobs at `places` in the whole log, which end at `ends` (seconds)."""
+    """Return a log with the links from each job to the job that it follows.
+
+    `thinks` are think times in seconds. `places` are the followed jobs' indices in the whole log, and `ends`
+    their ends in seconds since the log's time zero.
+    """
     if not (places >= 0).any():
         return log
     links = Links(places, np.where((places >= 0) & (thinks >= 0), thinks, UNKNOWN))
@@ -212,7 +232,7 @@ def _runtime(job: JobRecord) -> Number:
 
 
 def is_preempted(header: Header) -> bool:
-    """Return whether a log's header says that a job may have several lines, one for each part."""
+    """Return whether a log's header says that a preempted job has one line for each of its parts."""
     return header.readable(Header.preemption) in {Preemption.YES, Preemption.DOUBLE}
 
 
@@ -304,7 +324,10 @@ def _counts(values: Iterable[int | None]) -> Array:
 
 
 def merge_warnings(reported: Iterable[str]) -> list[str]:
-    """Return the warnings of a log's pieces, each once; where they begin with counts, these are added up."""
+    """Merge the warnings about the pieces of a log, so that each appears once.
+
+    Warnings that begin with a count and are otherwise equal become one, with the sum of their counts.
+    """
     counts, found = Counter[str](), dict[str, str]()
     for each in reported:
         count, _, what = each.partition(" × ")

@@ -46,7 +46,7 @@ Reader = Callable[[str, int], Iterator[SwfColumns]]
 
 
 class Read(NamedTuple):
-    """A log as arrays, with its source in the same order: columns of SWF, or records."""
+    """A log as arrays, with its source: SWF columns or job records, in the same order as the arrays."""
 
     log: ScheduleLog
     columns: SwfColumns | None = None
@@ -58,8 +58,8 @@ def read_log(
 ) -> ScheduleLog:
     """Return the jobs of a log file (`-`: standard input) as arrays.
 
-    `kind` None is determined from the content; `zone` is the time zone of its
-    local times. Raises LogFileError, ParseError, KindError.
+    If `kind` is None, the format is determined from the content. `zone` is the time zone of local times in
+    the log; `meaning` says how fields of an SWF log are meant. Raises LogFileError, ParseError, KindError.
     """
     with as_file(name) as path:
         [log] = Pieces([(name, path)], kind, zone, meaning, most=sys.maxsize).logs()
@@ -67,7 +67,10 @@ def read_log(
 
 
 class Pieces:
-    """A log in one or more files, read in pieces, repeatedly if need be; a single piece stays in memory."""
+    """A log in one or more files that is read in pieces, so that it may be larger than memory.
+
+    It can be read repeatedly. A log that is a single piece stays in memory.
+    """
 
     def __init__(
         self,
@@ -92,7 +95,10 @@ class Pieces:
         self._only: list[Read] = []
 
     def reads(self) -> Iterator[Read]:
-        """Yield the pieces in order, each with its source. Raises what `read_log` raises, and SpillError."""
+        """Yield the pieces in order, each with what it was read from.
+
+        Raises what `read_log` raises, and SpillError.
+        """
         if self._only:
             yield from self._only
             return
@@ -104,7 +110,7 @@ class Pieces:
 
     @property
     def is_one(self) -> bool:
-        """Return whether the log is a single piece: known only once the first piece has been read."""
+        """Return whether the log is a single piece; this is known only once the first piece has been read."""
         return bool(self._only)
 
     def logs(self) -> Iterator[ScheduleLog]:
@@ -199,7 +205,7 @@ class Pieces:
 
 
 def drained(held: list[Item], rest: Iterator[Item]) -> Iterator[Item]:
-    """Yield the items of a list, which is emptied meanwhile to free memory, then those of `rest`."""
+    """Yield the items of the list `held`, removing each to free its memory, then the items of `rest`."""
     held.reverse()
     while held:
         yield held.pop()
@@ -230,9 +236,10 @@ def _kind_of(path: str, name: str) -> str:
 
 
 def compute_shifts(names: Sequence[str], zeros: Sequence[int | None]) -> list[int]:
-    """Return for each file the seconds to add to its times, so that all count from the earliest time zero.
+    """Return for each file the seconds to add to its times, so that all files have the same time zero.
 
-    Raises ScheduleError where only some files have a time zero.
+    `zeros` holds the time zero of each file in epoch seconds (None: unknown); the earliest one becomes that
+    of all files. Raises ScheduleError if it is known for some files only.
     """
     known = [zero for zero in zeros if zero is not None]
     if not known:
@@ -244,7 +251,7 @@ def compute_shifts(names: Sequence[str], zeros: Sequence[int | None]) -> list[in
 
 
 def moved(log: ScheduleLog, shift_secs: int) -> ScheduleLog:
-    """Return a log whose known times are shifted by `shift_secs`."""
+    """Return a copy of a log with `shift_secs` added to all known times."""
     if not shift_secs:
         return log
     known = {name: each for name in TIMES if (each := getattr(log, name)) is not None}
@@ -255,7 +262,7 @@ def moved(log: ScheduleLog, shift_secs: int) -> ScheduleLog:
 
 @contextmanager
 def as_file(name: str) -> Iterator[str]:
-    """Yield the name of a file that can be read twice: `name`, or that of a copy of standard input."""
+    """Yield the name of a file that can be read repeatedly: `name`, or for `-` a temporary copy of stdin."""
     if name != "-":
         yield name
         return

@@ -1,7 +1,7 @@
-"""Figures of a schedule that do not depend on users' shares, such as waiting times: pure, numpy.
+"""Computes figures of a schedule that do not depend on users' shares, such as waiting times.
 
-Source: Feitelson, Rudolph, Schwiegelshohn, Sevcik, Wong: "Theory and Practice
-in Parallel Job Scheduling"; slowdown bounded from below by a time τ.
+Pure functions; needs numpy. Source: Feitelson, Rudolph, Schwiegelshohn, Sevcik, Wong: "Theory and Practice in
+Parallel Job Scheduling"; bounded slowdown treats runtimes below a constant τ (`TAU_SECS`) as τ.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ QUANTILES: Final = (0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
 
 
 class Measures(NamedTuple):
-    """Wait and response in seconds, slowdown and bounded slowdown: arrays over jobs; NaN at runtime 0."""
+    """Arrays over jobs: wait and response in seconds, slowdown and bounded slowdown.
+
+    The slowdown of a job whose runtime is 0 is NaN.
+    """
 
     wait_secs: Array
     response_secs: Array
@@ -29,7 +32,7 @@ class Measures(NamedTuple):
 
 
 class Distribution(NamedTuple):
-    """Count, extremes, mean and quantiles of values; without values all but the count are None."""
+    """Count, mean, minimum, maximum and quantiles of values; without values, all but the count are None."""
 
     size: int
     mean: float | None = None
@@ -41,8 +44,8 @@ class Distribution(NamedTuple):
 def measure(arrival: Array, start: Array, end: Array, runtime: Array) -> Measures:
     """Return wait, response, slowdown and bounded slowdown of each job.
 
-    Wait is from arrival to start, response from arrival to end. Slowdown is
-    response ÷ runtime; bounded, max(1, response ÷ max(runtime, TAU_SECS)).
+    Wait is the time from arrival to start, response the time from arrival to end. Slowdown is response ÷
+    runtime; bounded slowdown is max(1, response ÷ max(runtime, TAU_SECS)).
     """
     response = end - arrival
     runs = runtime > 0
@@ -53,12 +56,15 @@ def measure(arrival: Array, start: Array, end: Array, runtime: Array) -> Measure
 
 
 def describe(values: Array) -> Distribution:
-    """Return the distribution of all values but NaN."""
+    """Return the distribution of all values that are not NaN."""
     return describe_groups(values, np.zeros(len(values), dtype=np.int32), 1)[0]
 
 
 def describe_groups(values: Array, codes: Array, count: int) -> list[Distribution]:
-    """Return the distribution of values in each group, 0 to `count` − 1; `codes` are the values' groups."""
+    """Return the distribution of values in each of `count` groups.
+
+    `codes` holds each value's group, from 0.
+    """
     is_in = codes >= 0
     if values.dtype.kind == "f":
         is_in &= ~np.isnan(values)
@@ -81,7 +87,7 @@ def describe_groups(values: Array, codes: Array, count: int) -> list[Distributio
 
 
 def describe_runs(runs: Sequence[Run]) -> Distribution:
-    """Return the distribution of the values in sorted runs, which may be on disk."""
+    """Return the distribution of the values in several sorted sequences, which may be in files."""
     size = sum(run.size for run in runs)
     if not size:
         return Distribution(0)
@@ -109,9 +115,10 @@ def _quantiles(ordered: Array, firsts: Array, sizes: Array) -> Array:
 
 
 def compute_steps(begins: Array, ends: Array, weights: Array | None, edges: Array) -> Array:
-    """Return, by interval between `edges`, the mean over time of the total weight of the items then present.
+    """Return, for each interval between `edges`, the average total weight of the items present in it.
 
-    `edges` rise in equal steps; time outside of them does not count. Without `weights` each item weighs 1.
+    Item i is present from `begins[i]` to `ends[i]`; the average is over time. `edges` are equally spaced.
+    Time outside them is ignored. Without `weights`, each item has weight 1.
     """
     width = (edges[-1] - edges[0]) / (len(edges) - 1)
     found: Array = (_area(begins, weights, edges) - _area(ends, weights, edges)) / width
@@ -134,9 +141,10 @@ def _area(since: Array, weights: Array | None, edges: Array) -> Array:
 
 
 def make_edges(first: float, last: float, count: int) -> Array:
-    """Return the edges of `count` equal intervals from `first` to `last`, or over a second if both are equal.
+    """Return the `count` + 1 edges of `count` equal intervals from `first` to `last`.
 
-    Where floats of this size are more than a second apart, each interval is at least one float wide.
+    If both are equal, the intervals cover one second. For numbers so large that neighbouring floats are more
+    than a second apart, an interval is at least one such distance long.
     """
     least = 1 if last <= first else 0
     return np.linspace(first, max(last, first + max(least, count * np.spacing(float(abs(first))))), count + 1)

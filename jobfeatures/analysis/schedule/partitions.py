@@ -1,8 +1,7 @@
-"""A log in several files, evaluated on a Dask cluster: numpy, and the extra ``dask``.
+"""Evaluates a log in several files on a Dask cluster. Needs numpy, and the extra ``dask``.
 
-Each file is read by itself. Its jobs are dealt by user into hands (sets of users),
-so that all jobs of a user are in one hand; each hand is evaluated as a part of
-the whole. Only the document of the whole log is returned.
+Each file is read by itself. Its jobs are divided by user into hands: a hand is a set of users with all of
+their jobs. Each hand is evaluated as a part of the whole. Only the document on the whole log is returned.
 """
 
 from __future__ import annotations
@@ -58,9 +57,10 @@ def evaluate_partitions(
     runner: Any,
     hands: int = HANDS,
 ) -> Values:
-    """Evaluate a log on a Dask cluster; return the log's document.
+    """Evaluate a log on a Dask cluster; return the log's document, as `make_document` does.
 
-    `files` are the log's files in order; `read` returns the jobs of one. `runner` is a Dask client, or an
+    `files` are the log's files in order; `read` returns the jobs of one file. Jobs are divided by user into
+    `hands` sets. `by` names fields whose values get figures of their own. `runner` is a Dask client, or an
     object with its `submit` and `gather`. Raises ScheduleError, and what `read` raises.
     """
     name = f"{files[0]} and {len(files) - 1} more" if len(files) > 1 else files[0]
@@ -80,12 +80,16 @@ def evaluate_partitions(
 
 
 def hold(name: str, logs: Sequence[ScheduleLog], options: Options) -> Spooled:
-    """Return the jobs of one hand (all of some users) from all files; one that is in several appears once."""
+    """Collect all jobs of one set of users from all files. A job that is in several files is kept once."""
     return spool(name, fold(logs), options)
 
 
 def begin(name: str, held: Sequence[Spooled], options: Options, by: Sequence[str]) -> Whole:
-    """Return an evaluation with what each hand needs to know of all: totals, users, peak use; no jobs."""
+    """Create the evaluation of the whole log from facts about all of its jobs, without the jobs.
+
+    `held` are the sets of users with these facts: totals, users and peak use. Each set is evaluated with
+    them.
+    """
     found = spool(name, [], options)
     for each in held:
         found.absorb(each)
@@ -96,16 +100,16 @@ def begin(name: str, held: Sequence[Spooled], options: Options, by: Sequence[str
 
 
 def end(whole: Whole, parts: Sequence[CombinedResults], by: Sequence[str]) -> Values:
-    """Return the document on the whole log, from the results of all hands."""
+    """Return the document on the whole log, made from the results of all sets of users."""
     whole.join(parts)
     return make_document(whole, by)
 
 
 def deal(log: ScheduleLog, shift_secs: int, hands: int) -> list[ScheduleLog]:
-    """Split a file's log into `hands` logs, all jobs of a user in the same one; add `shift_secs` to times.
+    """Split the jobs of one file into `hands` logs, so that all jobs of a user are in the same log.
 
-    Users, groups and the like get the same numbers on all machines. Jobs of unknown users, and facts about
-    the whole log, go to the first.
+    `shift_secs` is added to all times. Users, groups and the like get the same numbers on all machines. Jobs
+    of unknown users, and facts about the whole file, go into the first log.
     """
     labels = {field: getattr(log, field) for field in FIELDS}
     numbers = {field: [digest(name) >> 1 for name in each.names] for field, each in labels.items()}
@@ -140,7 +144,7 @@ def _take(log: ScheduleLog, which: Array) -> ScheduleLog:
 
 
 def fold(logs: Sequence[ScheduleLog]) -> list[ScheduleLog]:
-    """Return logs with one entry per job: those with the same id are merged, as `fold_jobs` does."""
+    """Return logs with one entry per job: entries with the same id are merged by the rules of `fold_jobs`."""
     known = [log for log in logs if log.ids is not None]
     if not known:
         return list(logs)

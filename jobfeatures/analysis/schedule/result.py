@@ -1,4 +1,7 @@
-"""Evaluates jobs: their expected ends, how late they ended, and further figures: numpy."""
+"""Evaluates the jobs of a log: their expected ends, how late they ended, and further figures.
+
+Needs numpy.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,12 @@ BLUR_SECS: Final = 1e-6  # largest rounding error of doubles in fluid mode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How to evaluate a log: which resources, shares, jobs and arrivals count."""
+    """The settings of an evaluation.
+
+    They are the resources and the users' shares of them, the mode of computing expected ends, and which
+    moment counts as a job's arrival. `filters` select jobs; `join` names what joins jobs into bags with one
+    expected end.
+    """
 
     resources: tuple[str, ...] = (CPU,)
     rules: ShareRules = field(default_factory=ShareRules)
@@ -51,7 +59,11 @@ class Options:
 
 
 class GroupResult(NamedTuple):
-    """Figures of the jobs of one user, group, queue or partition; times in seconds."""
+    """Figures of the jobs of one user, group, queue or partition; times are in seconds.
+
+    `violated` is the number of jobs that ended after their expected end, `tardiness` their total delay, and
+    `weighted_tardiness` the same weighted by processors. `waited_secs` is the total waiting time.
+    """
 
     jobs: int
     violated: int
@@ -68,7 +80,10 @@ class GroupResult(NamedTuple):
 
 
 class Bags(NamedTuple):
-    """Numbers of bags (two or more jobs with one expected end), of the jobs in them, and of late ones."""
+    """Counts of bags, of the jobs in them, and of late jobs.
+
+    A bag is two or more jobs with one expected end.
+    """
 
     bags: int
     jobs: int
@@ -76,7 +91,11 @@ class Bags(NamedTuple):
 
 
 class ScheduleSums(NamedTuple):
-    """Sums over all jobs, times in seconds."""
+    """Sums over all jobs that were evaluated; times are in seconds.
+
+    `waited_for_another` counts jobs submitted before the job that they follow had ended. `unknown_requests`
+    counts, by resource, the jobs whose request is unknown. `bags` is None if jobs are not joined into bags.
+    """
 
     jobs: int
     expected: int | float
@@ -89,7 +108,11 @@ class ScheduleSums(NamedTuple):
 
 @dataclass(eq=False)
 class Schedule:
-    """The evaluated jobs of some users. Arrays have one value per job, in the order of `chosen`."""
+    """The evaluated jobs of some users; arrays have one value per job, in the order of `chosen`.
+
+    `expected` holds expected ends, in seconds since the log's time zero. Jobs with the same value in `bags`
+    have one common expected end.
+    """
 
     log: ScheduleLog
     options: Options
@@ -104,7 +127,7 @@ class Schedule:
 
     @cached_property
     def weighted_tardiness(self) -> Array:
-        """Return tardiness (s) × processors of each job: the terms of Tóth and Klusáček's formula 3."""
+        """Return tardiness (seconds) × processors of each job, the terms of Tóth and Klusáček's formula 3."""
         return product(self.chosen.cpus, self.tardiness)
 
     @cached_property
@@ -141,17 +164,20 @@ class Schedule:
 
     @cached_property
     def weighted_by_user(self) -> list[int | float]:
-        """Return each user's total weighted tardiness, in CPU seconds: Tóth and Klusáček's formula 3."""
+        """Return each user's total weighted tardiness, in CPU seconds, by Tóth and Klusáček's formula 3."""
         return self.chosen.sums(self.weighted_tardiness)
 
     @cached_property
     def measures(self) -> Measures:
-        """Return wait, response and slowdowns of each job."""
+        """Return wait, response, slowdown and bounded slowdown of each job."""
         chosen = self.chosen
         return measure(chosen.arrival, chosen.start, chosen.end, chosen.runtime)
 
     def steps(self, edges: Array) -> dict[str, Array]:
-        """Return, by interval between `edges` (log s), each resource's mean use and the mean queue length."""
+        """Return each resource's mean use, and the mean queue length, in each interval between `edges`.
+
+        The arrays are by the name of the quantity. `edges` are in seconds since the log's time zero.
+        """
         chosen = self.chosen
         found = {QUEUE: compute_steps(chosen.arrival, chosen.start, None, edges)}
         for resource in RESOURCES:
@@ -163,7 +189,10 @@ class Schedule:
         return found
 
     def groups(self, field: str) -> dict[str, GroupResult]:
-        """Return figures by user, group, queue or partition (`field`); jobs without one are left out."""
+        """Return figures for each value of `field` (user, group, queue or partition).
+
+        Jobs without a value of the field are left out.
+        """
         codes, names, _ = self.codes_of(field)
         count = len(names)
         jobs = np.bincount(codes[codes >= 0], minlength=count).tolist()
@@ -190,7 +219,7 @@ class Schedule:
         }
 
     def codes_of(self, field: str) -> Labels:
-        """Return each job's user, group, queue or partition (`field`) as labels."""
+        """Return for each job its value of `field` (user, group, queue or partition), as labels."""
         if field == "user":
             counts = np.diff(self.chosen.bounds)
             return Labels(np.repeat(np.arange(len(counts), dtype=np.int32), counts), self.chosen.users)
@@ -205,9 +234,10 @@ def evaluate(
     tick: Tick | None = None,
     lanes: dict[str, Lanes] | None = None,
 ) -> Schedule:
-    """Compute the expected ends of a log's jobs by the users' shares; `tick` gets numbers of jobs done.
+    """Compute the expected ends of a log's jobs by the users' shares, and return the evaluated jobs.
 
-    `lanes`: the shares as a user's jobs in an earlier part left them, by resource. Raises ScheduleError.
+    `tick` is called with numbers of jobs done. `lanes` is given for one user whose jobs are evaluated in
+    several calls: by resource, the share as the user's earlier jobs have left it. Raises ScheduleError.
     """
     chosen = choose(log, by=options.arrival, filters=options.filters)
     laid = _all_of_users(log, options, chosen)
@@ -255,9 +285,10 @@ def asked(log: ScheduleLog, resource: str) -> Array:
 
 
 def held_weights(requests: Array, lasted: Array, runtime: Array) -> Array:
-    """Return how much of a resource each job held on the average over `lasted` seconds; unknown is 0.
+    """Return how much of a resource each job held on average between its start and its end.
 
-    A job held nothing while it was swapped out.
+    `lasted` is the time from start to end, `runtime` the time without that for which the job was swapped out
+    and held nothing; both are in seconds. An unknown request counts as 0.
     """
     known = np.maximum(requests, 0)
     if (lasted == runtime).all():
@@ -268,7 +299,7 @@ def held_weights(requests: Array, lasted: Array, runtime: Array) -> Array:
 
 
 def product(weights: Array, values: Array) -> Array:
-    """Return weight × value of each job; as Python's integers if one does not fit into 64 bits."""
+    """Return weight × value for each job, as Python integers if a product may not fit into 64 bits."""
     if not len(values):
         return values
     if values.dtype.kind == "i" and int(weights.max()) * int(values.max()) >= MOST:
@@ -303,7 +334,7 @@ def _demand(
 
 
 def groups_of(log: ScheduleLog, position: Array) -> dict[str, set[str]]:
-    """Return the groups of each user, as the jobs at these indices state them."""
+    """Return the groups of each user, taken from the jobs at the indices `position`."""
     count = len(log.group.names) + 1
     pairs = log.user.codes[position].astype(np.int64) * count + log.group.codes[position] + 1
     found: dict[str, set[str]] = {}

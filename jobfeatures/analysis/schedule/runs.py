@@ -1,4 +1,7 @@
-"""External sorting of arrays that do not fit into memory: sorted runs in files, merged in blocks: numpy."""
+"""Sorts arrays that do not fit into memory: writes sorted parts (runs), and merges them in blocks.
+
+Needs numpy.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ EVENTS: Final = np.dtype([("key", np.uint64), ("change", np.float64)])
 
 
 class Run(NamedTuple):
-    """Rows of a structured array, sorted by their `key`, in memory or in a file."""
+    """Rows of a structured array, sorted by their field `key`, in memory (`held`) or in the file `path`.
+
+    The run has `size` rows from the row `first` on; `rows` is the type of a row.
+    """
 
     held: Array | None
     path: str
@@ -33,11 +39,11 @@ class Run(NamedTuple):
     size: int
 
     def part(self, low: int, high: int) -> Run:
-        """Return the rows with indices from `low` up to, but excluding, `high` as a run."""
+        """Return the rows with indices from `low` up to, but excluding, `high` as a run of its own."""
         return self._replace(first=self.first + low, size=high - low)
 
     def read(self, first: int, count: int) -> Array:
-        """Return `count` rows from index `first` on."""
+        """Return up to `count` rows, from the row with index `first` on."""
         count, begin = min(count, self.size - first), self.first + first
         if self.held is not None:
             return self.held[begin : begin + count]
@@ -45,7 +51,10 @@ class Run(NamedTuple):
 
 
 class Store(Folder):
-    """Stores runs in memory while there is room, then in a temporary folder, removed with the store."""
+    """Stores sorted runs of rows in memory while there is room, then in files of a temporary folder.
+
+    The folder is removed with the store.
+    """
 
     def __init__(self, room_bytes: int | None = None) -> None:
         super().__init__()
@@ -53,7 +62,7 @@ class Store(Folder):
         self._count = 0
 
     def write(self, rows: Array) -> Run:
-        """Store rows, which must be sorted, as a run. Raises SpillError."""
+        """Store rows that are already sorted, and return them as a run. Raises SpillError."""
         self._room_bytes -= rows.nbytes
         if self._room_bytes >= 0:
             return Run(rows, "", rows.dtype, 0, len(rows))
@@ -64,7 +73,10 @@ class Store(Folder):
         return Run(None, path, rows.dtype, 0, len(rows))
 
     def write_groups(self, values: Array, codes: Array, count: int) -> list[Run]:
-        """Store the values of each group, 0 to `count` − 1, as a sorted run; NaN is left out."""
+        """Sort the values of each of `count` groups, and store them as one run per group; NaN is left out.
+
+        `codes` holds the group of each value, from 0.
+        """
         is_in = (codes >= 0) & ~np.isnan(values)
         values, codes = values[is_in], codes[is_in]
         order = np.lexsort((values, codes))
@@ -75,7 +87,10 @@ class Store(Folder):
         return [run.part(low, high) for low, high in pairwise(bounds)]
 
     def write_events(self, begins: Array, ends: Array, weights: Array) -> Run:
-        """Store how a total changes to which each item adds its weight from its begin to its end."""
+        """Store the changes of a total to which each item adds its weight from its begin to its end.
+
+        `peak_of` computes the largest value of this total.
+        """
         lasts = ends > begins
         each = weights[lasts].astype(float)
         rows = np.empty(2 * len(each), EVENTS)
@@ -87,7 +102,7 @@ class Store(Folder):
 
 
 def as_rows(columns: dict[str, Array]) -> Array:
-    """Return columns by name as the rows of a structured array."""
+    """Convert arrays of equal length to the rows of one structured array; the keys become field names."""
     size = len(next(iter(columns.values())))
     rows = np.empty(size, [(name, each.dtype) for name, each in columns.items()])
     for name, each in columns.items():
@@ -96,7 +111,7 @@ def as_rows(columns: dict[str, Array]) -> Array:
 
 
 class Columns:
-    """Columns of integers that grow, in memory or in memory-mapped files of a temporary folder."""
+    """Named columns of integers that can grow, in memory or in memory-mapped files of a temporary folder."""
 
     def __init__(self, folder: str | None = None) -> None:
         self._folder = None if folder is None else tempfile.mkdtemp(dir=folder)
@@ -113,7 +128,7 @@ class Columns:
             file.write(whole.data)
 
     def numbers(self, name: str) -> memoryview[int]:
-        """Return a column, which is complete now: nothing can be appended any more."""
+        """Close a column, so that nothing can be appended any more, and return its numbers."""
         if self._folder is None:
             return np.concatenate(self._parts.pop(name)).data
         with open(os.path.join(self._folder, name), "r+b") as file:
@@ -133,14 +148,17 @@ class Columns:
             each.madvise(mmap.MADV_DONTNEED)
 
     def parts(self, *columns: Array) -> Iterator[list[Array]]:
-        """Yield the same block of rows of each column, block by block."""
+        """Yield the columns block by block: each time, the same rows of each column."""
         for first in range(0, len(columns[0]), AT_ONCE):
             yield [each[first : first + AT_ONCE] for each in columns]
             self.release()
 
 
 def merge(runs: Sequence[Run], at_once: int | None = None, key: str = "key") -> Iterator[Array]:
-    """Yield the rows of all runs sorted by `key`, in blocks; equal keys in the order of the runs."""
+    """Yield the rows of all runs, sorted by `key`, in blocks.
+
+    Rows with equal keys keep the order of the runs.
+    """
     window = max(1, (at_once or AT_ONCE) // max(1, len(runs)))
     heads = [run.read(0, window) for run in runs]
     read = [len(head) for head in heads]
@@ -162,7 +180,7 @@ def merge(runs: Sequence[Run], at_once: int | None = None, key: str = "key") -> 
 
 
 def peak_of(runs: Sequence[Run]) -> float:
-    """Return the largest total weight at any time, from runs of `Store.write_events`."""
+    """Return the largest total weight at any time; `runs` come from `Store.write_events`."""
     level, peak = 0.0, 0.0
     for block in merge(runs):
         levels = level + np.cumsum(block["change"])

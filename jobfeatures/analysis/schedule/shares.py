@@ -1,8 +1,9 @@
-"""Shares: how much of each resource a user may expect: pure.
+"""Defines shares: how much of each resource a user may expect. Pure functions.
 
-Given shares of processors and GPUs may be fractions, down to a thousandth; those of memory are whole KiB. A
-user's own share takes precedence over the group's (the largest, where there are several), and that over the
-default: the given one, or the machine's total divided by the number of its users, exactly.
+A configured share of processors or GPUs may be a fraction, down to a thousandth; one of memory is in whole
+KiB. A share configured for a user takes precedence. Next comes the share of a group of the user: the largest
+one, if several of the user's groups have shares. Else the default applies: the configured one, or exactly the
+machine's total divided by the number of its users.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ Amounts = dict[str, int]  # by resource, in steps
 
 @dataclass(frozen=True, slots=True)
 class ShareRules:
-    """The shares and totals that the settings give, in steps (a thousandth of a CPU or GPU, a KiB)."""
+    """The configured shares and machine totals, by resource.
+
+    Amounts are in steps: a step is a thousandth of a CPU or GPU, or a KiB of memory.
+    """
 
     default: Amounts = field(default_factory=dict)
     users: dict[str, Amounts] = field(default_factory=dict)
@@ -45,7 +49,12 @@ class ShareRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shares:
-    """The users' shares of one resource in one log, in steps (a thousandth of a CPU or GPU, a KiB)."""
+    """The users' shares of one resource in one log.
+
+    Amounts are in steps: a step is a thousandth of a CPU or GPU, or a KiB of memory. `users` holds the shares
+    that differ from the default, `groups` the configured shares of groups. `total_from` and `default_from`
+    say where these values come from.
+    """
 
     resource: str
     default: int | Fraction
@@ -56,16 +65,19 @@ class Shares:
     groups: Amounts = field(default_factory=dict)  # as given
 
     def of(self, user: str) -> int | Fraction:
-        """Return a user's share, in steps."""
+        """Return a user's share, in steps: thousandths of a CPU or GPU, or KiB."""
         return self.users.get(user, self.default)
 
     def lanes(self, user: str, scale: int) -> int:
-        """Return a user's share in processors, KiB or GPUs × `scale`; the property `scale` makes it whole."""
+        """Return a user's share in processors, GPUs or KiB, multiplied by `scale`.
+
+        With the value of the property `scale`, or a multiple of it, the result is exact.
+        """
         return int(self.of(user) * scale / Fraction(STEPS[self.resource]))
 
     @property
     def scale(self) -> int:
-        """Return the least factor with which all shares, in processors, KiB or GPUs, are whole numbers."""
+        """Return the least factor that makes all shares, in processors, GPUs or KiB, whole numbers."""
         step = STEPS[self.resource]
         return math.lcm(*(Fraction(each, step).denominator for each in (self.default, *self.users.values())))
 
@@ -79,10 +91,10 @@ def make_shares(
     all_users: int,
     groups_of: Mapping[str, Iterable[str]],
 ) -> Shares:
-    """Return the users' shares of a resource, by the rules given.
+    """Compute the users' shares of a resource by the configured rules.
 
-    `total` is the machine's; divided by `all_users` it is the default. `groups_of`: by user the
-    groups, where groups have shares.
+    `total` is the machine's amount in steps; unless the rules have a default, it is divided by the number
+    `all_users`. `groups_of` holds the groups of each user; it may be empty if no group has a share.
     """
     if resource in rules.totals:
         total, total_from = rules.totals[resource], "given"
@@ -107,13 +119,16 @@ def make_shares(
 
 
 def plain(resource: str, amount: int | Fraction) -> int | float:
-    """Return an amount in steps as processors, GPUs or KiB, an integer if whole: 1.5 processors."""
+    """Convert an amount in steps to processors, GPUs or KiB, such as 1.5; a whole number becomes an int."""
     found = Fraction(amount, STEPS[resource])
     return found.numerator if found.denominator == 1 else float(found)
 
 
 def split_list(text: str) -> list[tuple[str, list[str]]]:
-    """Return pairs of name and values: ``a=1,b=2,3`` → [("a", ["1"]), ("b", ["2", "3"])]; no name is ""."""
+    """Split a list of settings: ``a=1,b=2,3`` → [("a", ["1"]), ("b", ["2", "3"])].
+
+    Values before the first name have the name "".
+    """
     found: list[tuple[str, list[str]]] = []
     for piece in text.split(","):
         name, is_named, value = piece.partition("=")
@@ -127,7 +142,11 @@ def split_list(text: str) -> list[tuple[str, list[str]]]:
 
 
 def parse_amounts(key: str, text: str, resources: Sequence[str]) -> Amounts:
-    """Parse ``4`` (of the first resource) or ``cpu=4,memory=16GiB`` into steps. Raises ConfigurationError."""
+    """Parse amounts such as ``cpu=4,memory=16GiB`` into steps, by resource. Raises ConfigurationError.
+
+    A number without a name is an amount of the first of `resources`. `key` is the setting's name, for
+    messages.
+    """
     found: Amounts = {}
     for name, values in split_list(text):
         resource = name or resources[0]
@@ -141,7 +160,10 @@ def parse_amounts(key: str, text: str, resources: Sequence[str]) -> Amounts:
 def parse_shares_of(
     key: str, texts: Iterable[str], resources: Sequence[str]
 ) -> tuple[dict[str, Amounts], ...]:
-    """Parse shares by user and group: ``alice=4,group:staff=20,bob=cpu:2``. Raises ConfigurationError."""
+    """Parse shares of users and groups, such as ``alice=4,group:staff=20,bob=cpu:2``, into steps.
+
+    Returns two dictionaries, of users and of groups. Raises ConfigurationError.
+    """
     users: dict[str, Amounts] = {}
     groups: dict[str, Amounts] = {}
     for text in texts:
@@ -160,7 +182,11 @@ def parse_shares_of(
 
 
 def parse_filters(texts: list[str]) -> dict[tuple[str, bool], set[str]]:
-    """Parse filters such as ``queue=long``: (field, is excluded) → values. Raises ConfigurationError."""
+    """Parse filters such as ``queue=long``. Raises ConfigurationError.
+
+    Returns a dictionary. A key is a pair of the field and whether its values are excluded; a value is the set
+    of the field's values.
+    """
     found: dict[tuple[str, bool], set[str]] = {}
     for text in texts:
         for name, values in split_list(text):
@@ -172,7 +198,10 @@ def parse_filters(texts: list[str]) -> dict[tuple[str, bool], set[str]]:
 
 
 def parse_words(key: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
-    """Parse a list of known words, each kept once, in the order given. Raises ConfigurationError."""
+    """Parse a list of words that must all be in `known`; repeated words are dropped.
+
+    Raises ConfigurationError.
+    """
     found = dict.fromkeys(word.strip() for word in text.split(","))
     for word in found:
         if word not in known:
@@ -181,9 +210,10 @@ def parse_words(key: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def parse_amount(key: str, text: str, resource: str) -> int:
-    """Parse one amount into steps: a number with at most three decimals, or a size, rounded down.
+    """Parse one amount of a resource into steps, rounded down.
 
-    Raises ConfigurationError, also for a size without a unit: kibibytes and bytes are both usual.
+    An amount is a number with at most three decimals, or, of memory, a size with a unit. A size without a
+    unit is refused, because kibibytes and bytes are both usual. Raises ConfigurationError.
     """
     if resource == MEMORY:
         if text.isdigit() and text.strip("0"):

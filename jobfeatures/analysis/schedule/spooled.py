@@ -1,4 +1,7 @@
-"""The jobs of a log that count, stored by user, so that a few users' jobs can be read at a time: numpy."""
+"""Stores the jobs of a log grouped by user, so that the jobs of a few users can be read at a time.
+
+Only jobs that count in the figures are stored. Needs numpy.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +27,14 @@ COLUMNS: Final = (
 
 
 class SpooledNames:
-    """Names of users (or groups, queues …) as keys that are the same in all pieces of a log."""
+    """Translates names (of users, groups, queues …) to numeric keys, the same for all pieces of a log."""
 
     def __init__(self) -> None:
         self.names: dict[int, str] = {}
         self._keys: dict[str, int] = {}
 
     def keys_of(self, labels: Labels) -> Array:
-        """Return each job's user (or group …) as a key."""
+        """Return each job's user (or group …) as a numeric key; −1 means unknown."""
         numbers = labels.numbers
         if numbers is None:
             numbers = [self._keys.setdefault(name, len(self._keys)) for name in labels.names]
@@ -39,14 +42,17 @@ class SpooledNames:
         return np.array([*numbers, UNKNOWN], np.int64)[labels.codes]
 
     def labels_of(self, keys: Array) -> Labels:
-        """Return the labels of jobs with these keys, which come from `keys_of`."""
+        """Convert keys from `keys_of`, one per job, back to labels with names."""
         found, codes = np.unique(np.append(keys, UNKNOWN), return_inverse=True)
         numbers = found[1:].tolist()
         return Labels(codes.reshape(-1)[:-1] - 1, [self.names[number] for number in numbers], numbers)
 
 
 class Spooled:
-    """The jobs that count, in a store, and the facts about all of them that each evaluation needs."""
+    """The jobs of a log that count in the figures, in a store, and facts about all of them.
+
+    The facts are those that every evaluation needs, such as totals and the names of users.
+    """
 
     def __init__(self, name: str, store: Store, options: Options) -> None:
         self.name, self.store, self.options = name, store, options
@@ -68,7 +74,10 @@ class Spooled:
         self._parts: list[tuple[Run, Array, Array]] = []  # rows, users, and where each begins
 
     def add(self, log: ScheduleLog) -> None:
-        """Store the jobs of one piece that count, and the facts about the piece."""
+        """Store the jobs of one piece of the log, and the facts about the piece.
+
+        Only jobs that count in the figures are stored.
+        """
         options = self.options
         self.has_eligible |= log.eligible is not None
         is_counted, skipped, (arrival, start, end) = sift(log, by=options.arrival)
@@ -116,7 +125,10 @@ class Spooled:
             self.last = max(self.last, end[is_shown].max().item())
 
     def absorb(self, other: Spooled) -> None:
-        """Add the facts about the jobs of `other`, not the jobs; its keys stand for the same users."""
+        """Add the facts about the jobs of `other`, such as counts and totals, but not the jobs themselves.
+
+        Both must use the same numeric keys for the same users.
+        """
         self.skipped.update(other.skipped)
         self.folded.update(other.folded)
         for resource, amount in other.totals.items():
@@ -138,7 +150,7 @@ class Spooled:
             self._weights[what] = np.result_type(self._weights.get(what, kind), kind)
 
     def without_jobs(self) -> Spooled:
-        """Return a copy with the facts about the jobs, without the jobs: small enough to be sent."""
+        """Return a copy with only the facts about the jobs, small enough to be sent to other processes."""
         found = Spooled(self.name, self.store, self.options)
         found.absorb(self)
         return found
@@ -159,7 +171,7 @@ class Spooled:
         self._parts.append((self.store.write(rows), users, firsts))
 
     def groups_of(self) -> dict[str, set[str]]:
-        """Return the groups of each user whose jobs pass the filters."""
+        """Return the groups of each user who has jobs that pass the filters."""
         users, groups = self.names["user"].names, self.names["group"].names
         found: dict[str, set[str]] = {}
         for user, group in sorted(self._groups):
@@ -175,7 +187,11 @@ class Spooled:
         return self._peaks[what]
 
     def hands(self, most: int) -> Iterator[tuple[ScheduleLog, bool]]:
-        """Yield hands (some users' jobs, about `most`); True: the next has more jobs of its only user."""
+        """Yield all jobs of a few users at a time, about `most` jobs.
+
+        A user with more jobs than that is spread over several logs. The boolean says whether the next log
+        continues the jobs of the same user.
+        """
         users: list[int] = []
         jobs = 0
         for user, count in sorted(self.users.items()):
@@ -212,7 +228,10 @@ class Spooled:
         yield self.hand(some), False
 
     def hand(self, parts: Sequence[Array]) -> ScheduleLog:
-        """Return stored rows as a log; without rows, a log of no jobs, but with the facts about all."""
+        """Convert stored rows to a log.
+
+        Without rows, the log has no jobs, but holds the facts about all jobs.
+        """
         rows = np.concatenate(parts or [_NONE])
         if self._is_moved:
             rows = rows[np.argsort(rows["submit"], kind="stable")]
@@ -229,9 +248,9 @@ class Spooled:
 
 
 def spool(name: str, pieces: Iterable[ScheduleLog], options: Options, store: Store | None = None) -> Spooled:
-    """Return the jobs of a log's pieces, which have the same time zero, in the `store`, else in memory.
+    """Store the jobs of a log that is given in pieces; the pieces must have the same time zero.
 
-    Raises ScheduleError, SpillError.
+    Without a `store`, the jobs are kept in memory. Raises ScheduleError, SpillError.
     """
     found = Spooled(name, store or Store(sys.maxsize), options)
     for piece in pieces:

@@ -1,4 +1,4 @@
-"""A schedule's figures as tables for people, and as CSV."""
+"""Formats the figures of schedules as tables for people, and as CSV."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ _SPREAD = ("mean", "min", "p25", "p50", "p75", "p90", "p95", "p99", "max")
 
 
 class TextTable(NamedTuple):
-    """A table of texts, whose first row and first column are headings."""
+    """A table of texts, whose first row and first column are headings.
+
+    `more` counts rows that are left out.
+    """
 
     title: str
     rows: list[list[str]]
@@ -25,7 +28,10 @@ class TextTable(NamedTuple):
 
 
 def format_text(documents: Sequence[Values]) -> str:
-    """Return a table of all logs side by side, then each log's groups by descending weighted tardiness."""
+    """Return the figures as text: all logs side by side, then a table of users, queues … for each log.
+
+    These tables are in order of descending weighted tardiness.
+    """
     return "\n\n".join(_text(table) for table in make_tables(documents))
 
 
@@ -40,12 +46,12 @@ def make_tables(documents: Sequence[Values]) -> list[TextTable]:
 
 
 def format_comparison(comparison: Values) -> str:
-    """Return as text how users fare in each log compared with the first, and the ratios of sums."""
+    """Return a comparison of logs as text: users' changes against the first log, and ratios of sums."""
     return _text(comparison_table(comparison))
 
 
 def comparison_table(comparison: Values) -> TextTable:
-    """Return what `format_comparison` shows as a table."""
+    """Return a comparison of logs as a table: users' changes against the first log, and ratios of sums."""
     base, others = comparison["base"], comparison["others"]
     rows = [[f"against {shown_name(base)}", *(shown_name(each["log"]) for each in others)]]
     rows += [
@@ -62,7 +68,10 @@ def comparison_table(comparison: Values) -> TextTable:
 
 
 def format_csv(documents: Sequence[Values]) -> str:
-    """Return CSV: a row per log and one per group in it; columns that do not apply are empty."""
+    """Return the figures as CSV: one row per log, and one per group (user, queue …) of its jobs.
+
+    Cells that do not apply are empty.
+    """
     out = io.StringIO()
     columns = [
         "log", "scope", "name", "mode", "share", "jobs", "skipped", "users", "violated", "veet",

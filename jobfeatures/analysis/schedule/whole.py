@@ -1,9 +1,9 @@
-"""Evaluates a log of any length by hands: the jobs of a few users at a time: numpy.
+"""Evaluates a log of any length in hands: the jobs of a few users at a time. Needs numpy.
 
-Expected ends depend only on the user's own jobs and share, so a hand is evaluated as a log of its own. A user
-with more jobs than fit into one hand is spread over several; each passes on the used part of the share.
-Figures over all users are sums over hands (use and queue over time) or merged values of all hands' jobs.
-What does not fit into memory is on disk.
+A user's expected ends depend only on the user's own jobs and share, so a hand is evaluated as a log of its
+own. A user with more jobs than fit into one hand is spread over several, and the used part of the share is
+passed from each hand to the next. Figures over all users are sums over the hands (use and queue over time),
+or are computed from the merged values of all hands. What does not fit into memory is kept on disk.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ INTERVALS: Final = 100  # of use and queue over time
 
 
 class Use(NamedTuple):
-    """How one resource was used: its total, its peak, and its mean use over intervals of equal length."""
+    """How one resource was used: the machine's total and its source, the peak, and mean use over time.
+
+    `over_time` has one value for each of several intervals of equal length.
+    """
 
     total: int
     total_from: str
@@ -47,7 +50,7 @@ class Use(NamedTuple):
 
 
 class CombinedResults:
-    """Sums and lists of results over some hands, each of which is the jobs of some users."""
+    """Sums and lists of results over some hands; a hand is the jobs of some users."""
 
     def __init__(self, by: Iterable[str]) -> None:
         self.users: list[str] = []
@@ -62,7 +65,11 @@ class CombinedResults:
         }
 
     def add(self, hand: Schedule, edges: Array, store: Store, *, goes_on: bool, is_cut: bool) -> None:
-        """Add a hand. `goes_on`: its user began in the hand before; `is_cut`: and continues in the next."""
+        """Add the results of one hand: the jobs of some users, or some jobs of a user with very many.
+
+        `goes_on` says that earlier jobs of this hand's first user are in the previous hand, `is_cut` that
+        more jobs of its last user are in the next hand.
+        """
         jobs = np.diff(hand.chosen.bounds).tolist()
         if goes_on:
             self.jobs[-1] += jobs[0]
@@ -89,7 +96,7 @@ class CombinedResults:
                 groups[name].append((group, [each[places[name]] for each in runs]))
 
     def join(self, other: CombinedResults) -> None:
-        """Add the results of other hands, all of other users."""
+        """Add the results for other users; no user may be in both."""
         self.users += other.users
         self.jobs += other.jobs
         self.violated += other.violated
@@ -104,7 +111,10 @@ class CombinedResults:
 
 
 class Whole:
-    """Evaluates one log hand by hand; the results are complete once `hands` has been iterated over."""
+    """Evaluates one whole log, a few users at a time (a hand), to limit memory.
+
+    The results are complete once `hands` has been iterated over, or `join` has been called.
+    """
 
     def __init__(self, spooled: Spooled, by: Sequence[str] = (), *, most: int = HAND_JOBS) -> None:
         """Prepare the evaluation; `by`: fields for whose values figures are listed. Raises ScheduleError.
@@ -150,22 +160,23 @@ class Whole:
         )
 
     def hands(self, tick: Tick | None = None) -> Iterator[tuple[Schedule, int]]:
-        """Evaluate hand by hand; yield each with the index of its first user in `users`.
+        """Evaluate the log in hands, each the jobs of a few users; yield each hand's results.
 
-        `tick` is called with the number of jobs done. Raises ScheduleError, SpillError.
+        The integer is the index of the hand's first user in `users`. `tick` is called with numbers of jobs
+        done. Raises ScheduleError, SpillError.
         """
         yield from self._hands(self._spooled, self._found, tick)
         self._finish()
 
     def part(self, spooled: Spooled) -> CombinedResults:
-        """Return the results of the users in `spooled`; `join` combines them with those of all others."""
+        """Evaluate only the users in `spooled`, and return their results, for `join`."""
         found = CombinedResults(self._by)
         for _ in self._hands(spooled, found):
             del _  # else two are in memory at once
         return found
 
     def join(self, parts: Iterable[CombinedResults]) -> None:
-        """Take in the results of all users, from `part`: then this evaluation is complete."""
+        """Complete this evaluation with results from `part`, which together must cover all users."""
         for part in parts:
             self._found.join(part)
         self._finish()
@@ -213,7 +224,7 @@ class Whole:
         self.use = self.use_of(found.steps)
 
     def use_of(self, steps: dict[str, Array]) -> dict[str, Use]:
-        """Return total, peak and mean use over time of each resource; `steps`: sums from `add_steps`."""
+        """Return total, peak and mean use over time of each resource; `steps` holds sums from `add_steps`."""
         shown = "shown" if self.options.filters else "all"
         shares = {each.resource: each for each in self.shares}
         found: dict[str, Use] = {}
@@ -230,14 +241,17 @@ class Whole:
         return found
 
     def groups(self, field: str) -> dict[str, GroupResult]:
-        """Return figures by user, group, queue or partition (`field`); jobs without one are left out."""
+        """Return figures for each value of `field` (user, group, queue or partition).
+
+        Jobs without a value of the field are left out.
+        """
         found, names = self._found.groups[field], self._spooled.names[field].names
         reported = dict.fromkeys(name for _, name in sorted(names.items()))
         return {name: _joined(found[name]) for name in reported if name in found}
 
 
 def add_steps(sums: dict[str, Array], steps: dict[str, Array]) -> None:
-    """Add each quantity's values over time to the sums of the same name, in place."""
+    """Add arrays of values over time, by quantity, to the arrays in `sums`, which is changed in place."""
     for what, means in steps.items():
         sums[what] = sums.get(what, 0) + means
 

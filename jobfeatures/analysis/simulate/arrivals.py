@@ -1,7 +1,7 @@
-"""The jobs of a simulation as columns; when they arrive, and in which order: pure.
+"""Holds the jobs of a simulation as columns, and determines when and in which order they arrive. Pure.
 
-Independent jobs arrive at their submit time. A follower's arrival depends on the end of the job it follows,
-so it is known only then. Jobs that arrive at the same time are ordered as in the log.
+A job that follows no other arrives at its submit time. The arrival of a job that follows another depends on
+the end of that job, so it is known only then. Jobs that arrive at the same time are in the order of the log.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ Tick = Callable[[int], object]  # called with the number of jobs that have arriv
 
 
 class Jobs(NamedTuple):
-    """The simulated jobs as columns, in order of submission. Times are whole ticks: seconds or fractions.
+    """The simulated jobs as columns, in order of submission, or in the log's order if jobs follow others.
 
-    Users are numbers from 0. Where jobs follow others, the order is the log's.
-    A follower arrives its think time after the other job's end; where that is
-    unknown (−1), at that end, but not before its own submission.
+    Times are whole ticks; a tick is a second or a fraction of it. `estimates` are the runtimes that the
+    scheduler assumes. Users are numbers from 0. `preceding` holds the job that each job follows (−1: none).
+    Such a job arrives when its think time has passed since the end of the preceding job. If its think time is
+    −1 (unknown), it arrives at that end, but not before its own submission. `alone` are the jobs that follow
+    no other.
     """
 
     submits: Sequence[int]
@@ -38,7 +40,10 @@ TICK_JOBS: Final = 4096  # jobs per step of a progress bar
 
 
 class Arrivals:
-    """Tells which jobs have arrived: `order` lists them, `places` gives each job's index in `order`."""
+    """Determines which jobs have arrived as simulated time passes.
+
+    `order` lists the jobs in order of arrival; `places` holds each job's index in `order`.
+    """
 
     def __init__(self, jobs: Jobs, blank: Blank, tick: Tick) -> None:
         """`blank` makes a column of numbers, all −1, for this many jobs; `tick` reports progress."""
@@ -71,7 +76,10 @@ class Arrivals:
         return self._submits[self._alone[self._next]] if self._next < len(self._alone) else FOREVER
 
     def ended(self, job: int, now: int) -> None:
-        """Note that a job has ended at `now`: when its followers arrive is known from now on."""
+        """Record that a job has ended at the time `now`.
+
+        This determines when the jobs that follow it arrive.
+        """
         each = self._follower[job]
         while each >= 0:
             think = self._thinks[each]
@@ -81,7 +89,7 @@ class Arrivals:
             each = self._beside[each]
 
     def take(self, now: int) -> int:
-        """Let jobs whose time is `now` arrive; return how many have arrived in all."""
+        """Let the jobs arrive whose arrival is at the time `now`; return how many have arrived so far."""
         first = self._next
         while (soonest := self._time_of_next()) == now:
             self._next += 1

@@ -1,4 +1,7 @@
-"""A log's jobs in order of arrival: in memory, or, where they do not fit, in blocks from disk: numpy."""
+"""Reads a log's jobs in order of arrival: from memory, or, if they do not fit, in blocks from disk.
+
+Needs numpy.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,11 @@ from jobfeatures.joblogs.spill import DiskSorter
 
 
 class Arriving(NamedTuple):
-    """A log's facts, and its jobs in order of arrival: repeatable, in memory or in a store."""
+    """A log's jobs in order of arrival, which can be read repeatedly, and the facts about the log.
+
+    `reads` returns the jobs in pieces. `is_linked` says whether some jobs follow others. `store` holds the
+    jobs, or is None if they are in memory.
+    """
 
     log: ScheduleLog
     reads: Callable[[], Iterable[Read]]
@@ -41,15 +48,19 @@ class Arriving(NamedTuple):
     store: Store | None = None
 
     def columns(self) -> Iterator[SwfColumns]:
-        """Yield the jobs as columns of SWF; only for a log in that format."""
+        """Yield the jobs as columns of SWF, one item per piece; for a log in another format, nothing."""
         return (each.columns for each in self.reads() if each.columns is not None)
 
     def logs(self) -> Iterator[ScheduleLog]:
-        """Yield the jobs as logs, one for each piece."""
+        """Yield the jobs as arrays, one log for each piece."""
         return (each.log for each in self.reads())
 
     def workload(self, pool: Pool | None, *, by_eligible: bool) -> Workload:
-        """Return the jobs as a workload for `pool`, or (None) for the machine that the log describes."""
+        """Return the jobs as a workload for the machine `pool`.
+
+        None means the machine that the log describes. `by_eligible` says that a job arrives when it becomes
+        eligible, not when it is submitted.
+        """
         return make_workload(
             self.log,
             pool or choose_pool(self.log, self.logs(), self.store or Store(sys.maxsize)),
@@ -61,9 +72,10 @@ class Arriving(NamedTuple):
 
 
 def read_arriving(pieces: Pieces, store: Store, sort: DiskSorter, *, by_eligible: bool) -> Arriving:
-    """Return the jobs of a log in order of arrival, or in the log's order if some follow others.
+    """Read the jobs of a log in order of arrival, or in the log's order if some jobs follow others.
 
-    Raises what `read_log` raises, and SpillError.
+    `by_eligible` says that a job arrives when it becomes eligible, not when it is submitted. Raises what
+    `read_log` raises, and SpillError.
     """
     reads = pieces.reads()
     head = [next(reads)]

@@ -1,11 +1,12 @@
-"""EASY backfilling: which jobs may start before a job that has to wait: pure.
+"""Implements EASY backfilling: which jobs may start before a job that has to wait. Pure.
 
-The job at the head has a reservation: its shadow time is when it can start if running jobs end at their
-estimates, and the spare is what will be free beside it then. Another job may start now if its estimated end
-is at most the shadow time, or if it fits into the spare, which it then uses up.
+The job at the head of the queue has a reservation. Its shadow time is when it can start if running jobs end
+at their estimates; the spare is what will be free beside it then. Another job may start now if its estimated
+end is not after the shadow time, or if it fits into the spare, which it then uses up.
 
-Waiting jobs are kept in lines of equal user (under fairshare), size and estimate. No job can start before the
-one in front of it in its line, so only the first of each line is tried, and only for sizes that have room.
+Waiting jobs of equal size and estimate (under fairshare also of the same user) form a line. No job can start
+before the job in front of it in its line. So only the first job of each line is tried, and only for sizes
+that have room.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ Line = deque[int]
 
 
 class Backfill:
-    """Waiting jobs grouped in lines, running jobs' estimated ends, and the reservation of the head."""
+    """Decides which waiting jobs may start before the head of the queue.
+
+    It keeps the waiting jobs in lines, the estimated ends of running jobs, and the reservation of the head.
+    """
 
     def __init__(self, jobs: Jobs, coming: Arrivals, machine: Machine, queue: Queue, starts: Numbers) -> None:
         self._order, self._places = coming.order, coming.places
@@ -38,29 +42,33 @@ class Backfill:
         self._shadow = 0
 
     def started(self, job: int, now: int) -> None:
-        """Note that the head of the queue has started: the next head needs a reservation of its own."""
+        """Record that the head of the queue has started, so that the next head needs a new reservation."""
         self._reserved = WAITING
         self._run(job, now)
 
     def ended(self, job: int, start: int) -> None:
-        """Note that a job, started at `start`, has ended: the reservation must be recomputed."""
+        """Record that a job has ended, which had started at `start`.
+
+        The reservation is then computed anew.
+        """
         self._reserved = WAITING
         running = self._running
         del running[bisect_left(running, (start + self._estimates[job], job))]
 
     def next_lapse(self, now: int) -> float:
-        """Return when the next running job has run as long as estimated, after which it may end at any time.
+        """Return when the next running job reaches its estimated runtime; infinity if none will.
 
-        Until one has, no job that was refused fits beside the head's reservation.
+        From then on the job may end at any time. Until then, no job that was refused fits beside the
+        reservation.
         """
         place = bisect_left(self._running, (now + 1, 0))
         return self._running[place][0] if place < len(self._running) else FOREVER
 
     def fill(self, now: int, head: int, behind: int, start: Callable[[int], None]) -> None:
-        """Start all jobs that may go before the job `head`, which has to wait, in the order of the queue.
+        """Start all jobs that may start before the waiting job `head`, in the order of the queue.
 
-        `behind` jobs have arrived. `start` is called with each job that was placed. If `head` is WAITING, no
-        job waits.
+        `behind` is the number of jobs that have arrived. `start` is called with each job that was placed. If
+        `head` is WAITING, no job waits.
         """
         if head == WAITING:
             self._known = behind

@@ -1,8 +1,8 @@
-"""The simulation's loop over time: pure, whole ticks, deterministic.
+"""Runs a simulation: the loop over time. Pure and deterministic; times are whole ticks.
 
-At each instant jobs end, jobs arrive, and jobs start: under fairshare ordered
-by their users' usage until then. A job with runtime 0 ends at the same instant;
-then jobs that now fit start too, and its followers arrive.
+At each instant, first jobs end, then jobs arrive, then jobs start. Under fairshare, they start in order of
+the usage of their users up to that instant. A job with runtime 0 ends at the same instant; then jobs that now
+fit start too, and the jobs that follow it arrive.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ def simulate(
     blank: Blank,
     progress: Tick,
 ) -> Numbers:
-    """Return when each job starts; each must fit the empty machine. `ticks` per second; `rules` in seconds.
+    """Simulate the jobs on a machine; return when each job starts, in ticks.
 
-    A user's processors are charged multiplied by the user's weight. `blank` allocates a column of one number
-    per job, all `WAITING`.
+    Each job must fit on the empty machine. `ticks` is the number of ticks per second; times in `rules` are in
+    seconds. A user's usage is multiplied by the user's weight in `weights`. `blank` allocates a column of one
+    number per job, all `WAITING`.
     """
     runtimes = jobs.runtimes
     starts = blank(len(runtimes))

@@ -1,7 +1,7 @@
-"""What is free of a machine now, and what will be when the job at the head can start: pure.
+"""Tracks which resources of a simulated machine are free now, and when a waiting job's reservation begins.
 
-Two kinds of machine with the same methods. `sizes` holds each job's request: for `Processors` a count, for
-`Nodes` an index into `shapes`. Other modules may only compare sizes for equality.
+Pure. There are two kinds of machine with the same methods. `sizes` holds each job's request: for `Processors`
+a number of processors, for `Nodes` an index into `shapes`. Other modules may only compare sizes for equality.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ UNLIMITED: Final = 2**62  # KiB of a node of unknown memory
 
 
 class Processors:
-    """A machine of which only the number of processors counts."""
+    """A simulated machine of which only the number of processors counts."""
 
     __slots__ = ("_free", "_spare", "sizes")
 
@@ -42,10 +42,11 @@ class Processors:
         return size <= self._free
 
     def reserve(self, job: int, running: Sequence[tuple[int, int]], now: int) -> int:
-        """Return when a job can start if running jobs end at their estimates: its shadow time.
+        """Compute when a waiting job can start if running jobs end at their estimates: its shadow time.
 
-        `running` holds (estimated end, job), sorted; a past estimate means that the job may end at any time,
-        and counts as now. What will be free beside the job at the shadow time is kept as the spare.
+        `running` holds pairs of estimated end and job, sorted. An estimate that has passed counts as now,
+        because the job may end at any time. The processors that will be free beside the job then are kept as
+        the spare.
         """
         sizes, wanted = self.sizes, self.sizes[job]
         free, shadow = self._free, now
@@ -59,11 +60,18 @@ class Processors:
         return shadow
 
     def has_spare(self, size: int) -> bool:
-        """Return whether a job of this size can be placed now and run beyond the shadow time."""
+        """Return whether a job of `size` processors can start now and run beyond the shadow time.
+
+        The shadow time is the start of the reservation that `reserve` made.
+        """
         return size <= self._free and size <= self._spare
 
     def take_spare(self, job: int) -> bool:
-        """Start a job that runs beyond the shadow time, if the spare has room; return whether it started."""
+        """Start a job that will run beyond the shadow time, and return True, if it fits into the spare.
+
+        The spare is what the reservation made by `reserve` leaves free; the shadow time is its start.
+        Otherwise False is returned.
+        """
         size = self.sizes[job]
         if size > self._spare or size > self._free:
             return False
@@ -73,7 +81,10 @@ class Processors:
 
 
 class Shape(NamedTuple):
-    """A job's request: `parts` equal parts, each of which needs this much on one node."""
+    """A job's request, divided into `parts` equal parts.
+
+    Each part needs `cpus` processors, `memory_kib` KiB of memory and `gpus` GPUs on one node.
+    """
 
     parts: int
     cpus: int
@@ -82,7 +93,7 @@ class Shape(NamedTuple):
 
 
 def make_shape(cpus: int, memory_kib: int, gpus: int) -> Shape:
-    """Split a request into the smallest equal parts; without GPUs, of one processor each."""
+    """Divide a request into as many equal parts as possible; without GPUs, a part has one processor."""
     parts = gcd(cpus, gpus) if gpus else cpus
     if not parts:
         return Shape(1, 0, memory_kib, 0) if memory_kib else Shape(0, 0, 0, 0)
@@ -94,7 +105,7 @@ Placed = list[tuple[int, int]]  # index of the node, number of parts
 
 
 def count_parts(free: Free, shape: Shape, most: int) -> int:
-    """Return how many parts of a job fit on a node with these `free` resources, at most `most`."""
+    """Return how many parts of a job fit on a node whose free resources are `free`, but at most `most`."""
     _, cpus, memory_kib, gpus = shape
     if cpus and free[0] < most * cpus:
         most = free[0] // cpus
@@ -106,7 +117,10 @@ def count_parts(free: Free, shape: Shape, most: int) -> int:
 
 
 def place_first_fit(frees: Sequence[Free], shape: Shape) -> Placed | None:
-    """Return (node index, parts) for a job, nodes filled in turn; None if not all of its parts fit."""
+    """Place all parts of a job on nodes, which are filled in the given order.
+
+    Returns pairs of node index and number of parts, or None if not all parts fit.
+    """
     left = shape.parts
     placed: Placed = []
     if not left:
@@ -125,7 +139,7 @@ def place_first_fit(frees: Sequence[Free], shape: Shape) -> Placed | None:
 
 
 class Nodes:
-    """A machine of nodes with processors, memory (KiB) and GPUs."""
+    """A simulated machine of nodes with processors, memory (KiB) and GPUs."""
 
     __slots__ = ("_cpus", "_frees", "_placed", "_shapes", "_spares", "_wanted", "sizes")
 
@@ -155,7 +169,10 @@ class Nodes:
         return place_first_fit(self._frees, self._shapes[size]) is not None
 
     def reserve(self, job: int, running: Sequence[tuple[int, int]], now: int) -> int:
-        """Reserve nodes for a job; return its shadow time: see `Processors.reserve`."""
+        """Reserve nodes for a waiting job; return when it can start if running jobs end at their estimates.
+
+        `running` holds pairs of estimated end and job, sorted, as for `Processors.reserve`.
+        """
         shape = self._shapes[self.sizes[job]]
         frees = self._frees.copy()
         rooms = [count_parts(free, shape, shape.parts) for free in frees]
@@ -176,11 +193,18 @@ class Nodes:
         return shadow
 
     def has_spare(self, size: int) -> bool:
-        """Return whether a job of this shape can be placed now and run beyond the shadow time."""
+        """Return whether a job of the shape with index `size` can start now and pass the shadow time.
+
+        The shadow time is the start of the reservation that `reserve` made.
+        """
         return place_first_fit(self._both(), self._shapes[size]) is not None
 
     def take_spare(self, job: int) -> bool:
-        """Start a job that runs beyond the shadow time, if the spare has room; return whether it started."""
+        """Start a job that will run beyond the shadow time, and return True, if it fits into the spare.
+
+        The spare is what the reservation made by `reserve` leaves free; the shadow time is its start.
+        Otherwise False is returned.
+        """
         if not self._take(job, self._both()):
             return False
         _add(self._spares, self._placed[job], self._shapes[self.sizes[job]], -1)
@@ -208,7 +232,7 @@ Machine = Processors | Nodes
 
 
 def whole(node: Node) -> Free:
-    """Return the processors, KiB and GPUs of a node, all free."""
+    """Return all resources of a node as free: processors, memory in KiB, and GPUs."""
     return (node.cpus, UNLIMITED if node.memory_kib is None else node.memory_kib, node.gpus)
 
 

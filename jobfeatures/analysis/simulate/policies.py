@@ -1,7 +1,7 @@
-"""The simulated scheduling policies and their queues, which tell which waiting job is next: pure.
+"""Implements the simulated scheduling policies: queues that determine which waiting job is next. Pure.
 
-Every arriving job is added to a queue, in order of arrival. A job has left the
-queue once it has a start, whatever its position was.
+Every arriving job is added to the queue, in order of arrival. A job is no longer in the queue once it has a
+start, wherever it stood.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WAITING: Final = -1  # the start of a job that has not started
 
 
 class Policy(enum.Enum):
-    """Which waiting job is next, and whether others may start before it while it has to wait."""
+    """A scheduling policy: the order of waiting jobs, and whether jobs may overtake one that has to wait."""
 
     FIFO = "fifo"
     FAIRSHARE = "fairshare"
@@ -31,20 +31,21 @@ class Policy(enum.Enum):
 
     @property
     def is_fair(self) -> bool:
-        """Return whether users with less usage go first, rather than jobs that arrived earlier."""
+        """Return whether jobs of users with less usage go first, instead of jobs that arrived earlier."""
         return self in {Policy.FAIRSHARE, Policy.FAIRSHARE_EASY}
 
     @property
     def backfills(self) -> bool:
-        """Return whether jobs may start before the first one in the queue where they do not delay it."""
+        """Return whether jobs may start before the first job in the queue if they do not delay it."""
         return self in {Policy.EASY, Policy.FAIRSHARE_EASY}
 
 
 class Fairshare(NamedTuple):
-    """Seconds between updates of the users' order, and half-life of usage in seconds (0: it never decays).
+    """The settings of fairshare: seconds between updates of the users' order, half-life of usage, shares.
 
-    A user with twice another's share ranks equal to them after using twice as much: "the amount of used
-    resources will converge toward the amount designated by a user priority".
+    The half-life is in seconds; with 0, usage never decays. A user with twice the share of another ranks
+    equal to that user after twice the usage: "the amount of used resources will converge toward the amount
+    designated by a user priority".
     """
 
     refresh_secs: int = REFRESH_SECS
@@ -53,7 +54,10 @@ class Fairshare(NamedTuple):
 
 
 def parse_policies(key: str, text: str) -> tuple[Policy, ...]:
-    """Parse a list of policies, each kept once, or the word all. Raises ConfigurationError."""
+    """Parse a list of policies, or the word all, into distinct policies. Raises ConfigurationError.
+
+    `key` is the setting's name, for messages.
+    """
     if text == ALL:
         return tuple(Policy)
     known = {policy.value: policy for policy in Policy}
@@ -65,7 +69,7 @@ def parse_policies(key: str, text: str) -> tuple[Policy, ...]:
 
 
 class FifoQueue:
-    """The queue of first come, first served."""
+    """A queue in which the job that arrived first is next."""
 
     def __init__(self, coming: Arrivals, starts: Numbers) -> None:
         self._order, self._places = coming.order, coming.places
@@ -78,7 +82,7 @@ class FifoQueue:
         self._behind = behind
 
     def head(self) -> int:
-        """Return the next job, WAITING if none is in the queue."""
+        """Return the next job; WAITING if the queue is empty."""
         place, behind, order, starts = self._next, self._behind, self._order, self._starts
         while place < behind and starts[order[place]] != WAITING:
             place += 1
@@ -86,20 +90,20 @@ class FifoQueue:
         return order[place] if place < behind else WAITING
 
     def rank(self, job: int) -> tuple[float, int]:
-        """Return a sort key of a job: the smaller, the nearer the job is to the head."""
+        """Return a sort key for a job: the smaller the key, the sooner it is the job's turn."""
         return (0, self._places[job])
 
     def group(self, job: int) -> int:
-        """Return 0 for all jobs: they always stay in order of arrival."""
+        """Return 0 for every job: all jobs are in one group, which keeps the order of arrival."""
         return 0
 
 
 class FairQueue:
-    """Jobs of the user with the least usage first, then in order of arrival.
+    """A queue in which jobs of the user with the least usage are next, in order of arrival within a user.
 
-    Usage, processors × time, counts up to now: a job is charged while it runs. The order is recomputed at
-    each decision, and every `refresh_secs` from the first submission on. There is one queue per user; users
-    with waiting jobs are in a heap by (usage, first job), valid for one instant.
+    Usage is processors × time, up to now: a job is charged while it runs. The order is computed anew at each
+    decision, and every `refresh_secs` from the first submission on. There is one queue per user. Users with
+    waiting jobs are in a heap by usage and first job; the heap is valid for one instant.
     """
 
     def __init__(
@@ -138,7 +142,7 @@ class FairQueue:
         self._is_ordered = False
 
     def head(self) -> int:
-        """Return the next job, WAITING if none is in the queue."""
+        """Return the next job; WAITING if the queue is empty."""
         if not self._is_ordered:
             self._heap = [
                 (self._used_now(user), self._places[job], user)
@@ -169,11 +173,11 @@ class FairQueue:
         return WAITING
 
     def rank(self, job: int) -> tuple[float, int]:
-        """Return a sort key of a job: the smaller, the nearer the job is to the head."""
+        """Return a sort key for a job: the smaller the key, the sooner it is the job's turn."""
         return (self._used_now(self._users[job]), self._places[job])
 
     def group(self, job: int) -> int:
-        """Return the job's user: jobs of one user always stay in order of arrival."""
+        """Return the number of the job's user; the jobs of one user always keep the order of arrival."""
         return self._users[job]
 
     def _used_now(self, user: int) -> float:
@@ -184,7 +188,7 @@ class FairQueue:
         self._since[user] = at
 
     def charge(self, job: int, sign: int) -> None:
-        """Charge a job's use to its user from now on (`sign` 1), or no longer (−1)."""
+        """Begin (`sign` 1) or end (`sign` −1) charging the processors of a job to its user, from now on."""
         user = self._users[job]
         self._settle(user, self._now)
         rate = self._cpus[job] * self._weights[user] * sign
@@ -192,7 +196,7 @@ class FairQueue:
         self._running += rate
 
     def next_refresh(self) -> float:
-        """Return when the next refresh is due that may change the order of waiting jobs."""
+        """Return the time of the next refresh that may change the order of waiting jobs; else infinity."""
         return FOREVER if not self._running or len(self._here) < 2 else self.refresh_from(self._now + 1)
 
     def refresh_from(self, at: int) -> int:
@@ -200,7 +204,10 @@ class FairQueue:
         return self._first - (self._first - at) // self._refresh * self._refresh
 
     def pass_to(self, now: int, *, inclusive: bool) -> None:
-        """Bring usage up to `now`: halve it at each half-life before (`inclusive`: also at) that time."""
+        """Advance time to `now`, and halve all usage once for each half-life that has passed.
+
+        A half-life that ends exactly at `now` counts only if `inclusive`.
+        """
         passed = now - self._first - (0 if inclusive else 1)
         if self._halving and passed >= 0 and (times := passed // self._halving) > self._halved:
             at = self._first + (self._halved + 1) * self._halving

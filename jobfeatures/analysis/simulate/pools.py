@@ -1,4 +1,4 @@
-"""The machines of simulations, as users describe them: pure."""
+"""Defines the machines of simulations, and parses their descriptions. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DEVICES = re.compile(r"([0-9]{1,10}) ?(cpu|gpu)s?\Z", re.ASCII)
 
 
 class Node(NamedTuple):
-    """Processors, memory (KiB) and GPUs of one node. Memory None is unknown, and limits nothing."""
+    """Processors, memory (KiB) and GPUs of one node; memory None is unknown, and does not limit jobs."""
 
     cpus: int
     memory_kib: int | None = None
@@ -24,7 +24,10 @@ class Node(NamedTuple):
 
 
 class Pool(NamedTuple):
-    """A machine: nodes in the order in which they are filled, or only a number of processors."""
+    """A machine: nodes, in the order in which they are filled, or only a number of processors.
+
+    `text` is the description from which it was parsed.
+    """
 
     text: str  # as given
     processors: int
@@ -37,14 +40,20 @@ def one_pool(processors: int) -> Pool:
 
 
 def parse_processors(key: str, text: str) -> Pool:
-    """Return a machine with this number of processors. Raises ConfigurationError."""
+    """Parse a number of processors, and return a machine with as many. Raises ConfigurationError.
+
+    `key` is the setting's name, for messages.
+    """
     if not (text.isascii() and text.isdigit() and 1 <= len(text) <= 10 and 1 <= int(text) <= MOST_OF_A_KIND):
         raise ConfigurationError(key, f"not a number from 1 to {MOST_OF_A_KIND}: {shown(text)}")
     return one_pool(int(text))
 
 
 def parse_nodes(key: str, text: str) -> Pool:
-    """Return a machine of nodes: ``7x80cpu,504GB,4gpu;…`` (GB is 1024³ bytes). Raises ConfigurationError."""
+    """Parse the description of a machine of nodes, such as ``7x80cpu,504GB,4gpu;…`` (GB is 1024³ bytes).
+
+    `key` is the setting's name, for messages. Raises ConfigurationError.
+    """
     nodes: list[Node] = []
     kinds = [kind.strip() for kind in text.split(";")]
     for kind in kinds:

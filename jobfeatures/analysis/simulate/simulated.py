@@ -1,4 +1,4 @@
-"""A simulated schedule as arrays, to be evaluated like a log: numpy."""
+"""Converts a simulated schedule to arrays, so that it can be evaluated like a log. Needs numpy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ KEPT: Final = ("arrays", "workflows", "is_cancelled", "cpus", "memory_kib", "gpu
 def make_logs(
     log: ScheduleLog, pieces: Iterable[ScheduleLog], workload: Workload, outcome: Outcome, name: str
 ) -> Iterator[ScheduleLog]:
-    """Yield a simulated schedule as pieces of a log, which have the simulated jobs only."""
+    """Yield a simulated schedule as a log called `name`, in the pieces of the original log.
+
+    Only jobs that were simulated are included.
+    """
     first, ticks, jobs = 0, workload.ticks, workload.jobs
     warnings: tuple[str, ...] = (*log.warnings, *remarks(workload))
     is_first = True

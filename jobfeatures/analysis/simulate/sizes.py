@@ -1,4 +1,4 @@
-"""The sizes of jobs as numbers, and which jobs are too large for a machine: numpy."""
+"""Represents the sizes of jobs as numbers, and finds jobs that are too large for a machine. Needs numpy."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ REASONS: Final = {
 
 
 class Sizes:
-    """Gives each job's request a number: the processors, or an index into `shapes` for a machine of nodes."""
+    """Represents each job's request as one number: its processors, or an index into `shapes`.
+
+    The index is used if the machine consists of nodes.
+    """
 
     def __init__(self, pool: Pool) -> None:
         self.shapes: list[Shape] = []
@@ -40,7 +43,10 @@ class Sizes:
         self._reasons: list[int] = []
 
     def of(self, log: ScheduleLog) -> tuple[Array, Array]:
-        """Return each job's size, and why it is too large: 0, or a place in REASONS counted from 1."""
+        """Return two arrays: each job's size, and the reason why the job is too large for the machine.
+
+        The reason is 0 for a job that fits, else the position of the reason in REASONS, counted from 1.
+        """
         pool = self._pool
         if not pool.nodes:
             return log.cpus, np.where(log.cpus > pool.processors, self._places[MANY_CPUS], 0)

@@ -1,7 +1,8 @@
-"""A simulated schedule as lines of the Standard Workload Format: pure, numpy.
+"""Writes a simulated schedule as lines of the Standard Workload Format (SWF). Needs numpy.
 
-For a log in that format, all fields but wait and allocated processors are kept, and header fields about jobs
-and users, but not about its scheduler; other formats are written as `jobfeatures convert` writes them.
+If the log was in SWF, all fields except wait and allocated processors are kept, and so are header fields
+about jobs and users, but not those about its scheduler. Logs in other formats are written as by `jobfeatures
+convert`.
 """
 
 from __future__ import annotations
@@ -41,7 +42,10 @@ _NAMES = re.compile(r"(?:user|group|executable) -?[0-9]{1,9} is ")
 
 
 def describe(source: str, workload: Workload, policy: Policy, rules: Fairshare) -> list[tuple[str, str]]:
-    """Return (label, value) of the header comments that describe a simulation."""
+    """Return the header comments that describe a simulation, as pairs of label and value.
+
+    `source` is the name of the simulated log.
+    """
     pool = workload.pool
     log = shown_name(source.rpartition("/")[2])
     texts = [
@@ -96,10 +100,10 @@ def swf_lines(
     about: Sequence[tuple[str, str]],
     store: Store | None = None,
 ) -> Iterator[str]:
-    """Yield the lines, without newlines, of the simulated schedule of a log that was read as columns of SWF.
+    """Yield the lines of the simulated schedule of a log that was read as columns of SWF, without newlines.
 
-    They are in order of submission, sorted in the store where jobs follow others; job numbers are kept
-    where all are unique and positive.
+    They are in order of submission; if jobs follow others, they are sorted in the `store`. Job numbers are
+    kept if all are unique and positive. `about` holds the header comments, from `describe`.
     """
     headers: list[Header] = []
     last, different, are_numbers = 0, Different(), True
@@ -167,7 +171,10 @@ def record_lines(
     about: Sequence[tuple[str, str]],
     sort: Sorter = sort_in_memory,
 ) -> Iterator[str]:
-    """Yield the lines, without newlines, of the simulated schedule of a log that was read as records."""
+    """Yield the lines of the simulated schedule of a log that was read as records, without newlines.
+
+    `about` holds the header comments, from `describe`.
+    """
     header = [f"{label}: {value}" for label, value in about]
     parts = zip(reads(), _parts(workload, outcome), strict=True)
     found = chain.from_iterable(_make_records(*each, workload.jobs.preceding) for each in parts)

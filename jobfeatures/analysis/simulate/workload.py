@@ -1,7 +1,6 @@
-"""Makes a log into the jobs to simulate, and into their simulated schedule: numpy.
+"""Converts a log to the jobs to simulate, runs the simulation, and summarises the result. Needs numpy.
 
-A log in whole seconds is simulated in seconds; others are simulated in
-microseconds, so that sums of times are exact.
+A log in whole seconds is simulated in seconds, any other in microseconds, so that sums of times are exact.
 """
 
 from __future__ import annotations
@@ -39,7 +38,13 @@ MICROSECONDS: Final = 1_000_000
 
 
 class Workload(NamedTuple):
-    """The jobs to simulate by arrival (in the log's order if some follow others), and the machine."""
+    """The jobs to simulate, and the machine, `pool`.
+
+    Jobs are in order of arrival, or in the log's order if some follow others. `position` is a job's index in
+    its piece of the log; `counts` is the number of simulated jobs of each piece. `submits` is in ticks, −1 if
+    unknown; there are `ticks` ticks per second. `sizes` and `shapes` hold requests, see `placing`. `skipped`
+    counts jobs that are left out, by reason; `notes` say what was assumed.
+    """
 
     pool: Pool
     position: Array  # of each job in its piece of the log
@@ -63,16 +68,17 @@ class Workload(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """When each job of a workload was submitted, and when it started: whole ticks."""
+    """The result of a simulation: when each job was submitted and when it started, in ticks."""
 
     submits: Array
     starts: Array
 
 
 def choose_pool(log: ScheduleLog, pieces: Iterable[ScheduleLog], store: Store) -> Pool:
-    """Return the machine that the log describes, else the most that its jobs use. Raises ScheduleError.
+    """Return the machine that the log describes.
 
-    Data are sorted in the `store`.
+    If the log describes none, the machine has as many processors as the log's jobs used at most at one time.
+    Data are sorted in the `store`. Raises ScheduleError.
     """
     if "cpu" in log.totals:
         return one_pool(log.totals["cpu"])
@@ -102,10 +108,11 @@ def make_workload(
     is_linked: bool = False,
     ticks: int = 1,
 ) -> Workload:
-    """Return the workload to simulate. Raises ScheduleError where it is empty.
+    """Return the jobs of a log as a workload to simulate on `pool`. Raises ScheduleError if there are none.
 
-    If `log` has facts but no jobs, `pieces` yields these in order of arrival, or the log's order where jobs
-    follow others (`is_linked`), and the workload is in files of the `store`. `ticks` is the minimum number of
+    If `log` has facts but no jobs, `pieces` returns the jobs, in order of arrival, or in the log's order if
+    jobs follow others (`is_linked`); the workload is then kept in files of the `store`. `by_eligible` says
+    that a job arrives when it becomes eligible, not when it is submitted. `ticks` is the minimum number of
     ticks per second.
     """
     made, sizes = Columns(None if store is None else store.folder), Sizes(pool)
@@ -270,10 +277,10 @@ def _nothing(log: ScheduleLog, skipped: Mapping[str, int]) -> ScheduleError:
 def run_policy(
     log: ScheduleLog, workload: Workload, policy: Policy, rules: Fairshare, *, progress: Tick
 ) -> Outcome:
-    """Simulate a policy; return when each job is submitted and starts. Raises ScheduleError.
+    """Simulate a policy; return when each job is submitted and when it starts. Raises ScheduleError.
 
-    A follower is submitted its think time after the other job's end; without a
-    think time, when it was in the log, if that is known.
+    A job that follows another is submitted when its think time has passed since the other job's end. If its
+    think time is unknown, it is submitted as in the log; if that is unknown too, at the other job's end.
     """
     jobs, columns = workload.jobs, workload.columns
     weights = [1] * (len(workload.users) + 1)
@@ -317,14 +324,14 @@ def _weights(workload: Workload, rules: ShareRules) -> list[int]:
 
 
 def mean_wait_secs(workload: Workload, outcome: Outcome) -> float:
-    """Return the jobs' mean wait in seconds."""
+    """Return the mean time in seconds from submission to start."""
     parts = workload.columns.parts(outcome.submits, outcome.starts)
     sums = ((starts - submits).sum(dtype=float).item() for submits, starts in parts)
     return float(sum(sums)) / len(outcome.starts) / workload.ticks
 
 
 def remarks(workload: Workload) -> list[str]:
-    """Return, as text, how many jobs are left out and why, and what was assumed for unknown values."""
+    """Return texts that say how many jobs were left out and why, and what was assumed for unknown values."""
     return [
         *(f"not simulated: {count} × {REASONS[reason]}" for reason, count in workload.skipped.items()),
         *workload.notes,
@@ -332,7 +339,10 @@ def remarks(workload: Workload) -> list[str]:
 
 
 def seconds(times: Array, ticks: int) -> Array:
-    """Return ticks as seconds: equal numbers of ticks give equal floats."""
+    """Convert times in ticks to seconds, for `ticks` ticks per second.
+
+    Equal numbers of ticks give equal floats.
+    """
     return times if ticks == 1 else times / ticks
 
 

@@ -1,7 +1,7 @@
 """A node's jobs as reported by the controller role, which nodes ask instead of the batch system.
 
-One query by the controller role serves all nodes. `protocol` defines what is exchanged, `source` is the
-node's client and the `BatchSource` on top of it.
+The controller role is the daemon on one machine of the cluster: its one query of the batch system serves all
+nodes. `protocol` defines what the two exchange; `source` has the node's client, and its `BatchSource`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from jobfeatures.settings.declare import PATH, POSITIVE_DURATION, URL, node_opti
 
 @dataclass(frozen=True, kw_only=True)
 class ControllerSettings:
-    """How a node asks the controller role."""
+    """The settings by which a node finds and asks the controller role."""
 
     url: str | None = node_option(
         URL,

@@ -1,14 +1,14 @@
 """What nodes and the controller role exchange: a node's token, and a `JobTable` as JSON lines. Pure.
 
-A token can only be made with the site's secret: it is base64url(HMAC-SHA256(secret, label + name)),
-RFC 2104, RFC 4648 section 5. So no list of nodes has to be stored, and a leaked token gives access to
-the answers for that one node only.
+A token can only be made with the site's secret: it is base64url(HMAC-SHA256(secret, label + name)), RFC 2104,
+RFC 4648 section 5. So no list of nodes has to be stored, and a leaked token gives access to the answers for
+that one node only.
 
-The first line of an answer describes it and the node; each further line is a job in
-the format of a prolog's record. HTTP headers carry the times: ``Age`` is the age
-of the answer, as the clocks of the two machines may differ, and ``Batch-Clock``
-(epoch seconds) is the batch system's time when the answer is made, as job start
-and end times follow that clock. Sample::
+The first line of an answer describes the answer and the node; each further line is a job, in the same format
+as the record that a prolog stores (`jobfeatures.jobs.jobrecords`). HTTP headers carry the times: ``Age`` is
+the age of the answer in seconds, as the clocks of the two machines may differ. ``Batch-Clock`` (epoch
+seconds) is the batch system's time when the answer is made, as job start and end times follow that clock.
+Sample::
 
     {"batch_system": "slurm", "complete": true, "problem": "", "node": {"draining": false,
      "shutdowns": [1795257191], "cpus": 128}, "node_problem": ""}
@@ -45,7 +45,11 @@ _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 
 
 def format_answer(table: JobTable, problem: str = "") -> str:
-    """Return an answer's text, marked incomplete by a `problem`: why queries since `table` failed."""
+    """Return the text of an answer to a node: `table` as JSON lines.
+
+    `problem` says why the batch system could not be queried since `table` was made; "" if it could. With a
+    problem, the answer is marked incomplete.
+    """
     notice = table.node
     head = {
         "batch_system": table.source,
@@ -61,7 +65,11 @@ def format_answer(table: JobTable, problem: str = "") -> str:
 
 
 def parse_answer(text: str, *, taken_at_secs: float) -> tuple[JobTable, str]:
-    """Return an answer's table and problem. Raises ParseError if any line is bad: jobs may be missing."""
+    """Return the job table in an answer of the controller role, and the answer's problem ("" if none).
+
+    `taken_at_secs` is the epoch time of the batch system's query. Raises ParseError if any line is malformed,
+    as jobs would be missing.
+    """
     first, _, rest = text.partition("\n")
     if not text.endswith("\n"):
         raise ParseError("answer is cut off", source=_SOURCE, text=text[-80:])
@@ -85,12 +93,12 @@ def parse_answer(text: str, *, taken_at_secs: float) -> tuple[JobTable, str]:
 
 
 def format_clock(clock_secs: float) -> str:
-    """Return the value of the ``Batch-Clock`` header, rounded down."""
+    """Return the value of the ``Batch-Clock`` header: epoch seconds, rounded down."""
     return f"{math.floor(clock_secs * 1000) / 1000:.3f}"
 
 
 def parse_clock(text: str | None) -> float | None:
-    """Return the time in the ``Batch-Clock`` header, None where it is missing or malformed."""
+    """Return the epoch time in the ``Batch-Clock`` header; None if it is missing or malformed."""
     return float(text) if text is not None and _CLOCK.fullmatch(text) else None
 
 
@@ -113,7 +121,10 @@ def _notice(found: Any) -> NodeNotice | None:
 
 
 def parse_secrets(content: bytes, source: str) -> tuple[bytes, ...]:
-    """Return 1 to 4 secrets of at least 32 bytes, one per line; the first signs tokens. Raises ParseError."""
+    """Return the 1 to 4 secrets in a file, one per line, each of at least 32 bytes; the first signs tokens.
+
+    `source` names the file in errors. Raises ParseError.
+    """
     found = [line.strip() for line in content.splitlines() if line.strip()]
     for number, secret in enumerate(found, 1):
         if len(secret) < MIN_SECRET_BYTES:
@@ -136,7 +147,7 @@ def parse_token(content: bytes, source: str) -> str:
 
 
 def make_token(secret: bytes, node_name: str) -> str:
-    """Return the token of a node."""
+    """Return the token of a node, made with a secret of the site."""
     made = hmac.digest(secret, _LABEL + node_name.encode("ascii"), hashlib.sha256)
     return base64.urlsafe_b64encode(made).rstrip(b"=").decode("ascii")
 

@@ -36,7 +36,10 @@ _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 class ControllerClient:
-    """HTTPS client of the controller role: a connection per request, no redirects, unchanged answers kept."""
+    """HTTPS client of the controller role; each request opens a connection, and redirects are not followed.
+
+    While the controller role says that its answer has not changed, the previous answer is used again.
+    """
 
     def __init__(self, config: ControllerSettings, clock: Clock, node_name: str, timeout_secs: float) -> None:
         """Take ``https://HOST:PORT`` from ``controller.url``; ``http`` is for tests on loopback."""
@@ -51,9 +54,11 @@ class ControllerClient:
         self._difference = ClockDifference()
 
     def ask(self) -> JobTable:
-        """Return the controller role's job table, with the time of its query by this node's clock.
+        """Return the job table that the controller role answers with.
 
-        Raises SourceError if it does not answer, or if its own latest query of the batch system failed.
+        The table's time is when the controller role queried the batch system, by this node's clock. Raises
+        SourceError if there is no answer, or if the controller role's latest query of the batch system
+        failed.
         """
         try:
             table, problem = self._ask()
@@ -109,7 +114,10 @@ class ControllerClient:
 def make_client(
     config: ControllerSettings, clock: Clock, node_name: str, timeout_secs: float, *, key: str
 ) -> ControllerClient:
-    """Return a client; `key` is the setting with the value controller. Raises ConfigurationError."""
+    """Return a client of the controller role. Raises ConfigurationError if its settings cannot be used.
+
+    `key` names, for errors, the setting whose value is "controller", such as ``slurm.ask``.
+    """
     if config.url is None:
         raise ConfigurationError("controller.url", f"is not set: {key} = controller needs it")
     parts = urlsplit(config.url)
@@ -126,11 +134,12 @@ def make_client(
 
 
 class ControllerSource(PolledSource):
-    """Asks the controller role. While that fails, asks the batch system about one job at a time.
+    """Source of this node's jobs that asks the controller role; if that fails, the batch system itself.
 
-    The first such query comes after a random part of `fallback_secs`, then one every `fallback_secs`,
-    starting with jobs never reported. So N nodes together send N / `fallback_secs` queries per second, even
-    when thousands of them notice at once that the controller role is down.
+    While the controller role does not answer, the batch system is queried about one job at a time: first
+    after a random part of `fallback_secs`, then every `fallback_secs`. Jobs of which nothing has been
+    reported yet come first. So N nodes together send N / `fallback_secs` queries per second, even when
+    thousands of them notice at once that the controller role is down.
     """
 
     is_local = False
@@ -161,7 +170,12 @@ class ControllerSource(PolledSource):
         self._reported: dict[JobKey, float] = {}  # when the batch system itself last reported each job; epoch
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
-        """Return this node's jobs. Raises SourceError if neither controller role nor fallback answers."""
+        """Return this node's jobs, as the controller role reports them.
+
+        While it does not answer, one of the jobs in `seen` (with processes here) and `claimed` (with a
+        published directory or an empty control group) may be queried. Raises SourceError if neither gives an
+        answer.
+        """
         try:
             table = self._client.ask()
         except SourceError as error:

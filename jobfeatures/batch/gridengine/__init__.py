@@ -25,7 +25,7 @@ VARIABLES = (
 
 @dataclass(frozen=True, kw_only=True)
 class GridEngineSettings:
-    """Where Grid Engine is installed, and how to query it."""
+    """The settings that say where Grid Engine is installed, and how to query it."""
 
     spool_directory: str | None = option(PATH, None, "folder with active_jobs, if not sge_execd's own")
     qstat: str = node_option(TEXT, "qstat", "qstat command; qhost lies beside it")

@@ -1,9 +1,9 @@
-"""Grid Engine's accounting file as a log of jobs: colon-separated lines, or one JSON object a line. Pure.
+"""Reads Grid Engine's accounting file as a log of jobs: colon-separated lines, or lines of JSON. Pure.
 
-Fields: accounting(5) (45 fields; Univa Grid Engine adds to them and counts
-times in milliseconds), and sge_accounting(5) of Open Cluster Scheduler 9 (JSON,
-times in microseconds). Codes of ``failed``: sge_status(5), "Failed states".
-Other units: ``ru_maxrss`` KiB, ``maxrss`` and ``maxvmem`` bytes, ``cpu`` seconds.
+Fields: accounting(5) (45 fields; Univa Grid Engine adds to them and counts times in milliseconds), and
+sge_accounting(5) of Open Cluster Scheduler 9 (JSON, times in microseconds). Codes of ``failed``:
+sge_status(5), "Failed states". Other units: ``ru_maxrss`` KiB, ``maxrss`` and ``maxvmem`` bytes, ``cpu``
+seconds.
 
 Each run of a job adds a line when it ends. A job that was rescheduled, an array, and a parallel job whose
 tasks are accounted for separately have several lines.
@@ -54,7 +54,7 @@ _START = re.compile(r"(?:[^:\n]*:){5}[1-9][0-9]{0,9}:[^:\n]*:[^:\n]*:[0-9]+:[0-9
 
 
 def recognise(head: str) -> bool:
-    """Return whether `head` begins an accounting file in either format."""
+    """Return whether `head`, the beginning of a log, is that of an accounting file, in fields or in JSON."""
     for line in head.split("\n"):
         if line.startswith("#") or len(line.strip()) < 2:
             continue
@@ -65,10 +65,11 @@ def recognise(head: str) -> bool:
 
 
 def read_records(lines: Iterable[str], *, source: str, notes: Notes) -> Iterator[JobRecord | Rejected]:
-    """Yield one record per line; comments and empty lines are skipped.
+    """Yield one record per line, or a Rejected for a malformed line; comments and empty lines are skipped.
 
-    A record's `restarts` is the number of the job's rescheduled runs in earlier lines.
-    A task of a parallel job (``pe_taskid``) is a step.
+    A record's `restarts` is the number of the job's rescheduled runs in earlier lines. A task of a parallel
+    job (``pe_taskid``) is a step. `source` names the log in errors; `notes` counts values that could not be
+    read.
     """
     numbered = (
         (number, line)
@@ -85,9 +86,11 @@ def _parse(line: str) -> Mapping[str, str]:
 def make_records(
     numbered: Iterable[tuple[int, T]], parse: Callable[[T], Mapping[str, str]], *, source: str, notes: Notes
 ) -> Iterator[JobRecord | Rejected]:
-    """Yield a record per item, each with its line number; `parse` returns its fields, as in accounting(5).
+    """Yield one record for each pair of a line number and an item in `numbered`, or a Rejected if malformed.
 
-    The record of a parallel job has what its tasks used: see `ParallelJobs`.
+    `parse` turns an item into its fields by name, named as in accounting(5). `source` names the log in
+    errors; `notes` counts values that could not be read. The record of a parallel job has what its tasks
+    used: see `ParallelJobs`.
     """
     reruns: dict[str, int] = {}
     parallel = ParallelJobs()
@@ -133,10 +136,10 @@ def _plain(value: object) -> str:
 
 
 def make_record(values: Mapping[str, str], reruns: dict[str, int]) -> JobRecord:
-    """Return the record of one line; `reruns` counts rescheduled runs by job so far. Raises ParseError.
+    """Return the record made of the fields of one line, `values`. Raises ParseError.
 
-    A time of ``0`` means that the event never happened. The category holds the
-    requests (``-l h_rt=60,h_vmem=500M -pe smp 2``).
+    `reruns` counts the rescheduled runs so far, by job id, and is updated. A time of ``0`` means that the
+    event never happened. The field ``category`` holds the requests (``-l h_rt=60,h_vmem=500M -pe smp 2``).
     """
     number = checked_number(values.get("job_number", ""), field="job_number")
     task_number = _count(values, "task_number") or 0
@@ -194,11 +197,11 @@ def make_record(values: Mapping[str, str], reruns: dict[str, int]) -> JobRecord:
 def compute_state(
     failed: int, status: int | None, elapsed: Number | None, wall: Limit, *, deleted: bool = False
 ) -> JobState:
-    """Return how a run ended, from ``failed``, its exit `status`, and elapsed time and limit in seconds.
+    """Return how a run ended, by its code in ``failed`` and its exit `status`.
 
-    Code 100 says only that the job was killed: if its wall limit had passed, that
-    is taken as the reason. Without an exit status nobody knows whether the job failed. Only
-    Univa's file records that somebody deleted a job.
+    `elapsed` and `wall` are its run time and its wall limit in seconds. Code 100 says only that the job was
+    killed: if its wall limit had passed, that is taken as the reason. Without an exit status nobody knows
+    whether the job failed. Only Univa's file records that somebody deleted a job (`deleted`).
     """
     if failed in RESCHEDULED:
         return JobState.PREEMPTED
@@ -214,7 +217,10 @@ def compute_state(
 
 
 def parse_requests(category: str) -> dict[str, str]:
-    """Return the texts of the limits that a job requested in its `category`, by name: ``-l h_rt``."""
+    """Return the limits that a job requested, as texts by name such as ``h_rt``, from its field ``category``.
+
+    A category is, for example, ``-l h_rt=60,h_vmem=500M -pe smp 2``.
+    """
     asked = (
         part.partition("=")[::2] for match in _REQUESTS.finditer(category) for part in match[1].split(",")
     )

@@ -1,4 +1,4 @@
-"""Parse XML as ``qstat`` and ``qhost`` print it, and what they report about a node's jobs and queues. Pure.
+"""Parse the XML that ``qstat`` and ``qhost`` print about a node's jobs and queues. Pure.
 
 Commands: qstat(1). Only what the spool directory lacks is queried: wall limits, and the states of this host's
 queues. The output is not always valid XML. Some versions write nameless elements (``<>`` and ``</>``, about
@@ -36,7 +36,10 @@ _DECLARATION = re.compile(r"<\?xml[^>]*\?>")
 
 @dataclass(frozen=True, slots=True)
 class RequestedLimits:
-    """What ``qstat -j`` reports about a job: the lower of the wall limits h_rt and s_rt that it requested."""
+    """The wall limit that a job requested, as ``qstat -j`` reports it: the lower one of h_rt and s_rt.
+
+    `wall_secs` is UNLIMITED if it requested none. `known` is False if the master knows no such job.
+    """
 
     wall_secs: Limit = None
     known: bool = True  # False: the master knows no such job
@@ -44,7 +47,11 @@ class RequestedLimits:
 
 @dataclass(frozen=True, slots=True)
 class QueueInstance:
-    """One queue on one host. `states` are qstat's letters, empty while the queue accepts jobs."""
+    """One queue on one host.
+
+    `states` are qstat's letters, empty while the queue accepts jobs. `wall_secs` is the wall limit of its
+    jobs. None means unknown.
+    """
 
     queue: str
     host: str
@@ -60,11 +67,11 @@ class QueueInstance:
 
 
 def parse_xml(data: bytes, tags: Collection[str], about: str, *, source: str) -> Element:
-    """Return an answer's root element, which must have one of `tags`; `about` names its subject for errors.
+    """Return the root element of an answer in XML, which must have one of `tags`. Raises ParseError.
 
-    Text before the declaration is dropped, as are characters that XML does not
-    allow; bytes that are not UTF-8 are decoded as Latin-1. Raises ParseError, also
-    for document types and entities, which no answer has.
+    `about` says in errors what the answer should be about, such as "the queue". Text before the declaration
+    is dropped, as are characters that XML does not allow; bytes that are not UTF-8 are decoded as Latin-1.
+    Document types and entities, which no answer has, raise ParseError too.
     """
     try:
         text = data.decode("utf-8")
@@ -94,12 +101,12 @@ def text_of(element: Element, name: str) -> str | None:
 
 
 def notice_of(queues: Mapping[str, QueueInstance]) -> NodeNotice | None:
-    """Return whether a host drains, which it does if all its queues do; None if it has no queue."""
+    """Return whether the host with these queues drains: it does if all of them do. None without queues."""
     return NodeNotice(draining=all(each.is_draining for each in queues.values())) if queues else None
 
 
 def parse_asked_jobs(data: bytes) -> tuple[dict[str, RequestedLimits], list[Rejected]]:
-    """Return the requested wall limits, by job number, in the answer to ``qstat -j 10,11 -xml``.
+    """Return requested limits by job number, and rejected values, from ``qstat -j 10,11 -xml``.
 
     Sample, shortened: ``<djob_info><element><JB_job_number>10</JB_job_number> …
     <JB_hard_resource_list><qstat_l_requests><CE_name>h_rt</CE_name> <CE_stringval>1::1</CE_stringval> …``.
@@ -158,11 +165,11 @@ def _job_elements(root: Element) -> Iterator[Element]:
 
 
 def parse_host_queues(data: bytes) -> tuple[dict[str, QueueInstance], list[Rejected]]:
-    """Return a host's queues, by name, in the answer to ``qstat -f -F h_rt,s_rt -q *@HOST -xml``.
+    """Return queues by name, and rejected values, from ``qstat -f -F h_rt,s_rt -q *@HOST -xml``.
 
     Sample, shortened: ``<Queue-List><name>all.q@node1</name> … <slots_used>3</slots_used> …
-    <slots_total>4</slots_total> … <state>d</state> <resource name="h_rt" type="qf">02:00:00</resource> …``.
-    ``state`` is absent while a queue accepts jobs. Raises ParseError.
+    <slots_total>4</slots_total> … <state>d</state> <resource name="h_rt" type="qf">02:00:00</resource> …``. A
+    name is without the host (``all.q``). ``state`` is absent while a queue accepts jobs. Raises ParseError.
     """
     root = parse_xml(data, {"job_info"}, "queues", source=QUEUE_SOURCE)
     rejected: list[Rejected] = []

@@ -1,4 +1,4 @@
-"""Queries to the master about this node's jobs and queues, and the wall limits that result."""
+"""Queries Grid Engine's master about this node's jobs and queues, and derives jobs' wall limits."""
 
 from __future__ import annotations
 
@@ -24,21 +24,31 @@ NOBODYS_JOBS = "-u", "root"  # queues are listed with these users' jobs: root ha
 def ask_about_jobs(
     numbers: Collection[str], *, qstat: str, timeout_secs: float
 ) -> tuple[dict[str, RequestedLimits], list[Rejected]]:
-    """Return jobs' requested limits by number, and what was rejected. Raises SourceError, ParseError."""
+    """Query the master: return the limits that jobs requested, by job number, and the malformed values.
+
+    Raises SourceError or ParseError.
+    """
     return parse_asked_jobs(_run([qstat, "-j", ",".join(numbers), "-xml"], timeout_secs))
 
 
 def ask_about_queues(
     node_name: str, *, qstat: str, timeout_secs: float
 ) -> tuple[dict[str, QueueInstance], list[Rejected]]:
-    """Return a host's queues, by queue; `node_name` may lack the domain. Raises SourceError or ParseError."""
+    """Query the master: return the queues on a host, by name, and the malformed values.
+
+    `node_name` may lack the domain. Raises SourceError or ParseError.
+    """
     hosts = f"*@{node_name},*@{node_name}.*"
     argv = [qstat, "-f", "-F", "h_rt,s_rt", "-q", hosts, *NOBODYS_JOBS, "-xml"]
     return parse_host_queues(_run(argv, timeout_secs))
 
 
 def with_wall_limit(job: Job, asked: RequestedLimits | None, queue: QueueInstance | None) -> Job:
-    """Return a job with its wall limit: the lowest of those it requested and its queue's, if both known."""
+    """Return the job with its wall limit: the lower one of what it requested (`asked`) and its queue's.
+
+    The job is returned as it is if the master was not asked about it or does not know it: it may have
+    requested less than its queue allows.
+    """
     if asked is None or not asked.known:  # it may have requested less than its queue allows
         return job
     wall = least_limit(asked.wall_secs, queue.wall_secs if queue else None)

@@ -1,7 +1,7 @@
-"""Shared parsing for Grid Engine: job ids, and values as its files and commands write them. Pure.
+"""Parses job ids, times and sizes as Grid Engine's files and commands write them. Pure.
 
-Time and memory specifiers: sge_types(5). Limits, and how they are
-multiplied by slots: queue_conf(5), "RESOURCE LIMITS".
+Time and memory specifiers: sge_types(5). Limits, and how they are multiplied by slots: queue_conf(5),
+"RESOURCE LIMITS".
 """
 
 from __future__ import annotations
@@ -54,11 +54,12 @@ def make_key(number: str, task: str | None) -> JobKey:
 
 
 def parse_job_id(name: str, config: str) -> str | None:
-    """Return the id of the job with a directory ``<job>.<task>``: ``JOB.TASK`` for an array, else ``JOB``.
+    """Return the id of the job whose directory is called `name`; None if the name is not that of a job.
 
-    All tasks of an array share one number and several may run on a node, so the task is part of their id;
-    for any other job `qstat` and JOB_ID give the number alone. A `ja_task_id` of 0 in `config` means no
-    array; users can forge text there, so nothing else is taken from it. None if the name is not a job's.
+    The name is ``<job>.<task>``. All tasks of an array share one number and several may run on a node, so the
+    id is ``JOB.TASK`` for an array. For any other job the id is ``JOB``, as `qstat` and JOB_ID give the
+    number alone. A `ja_task_id` of 0 in `config`, the text of the job's file, means that it is not in an
+    array; users can forge text there, so nothing else is taken from it.
     """
     directory = _DIRECTORY.fullmatch(name)
     if directory is None:

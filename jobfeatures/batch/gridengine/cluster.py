@@ -1,4 +1,4 @@
-"""Hosts and queues as ``qhost -q -xml`` reports them. Pure.
+"""Makes hosts and queues from what ``qhost -q -xml`` prints. Pure.
 
 Command: qhost(1); the letters of a queue's state: qstat(1), "Full Format",
 https://manpages.debian.org/bookworm/gridengine-client/qstat.1.en.html
@@ -111,10 +111,11 @@ def compute_slots(queues: Sequence[QueueInstance], processors: int | None) -> in
 
 
 def compute_states(queues: Sequence[QueueInstance], *, is_silent: bool) -> tuple[str, ...]:
-    """Return the state words of a host, its base state first.
+    """Return the states of a host, its base state (such as IDLE or ALLOCATED) first.
 
-    A host that reports no load, or has a queue in ``u``, is not responding. A host whose queues are all
-    disabled is draining; if they start no jobs for other reasons, such as a suspension, it is blocked.
+    A host that reports no load (`is_silent`), or has a queue in state ``u``, is not responding. A host whose
+    queues are all disabled is draining; if they start no jobs for other reasons, such as a
+    suspension, it is blocked.
     """
     if is_silent or any("u" in each.states for each in queues):
         base: tuple[str, ...] = ("DOWN", "NOT_RESPONDING")

@@ -29,7 +29,10 @@ MOVED_AWAY = (".0", ".1")  # rotated by logchecker.sh, by logrotate
 
 
 class GridEngineCluster:
-    """Queries ``qstat`` and ``qhost``, and reads the end of the accounting file."""
+    """The controller role's source for Grid Engine: queries ``qstat`` and ``qhost``.
+
+    It also reads the end of the accounting file.
+    """
 
     name = NAME
 
@@ -42,7 +45,10 @@ class GridEngineCluster:
         self._accounting_file = config.own.accounting_file or _default_accounting_file()
 
     def poll_queue(self) -> JobTable:
-        """Return the queue, with as many of the latest ended jobs as `finished_jobs` of sge_conf(5) says."""
+        """Return the jobs in the queue, and the latest ended ones that Grid Engine still lists.
+
+        Their number is `finished_jobs` of sge_conf(5).
+        """
         taken_at_secs = self._clock.now_secs()
         data = self._ask("qstat", *QUEUE_QUESTION)
         with failing_source(QUEUE_SOURCE, ParseError):
@@ -88,7 +94,11 @@ class GridEngineCluster:
         return cluster
 
     def poll_accounting(self, since_secs: float) -> Accounting:
-        """Return the records of jobs that ended since `since_secs` (epoch); running jobs have none yet."""
+        """Return the records of jobs that ended since `since_secs` (epoch).
+
+        Raises SourceError without an accounting file. Grid Engine writes a job's record when the job ends, so
+        running jobs have none.
+        """
         taken_at_secs = self._clock.now_secs()
         if self._accounting_file is None:
             raise SourceError("the accounting file is unknown: set gridengine.accounting_file or SGE_ROOT")

@@ -1,7 +1,8 @@
-"""Lines of Grid Engine's accounting file → fields by name. Pure.
+"""Parses lines of Grid Engine's accounting file into fields by name. Pure.
 
-Fields: accounting(5) (45 fields; Univa Grid Engine adds to them). Nothing is escaped, and a job's name and
-its requests (the category) can hold colons: ``-l cpu=24:00:00``. The numbers around them show where they end.
+Fields: accounting(5) (45 fields; Univa Grid Engine adds to them). Colons separate them, and nothing is
+escaped: a job's name and its requests (the category) can hold colons, as in ``-l cpu=24:00:00``. Where these
+two fields end is found from the numbers that must stand before and after them.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ _MOST_COLONS = 256  # of a category
 def parse_line(line: str) -> Mapping[str, str]:
     """Return a line's fields by name. Raises ParseError if it is not clear where the name and category end.
 
-    Anything may follow the known fields. One malformed number is passed on; with more the line is rejected.
+    Anything may follow the known fields. If one number is malformed, its text is returned as it is; if
+    several are, ParseError is raised.
     """
     if len(line) > MAX_LINE_CHARACTERS:
         raise ParseError("line is too long", text=line)

@@ -1,7 +1,7 @@
-"""What the tasks of parallel jobs used, added to the records of their jobs. Pure.
+"""Adds what the tasks of parallel jobs used to the records of these jobs. Pure.
 
-The line of a parallel job is of its master task alone if the tasks have lines of their own: sge_pe(5),
-``accounting_summary``.
+If the tasks of a parallel job have lines of their own in the accounting file, the job's own line covers only
+its master task: sge_pe(5), ``accounting_summary``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ Part = tuple[str, JobRecord]  # a record of a job or of a task, and its host
 
 
 class ParallelJobs:
-    """Completes the records of a log one by one, in its order, in which tasks precede their job."""
+    """Completes the records of parallel jobs in a log by what their tasks used.
+
+    The records are given one by one in the log's order, in which tasks precede their job.
+    """
 
     def __init__(self) -> None:
         self._tasks: dict[str, list[JobRecord]] = {}
@@ -32,10 +35,10 @@ class ParallelJobs:
         self._parts: dict[str, list[Part]] = {}  # of each job's latest run
 
     def complete(self, record: JobRecord, host: str, *, names_tasks: bool) -> JobRecord:
-        """Return a record; that of a parallel job has the CPU time of its tasks, and the sum of their memory.
+        """Return a record; a parallel job has the CPU time of all tasks, and the sum of their memory use.
 
-        `names_tasks`: the log tells tasks from jobs, as steps. qacct does not: there the last of several
-        records of one run has it all.
+        `host` is the host in the record. `names_tasks`: the log tells tasks from jobs, as steps. In qacct's
+        output it does not: there the last of several records of one run has the sums.
         """
         if record.step is not None:
             self._tasks.setdefault(record.job_id, []).append(record)
@@ -55,7 +58,7 @@ class ParallelJobs:
         return replace(_joined([each for _, each in parts]), **times)
 
     def count_late(self) -> int:
-        """Return how many tasks followed their job, which so lacks what they used."""
+        """Return how many tasks came after their job in the log: the job's record lacks what they used."""
         return sum(len(tasks) for job_id, tasks in self._tasks.items() if job_id in self._ended)
 
 

@@ -1,8 +1,8 @@
-"""The jobs of Grid Engine on this node, from the spool directory of its execution daemon.
+"""Finds the processes of Grid Engine's jobs on this node, by the spool directory of the execution daemon.
 
 Grid Engine creates no control groups. It gives each job its own supplementary group, which users can neither
-drop nor acquire, and starts it from an sge_shepherd. Both ids are in ``active_jobs/<job>.<task>``, in files
-owned by the daemon's administrator: `addgrpid` and `pid`.
+drop nor acquire, and starts it from an sge_shepherd. The ids of both are in ``active_jobs/<job>.<task>``, in
+the files `addgrpid` and `pid`, which the daemon's administrator owns.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class _Known:
 
 
 class GridEngineJobs:
-    """Finds, once per sample, the processes of an execution daemon's jobs, by its spool directory.
+    """Finds the processes of the jobs in an execution daemon's spool directory, once per sample.
 
-    That directory on this node, such as ``/var/spool/gridengine/execd/HOST``,
-    is the working directory of the running sge_execd unless a setting names it.
+    The spool directory on this node, such as ``/var/spool/gridengine/execd/HOST``, is the working directory
+    of the running sge_execd unless a setting names it.
     """
 
     def __init__(self, config: SystemSettings[GridEngineSettings], failures: Failures) -> None:
@@ -59,7 +59,10 @@ class GridEngineJobs:
         return self._spool is not None
 
     def update(self, processes: Mapping[int, Process]) -> Mapping[JobKey, ActiveJob]:
-        """Return the jobs that are active now; the previous ones if the spool directory cannot be listed."""
+        """Return how to recognise each active job's processes; `processes` are all of the node's, by pid.
+
+        If the spool directory cannot be read, the previous result is returned.
+        """
         if self._spool is None:
             if self._sample % FIND_GAP_SAMPLES == 0:
                 self._spool = self._find(processes)

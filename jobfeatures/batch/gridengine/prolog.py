@@ -16,7 +16,10 @@ from jobfeatures.system.privatefile import read_owned
 
 
 def job_id_of(environ: Mapping[str, str]) -> str:
-    """Return JOB_ID, plus SGE_TASK_ID for an array task (else "undefined"). Raises ParseError."""
+    """Return the job id in a hook's environment: JOB_ID, or ``JOB_ID.SGE_TASK_ID`` for an array task.
+
+    Outside arrays SGE_TASK_ID is "undefined". Raises ParseError.
+    """
     number = checked_number(environ.get("JOB_ID", ""), source="environment", field="JOB_ID")
     task = environ.get("SGE_TASK_ID", "undefined")
     return make_key(number, None if task in {"", "undefined"} else task).job_id
@@ -44,7 +47,11 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
 
 
 def read_job(path: str, name: str, owners: Collection[int], note: Note) -> Job:
-    """Return the job that its directory `path` in ``active_jobs`` describes. Raises OSError or ParseError."""
+    """Return the job described by the files in its directory `path` below ``active_jobs``.
+
+    `name` is the directory's, ``<job>.<task>``. Only files of the uids `owners` are trusted. Malformed values
+    are reported to `note`. Raises OSError or ParseError.
+    """
 
     def text(file: str) -> str:
         try:

@@ -1,4 +1,4 @@
-"""What ``qacct -j`` prints, as a log of jobs, for users who cannot read the accounting file. Pure.
+"""Reads what ``qacct -j`` prints, as a log of jobs, for users who cannot read the accounting file. Pure.
 
 Source: qacct(1), accounting(5). A line of ``=`` begins each record, and a row has a name and a value as a
 person reads it: local times, units behind numbers, words behind codes::
@@ -53,17 +53,19 @@ _UNKNOWN: Final = frozenset({"-/-", "", "undefined"})
 
 
 def recognise(head: str) -> bool:
-    """Return whether a text begins as ``qacct -j`` prints records."""
+    """Return whether `head`, the beginning of a log, is output of ``qacct -j``."""
     return _HEAD.match(head) is not None
 
 
 def read_records(
     lines: Iterable[str], *, source: str, notes: Notes, zone: tzinfo | None = None
 ) -> Iterator[JobRecord | Rejected]:
-    """Yield a record for each block between lines of ``=``; times are local to `zone` (None: this host's).
+    """Yield a record for each block between lines of ``=``, or a Rejected for a malformed one.
 
-    A record's `restarts` is the number of the job's rescheduled runs before it. Memory is unknown where
-    ``ru_maxrss`` is no whole number: 8.1.9 prints KiB as if they were bytes (4612 KiB: ``4.504KB``).
+    Times are local to `zone` (None: this host's). A record's `restarts` is the number of the job's
+    rescheduled runs before it. Memory is unknown where ``ru_maxrss`` is no whole number: 8.1.9 prints KiB as
+    if they were bytes (4612 KiB: ``4.504KB``). `source` names the log in errors; `notes` counts values that
+    could not be read.
     """
     parse = partial(_parse_block, zone=zone, notes=notes)
     return make_records(_blocks(lines), parse, source=source, notes=notes)

@@ -1,4 +1,4 @@
-"""The jobs in a cluster's queue, as ``qstat`` prints them in XML. Pure.
+"""Makes jobs from the XML that ``qstat`` prints about a cluster's queue. Pure.
 
 Command: qstat(1), "OUTPUT FORMATS". Job states: sge_status(5), "Job state",
 https://manpages.debian.org/bookworm/gridengine-common/sge_status.5.en.html
@@ -35,11 +35,11 @@ BASE_PRIORITY = 1024
 
 
 def parse_state(text: str) -> JobState:
-    """Return the job state for a combination of letters.
+    """Return the job state that a combination of qstat's letters means.
 
-    ``qw hqw hRwq Rq Eqw Ehqw`` are pending (an error must be cleared first), ``r t hr Rr Rt`` running,
-    ``s ts S tS T tT Rs …`` suspended for any reason, ``dr dt ds …`` being deleted. ``z`` has ended, including
-    deleted jobs: qstat does not say how. Anything else is UNKNOWN.
+    ``qw hqw hRwq Rq Eqw Ehqw`` are pending (an error must be cleared first), ``r t hr Rr Rt`` running, ``s ts
+    S tS T tT Rs …`` suspended for any reason, ``dr dt ds …`` being deleted. A job in ``z`` has ended, and
+    qstat does not say how; deleted jobs are shown so too. Anything else is UNKNOWN.
     """
     letters = set(text)
     if not letters or not letters <= _LETTERS:
@@ -56,14 +56,14 @@ def parse_state(text: str) -> JobState:
 
 
 def reason_of(text: str) -> str | None:
-    """Return why a job with these letters is pending: "Error", "Held", or None if it just waits its turn."""
+    """Return why a job with these state letters is pending: "Error", "Held", or None if it waits its turn."""
     if "E" in text:
         return "Error"
     return "Held" if "h" in text else None
 
 
 def parse_queue(data: bytes, *, taken_at_secs: float, tz: tzinfo | None = None) -> JobTable:
-    """Return the jobs in the answer of ``qstat`` to `QUEUE_QUESTION`.
+    """Return the jobs in the XML that ``qstat`` prints for the arguments `QUEUE_QUESTION`.
 
     Sample, shortened: ``<job_list state="running"><JB_job_number>11</JB_job_number> …
     <JB_owner>bob</JB_owner> … <state>r</state> <JAT_start_time>2026-11-21T13:33:21</JAT_start_time> …
@@ -71,7 +71,7 @@ def parse_queue(data: bytes, *, taken_at_secs: float, tz: tzinfo | None = None) 
     <granted_pe name="smp">2</granted_pe> <hard_request name="h_rt" …>3601</hard_request> …``, one row for
     each slot of a job. Times are local to `tz` (None: this machine's zone).
 
-    The table is complete unless a record was bad. Raises ParseError.
+    The table is complete unless a record was malformed. Raises ParseError.
     """
     root = parse_xml(data, {"job_info"}, "the queue", source=QUEUE_SOURCE)
     jobs: dict[JobKey, Job] = {}

@@ -1,4 +1,4 @@
-"""One job from the texts of the files in its directory in ``active_jobs``. Pure.
+"""Makes a job from the texts of the files in its directory in ``active_jobs``. Pure.
 
 sge_execd writes ``config`` for the job's shepherd: lines ``name=value``, some with unescaped values from
 users: a job's argument, folder or path may contain newlines and so forge complete lines. A name with two
@@ -28,7 +28,10 @@ DEFAULT_ACCOUNT = "sge"  # the account of jobs submitted without -A
 
 
 class Lines(Texts):
-    """The lines ``name=value`` of a file. A name with two different values is unknown, and reported."""
+    """Parses the lines ``name=value`` of a file.
+
+    A name that occurs with two different values has no value, and is reported.
+    """
 
     def __init__(self, text: str, *, source: str, note: Note) -> None:
         values: dict[str, str] = {}
@@ -40,7 +43,7 @@ class Lines(Texts):
         super().__init__(values, note, source=source, nothing=())
 
     def text(self, *names: str) -> str | None:
-        """Return the raw value; None if it is absent or ambiguous."""
+        """Return the text of the first of `names` in the file; None if absent, or if there are two values."""
         doubled = next((name for name in names if name in self._doubled), None)
         if doubled is not None:
             self.reject(ParseError("occurs twice"), doubled, self.values[doubled])
@@ -58,16 +61,17 @@ def parse_spooled_job(
     start_secs: int | None = None,
     note: Note = lambda _: None,
 ) -> Job:
-    """Return the job with the directory ``<job>.<task>``; its state is RUNNING.
+    """Return the job whose directory is called `name`, ``<job>.<task>``; its state is RUNNING.
 
-    Sample of `config`, shortened: ``h_vmem=1g h_vmem_is_consumable_job=0 h_cpu=1800 h_rss=2G
-    job_owner=alice pe=smp pe_slots=2 host_slots=2 queue=all.q job_name=par job_id=10
-    ja_task_id=0 account=sge submission_time=1795268001 acct_project=none``, one a line.
+    Sample of `config`, shortened: ``h_vmem=1g h_vmem_is_consumable_job=0 h_cpu=1800 h_rss=2G job_owner=alice
+    pe=smp pe_slots=2 host_slots=2 queue=all.q job_name=par job_id=10 ja_task_id=0 account=sge
+    submission_time=1795268001 acct_project=none``, one a line.
 
-    `hosts` is the content of ``pe_hostfile``. Limits are those that the shepherd sets: the lower of the
-    request and the queue's limit; INFINITY means none. `config` has neither the wall limit nor the start
-    time: `start_secs` is when the daemon wrote the directory. Malformed or ambiguous values are reported to
-    `note` and stay unknown. Raises ParseError if `name` is not a job's.
+    `config`, `environment` and `hosts` are the contents of the files ``config``, ``environment`` and
+    ``pe_hostfile``. Limits are those that the shepherd sets: the lower of the request and the queue's limit;
+    INFINITY means none. `config` has neither the wall limit nor the start time: `start_secs` is when the
+    daemon wrote the directory (epoch). Malformed or ambiguous values are reported to `note` and stay unknown.
+    Raises ParseError if `name` is not a job's.
     """
     job_id = parse_job_id(name, config)
     if job_id is None:
@@ -123,7 +127,7 @@ def parse_epoch(text: str) -> int:
 
 
 def scale_epoch(stamp: int) -> tuple[int, int]:
-    """Return the seconds and microseconds of a timestamp whose unit (s, ms, µs) its magnitude shows."""
+    """Return a timestamp as whole seconds and microseconds; its magnitude shows its unit (s, ms or µs)."""
     for limit, unit in ((10**14, 10**6), (10**11, 10**3)):
         if stamp >= limit:
             return stamp // unit, stamp % unit * (10**6 // unit)

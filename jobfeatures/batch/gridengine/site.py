@@ -1,4 +1,4 @@
-"""Whether Grid Engine is on this host, and what a prolog queries."""
+"""Whether Grid Engine is on this host, and what a prolog queries its master for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 def is_here(config: SystemSettings[GridEngineSettings]) -> bool:
-    """Return whether Grid Engine runs or is set up on this host; a qstat is no proof, others have one too."""
+    """Return whether Grid Engine runs or is set up on this host.
+
+    A command ``qstat`` is no proof, as other batch systems have one too.
+    """
     if config.own.spool_directory is not None or find_spool(config.procfs) is not None:
         return True
     return "SGE_ROOT" in os.environ and is_installed(config.own.qstat.removesuffix("qstat") + "qhost")
@@ -32,7 +35,8 @@ def ask_in_prolog(
 ) -> Job | None:
     """Return the job with its wall limit from the master; None if ``hook.ask`` forbids the query.
 
-    A prolog runs once per job, on the host of its first task. Raises SourceError or ParseError.
+    The query costs little: a prolog runs once per job, on the host of its first task. Raises SourceError or
+    ParseError.
     """
     if not needs_server(job, config):
         return None

@@ -1,4 +1,4 @@
-"""The source that reads this node's spool directory, and queries the master for wall limits and queues."""
+"""The source that reads a node's spool directory, and queries the master for wall limits and queues."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ class _Known:
 
 
 class GridEngineSource(PolledSource):
-    """Reads ``active_jobs``, and queries ``qstat`` about the jobs and queues of this node only.
+    """Source of this node's jobs: reads ``active_jobs``, and queries ``qstat`` about this node only.
 
     A job is present while its directory exists and one of its shepherds lives: execd may keep directories of
-    ended jobs (KEEP_ACTIVE in sge_conf(5)). If a directory is incomplete or unreadable, or holds only ended
-    tasks of a parallel job, the table keeps the seen and claimed jobs that it may belong to, unless the
-    master knows no such job.
+    ended jobs (KEEP_ACTIVE in sge_conf(5)). A directory may be incomplete or unreadable, or hold only ended
+    tasks of a parallel job. Jobs with such a directory that have processes here or are published stay in the
+    table, unless the master knows no such job.
     """
 
     name = NAME
@@ -83,7 +83,11 @@ class GridEngineSource(PolledSource):
         self._complaints: dict[str, str] = {}  # each query's last error, reported once
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
-        """Return the jobs in the spool directory. Raises SourceError if it cannot be listed."""
+        """Return the jobs in the spool directory. Raises SourceError if it cannot be listed.
+
+        Jobs of `seen` (with processes here) and `claimed` (with a published directory or an empty control
+        group) are added if the spool directory leaves open whether they are here.
+        """
         taken_at_secs, now_secs = self._clock.now_secs(), self._clock.monotonic_secs()
         rejected: list[Rejected] = []
         jobs, unclear = self._read_jobs(rejected.append)

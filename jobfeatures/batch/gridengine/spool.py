@@ -1,7 +1,7 @@
-"""An execution daemon's spool directory: find it, list its jobs, read files that only trusted users wrote.
+"""Finds the execution daemon's spool directory, lists its jobs, and reads files that trusted users wrote.
 
-sge_execd creates ``active_jobs/<job>.<task>`` for each job and removes it once the job has been reported.
-Its files belong to the daemon's administrator, except for some that belong to the job's user.
+sge_execd creates ``active_jobs/<job>.<task>`` for each job and removes it once the job has been reported. Its
+files belong to the daemon's administrator, except for some that belong to the job's user.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ def list_folders(path: str) -> list[str]:
 
 
 def read_config(path: str, owners: Collection[int]) -> str:
-    """Return the text of `config` in a job's or task's directory; "" until written. Raises OSError."""
+    """Return the text of the file ``config`` in a job's directory, or in that of one of its tasks.
+
+    "" until the daemon has written it. Raises OSError, also if its owner is not one of the uids `owners`.
+    """
     for folder in list_folders(path):
         with contextlib.suppress(FileNotFoundError):
             return read_owned(f"{folder}/config", owners, MAX_FILE_BYTES)[0].decode("utf-8", "replace")
@@ -54,7 +57,10 @@ def read_config(path: str, owners: Collection[int]) -> str:
 
 
 def parse_number(data: bytes) -> int | None:
-    """Return the number in `addgrpid` or `pid`; None until it is written. Raises ParseError."""
+    """Return the number in the content of a file ``addgrpid`` or ``pid``; None if it is still empty.
+
+    Raises ParseError.
+    """
     if not data.strip():
         return None
     match = _NUMBER.fullmatch(data)
@@ -64,14 +70,17 @@ def parse_number(data: bytes) -> int | None:
 
 
 def read_number(path: str, owners: Collection[int]) -> int | None:
-    """Return the number in a file of the daemon; None until it is written. Raises OSError or ParseError."""
+    """Return the number in a file ``addgrpid`` or ``pid``; None until the daemon has written it.
+
+    Raises ParseError; OSError also if the file's owner is not one of the uids `owners`.
+    """
     with contextlib.suppress(FileNotFoundError):
         return parse_number(read_owned(path, owners, MAX_FILE_BYTES)[0])
     return None
 
 
 def find_spool(procfs: str) -> str | None:
-    """Return the working directory of the running sge_execd, a root process; None if none runs."""
+    """Return the working directory of the running sge_execd, a process of root; None if none runs."""
     try:
         names = os.listdir(procfs)
     except OSError:

@@ -1,4 +1,4 @@
-"""Grid Engine as an entry of `jobfeatures.batch.SYSTEMS`."""
+"""Declares Grid Engine for `jobfeatures.batch.SYSTEMS`, the table of supported batch systems."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class QacctKind(LogKind):
 
 
 class GridEngine(ClusterSystem[GridEngineSettings]):
-    """Grid Engine, described in `jobfeatures.batch.gridengine`."""
+    """What the program needs to know about Grid Engine, and how it gets Grid Engine's jobs; see `System`."""
 
     name = "gridengine"
     job_variable = "JOB_ID"

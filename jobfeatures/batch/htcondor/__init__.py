@@ -1,8 +1,8 @@
-"""HTCondor: the ads of the jobs on this node, and the pool as its commands report it.
+"""HTCondor: the ClassAds of the jobs on this node, and the pool as its commands report it.
 
-A node's jobs are read from the scratch directories of their starters, without any query; the controller role
-queries ``condor_q``, ``condor_status`` and ``condor_history``. A job id is ``ClusterId.ProcId@schedd``: each
-schedd numbers from 1. Manual: https://htcondor.readthedocs.io/.
+A node's jobs are read from the scratch directories of their condor_starters, without any query; the
+controller role queries ``condor_q``, ``condor_status`` and ``condor_history``. A job id is
+``ClusterId.ProcId@schedd``: each schedd numbers from 1. Manual: https://htcondor.readthedocs.io/.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ VARIABLES = ("CONDOR_CONFIG",)  # of our environment, for its commands
 
 @dataclass(frozen=True, kw_only=True)
 class HTCondorSettings:
-    """Where HTCondor's files and commands are, and which attributes to read."""
+    """The settings that say where HTCondor's files and commands are, and which attributes to read."""
 
     execute_directory: str = option(PATH, "/var/lib/condor/execute", "EXECUTE of HTCondor")
     wall_limit_attributes: str = node_option(

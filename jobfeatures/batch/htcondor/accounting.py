@@ -1,9 +1,10 @@
-"""Jobs that have ended, as ``condor_history`` prints them, and history files as a log of jobs.
+"""Reads ended jobs from what ``condor_history`` prints, and from history files as logs of jobs.
 
 Manual: https://htcondor.readthedocs.io/en/latest/man-pages/condor_history.html. A history file contains ads
 in long form, each followed by a line such as ``*** Offset = 0 ClusterId = 12 ProcId = 0 Owner = "alice"
-CompletionDate = 1795246000``; ``condor_history`` prints this with ``-long``, and JSON. Sizes are MiB
-(MemoryUsage, RequestMemory) and KiB (ResidentSetSize), durations seconds; the time of a future event is 0.
+CompletionDate = 1795246000``; ``condor_history`` prints this with ``-long``, and JSON with ``-json``. Sizes
+are in MiB (MemoryUsage, RequestMemory) and KiB (ResidentSetSize), durations in seconds; the time of a future
+event is 0.
 """
 
 from __future__ import annotations
@@ -64,7 +65,11 @@ def recognise(head: str) -> bool:
 
 
 def read_records(lines: Iterable[str], *, source: str, notes: Notes) -> Iterator[JobRecord | Rejected]:
-    """Yield the jobs of a history, printed by ``condor_history -long`` or ``-json``, or a history file."""
+    """Yield the jobs of a history file, or of what ``condor_history -long`` or ``-json`` printed.
+
+    A malformed ad yields a Rejected. `source` names the log in errors; `notes` counts values that could not
+    be read.
+    """
     evaluate = find_evaluator()
     for each in read_ads(lines, source=source):
         yield each if isinstance(each, Rejected) else _record_or_fault(each, source, evaluate, notes)
@@ -88,7 +93,7 @@ def _record_or_fault(
 
 
 def read_ads(lines: Iterable[str], *, source: str) -> Iterator[ClassAd | Rejected]:
-    """Return the ads of a text in long form or JSON, detected by its first character."""
+    """Yield the ads of a text in long form or JSON, as its first character shows; bad ones as Rejected."""
     rest = iter(lines)
     first = next((line for line in rest if line.strip()), "")
     again = chain([first], rest)
@@ -99,9 +104,10 @@ def read_ads(lines: Iterable[str], *, source: str) -> Iterator[ClassAd | Rejecte
 
 
 def parse_record(job: Fields) -> JobRecord:
-    """Return the record of a job from its ad. Raises ParseError without a job id, and for the ad of one run.
+    """Return the record of a job from its ad. Raises ParseError without a job id, and for an ad of one run.
 
-    Start, CPUs and CPU time of a job that ran several times are of its last run; a pending job has none.
+    If a job ran several times, its start, CPUs and CPU time are those of its last run; for a pending job they
+    are None. An ad of one run, with the attribute EpochWriteDate, is from HTCondor's epoch history.
     """
     job_id = required_job_id(job.ad, source=job.source)
     if job.has("EpochWriteDate"):
@@ -170,7 +176,10 @@ def _run_and_suspension(
 
 
 def used_memory(job: Fields) -> int | None:
-    """Return the most memory measured, in bytes; MemoryUsage is an expression of others, or rounded."""
+    """Return the most memory that was measured for a job, in bytes; None if nothing was measured.
+
+    ResidentSetSize is preferred to MemoryUsage, which is rounded or an expression of other attributes.
+    """
     for name, unit in (("ResidentSetSize_RAW", KIB), ("ResidentSetSize", KIB), ("MemoryUsage", MIB)):
         if size := job.count(name, unit):  # 0 is what stands there before the first measurement
             return size

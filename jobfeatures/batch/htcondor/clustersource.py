@@ -35,7 +35,10 @@ MAX_HISTORY = 100_000  # jobs per query
 
 
 class CondorPool:
-    """Queries ``condor_q``, ``condor_status`` and ``condor_history``, with one process per query."""
+    """The controller role's source for HTCondor.
+
+    Each query runs one process: ``condor_q``, ``condor_status`` or ``condor_history``.
+    """
 
     name = NAME
 
@@ -48,7 +51,7 @@ class CondorPool:
         self._history = _History()
 
     def poll_queue(self) -> JobTable:
-        """Return the jobs of all schedds; ended ones stay until their schedd moves them to its history.
+        """Return the jobs of all schedds, with ended ones that a schedd has not moved to its history yet.
 
         If a schedd does not answer, the jobs of its last answer are added, and the table is incomplete.
         """

@@ -1,9 +1,9 @@
-"""Evaluation of expressions, where HTCondor's own library is installed (extra: htcondor).
+"""Evaluates the expressions in ads, if HTCondor's own library is installed (extra: htcondor).
 
 Users write expressions into their jobs' ads. If each attribute refers twice to the next one, a hundred lines
-take years to evaluate. So an expression sees only attributes that are literals, others are undefined, and it
-has at most `MAX_CHARACTERS`. Ads within expressions and eval() can crash the library before 25.14, so only
-`FUNCTIONS` are allowed, and an expression with an ad, a comment or a quoted name has no value.
+take years to evaluate. So an expression sees only attributes that are literals; others are undefined for it.
+It may have at most `MAX_CHARACTERS`. Ads within expressions and eval() can crash the library before 25.14: so
+only `FUNCTIONS` are allowed, and an expression with an ad, a comment or a quoted name has no value.
 """
 
 from __future__ import annotations

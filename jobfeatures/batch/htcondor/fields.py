@@ -1,4 +1,7 @@
-"""Attributes of an ad as ids, counts, times and texts; unknown, zero and malformed are distinct. Pure."""
+"""Reads attributes of an ad as ids, counts, times and texts. Pure.
+
+An attribute that is absent, one that is zero and one that is malformed are told apart.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +30,10 @@ SITE_LIMITS: Final = ("BatchRuntime", "MaxRuntime")  # by HTCondor-CE, and by so
 
 
 class Reading(NamedTuple):
-    """How ads are read. `note` gets malformed values; `site_limits` are a site's wall limit attributes.
+    """The options for reading ads.
 
-    `evaluate` evaluates expressions: without it only products of numbers have a value.
+    `note` is called with each malformed value. `evaluate` evaluates expressions; without it only products of
+    numbers have a value. `site_limits` names the job attributes that hold a site's own wall limits.
     """
 
     note: Note = lambda _: None
@@ -41,9 +45,10 @@ PLAINLY: Final = Reading()
 
 
 class Fields:
-    """Reads attributes of one ad: None if one has no value or is malformed, which is reported.
+    """Reads attributes of one ad.
 
-    `without_value` are the names of attributes that are expressions without a value.
+    An attribute without a value is None. A malformed one is None too, and is reported. `without_value`
+    collects the names of attributes that were read and are expressions without a value.
     """
 
     def __init__(self, ad: ClassAd, source: str = "", how: Reading = PLAINLY) -> None:
@@ -72,16 +77,19 @@ class Fields:
         return None
 
     def text(self, name: str) -> str | None:
-        """Return a string attribute; None if it is empty."""
+        """Return a string attribute; None if it is absent or empty."""
         return self._value(name, lambda value: isinstance(value, str), "not a string") or None
 
     def integer(self, name: str) -> int | None:
-        """Return a numeric attribute as a whole number; reals are rounded down."""
+        """Return a numeric attribute as a whole number, reals rounded down; None if it has no value."""
         value = self._value(name, _is_number, "not a number")
         return None if value is None else int(value // 1)
 
     def whole(self, name: str) -> int | None:
-        """Return a numeric attribute as a whole number; a real with a fraction is malformed."""
+        """Return a numeric attribute as a whole number; None if it has no value.
+
+        A real number with a fraction is malformed.
+        """
         value = self._value(name, lambda value: _is_number(value) and value % 1 == 0, "not a whole number")
         return None if value is None else int(value)
 
@@ -90,7 +98,10 @@ class Fields:
         return self.ad.value(name) is not Special.UNDEFINED
 
     def count(self, name: str, unit: int = 1) -> int | None:
-        """Return a numeric attribute, rounded down, times `unit`; a negative one is malformed."""
+        """Return a numeric attribute multiplied by `unit`, such as 1024 for KiB. A negative one is malformed.
+
+        Reals are rounded down first.
+        """
         value = self.integer(name)
         if value is not None and value < 0:
             self._note(Rejected(self.source, "negative", field=name, text=str(value)))
@@ -98,7 +109,7 @@ class Fields:
         return None if value is None else value * unit
 
     def epoch(self, name: str) -> int | None:
-        """Return a time attribute in epoch seconds; None for 0, which means not yet."""
+        """Return a time attribute in epoch seconds; None if it has no value, or is 0, which means not yet."""
         value = self.count(name) or None
         if value is not None and value >= MAX_EPOCH_SECS:
             self._note(Rejected(self.source, "not a time", field=name, text=str(value)))
@@ -106,14 +117,14 @@ class Fields:
         return value
 
     def seconds(self, name: str) -> int | float | None:
-        """Return a duration attribute in seconds, with its fraction."""
+        """Return a duration attribute in seconds, with its fraction; None if it has no value."""
         value: int | float | None = self._value(
             name, lambda value: _is_number(value) and value >= 0, "not a duration"
         )
         return value
 
     def flag(self, name: str) -> bool | None:
-        """Return a boolean attribute."""
+        """Return a boolean attribute; None if it has no value."""
         value: bool | None = self._value(name, lambda value: isinstance(value, bool), "not a boolean")
         return value
 
@@ -128,10 +139,10 @@ def is_plain_id(text: str) -> bool:
 
 
 def parse_job_id(ad: ClassAd) -> str | None:
-    """Return ``ClusterId.ProcId@schedd`` of a job ad, None where a number is missing or invalid.
+    """Return ``ClusterId.ProcId@schedd`` of a job ad; None if a number is missing or invalid.
 
-    Each schedd numbers from 1; its name is the beginning of GlobalJobId, which the schedd sets whatever the
-    user submits. Without that the id is the number alone.
+    Each schedd numbers from 1. Its name is the beginning of GlobalJobId, which the schedd sets whatever the
+    user submits. Without GlobalJobId the id is ``ClusterId.ProcId`` alone.
     """
     cluster, proc = ad.integer("ClusterId"), ad.integer("ProcId")
     if cluster is None or proc is None or cluster <= 0 or proc < 0:
@@ -142,7 +153,10 @@ def parse_job_id(ad: ClassAd) -> str | None:
 
 
 def parse_global_id(ad: ClassAd) -> str | None:
-    """Return ``ClusterId.ProcId@schedd`` from GlobalJobId, which a job's ad and its slot's ad both have."""
+    """Return ``ClusterId.ProcId@schedd`` from an ad's GlobalJobId; None if it is absent or malformed.
+
+    The ad may be that of a job or that of its slot: both have the attribute.
+    """
     found = _GLOBAL.match(ad.text("GlobalJobId") or "")
     return found and f"{found['number']}@{found['schedd']}"
 
@@ -161,6 +175,9 @@ def schedd_of(job_id: str) -> str | None:
 
 
 def is_ad_of_slot(ad: ClassAd, slot: str) -> bool:
-    """Return whether a machine ad's Name may be that of `slot`, which is given with or without its host."""
+    """Return whether a machine ad can be that of `slot`: its Name is the slot's, or absent.
+
+    `slot` is given with or without its host, as in ``slot1_1@host``.
+    """
     name = ad.text("Name")
     return name is None or name == slot or ("@" not in slot and name.partition("@")[0] == slot)

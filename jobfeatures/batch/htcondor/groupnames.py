@@ -1,11 +1,12 @@
 """Finds the job that runs in a slot of HTCondor, on the node itself.
 
 A control group of HTCondor names a slot. The slot's condor_starter keeps the job's ad in ``dir_PID/.job.ad``
-below EXECUTE, PID being its own process id. Users can forge environments and the content of their scratch
-directory, but neither EXECUTE nor the ancestry of their processes. So the ad is found from a process of the
-slot by its ancestor that has a ``dir_PID``, see `jobfeatures.batch.htcondor.scratch`. An ad that the user
-could have written is not trusted: it cannot claim a job id that another slot has, unless both are that user's
-and of the parallel universe, whose jobs have a slot for each of their nodes.
+below EXECUTE, where PID is the starter's process id. Users can forge environments and the content of their
+scratch directory, but neither EXECUTE nor the ancestry of their processes. So the starter is searched among
+the ancestors of a process in the slot, and the ad is read from the starter's ``dir_PID``; see
+`jobfeatures.batch.htcondor.scratch`. An ad that the user could have written is not trusted: it cannot claim a
+job id that another slot has. The exception is two ads of one user in the parallel universe, whose jobs have a
+slot for each of their nodes.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class _Answer(FoundJobId):
 
 
 class SlotResolver:
-    """Finds the jobs of the slots that have a control group, called once per sample."""
+    """Finds the ids of the jobs that run in the slots of this node; called once per sample."""
 
     def __init__(self, config: SystemSettings[HTCondorSettings], failures: Failures) -> None:
         self._procfs = config.procfs
@@ -51,10 +52,11 @@ class SlotResolver:
         self._sample = 0
 
     def update(self, groups: UnnumberedGroups) -> Mapping[str, str]:
-        """Return the job ids found so far, by slot.
+        """Return the job ids found so far, by slot; `groups` are the slots' control groups in this sample.
 
-        A process in a job's control group is no starter. A slot's starter is searched ever less often until
-        it is found, and anew after it has ended, since each job has its own.
+        A slot's condor_starter is searched ever less often until it is found, and again after it has ended,
+        since each job has its own. A process that is itself in a job's control group does not count as a
+        starter.
         """
         self._sample += 1
         slots, processes = groups.members, groups.processes

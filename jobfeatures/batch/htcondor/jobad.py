@@ -1,4 +1,4 @@
-"""Job ads, on a node and from ``condor_q -json`` → jobs. Pure.
+"""Makes jobs from job ads, as found on a node or printed by ``condor_q -json``. Pure.
 
 Attributes and units: HTCondor manual, "Job ClassAd Attributes" and "Machine ClassAd Attributes". Sample:
 ``ClusterId = 12``, ``ProcId = 0``, ``CpusProvisioned = 8``, ``MemoryProvisioned = 16000`` (MiB),
@@ -63,9 +63,10 @@ QUEUE_ATTRIBUTES = (
 
 
 class VacateTime(NamedTuple):
-    """How long a vacated job may take to end before it is killed, by the machine and by the job's wish.
+    """How many seconds a job has to end after it is told to leave its slot (vacated), before it is killed.
 
-    Source: condor_submit(1), ``job_max_vacate_time``.
+    `machine_secs` is the most that the machine grants, `wanted_secs` what the job asks for; None means
+    unknown. Source: condor_submit(1), ``job_max_vacate_time``.
     """
 
     machine_secs: int | None = None
@@ -73,18 +74,21 @@ class VacateTime(NamedTuple):
 
     @property
     def least_secs(self) -> int | None:
-        """Return the seconds that the job has at least to end once it is vacated; None if unknown."""
+        """Return the seconds that a vacated job has to end even without retirement time; None if unknown."""
         return self.after_retirement(0)
 
     def after_retirement(self, left_secs: int) -> int | None:
-        """Return the same if `left_secs` of the job's retirement time were left when vacating began."""
+        """Return the seconds that a vacated job has to end if `left_secs` of its retirement time are left.
+
+        None if the machine's or the job's vacate time is unknown.
+        """
         if self.machine_secs is None or self.wanted_secs is None:
             return None
         return min(self.wanted_secs, max(self.machine_secs, left_secs))
 
 
 def vacate_time(job: Fields, slot: Fields) -> VacateTime:
-    """Return the `VacateTime` of a job, from its ad and the ad of its slot."""
+    """Return how long a job has to end once it is told to leave its slot, from its ad and the slot's."""
     machine = slot.count("MachineMaxVacateTime")
     for name in ("JobMaxVacateTime", "KillSigTimeout"):  # the latter from before 7.9
         if job.ad.value(name) is not Special.UNDEFINED:
@@ -95,10 +99,10 @@ def vacate_time(job: Fields, slot: Fields) -> VacateTime:
 def job_from_ads(
     job_ad: ClassAd, machine_ad: ClassAd, how: Reading = PLAINLY, *, node_name: str | None
 ) -> Job:
-    """Return the job in a slot, from both ads; the state is RUNNING. Raises ParseError without a job id.
+    """Return the running job in a slot, from the job's ad and the slot's. Raises ParseError without a job id.
 
-    NumJobStarts is incremented after the job has started, so the ad on the
-    node has the number of earlier starts.
+    `how` has the options for reading; `node_name` is this node's name. NumJobStarts is incremented after the
+    job has started, so the ad on the node has the number of earlier starts.
     """
     job_id = required_job_id(job_ad, source="job ad")
     job = Fields(job_ad, f"job ad {job_id}", how)
@@ -132,7 +136,10 @@ def job_from_ads(
 
 
 def with_slot_of(job: Job, other: Job) -> Job:
-    """Return a parallel job plus the CPUs, GPUs and limits of `other`, its part in another slot here."""
+    """Return a parallel job that has several slots on this node, with those of `other` added.
+
+    `other` is the same job in another slot: its CPUs, GPUs and limits are added to those of `job`.
+    """
     limits, added = job.limits, other.limits
     return replace(
         job,
@@ -156,10 +163,11 @@ def _sum(one: Limit, other: Limit) -> int | None:
 
 
 def wall_limit(job: Fields) -> int | None:
-    """Return the wall limit in seconds: the one that HTCondor enforces, else the site's first that is set.
+    """Return a job's wall limit in seconds; None if it has none.
 
-    AllowedExecuteDuration counts from the end of the input transfer, after
-    the start: the job may run longer than the limit, never shorter.
+    It is the lowest that HTCondor enforces, else the first of the site's own attributes that is set.
+    AllowedExecuteDuration counts from the end of the input transfer, after the start: the job may run longer
+    than the limit, never shorter.
     """
     enforced = [secs for name in LIMIT_ATTRIBUTES if (secs := job.count(name)) is not None]
     if enforced:
@@ -168,14 +176,14 @@ def wall_limit(job: Fields) -> int | None:
 
 
 def parse_site_limits(text: str) -> tuple[str, ...]:
-    """Return the attribute names in the setting ``htcondor.wall_limit_attributes``: sites' wall limits."""
+    """Return the names of attributes with wall limits in the setting ``htcondor.wall_limit_attributes``."""
     return tuple(text.replace(",", " ").split())
 
 
 def common_fields(job: Fields) -> dict[str, Any]:
-    """Return the arguments that `Job` and `JobRecord` have in common, from any ad of a job.
+    """Return the arguments that `Job` and `JobRecord` have in common, by name, from any ad of a job.
 
-    A job submitted as one of several is a task of an array, the cluster.
+    A job that was submitted together with others is a task of an array, whose id is ClusterId.
     """
     is_single = (job.count("TotalSubmitProcs") or 1) == 1
     return {
@@ -190,9 +198,10 @@ def common_fields(job: Fields) -> dict[str, Any]:
 
 
 def state_of(job: Fields) -> JobState:
-    """Return a job's state; FAILED if it ended by a signal, or with an exit code that is not its success.
+    """Return a job's state; FAILED if a signal ended it, or its exit code does not mean success.
 
-    It is UNKNOWN if an attribute about the end is malformed: an exit code ``"3"`` or 3.7.
+    Success is code 0 unless JobSuccessExitCode names another. The state is UNKNOWN if an attribute about the
+    end is malformed, such as an exit code of ``"3"`` or 3.7.
     """
     state = STATES.get(job.whole("JobStatus") or 0, JobState.UNKNOWN)
     if state is not JobState.COMPLETED:
@@ -213,8 +222,9 @@ def state_of(job: Fields) -> JobState:
 def end_of(job: Fields, state: JobState) -> int | None:
     """Return when a job's last run ended, or when a job that never ran was removed (epoch); None if unknown.
 
-    CompletionDate is 0 for a removed one. A job that was held or evicted before (LastJobStatus) had left its
-    machine then: its run's end is its start plus the time that it had the machine, if that is known.
+    CompletionDate is 0 for a removed job. A job that had been held or evicted before it was removed
+    (LastJobStatus) left its machine then: its run's end is its start plus the time for which it had the
+    machine, if that time is known.
     """
     if not state.is_finished and job.whole("JobStatus") != ENDED:
         return job.epoch("CompletionDate") if state is JobState.UNKNOWN else None
@@ -226,7 +236,7 @@ def end_of(job: Fields, state: JobState) -> int | None:
 
 
 def machine_secs_of(job: Fields) -> int | float | None:
-    """Return for how many seconds a job had a machine in its last run, with suspensions; None if unknown."""
+    """Return how many seconds a job's last run had a machine, suspensions included; None if unknown."""
     last = job.seconds("LastRemoteWallClockTime")
     if last is None and job.count("NumJobStarts") == 1:
         return job.seconds("RemoteWallClockTime")  # it adds up all runs
@@ -248,7 +258,7 @@ def restarts_of(job: Fields, state: JobState) -> int | None:
 
 
 def host_of(slot: str | None) -> tuple[str, ...]:
-    """Return the host of ``slot1_1@host``; () without one."""
+    """Return the host in a slot's name such as ``slot1_1@host``, as a tuple of one; () without a host."""
     host = (slot or "").rpartition("@")[2]
     return (host,) if host else ()
 
@@ -258,9 +268,10 @@ def _first(*values: int | None) -> int | None:
 
 
 def parse_queue(text: str, how: Reading = PLAINLY, *, taken_at_secs: float) -> JobTable:
-    """Parse ``condor_q -global -allusers -json -attributes …``. Raises ParseError if truncated.
+    """Parse the output of ``condor_q -global -allusers -json -attributes …``. Raises ParseError if truncated.
 
-    The table is complete unless an ad was malformed or several have the same id.
+    `how` has the options for reading ads. The table is complete unless an ad was malformed or several have
+    the same id.
     """
     rejected: list[Rejected] = []
     ads = parse_json_ads("" if text.strip() == EMPTY else text, source=QUEUE_SOURCE)
@@ -273,10 +284,11 @@ def parse_queue(text: str, how: Reading = PLAINLY, *, taken_at_secs: float) -> J
 
 
 def parse_queued_job(ad: ClassAd, how: Reading = PLAINLY) -> Job:
-    """Parse one job of the queue; raises ParseError without an id.
+    """Return the job of one ad in the queue. Raises ParseError without an id.
 
-    CPUs, memory, disk and GPUs are requested ones of a pending job, provisioned ones of any other. A job
-    without a slot of the pool has no CPUs, GPUs and nodes.
+    A pending job has the CPUs, memory, disk and GPUs that it requests, any other job those that it was given.
+    A job that needs no slot of the pool has no CPUs, GPUs and nodes. `how` has the options for reading the
+    ad.
     """
     job_id = required_job_id(ad, source=QUEUE_SOURCE)
     job = Fields(ad, f"{QUEUE_SOURCE} {job_id}", how)

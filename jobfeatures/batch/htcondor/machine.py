@@ -1,9 +1,10 @@
-"""The pool as ``condor_status -json`` prints it, and this node's drain state: machine ads → nodes. Pure.
+"""Makes nodes from the machine ads that ``condor_status -json`` prints, and this node's drain state. Pure.
 
 Manual: https://htcondor.readthedocs.io/en/latest/man-pages/condor_status.html and
 https://htcondor.readthedocs.io/en/latest/classad-attributes/machine-classad-attributes.html. Sample:
 ``{"Name": "slot1_1@wn1", "Machine": "wn1", "State": "Claimed", "DynamicSlot": true, "Cpus": 8, "Memory":
-16000, "TotalCpus": 64}``. Each slot has an ad; memory is MiB, TotalCpus and TotalMemory are the machine's.
+16000, "TotalCpus": 64}``. Each slot has an ad. Memory is in MiB; TotalCpus and TotalMemory are those of the
+whole machine.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ MIN_RATING, MAX_RATING = 0.0001, 10_000  # per processor
 
 
 def parse_status(text: str, *, taken_at_secs: float) -> Cluster:
-    """Parse ``condor_status -json -attributes …``. Raises ParseError where it is truncated."""
+    """Return the nodes that ``condor_status -json -attributes …`` prints. Raises ParseError if truncated."""
     rejected: list[Rejected] = []
     how = Reading(rejected.append)
     machines: dict[str, list[Fields]] = {}
@@ -116,7 +117,11 @@ def _most(slots: Sequence[Fields], name: str) -> int | None:
 
 
 class SlotNotice(NamedTuple):
-    """Whether this node drains, and by when each of its jobs must have ended (epoch seconds), by job id."""
+    """What the ads of this node's slots announce.
+
+    `node` says whether the node drains. `ends` maps the id of a job to the epoch second by which it must have
+    ended.
+    """
 
     node: NodeNotice
     ends: Mapping[str, int]
@@ -125,11 +130,12 @@ class SlotNotice(NamedTuple):
 def parse_notice(
     text: str, ratings: Mapping[str, str], vacate: Mapping[str, VacateTime] = MappingProxyType({})
 ) -> SlotNotice | None:
-    """Return the notice of this node, from its slots' ads; None without slots. Raises ParseError.
+    """Return what the ads of this node's slots announce; None if there are none. Raises ParseError.
 
-    `ratings` maps names of attributes, whose value is a rating per core, to $MACHINEFEATURES keys; the first
-    slot with a value counts. `vacate` is by job id. A draining node's shutdown is when its last job must have
-    ended; it is unknown if the end of any job is.
+    `ratings` maps the names of machine attributes that hold a rating per core to the keys of
+    $MACHINEFEATURES; the first slot with a value counts. `vacate` has each job's `VacateTime` by job id. The
+    shutdown of a draining node is when the last of its jobs must have ended; it is unknown if that time is
+    unknown for any job.
     """
     ads: list[ClassAd] = parse_json_ads(text, source=STATUS_SOURCE)
     if not ads:

@@ -1,4 +1,4 @@
-"""A job from the files with its ads, which HTCondor names in the job's environment."""
+"""Makes a job from its ads, whose files HTCondor names in the job's environment."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def job_from_prolog(
     site_limits: Sequence[str] = SITE_LIMITS,
     note: Note = lambda _: None,
 ) -> Job:
-    """Return the job with this environment; the state is RUNNING.
+    """Return the job with this environment, from the ads that the environment names; its state is RUNNING.
 
-    A job wrapper runs as the job's user, so the uid is that of this process. A malformed value, or a machine
-    ad that cannot be read, is reported to `note` and stays unknown. Raises ParseError where the job ad is
-    missing or malformed.
+    A job wrapper runs as the job's user, so the uid is that of this process. `site_limits` names the job
+    attributes that hold a site's own wall limits. A malformed value, or a machine ad that cannot be read, is
+    reported to `note` and stays unknown. Raises ParseError if the job ad is missing or malformed.
     """
     job_ad = _read(environ, JOB_AD)
     try:
@@ -42,7 +42,7 @@ def job_from_prolog(
 
 
 def job_id_of(environ: Mapping[str, str]) -> str:
-    """Return the id of the job with this environment. Raises ParseError where there is none."""
+    """Return the id of the job with this environment. Raises ParseError if there is none."""
     return required_job_id(_read(environ, JOB_AD), source="environment", field=JOB_AD)
 
 

@@ -1,6 +1,6 @@
-"""Which schedds of a pool have answered ``condor_q -global``, and the jobs of those that have not. Pure.
+"""Finds out which schedds did not answer ``condor_q -global``, and keeps their last known jobs. Pure.
 
-Of a schedd that does not answer condor_q prints no job. It says so on standard error alone, and its status is
+If a schedd does not answer, condor_q prints none of its jobs. Only standard error says so; the exit status is
 that of the schedd asked last (23.9.6)::
 
     -- Failed to fetch ads from: <10.9.9.1:9618?addrs=10.9.9.1-9618&alias=wn1.lab&sock=schedd2> : wn1.lab
@@ -27,7 +27,7 @@ _FAILED = re.compile(
 
 
 def parse_failed(stderr: str) -> dict[str, str]:
-    """Return why schedds did not answer, by address, from condor_q's standard error."""
+    """Return, by address of a schedd that did not answer, the reason that condor_q's standard error gives."""
     return {match[1].strip(): match[2] or "no reason is given" for match in _FAILED.finditer(stderr)}
 
 
@@ -39,7 +39,7 @@ def parse_schedds(text: str) -> dict[str, str]:
 
 @dataclass(slots=True)
 class LastAnswers:
-    """The jobs in each schedd's last answer, and when that was taken (epoch), by schedd."""
+    """The jobs in each schedd's last answer, and the epoch time of that answer, both by the schedd's name."""
 
     jobs: dict[str, Mapping[JobKey, Job]] = field(default_factory=dict)
     taken_at_secs: dict[str, float] = field(default_factory=dict)
@@ -47,10 +47,10 @@ class LastAnswers:
     def complete(
         self, table: JobTable, failed: Mapping[str, str], ask_schedds: Callable[[], Mapping[str, str]]
     ) -> JobTable:
-        """Return `table`; if schedds are silent, with their last known jobs, and marked incomplete.
+        """Return `table`; if some schedds are silent, their last known jobs are added, and it is incomplete.
 
-        Silent are schedds that did not answer (`failed`: why, by address), and those that had jobs but have
-        left the collector, which drops a dead schedd after 15 minutes. `ask_schedds` returns the names of
+        A schedd is silent if it did not answer (`failed` has the reasons, by address), or if it had jobs but
+        has left the collector, which drops a dead schedd after 15 minutes. `ask_schedds` returns the names of
         the schedds in the collector, by address. Raises SourceError if no schedd has answered.
         """
         pairs = ((job.schedd, (key, job)) for key, job in table.jobs.items() if job.schedd is not None)

@@ -1,8 +1,9 @@
-"""The scratch directories below EXECUTE, and the ads in them.
+"""Reads the ads in the scratch directories below HTCondor's folder EXECUTE.
 
-A condor_starter writes its job's ad to ``dir_PID/.job.ad`` and its slot's ad to ``dir_PID/.machine.ad`` (PID
-is its own process id) before the job starts; both stay unchanged until the job has ended. Newer ones may use
-a subdirectory. Only HTCondor writes into EXECUTE, but files in a scratch directory may be the user's.
+A condor_starter writes its job's ad to ``dir_PID/.job.ad`` and its slot's ad to ``dir_PID/.machine.ad``
+before the job starts, where PID is its own process id. Both stay unchanged until the job has ended. Newer
+starters may use a subdirectory. Only HTCondor writes into EXECUTE, but files in a scratch directory may be
+the user's.
 """
 
 from __future__ import annotations
@@ -40,15 +41,16 @@ class Ads(NamedTuple):
 
 
 def list_scratch(execute: str) -> dict[int, str]:
-    """Return the names of the directories ``dir_PID`` in `execute`, by the starter's PID. Raises OSError."""
+    """Return the names of the scratch directories ``dir_PID`` in `execute`, by PID. Raises OSError."""
     return {int(match[1]): name for name in os.listdir(execute) if (match := _SCRATCH.fullmatch(name))}
 
 
 def find_execute(procfs: str, pid: int, trusted: Collection[int] = (0,)) -> str | None:
-    """Return the EXECUTE of the starter `pid`, by the scratch directory that is its working directory.
+    """Return the folder EXECUTE of a condor_starter: the one above the scratch directory in which it works.
 
-    Slots may have their own (SLOT<N>_EXECUTE), and so may a second startd. None if the starter
-    works elsewhere, or its real uid is not `trusted`: its name proves nothing. Raises OSError, ParseError.
+    Slots may have their own EXECUTE (SLOT<N>_EXECUTE), and so may a second startd. None if the process works
+    elsewhere, or if its real uid is not one of `trusted`: any user can call a program condor_starter. Raises
+    OSError or ParseError.
     """
     if read_real_uid(procfs, pid) not in trusted:
         return None
@@ -57,7 +59,7 @@ def find_execute(procfs: str, pid: int, trusted: Collection[int] = (0,)) -> str 
 
 
 def find_owner(execute: str) -> int:
-    """Return the uid of EXECUTE's owner. Raises OSError, also if everyone may create a ``dir_PID`` there."""
+    """Return the uid of the owner of the folder EXECUTE. Raises OSError, also if everyone may write to it."""
     found = os.stat(execute)
     if found.st_mode & stat.S_IWOTH:
         raise PermissionError(errno.EPERM, "others may write here", execute)
@@ -65,7 +67,10 @@ def find_owner(execute: str) -> int:
 
 
 def read_ads(path: str, trusted: Collection[int]) -> Ads:
-    """Return a scratch directory's ads, which `trusted` or its owner must own. Raises OSError, ParseError."""
+    """Return the job's ad and the slot's ad in the scratch directory `path`. Raises OSError or ParseError.
+
+    The owner of each file must be one of the uids `trusted`, or the owner of the directory.
+    """
     directory = os.lstat(path)
     if not stat.S_ISDIR(directory.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
@@ -86,10 +91,10 @@ def _find_folder(path: str) -> str:
 
 
 def find_job_uid(path: str, procfs: str, pid: int, trusted: Collection[int]) -> int | None:
-    """Return the uid of a scratch directory's job; None while it is not known. Raises OSError.
+    """Return the uid of the job with the scratch directory `path`; None if not known yet. Raises OSError.
 
-    A starter that can change its user writes the ads before it gives the directory to the job's user:
-    until then it belongs to one of the `trusted`, HTCondor itself.
+    `pid` is the job's condor_starter. A starter that can change its user writes the ads before it gives the
+    directory to the job's user: until then the directory belongs to one of the `trusted` uids of HTCondor.
     """
     uid = os.lstat(f"{path}/scratch" if _find_folder(path) else path).st_uid
     return None if uid in trusted and (uid == 0 or _can_change_user(procfs, pid)) else uid
@@ -113,9 +118,9 @@ def _read_ad(path: str, owners: Collection[int]) -> tuple[ClassAd, int]:
 
 
 def read_lines(path: str, max_bytes: int) -> tuple[bytes, os.stat_result]:
-    """Return a file's content, with values cut out of lines over MAX_LINE_BYTES, and its status.
+    """Return a file's content without the values of lines over MAX_LINE_BYTES, and its stat result.
 
-    Raises OSError, EFBIG if it is still longer than `max_bytes`, or has been longer than MAX_FILE_BYTES.
+    Raises OSError; with EFBIG if more than MAX_FILE_BYTES were read, or more than `max_bytes` remain.
     """
     content, left = bytearray(), MAX_FILE_BYTES
     with opened(path, READ_UNFOLLOWED) as descriptor, open(descriptor, "rb", closefd=False) as file:

@@ -1,4 +1,4 @@
-"""Whether HTCondor is on this host, its daemons' uids, the parents of its groups, sites' wall limits."""
+"""HTCondor on this host: whether it is there, its daemons' uids, its control groups, sites' wall limits."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ if TYPE_CHECKING:
 
 
 def is_here(config: SystemSettings[HTCondorSettings]) -> bool:
-    """Return whether HTCondor is installed on this host; used if ``batch.sources = auto``."""
+    """Return whether HTCondor is installed on this host; this decides if ``batch.sources`` is "auto"."""
     return os.path.isdir(config.own.execute_directory) or is_installed(config.own.condor_status)
 
 
 def ask_in_prolog(
     job: Job, config: SystemSettings[HTCondorSettings], *, node_name: str, timeout_secs: float
 ) -> Job | None:
-    """Return the job with its wall limit from the attributes that a setting names; None without the setting.
+    """Return the job with a wall limit from the attributes that ``htcondor.wall_limit_attributes`` names.
 
-    Needs no query: reads the job's ads.
+    None if the setting has its default, with which the job has been read already. Nothing is queried: the
+    limits are in the job's ad.
     """
     del job, timeout_secs
     limits = parse_site_limits(config.own.wall_limit_attributes)
@@ -37,16 +38,17 @@ def ask_in_prolog(
 
 
 def daemon_uids(config: SystemSettings[HTCondorSettings]) -> list[int]:
-    """Return the uids, besides root's, of HTCondor's daemons: the owner of EXECUTE. Raises OSError."""
+    """Return the uids, besides root's, of HTCondor's daemons: that of EXECUTE's owner. Raises OSError."""
     from jobfeatures.batch.htcondor.scratch import find_owner  # a hook has no use for it
 
     return [find_owner(config.own.execute_directory)]
 
 
 def read_parents(config: SystemSettings[HTCondorSettings]) -> list[str]:
-    """Return the parents of slots' control groups, by BASE_CGROUP as condor_config_val prints it.
+    """Return path patterns of the control groups below which HTCondor makes the groups of slots.
 
-    It is below the root, or below the daemon's own group. Raises SourceError.
+    They follow from BASE_CGROUP, as condor_config_val prints it, below the root or below the daemon's own
+    group. [] if it is not a path. Raises SourceError.
     """
     from jobfeatures.batch.htcondor import COMMAND, VARIABLES
     from jobfeatures.batch.programs import Programs

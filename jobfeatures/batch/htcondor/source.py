@@ -52,10 +52,11 @@ Identity = tuple[int, int, int]  # of a scratch directory: starter, device, inod
 
 @dataclass(frozen=True, slots=True)
 class FoundJob:
-    """A job from its ads, which are read only once, because its user may change them later.
+    """A job on this node, made from its ads. They are read only once, as its user may change them later.
 
-    `is_staging`: the starter has not given the directory to the job's user yet, so nothing of the job runs.
-    `is_parallel`: it may have several slots here.
+    `is_proven`: no user could have written the ads. `vacate` is how long the job has to end once it is told
+    to. `is_parallel`: it may have several slots here. `is_staging`: the starter has not given the scratch
+    directory to the job's user yet, so nothing of the job runs.
     """
 
     job: Job
@@ -66,12 +67,12 @@ class FoundJob:
 
 
 class CondorSource:
-    """The jobs with a scratch directory below the configured EXECUTE, or below that of a running starter.
+    """Source of this node's jobs: those with a scratch directory below a folder EXECUTE.
 
-    A job exists from when its scratch directory belongs to its user until that or its starter is gone. A
-    table is complete if the scratch directory of every running starter could be read. A known job whose
-    directory has gone is reported as gone in any case; whether it completed, was removed or is held its
-    schedd knows alone.
+    The folders are the configured one, and those of running starters. A job is present from when its scratch
+    directory belongs to its user until the directory or its starter is gone. A table is complete if the
+    scratch directory of every running starter could be read. A known job whose directory has gone is reported
+    as gone in any case. Whether it completed, was removed or is held, only its schedd knows.
     """
 
     name = NAME
@@ -104,7 +105,12 @@ class CondorSource:
         self._request_poll: Callable[[], None] | None = None  # where it is watched
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
-        """Return the jobs running here. Raises SourceError if EXECUTE cannot be listed or trusted."""
+        """Return the jobs running here, by their scratch directories.
+
+        Of `seen` (jobs with processes here) and `claimed` (with a published directory or an empty control
+        group), only slots whose job is not known yet are added. Raises SourceError if EXECUTE cannot be
+        listed or trusted.
+        """
         taken_at_secs = self._clock.now_secs()
         problems: list[Rejected] = []
         complete = self._read_scratch(taken_at_secs, problems)

@@ -1,4 +1,4 @@
-"""HTCondor as an entry of `jobfeatures.batch.SYSTEMS`."""
+"""Declares HTCondor for `jobfeatures.batch.SYSTEMS`, the table of supported batch systems."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class HTCondorKind(LogKind):
 
 
 class HTCondor(ClusterSystem[HTCondorSettings]):
-    """HTCondor, described in `jobfeatures.batch.htcondor`."""
+    """What the program needs to know about HTCondor, and how it gets HTCondor's jobs; see `System`."""
 
     name = "htcondor"
     job_variable = "_CONDOR_JOB_AD"

@@ -17,7 +17,7 @@ VARIABLES = ("LSF_ENVDIR",)  # of our environment, for its commands
 
 @dataclass(frozen=True, kw_only=True)
 class LsfSettings:
-    """How to query LSF."""
+    """The settings that say how to query LSF."""
 
     bjobs: str = node_option(TEXT, "bjobs", "bjobs command; the others lie beside it")
     user: str | None = node_option(

@@ -1,9 +1,9 @@
-"""lsb.acct, the accounting file of LSF 10.1: one record per line, JOB_FINISH for each ended job. Pure.
+"""Reads lsb.acct, LSF 10.1's accounting file: one record per line, JOB_FINISH for an ended job. Pure.
 
 Source: https://www.ibm.com/docs/en/SSWRJV_10.1.0/lsf_config_ref/lsb.acct.5.html. Fields are separated by
-blanks; strings are in double quotes, doubled inside. Lists are preceded by their length, so the position of
-a field depends on the fields before it. Fields that newer versions append are ignored; records of versions
-before 10 are read up to the memory usage, as those fields were the same.
+blanks; strings are in double quotes, doubled inside. Lists are preceded by their length, so the position of a
+field depends on the fields before it. Fields that newer versions append are ignored. Records of versions
+before 10 are read up to the memory usage, as their fields are the same up to there.
 """
 
 from __future__ import annotations
@@ -40,12 +40,15 @@ _VERSION = re.compile(r"([0-9]{1,3})(?:\.[0-9]{1,6})?\Z")
 
 
 def recognise(head: str) -> bool:
-    """Return whether a text is lsb.acct, judging by the record type of its first line."""
+    """Return whether `head`, the beginning of a log, is that of lsb.acct, by the type of its first record."""
     return _HEAD.match(head) is not None
 
 
 def read_records(lines: Iterable[str], *, source: str, notes: Notes) -> Iterator[JobRecord | Rejected]:
-    """Yield the jobs of a file in the order of its lines, and what was rejected."""
+    """Yield the jobs of a file in the order of its lines, and a Rejected for each malformed line.
+
+    `source` names the file in errors; `notes` counts values that could not be read.
+    """
     for number, line in enumerate(lines, 1):
         text = line.strip()
         if not text or text.startswith("#"):
@@ -141,8 +144,9 @@ class _Fields:
 def parse_line(text: str, *, notes: Notes) -> Iterable[JobRecord]:
     """Return the job of one line, or the tasks of an array that ended while it waited. Raises ParseError.
 
-    Sample, shortened: ``"JOB_FINISH" "10.1" 1795264361 123 6001 33554435 6 1795264200 0 0 1795264260
-    "alice" "normal" … 0 2 "4*n1" "2*n2" 64 60.0 "ok" "sleep 100" 0.5 0.1 … 0 2048 0 …``
+    Sample, shortened: ``"JOB_FINISH" "10.1" 1795264361 123 6001 33554435 6 1795264200 0 0 1795264260 "alice"
+    "normal" … 0 2 "4*n1" "2*n2" 64 60.0 "ok" "sleep 100" 0.5 0.1 … 0 2048 0 …``. `notes` counts values that
+    could not be read.
     """
     fields = _Fields(split_fields(text))
     kind = fields.text("event type")

@@ -1,8 +1,8 @@
-"""Parses the JSON output of ``-o … -json`` into records. Pure.
+"""Parses the JSON that LSF's commands print with ``-o … -json`` into records. Pure.
 
 bjobs, bhosts, bqueues and lshosts print one object: the command's name, a count under ``JOBS``, ``HOSTS`` or
-``QUEUES``, and ``RECORDS``, whose values are strings; ``-`` or an empty one means unknown. Field names
-are in capitals except for some of lshosts; they are read case-insensitively. Source: bjobs -json,
+``QUEUES``, and ``RECORDS``, whose values are strings; ``-`` or an empty string means unknown. Field names are
+in capitals except for some of lshosts; they are read case-insensitively. Source: bjobs -json,
 https://www.ibm.com/docs/en/SSWRJV_10.1.0/lsf_command_ref/bjobs.json.1.html
 """
 
@@ -25,11 +25,11 @@ _WAITING = re.compile(r".*(?:Please wait ?\.\.\.|still trying)\Z")
 
 
 def parse_records(text: str, *, source: str) -> list[Record]:
-    """Return the records of an answer; lines before its first brace are a banner and ignored.
+    """Return the records of an answer. Lines before its first brace are a banner, and ignored.
 
-    Sample: ``{"COMMAND":"bjobs","JOBS":1,"RECORDS":[{"JOBID":"7","STAT":"RUN"}]}``. Raises
-    ParseError if it is no such answer, is truncated, has another number of records
-    than it states, or a duplicate name, as a user's unescaped text would cause.
+    Sample: ``{"COMMAND":"bjobs","JOBS":1,"RECORDS":[{"JOBID":"7","STAT":"RUN"}]}``. `source` names the
+    command in errors. Raises ParseError if the text is no such answer, is truncated, has not as many records
+    as it says, or has a duplicate name, as a user's unescaped text would cause.
     """
     start = 0 if text.startswith("{") else text.find("\n{") + 1
     if not text.startswith("{", start):
@@ -83,19 +83,25 @@ def count_of(record: Record, field: str) -> int | None:
 
 
 def complaints(stderr: str) -> list[str]:
-    """Return the lines of standard error, but not ``still trying`` and the like: LSF has answered since."""
+    """Return the lines of a command's standard error, without those that only say that it waits for LSF.
+
+    An example is ``still trying``: as the command has ended, LSF has answered since.
+    """
     lines = (line.strip() for line in stderr.splitlines())
     return [line for line in lines if line and not _WAITING.match(line)]
 
 
 def is_nothing_found(stdout: str, lines: Sequence[str]) -> bool:
-    """Return whether bjobs prints nothing but ``No unfinished job found on host/group <n1>``."""
+    """Return whether bjobs printed nothing but ``No unfinished job found on host/group <n1>``.
+
+    `lines` are those of its standard error.
+    """
     words = [*lines, *complaints(stdout)]
     return bool(words) and all(_NOTHING_FOUND.match(line) for line in words)
 
 
 def unknown_jobs(lines: Sequence[str]) -> frozenset[str] | None:
-    """Return the ids in lines ``Job <7> is not found``; None if any line is not such."""
+    """Return the job ids in lines such as ``Job <7> is not found``; None if any line says something else."""
     matches = [_UNKNOWN_JOB.match(line) for line in lines]
     found = frozenset(match[1] for match in matches if match)
     return found if all(matches) else None

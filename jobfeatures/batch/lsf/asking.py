@@ -30,12 +30,13 @@ class Output(NamedTuple):
 
 
 class LsfCommands:
-    """LSF's commands as installed at a site.
+    """Runs LSF's commands as they are installed at a site.
 
     If `lsf.user` is set, they run as that user: newer fix packs of 10.1 deny root most of them unless
     LSF_ROOT_USER=Y. `timeout_secs` limits each command.
 
-    bjobs is queried for PLAIN_FIELDS and FURTHER_FIELDS; after a failure, for `batch.refresh`, without these.
+    bjobs is asked for PLAIN_FIELDS and FURTHER_FIELDS. If that fails, it is asked only for PLAIN_FIELDS until
+    `batch.refresh` has passed.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class LsfCommands:
         )
 
     def run(self, name: str, *arguments: str) -> Output:
-        """Run a command; checking the exit status is left to the caller. Raises CommandError."""
+        """Run a command and return its output, whatever its exit status. Raises CommandError."""
         output = self._programs.run(name, *arguments)
         return Output(
             output.stdout.decode("utf-8", "replace"),
@@ -79,9 +80,10 @@ class LsfCommands:
     def records(
         self, name: str, fields: Sequence[str], *arguments: str, remarks: list[Rejected] | None = None
     ) -> list[Record]:
-        """Return the records of ``NAME -o FIELDS -json``. Raises SourceError.
+        """Return the records that the command `name` prints with ``-o FIELDS -json``. Raises SourceError.
 
-        If the command also wrote to standard error, that is added to `remarks`: records may be missing.
+        If the command also wrote to standard error, records may be missing: a Rejected that says so is
+        appended to `remarks`.
         """
         output = self.run(name, "-o", " ".join(fields), "-json", *arguments)
         try:
@@ -98,8 +100,9 @@ class LsfCommands:
     ) -> list[Record]:
         """Return the records that bjobs prints. Raises SourceError.
 
-        An error message other than that a job is unknown raises SourceError if `is_proof`, as then a job that
-        is not in the answer counts as gone; else it is added to `remarks`.
+        If bjobs writes to standard error something other than that a job is unknown, jobs may be missing.
+        With `is_proof`, where a job that is missing counts as gone, this raises SourceError; else a Rejected
+        that says so is appended to `remarks`.
         """
         now_secs = self._clock.monotonic_secs()
         if now_secs >= self._plain_until_secs:

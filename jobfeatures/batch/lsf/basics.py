@@ -1,4 +1,4 @@
-"""Ids and hosts, shared by hooks and sources; kept small, as every import slows a hook."""
+"""Parses LSF's job ids and hosts, for hooks and sources; kept small, as every import slows a hook."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def make_id(job_id: str, index: str) -> str:
 
 
 def parse_hosts(text: str, *, field: str = "") -> dict[str, int]:
-    """Return the slots of each host, in order, from ``4*n1:2*n2`` or ``n1:n1:n2``; none if unknown.
+    """Return the slots of each host, in order, from ``4*n1:2*n2`` or ``n1:n1:n2``; {} if unknown.
 
     Source: bjobs(1), EXEC_HOST and ALLOC_SLOT. Raises ParseError.
     """

@@ -27,7 +27,7 @@ from jobfeatures.system.clock import Clock
 
 
 class LsfCluster:
-    """Runs ``bjobs``, ``bhosts``, ``bqueues`` and ``lshosts``: one process per query."""
+    """The controller role's source for LSF: runs ``bjobs``, ``bhosts``, ``bqueues`` and ``lshosts``."""
 
     name = NAME
 
@@ -37,9 +37,10 @@ class LsfCluster:
         self._last = LastJobs()
 
     def poll_queue(self) -> JobTable:
-        """Return the queue, with jobs that ended within CLEAN_PERIOD; no time limits, as hosts differ.
+        """Return the jobs in the queue, and those that ended within CLEAN_PERIOD.
 
-        While a part of LSF is silent, its last known jobs are added, and the table is marked incomplete.
+        They have no time limits, as these depend on the host. While a part of LSF is silent, its last known
+        jobs are added, and the table is marked incomplete.
         """
         taken_at_secs = self._clock.now_secs()
         rules = Rules(unit=read_limit_unit())
@@ -66,6 +67,6 @@ class LsfCluster:
         return replace(cluster, rejected=(*cluster.rejected, *remarks))
 
     def poll_accounting(self, since_secs: float) -> Accounting:
-        """Raise SourceError: LSF's accounting is a file, lsb.acct, which is read as a log."""
+        """Raise SourceError, as LSF has no command for this: its accounting is a file, lsb.acct."""
         del since_secs
         raise SourceError("LSF's accounting cannot be queried: read its file lsb.acct by jobfeatures convert")

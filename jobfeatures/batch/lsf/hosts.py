@@ -1,4 +1,4 @@
-"""Hosts and queues as reported by bhosts, lshosts and bqueues. Pure."""
+"""Makes nodes, queues and this host's drain state from what bhosts, lshosts and bqueues print. Pure."""
 
 from __future__ import annotations
 
@@ -58,7 +58,11 @@ def parse_notice(records: Iterable[Record], node_name: str) -> NodeNotice | None
 
 
 def parse_node(record: Record, memory: Mapping[str, int]) -> ClusterNode:
-    """Return one host. MAX slots are its CPUs; ``-`` means no limit. Raises ParseError."""
+    """Return one host from its record of bhosts. Raises ParseError.
+
+    Its CPUs are its slots, ``MAX``; ``-`` means that they are not limited, and the CPUs unknown. `memory` is
+    the result of `parse_memory`.
+    """
     name = record.get("HOST_NAME", "")
     if not is_host_name(name):
         raise ParseError("not a host's name", field="HOST_NAME", text=name)
@@ -75,7 +79,10 @@ def parse_node(record: Record, memory: Mapping[str, int]) -> ClusterNode:
 
 
 def parse_queue(record: Record) -> Partition:
-    """Return one queue. Sample: ``{"QUEUE_NAME":"normal","STATUS":"Open:Active"}``. Raises ParseError."""
+    """Return one queue from a record such as ``{"QUEUE_NAME":"normal","STATUS":"Open:Active"}``.
+
+    Raises ParseError.
+    """
     name = text_of(record, "QUEUE_NAME")
     if name is None:
         raise ParseError("a queue without a name", field="QUEUE_NAME")
@@ -97,7 +104,10 @@ def _queue_state(status: str) -> str | None:
 
 
 def parse_memory(records: Iterable[Record]) -> dict[str, int]:
-    """Return hosts' memory in bytes, by host, from lshosts (``31.2G``, ``31998M``; MiB without a letter)."""
+    """Return the memory of each host in bytes, by host, from lshosts.
+
+    Texts such as ``31.2G`` and ``31998M`` are in powers of 1024; MiB without a letter.
+    """
 
     def parse(record: Record) -> tuple[str | None, int | None]:
         return text_of(record, "HOST_NAME"), parse_size(record.get("MAXMEM", ""), bare_unit="M")
@@ -109,7 +119,10 @@ def parse_memory(records: Iterable[Record]) -> dict[str, int]:
 def parse_cluster(
     hosts: Iterable[Record], queues: Iterable[Record], memory: Mapping[str, int], *, taken_at_secs: float
 ) -> Cluster:
-    """Return hosts and queues; malformed records are rejected, others used."""
+    """Return hosts and queues from records of bhosts and bqueues; malformed ones are rejected, others used.
+
+    `memory` is the result of `parse_memory`.
+    """
     rejected: list[Rejected] = []
     nodes: dict[str, ClusterNode] = {}
     partitions: dict[str, Partition] = {}

@@ -27,7 +27,12 @@ _GPU = re.compile(r"[0-9]{1,6}(?::[0-9]{1,6}/[0-9]{1,6})?\Z")  # or card:GPU ins
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
-    """What parsing a record depends on: when and on which node it was queried, and the site's rules."""
+    """What the meaning of a record depends on, besides the record itself.
+
+    `now_secs` is the epoch time of the query; `node_name` is this node, None if the whole cluster was
+    queried. `asked_by_host`: the query was for this host's jobs, so each job is here, whatever name LSF has
+    for the host. `rules` say how to read limits; times are local to `tz`.
+    """
 
     now_secs: float
     node_name: str | None = None  # None: queried for the whole cluster
@@ -49,7 +54,7 @@ def _parse_end(job: PlainJob, text: str) -> int | None:
 
 
 class PlainJob(KeyedRecord):
-    """A job's fields that every LSF 10.1 prints, and that only LSF and its administrator write."""
+    """The fields of a job that every LSF 10.1 prints, and that only LSF and its administrator write."""
 
     source = BJOBS
     nothing = NOTHING
@@ -75,7 +80,10 @@ class PlainJob(KeyedRecord):
 
 
 class AskedJob(PlainJob):
-    """A job's fields with those that users write or that some versions lack; not queried after a failure."""
+    """All fields of a job that bjobs is asked for, with those that users write or that some versions lack.
+
+    If bjobs fails, it is asked only for the fields of `PlainJob` for a while.
+    """
 
     name = key(str, "JOB_NAME")
     account = key(str, "PROJ_NAME")
@@ -87,7 +95,11 @@ FURTHER_FIELDS = tuple(map(str.lower, AskedJob.names[len(PlainJob.names) :]))
 
 
 def parse_jobs(records: Iterable[Record], around: Circumstances) -> tuple[dict[JobKey, Job], list[Rejected]]:
-    """Return the jobs, and the malformed records: one with a valid id is also a job, in state UNKNOWN."""
+    """Return the jobs in records of bjobs, and the malformed records.
+
+    `around` is what the records' meaning depends on. A malformed record with a valid id is also returned as a
+    job, in state UNKNOWN.
+    """
     jobs: dict[JobKey, Job] = {}
     rejected: list[Rejected] = []
     for record in records:
@@ -110,12 +122,14 @@ def key_of(record: Record) -> JobKey:
 
 
 def parse_job(record: Record, around: Circumstances, job_key: JobKey | None = None) -> Job:
-    """Return the job in a record; `job_key` is its key, if parsed before. Raises ParseError.
+    """Return the job in a record of bjobs. Raises ParseError.
+
+    `around` is what the record's meaning depends on; `job_key` is the job's key if it is already known.
 
     Sample: ``{"JOBID":"7", "JOBINDEX":"0", "STAT":"RUN", "USER":"alice", "QUEUE":"normal",
     "EXEC_HOST":"4*n1:2*n2", "ALLOC_SLOT":"4*n1:2*n2", "NREQ_SLOT":"6", "SUBMIT_TIME":"Nov 21 12:30",
-    "START_TIME":"Nov 21 12:31", "FINISH_TIME":"Nov 22 12:31 L", "RUNTIMELIMIT":"1440.0/n1",
-    "MEMLIMIT":"8 Gbytes", "EXIT_REASON":"-", "JOB_NAME":"ok", "PROJ_NAME":"physics"}``
+    "START_TIME":"Nov 21 12:31", "FINISH_TIME":"Nov 22 12:31 L", "RUNTIMELIMIT":"1440.0/n1", "MEMLIMIT":"8
+    Gbytes", "EXIT_REASON":"-", "JOB_NAME":"ok", "PROJ_NAME":"physics"}``
 
     Slots count as CPUs. FINISH_TIME is an estimate until the job has ended. If a limit is missing, the
     queue's may apply. SWAPLIMIT is not requested, as it limits virtual memory.
@@ -150,9 +164,10 @@ def parse_job(record: Record, around: Circumstances, job_key: JobKey | None = No
 
 
 def parse_gpus(text: str, node_name: str | None) -> tuple[str, ...]:
-    """Return this node's GPUs in ``n1:0,1,0,1;n2:0,1``, a number per task; none for any other text.
+    """Return the indices of this node's GPUs in ``n1:0,1,0,1;n2:0,1``; () for any other text.
 
-    Tasks may share GPUs, so that a number may repeat. MIG instances are ``n1:1:1/0,3:1/0``.
+    Each task has one index in the list. Tasks may share GPUs, so an index may be repeated. MIG instances are
+    written ``n1:1:1/0,3:1/0``.
     """
     found: dict[str, None] = {}
     for part in text.split(";"):

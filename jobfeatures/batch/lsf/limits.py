@@ -1,4 +1,4 @@
-"""The site's rules for interpreting LSF's limits: lsf.conf, bparams, bqueues, lshosts. Pure."""
+"""The site's rules for reading LSF's limits, from lsf.conf, bparams, bqueues and lshosts. Pure."""
 
 from __future__ import annotations
 
@@ -36,7 +36,12 @@ QueueLimits = Mapping[str, TimeLimit]  # for jobs that set none: RUNLIMIT, CPULI
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What LSF's limits mean. `absolute`: run limits are wall-clock time; None: unknown, none is reported."""
+    """A site's rules for computing a job's limits on one node from the limits that LSF prints.
+
+    `absolute`: run limits are wall-clock time, not normalized by CPU factors; if it is None, this is unknown,
+    and no wall limit is reported. `factors` are CPU factors by host, `queues` the limits of each queue, and
+    `unit` is the unit of sizes that LSF prints without one.
+    """
 
     node_name: str | None = None
     absolute: bool | None = None
@@ -51,24 +56,27 @@ class Rules:
         return None if factor is None else f"{Decimal(factor.numerator) / factor.denominator:f}"
 
     def wall_limit(self, own: TimeLimit | None, queue: str | None) -> int | None:
-        """Return the wall limit of a job on this node in seconds: its own, else its queue's."""
+        """Return a job's wall limit on this node in seconds: its own, else its queue's; None if unknown."""
         limit = own or self.queues.get(queue or "", {}).get("RUNLIMIT")
         if limit is None or self.absolute is None:
             return None
         return self.limit_secs(limit, absolute=self.absolute)
 
     def cpu_limit(self, queue: str | None) -> int | None:
-        """Return a queue's CPU limit in seconds on this node, always normalized by CPU factors."""
+        """Return the CPU time limit of a queue in seconds on this node; None if there is none, or unknown.
+
+        CPU limits are always normalized by CPU factors.
+        """
         limit = self.queues.get(queue or "", {}).get("CPULIMIT")
         return None if limit is None else self.limit_secs(limit, absolute=False)
 
     def limit_secs(self, limit: TimeLimit, *, absolute: bool) -> int | None:
-        """Return a limit in seconds on this node, None if a CPU factor is unknown.
+        """Return a limit in seconds on this node; None if a CPU factor is unknown.
 
         Source: "CPU time and run time normalization",
-        https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=limits-cpu-time-run-time-normalization:
-        unless it is `absolute` (ABS_RUNLIMIT=Y), the limit is multiplied by the CPU factor of the host for
-        which it was set (1 if no host is named), and divided by that of this node.
+        https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=limits-cpu-time-run-time-normalization: unless
+        it is `absolute` (ABS_RUNLIMIT=Y), the limit is multiplied by the CPU factor of the host for which it
+        was set (1 if no host is named), and divided by the CPU factor of this node.
         """
         if absolute:
             return int(limit.secs)
@@ -101,7 +109,10 @@ def parse_parameters(text: str) -> bool:
 
 
 def parse_limit_unit(text: str) -> str:
-    """Return the unit in lsf.conf(5), ``LSF_UNIT_FOR_LIMITS=MB``; K if it sets none."""
+    """Return the unit of limits that lsf.conf(5) sets by ``LSF_UNIT_FOR_LIMITS=MB``; K if it sets none.
+
+    `text` is the file's content.
+    """
     found: list[str] = _UNIT.findall(text)
     unit = found[-1].upper() if found else "K"
     return unit if unit in UNITS else "K"
@@ -155,7 +166,11 @@ def _take(heads: list[str], line: str, found: dict[str, TimeLimit], *, is_defaul
 
 
 def parse_factors(records: Iterable[Record]) -> tuple[dict[str, Fraction], tuple[Rejected, ...]]:
-    """Return CPU factors by host, from ``lshosts -o "host_name cpuf …" -json``, without 0 and ``-``."""
+    """Return the CPU factor of each host, by host, and the malformed records of lshosts.
+
+    The records are those of ``lshosts -o "host_name cpuf …" -json``. Hosts with the factor 0 or ``-`` are
+    left out.
+    """
     factors: dict[str, Fraction] = {}
     rejected: list[Rejected] = []
     for record in records:
@@ -170,7 +185,10 @@ def parse_factors(records: Iterable[Record]) -> tuple[dict[str, Fraction], tuple
 
 
 def hosts_of_limits(records: Iterable[Record], queues: Iterable[QueueLimits]) -> set[str]:
-    """Return the hosts and models to whose speed limits refer. Malformed limits are passed over."""
+    """Return the hosts and host models to whose CPU speed the time limits of jobs and queues refer.
+
+    Malformed limits are skipped.
+    """
     own = parse_each(lambda record: parse_limit(record.get("RUNTIMELIMIT", "")), records, [])
     limits = chain(own, *(queue.values() for queue in queues))
     return {limit.host for limit in limits if limit is not None and limit.host is not None}

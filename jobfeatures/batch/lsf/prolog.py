@@ -1,4 +1,4 @@
-"""Job data from the environment of a pre-execution command. Pure."""
+"""Makes a job from the environment of a pre-execution command. Pure."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ MAX_NAME_CHARACTERS = 4094  # of a job's name, bsub -J
 
 
 def job_id_of(environ: Mapping[str, str]) -> str:
-    """Return the job id in an environment, ``123[4]`` in an array. Raises ParseError."""
+    """Return the job id in the environment of a job or hook, ``123[4]`` in an array. Raises ParseError."""
     return make_id(environ.get("LSB_JOBID", ""), environ.get("LSB_JOBINDEX", ""))
 
 
 def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: Note = lambda _: None) -> Job:
-    """Return what the environment of a pre-execution command reports about its job; the state is RUNNING.
+    """Return the job that a pre-execution command's environment describes; its state is RUNNING.
 
     Sample: ``LSB_JOBID=123 LSB_JOBINDEX=4 LSFUSER=alice LSB_QUEUE=normal LSB_JOBNAME=ok[1-9]
     LSB_PROJECT_NAME=physics LSB_DJOB_NUMPROC=6 LSB_MCPU_HOSTS=n1 4 n2 2``. Source:

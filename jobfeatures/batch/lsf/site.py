@@ -1,4 +1,4 @@
-"""Whether LSF is on this host, and what a prolog looks up."""
+"""Whether LSF is on this host, and which data a prolog adds to a starting job."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ CONFIGURATION = "/etc/lsf.conf"
 
 
 def is_here(config: SystemSettings[LsfSettings]) -> bool:
-    """Return whether LSF is installed or configured on this host; used if ``batch.sources = auto``."""
+    """Return whether LSF is installed or configured on this host; decides if ``batch.sources`` is "auto"."""
     return is_installed(config.own.bjobs, CONFIGURATION, variable="LSF_ENVDIR")
 
 
 def ask_in_prolog(
     job: Job, config: SystemSettings[LsfSettings], *, node_name: str, timeout_secs: float
 ) -> Job | None:
-    """Return the job with its user's uid; None if it has one already, or if the uid is not known (yet).
+    """Return the job with its user's uid filled in; None if it has a uid already, or if the uid is not known.
 
-    mbatchd is not queried: a job of many hosts starts on all of them at once. The
-    limits come with the daemon's next poll.
+    mbatchd is not queried for limits: a job of many hosts starts on all of them at once, and each would query
+    it. The limits come with the daemon's next poll.
     """
     del config, node_name, timeout_secs
     uid = None if job.user is None or job.uid is not None else _USERS.get(job.user)

@@ -35,11 +35,11 @@ ABS_RUNLIMIT = {"auto": None, "yes": True, "no": False}  # None: bparams is quer
 
 
 class LsfSource(PolledSource):
-    """Queries the jobs dispatched to this host, and by id those expected here but not listed.
+    """Source of this node's jobs: queries LSF for the jobs dispatched to this host.
 
-    A poll runs one ``bjobs``, and a second one if jobs that have processes or published directories here are
-    missing from the first answer. Data that rarely changes (the host's state, CPU factors, limits of queues,
-    ABS_RUNLIMIT) is queried every `refresh_secs`.
+    A poll runs one ``bjobs``, and a second one by job id if jobs that have processes or published directories
+    here are missing from the first answer. Data that rarely changes (the host's state, CPU factors, limits of
+    queues, ABS_RUNLIMIT) is queried every `refresh_secs`.
     """
 
     name = NAME
@@ -59,7 +59,11 @@ class LsfSource(PolledSource):
         self._users = Users(clock)
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
-        """Return the jobs of this host. Raises SourceError if bjobs does not answer."""
+        """Return the jobs of this host. Raises SourceError if bjobs does not answer.
+
+        Jobs of `seen` (with processes here) and `claimed` (with a published directory or an empty control
+        group) are queried by id if LSF does not list them for this host.
+        """
         if not is_host_name(self._node_name):
             raise SourceError(f"node.name is not a host's name: {self._node_name[:80]}")
         taken_at_secs = self._clock.now_secs()

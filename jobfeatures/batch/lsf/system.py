@@ -1,4 +1,4 @@
-"""LSF as an entry of `jobfeatures.batch.SYSTEMS`."""
+"""Declares IBM Spectrum LSF for `jobfeatures.batch.SYSTEMS`, the table of supported batch systems."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class LsfKind(LogKind):
 
 
 class Lsf(ClusterSystem[LsfSettings]):
-    """IBM Spectrum LSF, described in `jobfeatures.batch.lsf`."""
+    """What the program needs to know about IBM Spectrum LSF, and how it gets LSF's jobs; see `System`."""
 
     name = "lsf"
     job_variable = "LSB_JOBID"

@@ -60,14 +60,17 @@ _REASON = re.compile(r"TERM_[A-Z_]{1,40}")
 
 
 class TimeLimit(NamedTuple):
-    """A limit as it was set: seconds at the speed of the named host or model."""
+    """A time limit as it was set: seconds at the speed of a host or host model, if `host` names one."""
 
     secs: Fraction
     host: str | None = None
 
 
 def parse_state(stat: str, exit_reason: str = "") -> JobState:
-    """Return the state of a job; EXIT is refined by the keyword at the start of ``exit_reason``."""
+    """Return the state of a job from LSF's word `stat`, such as RUN.
+
+    For EXIT, the keyword at the start of `exit_reason` says more exactly how the job ended.
+    """
     state = STATES.get(stat, JobState.UNKNOWN)
     if stat != "EXIT":
         return state

@@ -1,8 +1,8 @@
-"""OAR: the files that it keeps about a job on its nodes, and ``oarstat -J -f`` for all jobs at once.
+"""OAR: the files that it keeps about a job on the job's nodes, and ``oarstat -J -f`` for all jobs at once.
 
-``oarstat`` sends several database queries per job, so nodes never run it: a node
-reads its own files, or asks the controller role (``oar.ask``).
-Sources: https://oar.imag.fr/docs/2.5/, oarstat(1), oarnodes(1), and the scripts of OAR 2.5.9.
+``oarstat`` sends several database queries per job, so nodes never run it: a node reads its own files, or asks
+the controller role (``oar.ask``). Sources: https://oar.imag.fr/docs/2.5/, oarstat(1), oarnodes(1), and the
+scripts of OAR 2.5.9.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ COMMAND = "oar.oarstat"  # the setting that names its command
 
 @dataclass(frozen=True, kw_only=True)
 class OarSettings:
-    """Where OAR is installed, and how to query it."""
+    """The settings that say where OAR is installed, and how to query it."""
 
     directory: str = node_option(PATH, "/var/lib/oar", "OAR_RUNTIME_DIRECTORY")
     oarstat: str = node_option(TEXT, "oarstat", "controller role: oarstat command; oarnodes lies beside it")

@@ -1,9 +1,9 @@
-"""The JSON of ``oarstat -J -f`` and ``oarnodes -J``, of OAR 2.5 and 2.6: jobs, records of jobs, nodes. Pure.
+"""Parses the JSON of ``oarstat -J -f`` and ``oarnodes -J``, of OAR 2.5 and 2.6: jobs and nodes. Pure.
 
 Each is one object, keyed by job or resource id; without jobs or resources, the answer is empty. Times are
-epoch seconds, 0: not yet; ``walltime`` is in seconds; ``exit_code`` is a wait status, null for killed and for
-interactive jobs. A job that waits for its reservation, or was refused one, has a ``startTime`` in the future.
-Source: oarstat(1), oarnodes(1).
+epoch seconds, 0 means not yet; ``walltime`` is in seconds; ``exit_code`` is a wait status, null for killed
+and for interactive jobs. A job that waits for its reservation, or was refused one, has a ``startTime`` in the
+future. Source: oarstat(1), oarnodes(1).
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ _OVERTIME = re.compile(r"\(Elapsed\)|reached its walltime")  # in the words of O
 
 
 def parse_answer(text: str, *, source: str) -> dict[str, Any]:
-    """Return an answer's objects by job or resource id; none of an empty answer. Raises ParseError."""
+    """Return the objects in an answer, by job or resource id; {} if the answer is empty. Raises ParseError.
+
+    `source` names the command in errors.
+    """
     return parse_object(text, source=source) if text.strip() else {}
 
 
@@ -50,7 +53,10 @@ class Values:
         self.asked: Asked[Any] = values if isinstance(values, Asked) else Asked(values)
 
     def checked(self, name: str, is_valid: Callable[[Any], bool], reason: str) -> Any:
-        """Return a field's value, None if null or absent. Raises ParseError, `reason`, if it is not valid."""
+        """Return a field's value; None if null or absent.
+
+        Raises ParseError with the text `reason` if `is_valid` returns False for it.
+        """
         value = self.asked.get(name)
         if value is not None and not is_valid(value):
             raise ParseError(reason, field=name, text=str(value)[:80])
@@ -62,7 +68,10 @@ class Values:
         return clean(value) if value else None
 
     def number(self, name: str, limit: int, reason: str) -> int | None:
-        """Return a field's integer, None if null or absent. ParseError if not from 0 to `limit` - 1."""
+        """Return a field's integer from 0 to `limit` - 1; None if null or absent.
+
+        Raises ParseError with the text `reason` for any other value.
+        """
         value = numeral(self.asked.get(name))
         if value is not None and not _is_below(value, limit):
             raise ParseError(reason, field=name, text=str(value)[:80])
@@ -70,7 +79,10 @@ class Values:
         return found
 
     def count(self, name: str) -> int | None:
-        """Return a field's positive integer; None for null and 0, which both mean that there is no value."""
+        """Return a field's positive integer; None for null and 0, which both mean that there is no value.
+
+        Raises ParseError for a negative one.
+        """
         return self.number(name, 2**63, "not a non-negative integer") or None
 
     def epoch(self, name: str) -> int | None:
@@ -83,7 +95,10 @@ class Values:
 
 
 def numeral(value: Any) -> Any:
-    """Return a text of digits as a number, as some versions of Perl write it; anything else as it is."""
+    """Return a value that is a text of digits as a number, any other value as it is.
+
+    Some versions of Perl write numbers in JSON as texts.
+    """
     is_numeral = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20
     return int(value) if is_numeral else value
 
@@ -110,7 +125,7 @@ def _time(value: Any) -> int:
 
 
 def suspensions_of(job: Values, start_secs: int) -> list[tuple[int, int | None]]:
-    """Return start and end (epoch) of each suspension of a job; the last end is None if it still lasts.
+    """Return the start and the end (epoch) of each suspension of a job; an end of None: it still lasts.
 
     These are the times of the requests; OAR acts seconds later. A request from before the job's start counts
     from its start on. Never raises.
@@ -131,9 +146,11 @@ def suspensions_of(job: Values, start_secs: int) -> list[tuple[int, int | None]]
 def suspended_limit(
     job: Values, state: JobState, start_secs: int | None, wall_secs: int | None
 ) -> tuple[int | None, int | None]:
-    """Return when a running job reaches its wall limit (epoch), or how many seconds a suspended one has run.
+    """Return, for a job that has been suspended, when it reaches its wall limit, or how long it has run.
 
-    The other one is None. Suspensions extend the limit; both are None for a job that was never suspended.
+    The first value is set for a running job: the epoch time of the limit, which suspensions extend. The
+    second is set for a suspended job: the seconds that it has run. The other value is None; both are for a
+    job that was never suspended.
     """
     if start_secs is None or wall_secs is None or not (spans := suspensions_of(job, start_secs)):
         return None, None
@@ -156,9 +173,10 @@ def reason_of(job: Values) -> str | None:
 
 
 def state_of(job: Values) -> tuple[JobState, str | None]:
-    """Return a job's state, and OAR's own word for it if that leaves the state unknown.
+    """Return a job's state and None; or UNKNOWN and OAR's own word for the state, if that word is not enough.
 
-    ``events`` say why a job is in Error; a WALLTIME event may also mean that the wall limit was changed.
+    The job's ``events`` say why a job is in Error; a WALLTIME event may also mean that the wall limit was
+    changed.
     """
     word, events = job.text("state") or "", events_of(job)
     if word in STATES:
@@ -178,15 +196,19 @@ def state_of(job: Values) -> tuple[JobState, str | None]:
 
 
 def exit_fields(code: int | None) -> dict[str, Any]:
-    """Return exit_status and exit_signal of a `JobRecord`, from a wait status; a signal leaves no status."""
+    """Return the arguments exit_status and exit_signal of a `JobRecord`, from a wait status.
+
+    If a signal ended the job, exit_status is None.
+    """
     signal = (code and code & 127) or None
     return {"exit_status": None if code is None or signal else code >> 8, "exit_signal": signal}
 
 
 def array_of(values: Any) -> str | None:
-    """Return the id of a job's array; None for its first job, which looks like one outside of arrays.
+    """Return the id of a job's array; None for a job outside of arrays, and for the first job of an array.
 
-    A job that was resubmitted keeps the array of its first run. Raises ParseError.
+    OAR prints both alike; `arrays_in` helps to tell them apart. A job that was resubmitted keeps the array of
+    its first run. `values` is the job's JSON object. Raises ParseError.
     """
     job = Values(values)
     array, earlier = job.count("array_id"), job.count("resubmit_job_id")
@@ -195,16 +217,20 @@ def array_of(values: Any) -> str | None:
 
 
 def arrays_in(answers: Iterable[Mapping[str, Any]]) -> frozenset[str]:
-    """Return the ids of the arrays of which the answers have a job other than the first."""
+    """Return the ids of the arrays in `answers`, the objects of oarstat by job id.
+
+    An array is recognised by any job but its first one, which looks like a job outside of arrays.
+    """
     return frozenset(
         filter(None, parse_each(array_of, (each for found in answers for each in found.values()), []))
     )
 
 
 def make_job(values: Any, arrays: Collection[str] = ()) -> tuple[Job, tuple[str, ...]]:
-    """Return a job of the queue, and its resources' ids; `arrays` is from `arrays_in`. Raises ParseError.
+    """Return a job of the queue from its JSON object, and the ids of its resources. Raises ParseError.
 
-    CPUs are unknown if the job asked for resources of another type than ``default`` too: ids have no type.
+    `arrays` is the result of `arrays_in`. The job's CPUs are unknown if it also requested resources of
+    another type than ``default``, as the ids do not show the type.
     """
     job = Values(values)
     state, _ = state_of(job)
@@ -243,7 +269,10 @@ def make_job(values: Any, arrays: Collection[str] = ()) -> tuple[Job, tuple[str,
 
 
 def make_record(values: Any, notes: Notes, arrays: Collection[str]) -> JobRecord:
-    """Return a job's record; malformed optional fields are None, counted in `notes`. Raises ParseError."""
+    """Return the accounting record of a job from its JSON object. Raises ParseError.
+
+    A malformed optional field is None, and counted in `notes`. `arrays` is the result of `arrays_in`.
+    """
     asked = Values(values).asked
     record = without_unreadable(lambda: _make_record(Values(asked), arrays), asked, NEEDED, notes)
     if record.nodes and record.total_cpus is None:
@@ -289,7 +318,10 @@ def _only_dependency(answer: Values) -> str | None:
 
 
 def parse_nodes(text: str, *, source: str) -> dict[str, str]:
-    """Return the host of each CPU, by resource id, from ``oarnodes -J``. Raises ParseError."""
+    """Return the host name of each CPU, by resource id, from ``oarnodes -J``. Raises ParseError.
+
+    A CPU is a resource of the type ``default``.
+    """
     return {
         name: str(values.get("network_address"))
         for name, values in parse_answer(text, source=source).items()
@@ -298,7 +330,10 @@ def parse_nodes(text: str, *, source: str) -> dict[str, str]:
 
 
 def parse_cluster(text: str, *, source: str, taken_at_secs: float) -> Cluster:
-    """Return the nodes in ``oarnodes -J``: a resource of type default is a CPU. Raises ParseError."""
+    """Return the nodes in the output of ``oarnodes -J``. Each resource of type default is a CPU of its node.
+
+    Raises ParseError.
+    """
     cpus: Counter[str] = Counter()
     busy: Counter[str] = Counter()
     words: dict[str, set[str]] = {}

@@ -1,4 +1,4 @@
-"""Ids and limits of OAR's jobs: pure."""
+"""Checks OAR's job ids, and makes jobs' limits. Pure."""
 
 from __future__ import annotations
 
@@ -24,6 +24,9 @@ def parse_id(text: str, field: str) -> str:
 
 
 def make_limits(wall_secs: int | None, total_cpus: int | None) -> Limits:
-    """Return a job's limits on wall time and CPU time (wall time × CPUs); OAR has none on memory."""
+    """Return a job's limits: the wall limit in seconds, and CPU time as wall limit times CPUs.
+
+    OAR limits no memory.
+    """
     wall_secs = wall_secs or None
     return Limits(wall_secs=wall_secs, cpu_secs=multiplied(wall_secs, total_cpus))

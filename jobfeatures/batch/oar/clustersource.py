@@ -1,4 +1,4 @@
-"""The controller role's source for OAR: one query serves all jobs and nodes."""
+"""The controller role's source for OAR: one run of ``oarstat`` reports the jobs of all nodes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ _job_of = itemgetter(0)  # of an item of an answer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharesByNode:
-    """The jobs of all nodes, from one query. `shares` are numbers of CPUs, by job and by node."""
+    """The jobs of all nodes, from one query.
+
+    `shares` are numbers of CPUs, by job and then by node. `cluster` has the nodes.
+    """
 
     taken_at_secs: float
     queue: JobTable

@@ -1,8 +1,8 @@
-"""What ``oarstat -J -f`` prints, as a log of jobs: of OAR 2.5, 2.6 and 3. Pure.
+"""Reads what ``oarstat -J -f`` of OAR 2.5, 2.6 and 3 prints, as a log of jobs. Pure.
 
-OAR 3 prints the columns of its table of jobs, by other names than OAR 2, and neither resources, limits,
+OAR 3 prints the columns of its table of jobs, under other names than OAR 2, and neither resources, limits,
 events nor dependencies: so it is unknown, for example, why a job is in Error. ``assigned_moldable_job`` is 0
-until a job has resources. Without ``-f`` it prints no times, and such jobs are refused. Source:
+until a job has resources. Without ``-f`` OAR 3 prints no times, and such jobs are rejected. Source:
 oar/lib/models.py and oar/cli/oarstat.py of OAR 3.0.2.
 """
 
@@ -33,12 +33,16 @@ _HEAD = re.compile(
 
 
 def recognise(head: str) -> bool:
-    """Return whether a text starts like the output of ``oarstat -J``."""
+    """Return whether `head`, the beginning of a log, is output of ``oarstat -J``."""
     return _HEAD.match(head) is not None
 
 
 def read_records(lines: Iterable[str], *, source: str, notes: Notes) -> Iterator[JobRecord | Rejected]:
-    """Yield the jobs of a text, which may hold several answers of oarstat one after another."""
+    """Yield the jobs of a text, which may hold several answers of oarstat one after another.
+
+    A malformed job yields a Rejected. `source` names the log in errors; `notes` counts values that could not
+    be read.
+    """
     for found in parse_objects("".join(lines), source=source):
         if isinstance(found, ParseError):
             yield Rejected.from_error(found)
@@ -60,15 +64,18 @@ def is_job(values: Any) -> bool:
 
 
 def arrays_in(answer: Mapping[str, Any]) -> frozenset[str]:
-    """Return the ids of arrays of which an answer has more than the first job, which looks like any other."""
+    """Return the ids of the arrays in an answer of OAR 3.
+
+    An array is recognised by any job but its first one, which looks like a job outside of arrays.
+    """
     pairs = ((each.get("array_id"), each.get("id")) for each in answer.values() if is_job(each))
     return frozenset(str(array) for array, job_id in pairs if array and array != job_id)
 
 
 def make_record(values: Mapping[str, Any], notes: Notes, arrays: Collection[str] = ()) -> JobRecord:
-    """Return the record of a job of OAR 3; `arrays` are from `arrays_in`. Raises ParseError.
+    """Return the accounting record of a job of OAR 3 from its JSON object, `values`. Raises ParseError.
 
-    A malformed optional field is None, and counted in `notes`.
+    A malformed optional field is None, and counted in `notes`. `arrays` is the result of `arrays_in`.
     """
     asked = Asked[Any](values)
     for name in sorted(NEEDED - asked.keys()):

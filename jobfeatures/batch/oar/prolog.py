@@ -1,7 +1,7 @@
-"""Job data from the environment of prologue and epilogue: pure.
+"""Makes a job from the environment of OAR's prologue or epilogue. Pure.
 
-Source: OAR 2.5.9. OAR sets OAR_JOB_ID and others below in the environment of
-jobs and both hooks; ``packaging/oar/prologue.sh`` adds the user's id and the time.
+Source: OAR 2.5.9. OAR sets OAR_JOB_ID and others below in the environment of jobs and both hooks;
+``packaging/oar/prologue.sh`` adds the user's id and the time.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from jobfeatures.records.quantities import parse_count
 
 
 def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: Note = lambda _: None) -> Job:
-    """Return what the prologue's environment reports about its job; the state is RUNNING.
+    """Return the job that the prologue's environment describes; its state is RUNNING.
 
     Sample: ``OAR_JOB_ID=10 OAR_USER=alice OAR_HOOK_UID=6001 OAR_JOB_NAME=fit OAR_PROJECT_NAME=physics
-    OAR_JOB_WALLTIME_SECONDS=240 OAR_HOOK_START=1795336598 OAR_HOOK_NODES="oar1 oar1 oar2"``. Start is the
-    prologue's own time (epoch). A malformed value is reported to `note` and stays unknown. Raises
+    OAR_JOB_WALLTIME_SECONDS=240 OAR_HOOK_START=1795336598 OAR_HOOK_NODES="oar1 oar1 oar2"``. The start is
+    when the prologue ran (epoch). A malformed value is reported to `note` and stays unknown. Raises
     ParseError without a job id.
     """
     job_id = parse_id(environ.get("OAR_JOB_ID", ""), "OAR_JOB_ID")

@@ -1,4 +1,4 @@
-"""Whether OAR is on this host, and which control groups hold those of jobs."""
+"""Whether OAR is on this host, and below which control groups it makes those of jobs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ def is_here(config: SystemSettings[OarSettings]) -> bool:
 
 
 def read_parents(_config: SystemSettings[OarSettings]) -> list[str]:
-    """Return the parents of jobs' control groups on v1 and v2: CPUSET_PATH of oar.conf. Raises OSError."""
+    """Return the control groups below which OAR makes those of jobs, on cgroup v1 and v2.
+
+    They follow from CPUSET_PATH in oar.conf; [] if it is not set. Raises OSError.
+    """
     found = _CPUSET_PATH.search(read_bounded(CONFIGURATION, MAX_BYTES)[0])
     path = found[2].decode() if found else ""
     return [path, f"{path}.slice"] if path else []

@@ -1,9 +1,10 @@
-"""The jobs of this node from the files that OAR keeps there, without any query.
+"""The source that reads the jobs of this node from the files that OAR keeps there, without any query.
 
-Source: OAR's own scripts, 2.5.9 and 2.6.1. OAR_RUNTIME_DIRECTORY on each node of a job holds, from Launching
-until the job ends: ``alice_10.env``, shell lines such as ``export OAR_JOB_NAME='fit'``, written within 2 s of
-the start, and ``10``, the node file, with a line for each resource of the whole job. OAR escapes nothing: a
-name with a newline can inject arbitrary lines, so a variable that is set twice is treated as unknown.
+Source: OAR's own scripts, 2.5.9 and 2.6.1. The folder OAR_RUNTIME_DIRECTORY on each node of a job holds two
+files from the state Launching until the job ends. ``alice_10.env`` has shell lines such as ``export
+OAR_JOB_NAME='fit'``, and is written within 2 s of the start. ``10``, the node file, has a line for each
+resource of the whole job. OAR escapes nothing: a name with a newline can inject arbitrary lines, so a
+variable that is set twice is treated as unknown.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ _LINE = re.compile(r"export (OAR_[A-Z_]{1,60})='([^'\n]*)'$", re.MULTILINE)
 
 
 def parse_environment(text: str) -> dict[str, str]:
-    """Return the variables in a job's ``.env`` file, without those set twice. Never raises."""
+    """Return the variables in the text of a job's ``.env`` file, by name; never raises.
+
+    Variables that are set twice are left out.
+    """
     found: dict[str, str] = {}
     twice: set[str] = set()
     for name, value in _LINE.findall(text):
@@ -53,10 +57,11 @@ def read_boot_secs(procfs: str) -> int:
 
 
 class OarSource(PolledSource):
-    """The jobs that have files in OAR_RUNTIME_DIRECTORY; a job whose files have been removed has ended.
+    """Source of the jobs that have files in this node's OAR_RUNTIME_DIRECTORY.
 
-    A job that never had files counts as ended only if it has no processes here: the folder may be the wrong
-    one. Files from before the node was booted are ignored: a node that crashes cannot remove them.
+    A job whose files have been removed has ended. A job that never had files counts as ended only if it has
+    no processes here, as the folder may be the wrong one. Files from before the node was booted are ignored:
+    a node that crashes cannot remove them.
     """
 
     name = NAME
@@ -72,7 +77,11 @@ class OarSource(PolledSource):
         self._here: frozenset[JobKey] = frozenset()
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
-        """Return the jobs that have files. Raises SourceError if the folder cannot be listed completely."""
+        """Return the jobs that have files. Raises SourceError if the folder cannot be listed completely.
+
+        `seen` are jobs with processes here, `claimed` jobs with a published directory or an empty control
+        group.
+        """
         taken_at_secs = self._clock.now_secs()
         jobs: dict[JobKey, Job] = {}
         rejected: list[Rejected] = []
@@ -108,7 +117,7 @@ class OarSource(PolledSource):
         )
 
     def read_job(self, job_id: str) -> Job | None:
-        """Return one job, None if it has no files here. Raises SourceError or ParseError."""
+        """Return one job from its files here; None if it has none. Raises SourceError or ParseError."""
         found = self._list().get(job_id)
         with failing_source(self._folder, OSError):
             return None if found is None else self._read(job_id, *found)
@@ -158,7 +167,11 @@ class OarSource(PolledSource):
 
 
 class WithFiles(PolledSource):
-    """The jobs of `source`, and as `JobTable.groupless` those without files here (types cosystem, deploy)."""
+    """Source that passes on the jobs of another source, and marks those without a control group here.
+
+    These are the running jobs of `source` that have no files on this node (types cosystem and deploy): they
+    become `JobTable.groupless`.
+    """
 
     name = NAME
     is_local = False
@@ -168,7 +181,10 @@ class WithFiles(PolledSource):
         self._files = files
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
-        """Return the jobs of `source`, and which of them need no control group. Raises SourceError."""
+        """Return the jobs of the other source, and in `groupless` those that need no control group here.
+
+        `seen` and `claimed` are passed to that source. Raises SourceError.
+        """
         table = self._source.poll_jobs(seen, claimed)
         running = {key for key, job in table.jobs.items() if job.state is JobState.RUNNING}
         with contextlib.suppress(SourceError):  # then none is excused
@@ -178,7 +194,7 @@ class WithFiles(PolledSource):
 
 
 def make_source(config: SystemSettings[OarSettings], clock: Clock, node_name: str) -> BatchSource:
-    """Return the daemon's source of this node's jobs. Raises ConfigurationError."""
+    """Return the source of this node's jobs that ``oar.ask`` selects. Raises ConfigurationError."""
     files = OarSource(config, clock, node_name)
     if config.own.ask != "controller":
         return files

@@ -1,4 +1,4 @@
-"""OAR as an entry of `jobfeatures.batch.SYSTEMS`."""
+"""Declares OAR for `jobfeatures.batch.SYSTEMS`, the table of supported batch systems."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class OarKind(LogKind):
 
 
 class Oar(ClusterSystem[OarSettings]):
-    """OAR, described in `jobfeatures.batch.oar`."""
+    """What the program needs to know about OAR, and how it gets OAR's jobs; see `System`."""
 
     name = "oar"
     job_variable = "OAR_JOB_ID"

@@ -1,7 +1,7 @@
 """PBS Pro and OpenPBS, and Torque: descendants of one program, with similar commands and formats.
 
-Queries need permission to see other users' jobs: with ``query_other_jobs = False``
-the server reports them as unknown.
+Queries need permission to see other users' jobs: with ``query_other_jobs = False`` the server answers that it
+does not know these jobs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ VARIABLES = ("PBS_CONF_FILE",)  # of our environment, for its commands
 
 @dataclass(frozen=True, kw_only=True)
 class PbsSettings:
-    """Where PBS is installed, and how to query it."""
+    """The settings that say where PBS is installed, and how to query it."""
 
     home: str = node_option(PATH, "/var/spool/pbs", "PBS_HOME")
     qstat: str = node_option(TEXT, "qstat", "qstat command; pbsnodes lies beside it")
@@ -23,7 +23,7 @@ class PbsSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class TorqueSettings:
-    """Where Torque is installed, and how to query it."""
+    """The settings that say where Torque is installed, and how to query it."""
 
     home: str = node_option(PATH, "/var/spool/torque", "Torque's server home")
     qstat: str = node_option(TEXT, "qstat", "qstat command; pbsnodes lies beside it")

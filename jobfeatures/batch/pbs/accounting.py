@@ -1,7 +1,7 @@
-"""Accounting files of PBS and Torque: lines → one record per job. Streaming, pure.
+"""Reads accounting files of PBS and Torque: one record per job from its lines. Streaming, pure.
 
-Source: PBS Professional Administrator's Guide, "Accounting Log"; Torque Administrator
-Guide, "Accounting records". The files are ``server_priv/accounting/YYYYMMDD``.
+Source: PBS Professional Administrator's Guide, "Accounting Log"; Torque Administrator Guide, "Accounting
+records". The files are ``server_priv/accounting/YYYYMMDD``.
 
 A line is ``MM/DD/YYYY HH:MM:SS;TYPE;ID;key=value key="a value" …``. Its leading timestamp is in the server's
 local time, without a zone; ctime, start, end and the like are epoch seconds, so the zone matters only for
@@ -88,18 +88,19 @@ class _Life:
 
 
 def recognise(head: str) -> bool:
-    """Return whether `head` begins with an accounting line."""
+    """Return whether `head`, the beginning of a log, starts with an accounting line."""
     return _LINE.match(head.partition("\n")[0].rstrip("\r")) is not None
 
 
 def read_records(
     lines: Iterable[str], *, source: str, notes: Notes, zone: tzinfo | None = None
 ) -> Iterator[JobRecord | Rejected]:
-    """Yield a record for each job: at its last line, or, for an unfinished job, at the end of the lines.
+    """Yield one record per job: at its last line or, if it has not ended, after all lines.
 
-    A run before a rerun is a PREEMPTED record of its own, if it had begun. `zone` is the server's (None:
-    this machine's). The batch system is torque if a line has keys that only Torque writes, else pbs. Array
-    parents are left out: their subjobs have their own lines.
+    A run that was followed by a rerun has a record of its own, in state PREEMPTED, if it had begun. `zone` is
+    the server's time zone (None: this machine's). The batch system is torque if a line has keys that only
+    Torque writes, else pbs. Array parents are left out: their subjobs have their own lines. `source` names
+    the log in errors; `notes` counts values that could not be read.
     """
     book = _Book(zone, notes)
     for number, line in enumerate(lines, 1):
@@ -216,17 +217,21 @@ def _live(life: _Life, kind: str, at_secs: int) -> bool:
 
 
 def parse_stamp(match: re.Match[str], zone: tzinfo | None) -> int:
-    """Return the time in a matched line, local to `zone`, as epoch seconds. Raises ParseError."""
+    """Return the epoch seconds of the time at the beginning of an accounting line.
+
+    `match` is the match of the line with the pattern for such lines; the time is local to `zone`. Raises
+    ParseError.
+    """
     month, day, year, hour, minute, second = match.groups()[:6]
     second = min(second, "59")
     return parse_local(f"{year}-{month}-{day}T{hour}:{minute}:{second}", zone, field="time")
 
 
 def parse_message(text: str) -> dict[str, str]:
-    """Parse pairs such as ``user=alice account="a b" Resource_List.walltime=01:00:00``.
+    """Parse pairs such as ``user=alice account="a b" Resource_List.walltime=01:00:00`` into texts by key.
 
-    A word without ``=`` belongs to the value before it. Raises ParseError if a
-    name occurs twice: one of the two was forged by a user.
+    A word without ``=`` belongs to the value before it. Raises ParseError if a key occurs twice: a user has
+    forged one of the two.
     """
     values: dict[str, str] = {}
     last = ""
@@ -249,7 +254,7 @@ def _known(parse: Callable[[str], int]) -> Callable[[str], int | None]:
 
 
 class AccountedJob(PbsRecord):
-    """The attributes of a job, from all its lines in the accounting files."""
+    """The attributes of one job, merged from all its lines in the accounting files."""
 
     stated_exit_status = key(parse_whole, "Exit_status")
     runs = key(parse_count, "run_count")
@@ -270,7 +275,11 @@ class AccountedJob(PbsRecord):
 
 
 def make_record(life: _Life, values: dict[str, str], note: Note) -> JobRecord:
-    """Return a job's record from its lines; a malformed value is unknown and reported to `note`."""
+    """Return a job's accounting record. `values` has the values in all its lines, by key.
+
+    `life` has what the types of its lines showed: the job's state, times and reruns. A malformed value is
+    reported to `note` and stays unknown.
+    """
     job_id = life.job_id
     system = "pbs" if _OF_TORQUE.isdisjoint(values) else "torque"
     found = AccountedJob(values, note, about=f"job {job_id[:40]}")

@@ -1,4 +1,4 @@
-"""Which GPUs a job has: the devices that the cgroups hook lets its control group open.
+"""Finds out which GPUs a job has: the devices that PBS's cgroups hook lets its control group open.
 
 On v1 the kernel shows them in ``devices.list``, Documentation/admin-guide/cgroup-v1/devices.rst: ``c 195:3
 rw``, and ``a *:* rwm`` where anything may be opened. NVIDIA's have the major number 195; the minor numbers
@@ -27,14 +27,14 @@ _OTHER = re.compile(r"mic[0-9]{1,3}\Z", re.ASCII)
 
 
 def parse_devices(text: str) -> tuple[str, ...]:
-    """Return the minor numbers of the GPUs in ``devices.list``; () if all devices may be opened."""
+    """Return the minor numbers of the GPUs that ``devices.list`` allows; () if it allows all devices."""
     if _ALL.search(text):
         return ()
     return tuple(dict.fromkeys(number for number in _CARD.findall(text) if number not in _NO_CARDS))
 
 
 def parse_assigned(text: str) -> tuple[str, ...]:
-    """Return the minor numbers of the GPUs in ``hook_data/ID``; () if it is malformed or ambiguous."""
+    """Return the minor numbers of the GPUs in the hook's ``hook_data/ID``; () if malformed or ambiguous."""
     try:
         names = json.loads(text)["device_names"]
         found = {name: _NAME.match(name) for name in names if not _OTHER.match(name)}

@@ -1,8 +1,8 @@
-"""Records of pbsnodes and ``qstat -Qf`` → nodes and queues. Pure.
+"""Makes nodes and queues from the records of pbsnodes and ``qstat -Qf``. Pure.
 
 Node states: PBS Professional Reference Guide, "Vnode States",
-https://help.altair.com/2022.1.0/PBS%20Professional/PBSReferenceGuide2022.1.pdf;
-Torque: pbs_node_attributes(7B), pbsnodes(8B).
+https://help.altair.com/2022.1.0/PBS%20Professional/PBSReferenceGuide2022.1.pdf; Torque:
+pbs_node_attributes(7B), pbsnodes(8B).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _PHYSICAL = re.compile(r"(?:\A|,)physmem=([^,]{1,40})")
 
 
 def split_states(text: str) -> tuple[str, ...]:
-    """Return the words of a list such as ``down,offline``."""
+    """Return the words of a comma-separated list such as ``down,offline``."""
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
@@ -79,11 +79,12 @@ def find_node(records: Mapping[str, Record], node_name: str) -> Record | None:
 def make_node(
     record: Record, *, counts_slots: bool = False, cards: Mapping[str, int] | None = None
 ) -> ClusterNode:
-    """Return a node. A state that is not in `NODE_WORDS` is kept, in capitals. Raises ParseError.
+    """Return a node or vnode from its record. Raises ParseError.
 
-    PBS: ncpus, mem and ngpus of resources_available and resources_assigned.
-    Torque: np, the slots in jobs (`counts_slots`: these are numbers of slots), physmem of status, gpus;
-    `cards` are the numbers of GPUs in use by host, from the jobs in the queue.
+    Its values are, for PBS, ncpus, mem and ngpus of resources_available and resources_assigned; for Torque
+    np, the slots in jobs, physmem of status, and gpus. `counts_slots`: in Torque's ``jobs`` a number is how
+    many slots a job has, not the name of one. `cards` are the numbers of GPUs in use by Torque's jobs, by
+    host; None if they are not known. A state that is not in `NODE_WORDS` is kept, in capitals.
     """
     values = record.attributes
     words = split_states(values.get("state", ""))
@@ -119,10 +120,10 @@ def make_node(
 
 
 def make_host(name: str, vnodes: Sequence[ClusterNode]) -> ClusterNode:
-    """Return the host of which `vnodes` are parts, such as sockets; vnodes without CPUs are left out.
+    """Return a whole host from its `vnodes`, which are parts of it such as sockets.
 
-    If some of the vnodes start no jobs, their free resources are left out: what counts is what jobs can get.
-    Its states are a base state, and those that are common to all vnodes that start jobs.
+    Vnodes without CPUs are left out, and so are the free resources of vnodes that start no jobs: jobs cannot
+    get them. The host's states are a base state, and those that all vnodes that start jobs have in common.
     """
     if len(vnodes) == 1:
         return vnodes[0]
@@ -159,7 +160,11 @@ def find_hosts(nodes: Iterable[Record]) -> dict[str, str]:
 
 
 def compute_states(words: Sequence[str], cpus: int | None, allocated: int | None) -> tuple[str, ...]:
-    """Return a node's states, base state first; if `words` has none, allocated CPUs decide on that."""
+    """Return a node's states, its base state first.
+
+    If `words`, those that PBS or Torque prints, have no base state, the allocated CPUs decide: see
+    `busy_state`.
+    """
     properties: dict[str, None] = {}
     for word in words:
         common = NODE_WORDS.get(word, (re.sub(r"[^A-Z_]", "_", word.upper())[:40],))
@@ -169,9 +174,10 @@ def compute_states(words: Sequence[str], cpus: int | None, allocated: int | None
 
 
 def count_slots(text: str, *, is_number: bool = False) -> int:
-    """Count the slots in use on a node: ``0/12.s, 1/12.s`` or ``0-3,6/12.s,4/13.s``. Raises ParseError.
+    """Count the slots in use on a node from Torque's list of its jobs. Raises ParseError.
 
-    `is_number`: it has each job's number of slots instead, ``16/12.s``, as in Torque's branch "develop".
+    In ``0/12.s, 1/12.s`` and ``0-3,6/12.s,4/13.s`` the numbers before the slash name slots. With `is_number`
+    a single number is how many slots a job has, ``16/12.s``, as in Torque's branch "develop".
     """
     count, position, end = 0, 0, len(text.rstrip())
     while position < end:
@@ -185,7 +191,10 @@ def count_slots(text: str, *, is_number: bool = False) -> int:
 
 
 def counts_slots(nodes: Iterable[Record]) -> bool:
-    """Return whether numbers in Torque's ``jobs`` count slots: yes if one is too high to name a slot."""
+    """Return whether a number in Torque's ``jobs`` is how many slots a job has, and not the name of a slot.
+
+    It is if any number is too high for the name of a slot on its node.
+    """
     for each in nodes:
         slots = each.attributes.get("np", "")
         numbers = _ALONE.findall(each.attributes.get("jobs", ""))
@@ -195,11 +204,12 @@ def counts_slots(nodes: Iterable[Record]) -> bool:
 
 
 def make_queue(record: Record, nodes: Iterable[Record], hosts: Mapping[str, str]) -> Partition:
-    """Return an execution queue. UP: it accepts and starts jobs; DOWN: accepts; DRAIN: starts; else INACTIVE.
+    """Return an execution queue with its nodes and its state.
 
-    `hosts` is from `find_hosts`.
-    PBS: a queue's nodes are those bound to it (by their attribute queue), else those bound to no queue.
-    Torque: if a queue's neednodes is a property, its nodes are those with that property.
+    It is UP if it accepts and starts jobs, DOWN if it only accepts them, DRAIN if it only starts them, else
+    INACTIVE. `hosts` is the result of `find_hosts`. PBS: a queue's nodes are those bound to it (by their
+    attribute queue), else those bound to no queue. Torque: if a queue's neednodes is a property, its nodes
+    are those with that property.
     """
     values = record.attributes
     enabled, started = (values.get(name, "").lower() == "true" for name in ("enabled", "started"))
@@ -225,7 +235,10 @@ def make_cluster(
     taken_at_secs: float,
     cards: Mapping[str, int] | None = None,
 ) -> Cluster:
-    """Return nodes and execution queues; malformed ones are rejected. `cards`: GPUs in use, by host."""
+    """Return the hosts and execution queues; malformed ones are in the result's `rejected`.
+
+    `cards` are the numbers of GPUs in use by Torque's jobs, by host; None if they are not known.
+    """
     rejected = [*nodes.rejected, *queues.rejected]
     found = nodes.found.values()
     make = partial(make_node, counts_slots=counts_slots(found), cards=cards)

@@ -27,7 +27,10 @@ MAX_LINE_CHARACTERS = 2**20
 
 
 class PbsCluster:
-    """Queries ``qstat`` and ``pbsnodes``, and reads the accounting files if they are on this machine."""
+    """The controller role's source for PBS and Torque: queries ``qstat`` and ``pbsnodes``.
+
+    It also reads the accounting files if they are on this machine.
+    """
 
     def __init__(
         self,
@@ -93,7 +96,7 @@ class PbsCluster:
         return replace(cluster, rejected=(*cluster.rejected, *remarks))
 
     def poll_accounting(self, since_secs: float) -> Accounting:
-        """Return the accounted jobs that ended at `since_secs` (epoch) or later, or have not ended."""
+        """Return the jobs in accounting files that ended since `since_secs` (epoch), or have not ended."""
         now_secs = self._clock.now_secs()
         folder = self._accounting
         with failing_source(folder, OSError):
@@ -120,7 +123,7 @@ def local_day(secs: float) -> date:
 
 
 def file_names(since_secs: float, now_secs: float) -> list[str]:
-    """Return the accounting files of the days between two epoch times, at most `MAX_DAYS`.
+    """Return the names of the accounting files (one a day) between two epoch times, at most `MAX_DAYS`.
 
     The server is assumed to be in this machine's time zone.
     """

@@ -1,11 +1,11 @@
-"""qstat and pbsnodes, and the table of differences between PBS and Torque.
+"""Runs qstat and pbsnodes; a table has the differences between PBS and Torque.
 
 PBS Professional Reference Guide, "PBS Commands", and its "Job States":
-https://help.altair.com/2022.1.0/PBS%20Professional/PBSReferenceGuide2022.1.pdf. JSON comes from PBS
-Pro 13 on. Torque, qstat(1B), "S: The job's current state":
+https://help.altair.com/2022.1.0/PBS%20Professional/PBSReferenceGuide2022.1.pdf. PBS Pro prints JSON from
+version 13 on. Torque, qstat(1B), "S: The job's current state":
 https://docs.adaptivecomputing.com/torque/6-1-2/adminGuide/Content/topics/torque/13-commands/qstat.htm.
-Torque's XML escapes text from users and has times in epoch seconds; its queues are available as text only.
-A version that is too old, or was built without JSON or XML, is queried for text.
+Torque's XML escapes text from users and has times in epoch seconds; its queues are available as text only. A
+version that is too old, or was built without JSON or XML, is queried for text.
 """
 
 from __future__ import annotations
@@ -50,14 +50,15 @@ _BY_NAME = {"queue": "jobs", "nodes": "node"}
 
 
 class NotUnderstoodError(SourceError):
-    """The command does not know an option: it is too old for this query."""
+    """The command does not know one of its options: this version is too old for the query."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A command's answer. `gone`: ids of jobs that standard error reports as unknown or finished.
+    """What a run of qstat or pbsnodes printed.
 
-    `complaint` is the first other line on standard error.
+    `gone` are the ids of jobs that standard error reports as unknown or finished; `complaint` is the first
+    other line there, "" if none.
     """
 
     records: Records
@@ -66,12 +67,12 @@ class Answer:
 
     @property
     def complaints(self) -> tuple[Rejected, ...]:
-        """Return `complaint` as a problem to report, if there is one."""
+        """Return the complaint as a problem to report, in a tuple; () if there is none."""
         return (Rejected("qstat", f"standard error says {self.complaint}"),) if self.complaint else ()
 
     @property
     def problems(self) -> tuple[Rejected, ...]:
-        """Return the rejected records and the complaint."""
+        """Return what has to be reported: the rejected records, and the complaint if there is one."""
         return (*self.records.rejected, *self.complaints)
 
     @property
@@ -81,9 +82,9 @@ class Answer:
 
 
 class Question(NamedTuple):
-    """A command, the kind of records that it prints, its arguments for JSON or XML, and those for text.
+    """One query: a command, and the kind of its records (a name in `Dialect.members`).
 
-    Arguments are None if the command cannot print that format.
+    `structured` are its arguments for JSON or XML, `text` those for text; None: it cannot print that format.
     """
 
     command: str
@@ -94,9 +95,11 @@ class Question(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """How to query PBS or Torque. `members`: what its JSON or XML calls a job, a node and a queue.
+    """How to query PBS or Torque, and how to read what they print.
 
-    `questions` by name: jobs (by id), queue (all jobs and subjobs), node (by name), nodes (all), queues.
+    `states` maps the letters of job states; None: the exit status decides. `parse` parses JSON or XML;
+    `members` is what these call a job, a node and a queue. `questions` are the queries by name: jobs (by id),
+    queue (all jobs and subjobs), node (by name), nodes (all), queues.
     """
 
     states: Mapping[str, JobState | None]
@@ -143,7 +146,7 @@ DIALECTS: Mapping[str, Dialect] = {
 
 
 class QstatCommands:
-    """One system's qstat, and the pbsnodes in its directory. Each query may raise SourceError."""
+    """Runs the qstat of PBS or of Torque, and the pbsnodes in its directory. Queries raise SourceError."""
 
     def __init__(self, system: str, config: SystemSettings[QstatSettings], timeout_secs: float) -> None:
         self.name = system
@@ -154,7 +157,7 @@ class QstatCommands:
         self._is_old = False  # it supports text output only
 
     def ask(self, question: str, *names: str) -> Answer:
-        """Run one of `Dialect.questions`, given by its name; `names` are the jobs or the node it is about."""
+        """Run the query called `question` in `Dialect.questions`, about the jobs or the node `names`."""
         source, kind, structured, text = self._dialect.questions[question]
         if structured is not None and not (self._is_old and text is not None):
             member = self._dialect.members[kind]
@@ -213,7 +216,10 @@ class QstatCommands:
     def make_jobs(
         self, answer: Answer, *, node_name: str | None, note: Note, broken: list[Rejected]
     ) -> Iterator[Job]:
-        """Yield the jobs in qstat's answer; records without an id or state are added to `broken`."""
+        """Yield the jobs in qstat's answer; append a Rejected to `broken` for one without an id or state.
+
+        CPUs, memory and GPUs are those on `node_name`; malformed values are reported to `note`.
+        """
         make = partial(
             make_job,
             batch_system=self.name,
@@ -225,7 +231,10 @@ class QstatCommands:
 
 
 def parse_complaints(stderr: str) -> tuple[frozenset[str], str]:
-    """Return the ids of unknown or finished jobs in standard error, and its first other line. Pure."""
+    """Return the job ids that standard error reports as unknown or finished, and its first other line. Pure.
+
+    The line is "" if there is none.
+    """
     gone: set[str] = set()
     foreign = ""
     for line in filter(None, map(str.strip, stderr.split("\n"))):

@@ -1,8 +1,8 @@
-"""Records of ``qstat -f`` → jobs. Pure.
+"""Makes jobs from the records of ``qstat -f``. Pure.
 
 Attributes: PBS Professional Reference Guide, "Job Attributes",
-https://help.altair.com/2022.1.0/PBS%20Professional/PBSReferenceGuide2022.1.pdf;
-Torque: qstat(1B), pbs_job_attributes(7B).
+https://help.altair.com/2022.1.0/PBS%20Professional/PBSReferenceGuide2022.1.pdf; Torque: qstat(1B),
+pbs_job_attributes(7B).
 """
 
 from __future__ import annotations
@@ -58,7 +58,10 @@ SUBSTATES = {"91": JobState.CANCELLED, "93": JobState.FAILED, "94": JobState.CAN
 
 
 def state_of_exit(batch_system: str, exit_status: int | None, substate: str | None = None) -> JobState:
-    """Return how a job ended: by PBS's substate or its exit status; with neither it never ran, CANCELLED."""
+    """Return how a job ended: by PBS's substate if it says so, else by the exit status.
+
+    A job without either never ran: CANCELLED.
+    """
     if substate in SUBSTATES:
         return SUBSTATES[substate]
     if exit_status is None:
@@ -122,7 +125,10 @@ def parse_cards(text: str) -> tuple[tuple[str, int], ...]:
 
 
 class PbsRecord(KeyedRecord):
-    """Attributes of jobs that qstat and accounting files name alike. A malformed one is reported and None."""
+    """The attributes of a job that have the same names in qstat's output and in accounting files.
+
+    A malformed attribute is reported, and None.
+    """
 
     source = ""
 
@@ -135,11 +141,12 @@ class PbsRecord(KeyedRecord):
     requested_nodes = key(parse_count, "Resource_List.nodect")
 
     def count_cpus(self) -> int | None:
-        """Return the CPUs that a job requests, None if unknown.
+        """Return the CPUs that a job requests; None if unknown.
 
-        PBS has the total in ncpus, beside ``select``. Torque has it in ``nodes=2:ppn=4+n7:ppn=1``, else in
-        procs, ncpus, or nodes of one CPU each: a 1 beside another number is a server's default. For Torque 6
-        these may be the logical processors that ``qsub -L`` requests.
+        PBS has the total in ncpus if the job has a ``select`` too. Torque has it in
+        ``nodes=2:ppn=4+n7:ppn=1``, else in procs, in ncpus, or in nodes of one CPU each. If one of these
+        numbers is 1 and another is not, the 1 is a server's default. For Torque 6 the CPUs may be the logical
+        processors that ``qsub -L`` requests.
         """
         if self.asked_cpus is not None and "Resource_List.select" in self.values:
             return self.asked_cpus
@@ -155,7 +162,10 @@ class PbsRecord(KeyedRecord):
         return found.pop() if found else count_asked(self, "lprocs", each=1)
 
     def count_gpus(self) -> int | None:
-        """Return the GPUs that a job requests: ngpus, or the total of Torque's ``nodes=2:ppn=4:gpus=2``."""
+        """Return the GPUs that a job requests: ngpus, or the total of Torque's ``nodes=2:ppn=4:gpus=2``.
+
+        None if unknown.
+        """
         if self.asked_nodes is not None and ":gpus=" in self.asked_nodes:
             return self.read(count_gpus, *PbsRecord.asked_nodes.names)
         return count_asked(self, "gpus", each=0) if self.asked_gpus is None else self.asked_gpus
@@ -170,7 +180,10 @@ def _has_ended(job: QstatJob) -> bool:
 
 
 class QstatJob(PbsRecord):
-    """A job's attributes by qstat. `states` are job states by letter; None: by the exit status."""
+    """The attributes of a job in a record of qstat.
+
+    `states` maps letters to job states; None: the exit status decides.
+    """
 
     source = "qstat"
 
@@ -199,7 +212,7 @@ class QstatJob(PbsRecord):
         super().__init__(record.attributes, note, about=f"job {record.name[:40]}")
 
     def state(self, batch_system: str) -> JobState:
-        """Return the job's state; UNKNOWN if it has ended with a malformed exit status."""
+        """Return the job's state; UNKNOWN if it has ended and its exit status is malformed."""
         if self.state_of_letter is not None:
             return self.state_of_letter
         is_stated = self.text(*QstatJob.exit_status.names) is not None
@@ -216,11 +229,11 @@ def make_job(
     node_name: str | None,
     note: Note,
 ) -> Job:
-    """Return the job in a record of the qstat of a `batch_system`; `states` are job states by letter.
+    """Return the job in a record of the qstat of a `batch_system`. Raises ParseError without id or state.
 
-    CPUs, memory and GPUs are those on the node `node_name`; None: those of a single-node job. A malformed
-    value is reported to `note` and stays unknown. Times are epoch seconds or, in UTC, ``Wed Apr 26
-    13:40:10 2023``. Raises ParseError if the id or the state is missing.
+    `states` maps letters to job states; None: the exit status decides. CPUs, memory and GPUs are those on the
+    node `node_name`; with None, they are known only for a single-node job. A malformed value is reported to
+    `note` and stays unknown. Times are epoch seconds or, in UTC, ``Wed Apr 26 13:40:10 2023``.
     """
     job_id = parse_job_id(record.name)
     found = QstatJob(record, states, note)
@@ -259,7 +272,10 @@ def make_job(
 
 
 def count_cards(records: Iterable[Record]) -> Counter[str]:
-    """Return how many GPUs Torque's jobs that have not ended have on each host, from their `exec_gpus`."""
+    """Return the number of GPUs in use on each host, by host: those of Torque's jobs that have not ended.
+
+    They are counted in the jobs' attribute `exec_gpus`.
+    """
     [name] = QstatJob.cards.names
     queued = (each.attributes.get(name, "") for each in records if each.attributes.get("job_state") != "C")
     return Counter(host for cards in parse_each(parse_cards, queued, []) for host, _ in cards)

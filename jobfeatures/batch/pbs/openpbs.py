@@ -1,11 +1,11 @@
-r"""Specific to PBS Pro and OpenPBS: their hook's environment, control groups, and names of keys.
+r"""What is specific to PBS Pro and OpenPBS: the hook's environment, control groups, and sources of features.
 
 Source of these groups: pbs_cgroups hook of OpenPBS 20 to 23: ``/pbs_jobs.service/jobid/<id>`` on v1,
 ``[/SLICE]/pbs_jobs.service/jobs/<id>`` on v2, with an id such as ``123.server``, ``123[4].server`` of an
 array, or the latter escaped by systemd, ``123\x5b4\x5d.server``. The server's name is dropped.
 
-``packaging/pbs/jobfeatures_hook.py`` runs in PBS's own Python and passes the
-job's attributes in the command's environment, under names that it defines.
+``packaging/pbs/jobfeatures_hook.py`` runs in PBS's own Python and passes the job's attributes in the
+command's environment, under names that it defines.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ NAME = "pbs"
 
 
 def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: Note = lambda _: None) -> Job:
-    """Return the job that the hook's environment describes; the state is RUNNING.
+    """Return the job that the hook's environment describes; its state is RUNNING.
 
     Sample: ``PBS_JOBID=123.server PBS_HOOK_USER=alice PBS_HOOK_UID=6001 PBS_HOOK_QUEUE=workq
     PBS_HOOK_EXEC_HOST=n1/0*4 PBS_HOOK_EXEC_VNODE=(n1:ncpus=4:mem=8gb) PBS_HOOK_WALLTIME=01:00:00
     PBS_HOOK_START=1795246429 PBS_HOOK_RUN_COUNT=1``. Times are epoch seconds.
 
-    A malformed value is reported to `note` and stays unknown. Raises ParseError without a single job's id.
+    A malformed value is reported to `note` and stays unknown. Raises ParseError if PBS_JOBID is not the id of
+    a single job.
     """
     job_id = job_id_of(environ)
 

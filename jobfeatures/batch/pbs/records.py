@@ -1,4 +1,4 @@
-"""Output of qstat and pbsnodes, as text, JSON and Torque's XML → records of attributes. Pure.
+"""Parses the output of qstat and pbsnodes (text, JSON and Torque's XML) into records. Pure.
 
 Users choose job names, paths, arguments and environments, and the text format does not escape newlines in
 them: a variable's value may contain lines that forge attributes or jobs. Hence a job's record is rejected if
@@ -62,7 +62,10 @@ _NAMES = {"Job": "Job_Id", "Node": "name"}
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One job, node or queue. Nested attributes have a dot: ``Resource_List.walltime``."""
+    """One job, node or queue: its name, and its attributes as texts.
+
+    The names of nested attributes have a dot: ``Resource_List.walltime``.
+    """
 
     name: str
     attributes: Mapping[str, str]
@@ -70,7 +73,10 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """The records of one answer by name, and what was rejected or repaired."""
+    """The records of one answer, by name.
+
+    `rejected` says what was rejected or repaired; `unsure` are the names whose records were rejected.
+    """
 
     found: Mapping[str, Record]
     rejected: tuple[Rejected, ...] = ()
@@ -78,7 +84,11 @@ class Records:
 
 
 def collect_records(found: Iterable[tuple[str, Record | ParseError]], *, source: str) -> Records:
-    """Collect records by name; if a name occurs twice, one is forged, and both are rejected."""
+    """Collect the records of an answer, given as pairs of a name and a record or the error in its place.
+
+    If a name occurs twice, one of the two is forged, and both are rejected. `source` names the command in
+    errors.
+    """
     records: dict[str, Record] = {}
     rejected: list[Rejected] = []
     unsure: set[str] = set()
@@ -161,12 +171,12 @@ _DECODER = json.JSONDecoder(
 
 
 def parse_json(text: str, *, member: str, source: str) -> Records:
-    """Return the records of ``-F json``: `member` is Jobs, nodes or Queue.
+    """Return the records in JSON (``-F json``): those in its object `member`, which is Jobs, nodes or Queue.
 
     Sample: ``{"timestamp":1795250000, "pbs_version":"23.06.06", "pbs_server":"s",
-    "Jobs":{"123.s":{"Job_Name":"a", "Resource_List":{"walltime":"01:00:00"}}}}``. Numbers keep their
-    spelling. Faults are repaired and reported as Rejected; if the document cannot be parsed, each record is
-    parsed on its own. An answer without that member, as about unknown jobs, has no records. Raises
+    "Jobs":{"123.s":{"Job_Name":"a", "Resource_List":{"walltime":"01:00:00"}}}}``. Numbers are kept as they
+    are written. Faults are repaired and reported as Rejected; if the document cannot be parsed, each record
+    is parsed on its own. An answer without `member`, as one about unknown jobs, has no records. Raises
     ParseError if there is text but nothing can be parsed.
     """
     start = text.find("{")  # after a banner, if any
@@ -265,11 +275,11 @@ def _text(value: Any) -> str:
 
 
 def parse_xml(data: bytes, *, kind: str, source: str) -> Records:
-    """Return the records of a document: `kind` is Job or Node. Empty output has no records.
+    """Return the records in Torque's XML: its elements `kind`, which is Job or Node.
 
     Sample: ``<Data><Job><Job_Id>123.server</Job_Id><Job_Name>a</Job_Name>
     <Resource_List><walltime>01:00:00</walltime></Resource_List></Job></Data>``. Times are epoch seconds. Text
-    before the document, such as a banner, is skipped. Raises ParseError.
+    before the document, such as a banner, is skipped. Empty output has no records. Raises ParseError.
     """
     start = data.find(b"<Data")
     if start < 0:

@@ -1,4 +1,4 @@
-"""Whether PBS or Torque is on this host, and which control groups hold those of jobs."""
+"""Whether PBS or Torque is on this host, and below which control groups it makes those of jobs."""
 
 from __future__ import annotations
 
@@ -15,15 +15,19 @@ MAX_BYTES = 2**20
 
 
 def is_here(config: SystemSettings[QstatSettings]) -> bool:
-    """Return whether the system's daemons have a folder here; a qstat is no proof, others have one too."""
+    """Return whether daemons of PBS or Torque have a folder on this host.
+
+    A command ``qstat`` is no proof, as other batch systems have one too.
+    """
     home = config.own.home
     return any(os.path.isdir(f"{home}/{part}") for part in ("mom_priv", "server_priv"))
 
 
 def read_parents(config: SystemSettings[QstatSettings]) -> list[str]:
-    """Return the parents of jobs' control groups, by the cgroups hook's ``cgroup_prefix``. Raises OSError.
+    """Return path patterns of the control groups below which the cgroups hook makes those of jobs.
 
-    Older hooks make the groups in ``/PREFIX`` or ``/PREFIX.slice``, others in ``PREFIX.service``.
+    They follow from its setting ``cgroup_prefix``: older hooks make the groups in ``/PREFIX`` or
+    ``/PREFIX.slice``, others in ``PREFIX.service``. [] if it has none. Raises OSError.
     """
     try:
         prefix = json.loads(read_bounded(f"{config.own.home}/{HOOK_CONFIGURATION}", MAX_BYTES)[0])[

@@ -1,4 +1,4 @@
-"""The source that queries the server about this node's jobs; the files of the node's daemon, pbs_mom.
+"""The source that queries the server about this node's jobs, and lists the job files of the node's pbs_mom.
 
 The job files are C structures that change with every version, so only their names are used:
 ``mom_priv/jobs/123.server.JB``. The folder belongs to root. pbs_mom removes a file once the server has
@@ -41,12 +41,12 @@ def is_plain_id(text: str) -> bool:
 
 
 class QstatSource(PolledSource):
-    """Queries the server about this node's jobs, and caches the answers.
+    """Source of this node's jobs: queries the server about each, and caches the answers.
 
     A job is on the node if it has a control group or a published directory, or a file of pbs_mom if that
-    folder is readable. The server may report a job as unknown because other users' jobs are hidden: its
-    processes here then prove that it is running. A file alone does not, as it may be stale: it is ignored
-    until it is rewritten.
+    folder is readable. The server may report a job as unknown only because other users' jobs are hidden: the
+    job's processes here then prove that it is running. A file alone proves nothing, as it may be stale: it is
+    ignored until it is rewritten.
     """
 
     is_local = False
@@ -73,7 +73,11 @@ class QstatSource(PolledSource):
         self._users = Users(clock)
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
-        """Return this node's jobs. Raises SourceError if queries were made and all failed."""
+        """Return this node's jobs. Raises SourceError if queries were made and all failed.
+
+        `seen` are jobs with processes here, `claimed` jobs with a published directory or an empty control
+        group.
+        """
         taken_at_secs, now_secs = self._clock.now_secs(), self._clock.monotonic_secs()
         problems: list[Rejected] = []  # told as long as they last
         remarks: tuple[Rejected, ...] = ()
@@ -155,7 +159,10 @@ def _plain_id(text: str) -> str:
 
 
 def read_mom_jobs(home: str) -> dict[str, Version]:
-    """Return the version of each job's file in `home`/mom_priv/jobs, by job id. Raises OSError."""
+    """Return, by job id, the version of each job's file in `home`/mom_priv/jobs, which changes with the file.
+
+    Raises OSError.
+    """
     found: dict[str, Version] = {}
     with os.scandir(os.path.join(home, "mom_priv", "jobs")) as entries:
         for number, entry in enumerate(entries):
@@ -169,9 +176,10 @@ def read_mom_jobs(home: str) -> dict[str, Version]:
 
 
 def find_living(procfs: str) -> frozenset[str] | None:
-    """Return the ids of jobs with processes here, by PBS_JOBID; None if some processes are hidden.
+    """Return the ids of jobs with processes here; None if processes of other users are hidden.
 
-    pbs_mom sets PBS_JOBID for all processes of a job; a user who sets it elsewhere keeps an ended job listed.
+    They are read from PBS_JOBID, which pbs_mom sets in the environment of all processes of a job. A user who
+    sets it in other processes only causes an ended job to be listed for longer.
     """
     found: set[str] = set()
     try:

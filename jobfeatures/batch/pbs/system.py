@@ -1,4 +1,4 @@
-"""PBS and Torque as entries of `jobfeatures.batch.SYSTEMS`."""
+"""Declares PBS and Torque for `jobfeatures.batch.SYSTEMS`, the table of supported batch systems."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class PbsKind(LogKind):
 
 
 class QstatSystem(ClusterSystem[QstatSettings]):
-    """Base class of PBS and Torque, which are both queried by a qstat."""
+    """Base class of PBS and Torque: what they have in common, such as queries by qstat; see `System`."""
 
     job_variable = "PBS_JOBID"
     daemon = "pbs_mom"
@@ -78,7 +78,7 @@ class QstatSystem(ClusterSystem[QstatSettings]):
 
 
 class Pbs(QstatSystem):
-    """PBS Pro and OpenPBS, described in `jobfeatures.batch.pbs`."""
+    """What the program needs to know about PBS Pro and OpenPBS, and how it gets their jobs; see `System`."""
 
     name = "pbs"
     command = "pbs.qstat"
@@ -104,7 +104,7 @@ class Pbs(QstatSystem):
 
 
 class Torque(QstatSystem):
-    """Torque, described in `jobfeatures.batch.pbs`."""
+    """What the program needs to know about Torque, and how it gets Torque's jobs; see `System`."""
 
     name = "torque"
     beside = "PBS_VERSION"

@@ -1,7 +1,7 @@
-"""What ``qsub -L`` of Torque 6 asks for: groups of tasks, and what each task has. Pure.
+"""Parses what ``qsub -L`` of Torque 6 requests: groups of tasks, and the resources of each task. Pure.
 
 Source: Torque Administrator Guide 6, "-L NUMA Resource Request": ``-L tasks=2:lprocs=4:memory=8GB``. A task
-has one logical processor unless ``lprocs`` says how many, or ``all``. qstat has the same of each group as
+has one logical processor unless ``lprocs`` says how many, or ``all``. qstat prints the same for group 0 as
 ``req_information.task_count.0``, ``req_information.lprocs.0`` and ``req_information.gpus.0``.
 """
 
@@ -19,7 +19,10 @@ INFORMATION: Final = "req_information"
 
 
 def parse_cpus(text: str) -> int | None:
-    """Return the logical processors of all tasks together; None if one has ``all``. Raises ParseError."""
+    """Return how many logical processors all tasks request together; None if a group requests ``all``.
+
+    Raises ParseError.
+    """
     found = [(tasks, group.get("lprocs", "1")) for tasks, group in _groups(text)]
     if any(cpus == "all" for _, cpus in found):
         return None
@@ -27,7 +30,10 @@ def parse_cpus(text: str) -> int | None:
 
 
 def parse_memory(text: str) -> int | None:
-    """Return the memory of all tasks together in bytes; None if a group states none. Raises ParseError."""
+    """Return how much memory all tasks request together, in bytes; None if a group of tasks states none.
+
+    Raises ParseError.
+    """
     found = [(tasks, group.get("memory")) for tasks, group in _groups(text)]
     if any(size is None for _, size in found):
         return None
@@ -35,9 +41,10 @@ def parse_memory(text: str) -> int | None:
 
 
 def count_asked(fields: Texts, name: str, *, each: int) -> int | None:
-    """Return how much of `name`, such as ``lprocs``, all tasks of a queued job request; None if unknown.
+    """Return how much of the resource `name`, such as ``lprocs``, a job's tasks request; None if unknown.
 
-    Each task of a group that states no number counts as `each`.
+    `fields` has the job's fields as qstat prints them. If a group of tasks states no number, each of its
+    tasks counts as `each`.
     """
     total, group = 0, 0
     while fields.text(f"{INFORMATION}.task_count.{group}") is not None:

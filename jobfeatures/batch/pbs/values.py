@@ -56,7 +56,7 @@ def job_id_of(environ: Mapping[str, str]) -> str:
 
 
 def array_fields(job_id: str) -> dict[str, Any]:
-    """Return the array's number and the subjob's index, as arguments for `Job`; none outside arrays."""
+    """Return `array_job_id` and `array_task_id`, as arguments for `Job`; {} for a job outside of arrays."""
     match = _ID.match(job_id)
     if match is None or match[2] is None:
         return {}
@@ -82,7 +82,8 @@ def parse_exec_host(text: str, requested: int | None = None) -> tuple[tuple[str,
 
     PBS: ``n1/0*4+n2/1*4``, with the number of CPUs after the star, 1 without it. Torque: ``n1/0-3+n2/0,2``,
     formerly ``n1/1+n1/0``; each number is an execution slot. Torque's branch "develop" has a number of slots
-    instead, ``n1/16``: assumed if the job `requested` as many CPUs, more than one each. Raises ParseError.
+    instead, ``n1/16``. This is assumed if the numbers add up to `requested`, the CPUs that the job requested,
+    and these are more than one per host. Raises ParseError.
     """
     parts = []
     counts: dict[str, int] = {}
@@ -100,11 +101,11 @@ def parse_exec_host(text: str, requested: int | None = None) -> tuple[tuple[str,
 
 
 def parse_exec_vnode(text: str) -> tuple[tuple[tuple[str, Share], ...], ...]:
-    """Return the chunks of an exec_vnode: for each, its vnodes' names and the job's share of them.
+    """Return the chunks of an exec_vnode. A chunk is a list of vnode names, each with the job's share of it.
 
-    ``(n1:ncpus=4:mem=8gb)+(n2[0]:ncpus=2+n2[1]:ncpus=2:ngpus=1)``. A vnode is
-    named after its host, with an index in brackets if the host has several;
-    a resource that is not listed is not limited. Raises ParseError.
+    Sample: ``(n1:ncpus=4:mem=8gb)+(n2[0]:ncpus=2+n2[1]:ncpus=2:ngpus=1)``. A vnode is named after its host,
+    with an index in brackets if the host has several; a resource that is not listed is not limited. Raises
+    ParseError.
     """
     chunks = _CHUNK.findall(text)
     if not chunks or "+".join(f"({chunk})" for chunk in chunks) != text:
@@ -138,10 +139,10 @@ def _parse_amount(text: str) -> int:
 def compute_shares(
     exec_host: str | None, exec_vnode: str | None, requested: int | None = None
 ) -> Mapping[str, Share]:
-    """Return a job's share on each host, in order: from exec_vnode if reported, else from exec_host.
+    """Return a job's share on each host, by host: from exec_vnode if reported, else from exec_host.
 
-    Both list their parts in the same order, so a chunk is matched with its host
-    even if the vnodes are named differently. `requested` are its CPUs. Raises ParseError.
+    Both list their parts in the same order, so a chunk is matched with its host even if the vnodes are named
+    differently. `requested` is the number of CPUs that the job requested. Raises ParseError.
     """
     hosts = parse_exec_host(exec_host, requested) if exec_host else ()
     chunks = parse_exec_vnode(exec_vnode) if exec_vnode else ()
@@ -162,13 +163,16 @@ def _add(one: Share, other: Share) -> Share:
 
 
 def compute_total(numbers: Iterable[int | None]) -> int | None:
-    """Return the sum of the known numbers; None if none is known."""
+    """Return the sum of the numbers that are not None; None if all are."""
     known = [each for each in numbers if each is not None]
     return sum(known) if known else None
 
 
 def share_of(shares: Mapping[str, Share], node_name: str | None) -> Share:
-    """Return a job's share on a node; without a name, on its only node. All None if it has none there."""
+    """Return a job's share on the node `node_name` or, if that is None, on the job's only node.
+
+    All fields are None if the job has no share there, or several nodes.
+    """
     if node_name is None:
         return next(iter(shares.values())) if len(shares) == 1 else Share()
     found = [share for host, share in shares.items() if is_same_host(host, node_name)]
@@ -176,9 +180,11 @@ def share_of(shares: Mapping[str, Share], node_name: str | None) -> Share:
 
 
 def read_shares(texts: Texts, hosts: str, vnodes: str, requested: int | None = None) -> Mapping[str, Share]:
-    """Return a job's share on each host, by `compute_shares` from the attributes `hosts` and `vnodes`.
+    """Return a job's share on each host, by host, as `compute_shares` does.
 
-    If vnodes are malformed, from hosts alone; {} if these are malformed too.
+    `texts` has the job's attributes; `hosts` and `vnodes` are the names of those with exec_host and
+    exec_vnode. If the vnodes are malformed, only the hosts are used; {} if these are malformed too.
+    `requested` is the number of CPUs that the job requested.
     """
     for vnode_text in dict.fromkeys((texts.text(vnodes), None)):
         try:
@@ -189,10 +195,11 @@ def read_shares(texts: Texts, hosts: str, vnodes: str, requested: int | None = N
 
 
 def memory_limit(texts: Texts, mine: Share, hosts: int, whole: str, each: str) -> int | None:
-    """Return the resident memory limit, in bytes, on this host of a job on `hosts` hosts; None if unknown.
+    """Return a job's limit of resident memory on this host, in bytes; None if unknown.
 
-    It is that of exec_vnode (`mine`), else, if the job has one host, mem (the attribute `whole`), else pmem
-    (`each`), a limit per process, times the job's CPUs here. vmem and pvmem limit virtual memory.
+    It is the memory in exec_vnode (`mine`). Without that it is mem (the attribute named `whole`) if the job
+    runs on one host (`hosts` is their number), else pmem (named `each`), a limit per process, times the job's
+    CPUs here. vmem and pvmem are not used, as they limit virtual memory.
     """
     if mine.memory_bytes is not None:
         return mine.memory_bytes or None
@@ -204,7 +211,7 @@ def memory_limit(texts: Texts, mine: Share, hosts: int, whole: str, each: str) -
 
 
 def split_resources(text: str) -> Iterator[tuple[str, str]]:
-    """Yield names and values in ``nodes=1:ppn=2,walltime=01:00:00``, which Torque passes to a prologue."""
+    """Yield name and value of each resource in ``nodes=1:ppn=2,walltime=01:00:00``, which a prologue gets."""
     for part in text.split(","):
         name, equals, value = part.partition("=")
         if equals:

@@ -24,7 +24,7 @@ VARIABLES = ("SLURM_CONF",)  # of our environment, for its commands
 
 @dataclass(frozen=True, kw_only=True)
 class SlurmSettings:
-    """How to query Slurm."""
+    """The settings that say how to query Slurm."""
 
     scontrol: str = node_option(TEXT, "scontrol", "scontrol command")
     ask: str = node_option(

@@ -1,4 +1,4 @@
-"""Output of ``sdiag``, ``scontrol show licenses``, ``sshare`` and ``scontrol show reservation``. Pure.
+"""Parses the output of ``sdiag``, ``sshare``, ``scontrol show licenses`` and ``show reservation``. Pure.
 
 The formats are those of 22.05, whose commands have no JSON for this. Times of sdiag are microseconds.
 """
@@ -59,7 +59,10 @@ _LICENCE = re.compile(
 
 
 def parse_sdiag(text: str, *, taken_at_secs: float) -> Scheduler:
-    """Return the controller's load from the output of sdiag. Raises ParseError for any other text."""
+    """Return the controller's load from the output of sdiag. Raises ParseError for any other text.
+
+    `taken_at_secs` is the epoch time of the query.
+    """
     values: dict[tuple[str, str], int] = {}
     requests: dict[str, list[Requests]] = {"types": [], "users": []}
     rejected: list[Rejected] = []
@@ -94,9 +97,11 @@ def parse_sdiag(text: str, *, taken_at_secs: float) -> Scheduler:
 
 
 def make_cycles(values: Iterable[int | None]) -> Cycles:
-    """Return a scheduler's cycles from count, last, mean and longest time (µs), depth and queue length.
+    """Return a scheduler's cycles from six values that sdiag prints.
 
-    The mean is None before the first cycle.
+    In this order they are: the number of cycles; the last, the mean and the longest time of a cycle in µs;
+    the mean number of jobs examined; the last length of the queue. The mean time is None before the first
+    cycle.
     """
     count, last, mean, most, depth, queue = values
     last_secs, mean_secs, max_secs = (None if each is None else each * _MICRO for each in (last, mean, most))
@@ -115,7 +120,10 @@ def parse_licences(lines: Iterable[str], *, taken_at_secs: float) -> Licences:
 def make_licences(
     parse: Callable[[T], Licence], records: Iterable[T], *, source: str, taken_at_secs: float
 ) -> Licences:
-    """Return the licences, one per record, made by `parse`; malformed and repeated ones are rejected."""
+    """Return the licences that `parse` makes of the records; malformed and repeated ones are rejected.
+
+    `source` names the command in errors.
+    """
     found, rejected = each_once(parse, records, source)
     return Licences(source=NAME, taken_at_secs=taken_at_secs, licences=found, rejected=rejected)
 
@@ -127,7 +135,10 @@ def _licence(line: str) -> Licence:
 
 
 def parse_shares(text: str, *, taken_at_secs: float) -> FairShares:
-    """Return fair shares from ``sshare -a -P -n -o …``, which prints `SHARE_FIELDS`, accounts indented."""
+    """Return the fair shares of accounts and users in the output of ``sshare -a -P -n -o …``.
+
+    The columns are `SHARE_FIELDS`; sshare indents the names of accounts below others.
+    """
     rejected: list[Rejected] = []
     found: dict[tuple[str, str], FairShare] = {}
     for share in parse_each(_share, filter(None, text.splitlines()), rejected, "sshare"):
@@ -175,7 +186,10 @@ def parse_all_reservations(lines: Iterable[str], *, taken_at_secs: float) -> Res
 def make_reservations(
     parse: Callable[[T], Reservation], records: Iterable[T], *, source: str, taken_at_secs: float
 ) -> Reservations:
-    """Return reservations that end after `taken_at_secs`; malformed and repeated ones are rejected."""
+    """Return the reservations that `parse` makes of the records and that end after `taken_at_secs` (epoch).
+
+    Malformed and repeated ones are rejected. `source` names the command in errors.
+    """
     found, rejected = each_once(parse, records, source)
     kept = tuple(each for each in found if each.end_secs > taken_at_secs)
     return Reservations(source=NAME, taken_at_secs=taken_at_secs, reservations=kept, rejected=rejected)

@@ -1,4 +1,4 @@
-"""Queries to ``scontrol`` and its answers, framed so that users cannot forge them."""
+"""Sends queries to ``scontrol``; a random word separates its answers, so that users cannot forge them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,13 @@ _DETAILED = ("allocated_cpus", "allocated_gpus", "gpus", "sluid")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """What one run of scontrol answered about jobs, by plain job id (a number)."""
+    """What one run of scontrol answered about jobs; they are identified by job number.
+
+    `gone` are jobs that the controller no longer knows, `rejected` those whose record is not trusted.
+    `ask_alone` are jobs answered together with others: each has to be queried again, by the given name.
+    `complete`: each query was answered, without an unexpected error; `complaint` is the first such error.
+    `extra` has the lines that further commands printed, by command.
+    """
 
     jobs: Mapping[str, Job]
     gone: frozenset[str]  # no longer known to the controller
@@ -63,12 +69,13 @@ class Answers:
 def format_questions(
     questions: Collection[str], nonce: str, extra: Sequence[str] = (), *, brief: int = 0
 ) -> bytes:
-    """Return the input for scontrol: queries about the jobs `questions`, then the commands `extra`.
+    """Return what to write to scontrol's standard input: queries about jobs, then the commands `extra`.
 
-    The first `brief` queries are without details: for details scontrol loads all nodes of the cluster.
+    `questions` are the jobs' names in the queries. The first `brief` queries are without details, as for
+    details scontrol loads all nodes of the cluster.
 
-    scontrol answers ``show hostnames NONCE`` itself, with NONCE on a line. After
-    ``verbose`` each answer begins with the controller's time.
+    Before each query stands ``show hostnames NONCE``, to which scontrol itself prints the random word NONCE
+    on a line. After ``verbose`` each answer begins with the controller's time.
     """
     marker = f"show hostnames {nonce}\n"
     lines = [*(f"show job {each}" for each in questions), *extra]
@@ -90,17 +97,16 @@ def parse_answers(
     extra: Sequence[str] = (),
     known: Mapping[str, Job] = MappingProxyType({}),
 ) -> Answers:
-    """Parse the answers to `format_questions`; never raises.
+    """Parse what scontrol printed for the input made by `format_questions`; never raises.
 
-    Answers about `known` jobs lack details: the known details are kept if the job's run, CPUs and nodes are
-    the same; else the job goes into `Answers.ask_alone`, to be queried with details.
+    `questions` maps each job number to the job's name in the query: the number, ``ARRAY_TASK`` or
+    ``HET+OFFSET``. `nonce` is the random word between the answers. Answers about `known` jobs lack details:
+    the known details are kept if the job's run, CPUs and nodes are the same; else the job goes into
+    `Answers.ask_alone`, to be queried with details. Depending on its line editor scontrol echoes the prompt
+    and the command, or only the prompt; both are recognised.
 
-    `questions` maps each plain job id to the name used in the query: the id,
-    ``ARRAY_TASK`` or ``HET+OFFSET``. Depending on its line editor scontrol
-    echoes prompt and command or the prompt alone; both are recognised.
-
-    Jobs without an answer are gone only if standard error says "Invalid job id
-    specified" exactly as many times, and nothing else.
+    Jobs without an answer are gone only if standard error says "Invalid job id specified" exactly as many
+    times, and nothing else.
     """
     jobs: dict[str, Job] = {}
     rejected: dict[str, Rejected] = {}
@@ -199,7 +205,10 @@ def _single_record(lines: Sequence[str], job_id: str, question: str) -> str | _A
 
 
 class Scontrol:
-    """Runs scontrol, mostly one process per poll; `timeout_secs` limits all processes of a poll together."""
+    """Queries the controller by running scontrol, mostly as one process per poll.
+
+    `timeout_secs` limits all processes of a poll together.
+    """
 
     def __init__(
         self,
@@ -220,13 +229,14 @@ class Scontrol:
         extra: Sequence[str] = (),
         known: Mapping[str, Job] = MappingProxyType({}),
     ) -> Answers:
-        """Query jobs by one process, or two where an id belongs to an array or a heterogeneous job.
+        """Query the jobs `ids` by one process, or by two if one belongs to an array or a heterogeneous job.
 
         Details of `known` jobs are queried only if the rest of the record shows that they have changed.
+        `extra` are further commands for the same process.
 
         Jobs whose record is rejected are queried again by the squeue in scontrol's directory: they are in
-        `Answers.jobs` then, and in `rejected` too. `extra` are further commands for the same process. Raises
-        SourceError if there was no answer, CommandError if scontrol did not run to its end.
+        `Answers.jobs` then, and in `rejected` too. Raises SourceError if there was no answer, CommandError if
+        scontrol did not run to its end.
         """
         deadline = time.monotonic() + self.timeout_secs
         in_order = sorted(filter(is_plain_id, ids), key=lambda job_id: job_id not in known)
@@ -270,7 +280,11 @@ class Scontrol:
         now_secs: float,
         known: Mapping[str, Job] = MappingProxyType({}),
     ) -> tuple[Answers, NodeAnswer | None]:
-        """Return the answers about jobs and, if `about_node`, about this node. Raises SourceError if none."""
+        """Query the jobs `job_ids` and, if `about_node`, this node; return both answers (None for the node).
+
+        Details of `known` jobs are not queried again unless they have changed. `now_secs` is epoch time.
+        Raises SourceError if there is no answer.
+        """
         # A prolog has no use for it.
         from jobfeatures.batch.slurm.node import SHOW_RESERVATIONS, node_questions, parse_node_answer
 

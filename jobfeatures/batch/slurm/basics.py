@@ -1,4 +1,4 @@
-"""Slurm's job ids, shared by prologs and sources; kept small, as a prolog pays for every import."""
+"""Checks Slurm's job ids, for prologs and sources; kept small, as a prolog pays for every import."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
-"""One query about all jobs and nodes → for each node what its own query would have answered. Pure.
+"""Makes each node's answer about its jobs from one query about all jobs and nodes. Pure.
 
-Source: ``show job``, ``show node`` and ``show reservation`` of one ``scontrol -a
--o -d``. A node queries one job at a time, framed so that no job name can forge
-another job's record. Here the records follow one another, and a name with
-newlines may contain a complete record. So a record is trusted only if no other
-has its id and squeue, whose fields no name can move, reports that job with the
-same user and not as finished. Other jobs are taken from squeue's answer.
+Source: ``show job``, ``show node`` and ``show reservation`` of one ``scontrol -a -o -d``. A node itself
+queries one job at a time, separated so that no job name can forge another job's record. Here the records
+follow one another, and a name with newlines may contain a complete record. So a record is trusted only if no
+other has its id and squeue, whose fields no name can shift, reports that job with the same user and not as
+finished. Other jobs are taken from squeue's answer.
 """
 
 from __future__ import annotations
@@ -29,7 +28,11 @@ _RUN_TIME = re.compile(r" RunTime=\S+(?= TimeLimit=)")  # a name that forges bot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobsByNode:
-    """The answer of one poll: the `jobs` on each node, by node, and the record of each node."""
+    """The jobs on each node, and each node's own record, as one poll of the whole cluster reported them.
+
+    `jobs` and `nodes` (scontrol's lines) are by node name. `clock_ahead_secs` is Slurm's clock minus this
+    machine's.
+    """
 
     taken_at_secs: float
     complete: bool
@@ -40,7 +43,10 @@ class JobsByNode:
     clock_ahead_secs: float | None = None  # Slurm's clock minus ours
 
     def table(self, node_name: str, now_secs: float) -> JobTable | None:
-        """Return the jobs on a node, and whether it drains; None if Slurm knows no node of this name."""
+        """Return the jobs on a node, and whether it drains; None if Slurm knows no node of this name.
+
+        `now_secs` (epoch) decides which maintenance reservations are over.
+        """
         record = self.nodes.get(node_name)
         if record is None:
             return None
@@ -66,7 +72,10 @@ class JobsByNode:
 
 
 class Known(NamedTuple):
-    """A job's parsed record, and a digest of its text without RunTime, which shows whether it changed."""
+    """A job as it was parsed in the previous poll.
+
+    `digest` is a hash of its record without RunTime: if it differs, the record has changed.
+    """
 
     digest: int
     shared: SharedJob
@@ -75,9 +84,9 @@ class Known(NamedTuple):
 def parse_whole(
     lines: Iterable[str], queue: JobTable, known: Mapping[JobKey, Known] | None = None
 ) -> tuple[dict[JobKey, Known], set[JobKey]]:
-    """Return the jobs with a trusted record, and the keys of those that run without a trusted record.
+    """Return the jobs with a trusted record, and the keys of running jobs without one.
 
-    `queue` is squeue's answer; `lines` were printed after it. `known` are the previous poll's jobs: most
+    `lines` are scontrol's, printed after squeue's answer `queue`. `known` are the previous poll's jobs: most
     records are unchanged and need not be parsed again, which is slow.
     """
     known = known or {}
@@ -112,7 +121,7 @@ def parse_whole(
 def group_by_node(
     shared: Iterable[SharedJob], others: Iterable[Job]
 ) -> dict[str, tuple[SharedJob | Job, ...]]:
-    """Return the jobs on each node, by node: `shared`, with a trusted record, then `others`."""
+    """Return the jobs on each node, by node name: first `shared`, with a trusted record, then `others`."""
     found: dict[str, list[SharedJob | Job]] = {}
     for one in shared:
         for name in one.job.nodes:

@@ -1,7 +1,7 @@
-"""Nodes and partitions as ``scontrol -a -o -d show node`` and ``show partition`` print them. Pure.
+"""Parses nodes and partitions as ``scontrol -a -o -d show node`` and ``show partition`` print them. Pure.
 
-Reasons, comments and extras are administrators' free text and are not
-escaped: a node's field is read only where no such text precedes it.
+Reasons, comments and extras are administrators' free text and are not escaped: a node's field is read only
+where no such text precedes it.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def parse_cluster(nodes: Sequence[str], partitions: Sequence[str], *, taken_at_s
 
 
 def parse_node_records(lines: Iterable[str]) -> tuple[dict[str, str], tuple[Rejected, ...]]:
-    """Return the nodes' records by name; both records of a node that occurs twice are rejected."""
+    """Return nodes' records by node name, and rejected ones: both records of a node that occurs twice."""
     found: dict[str, str] = {}
     twice: set[str] = set()
     for line in lines:
@@ -164,7 +164,10 @@ def usable_memory(mebibytes: int | None, kept_mebibytes: int | None) -> int | No
 
 
 def classify_reason(text: str) -> str:
-    """Return the class of a node's Reason: a key of `REASON_CLASSES` or "other"; "" without a reason."""
+    """Return the class of the Reason that an administrator gave for a node's state; "" without a reason.
+
+    A class is a key of `REASON_CLASSES`, or "other".
+    """
     if not text.strip() or text.strip().lower() in {"none", "(null)"}:
         return ""
     cut = (text.rpartition(" [")[0] or text)[:MAX_REASON_CHARACTERS]  # without its author and time
@@ -177,7 +180,7 @@ def split_features(text: str) -> tuple[str, ...]:
 
 
 def count_gres(text: str) -> int | None:
-    """Return the number of GPUs in ``gpu:a100:2(S:0-1),gpu:(null):1,shard:8``, None without ``gpu``."""
+    """Return the number of GPUs in ``gpu:a100:2(S:0-1),gpu:(null):1,shard:8``; None without ``gpu``."""
     counts = [int(match[1]) for part in re.split(r",(?![^()]*\))", text) if (match := _GRES.match(part))]
     return sum(counts) if counts else None
 

@@ -50,7 +50,10 @@ MAX_ASKED_AGAIN = 500  # jobs without a trusted record; if there are more, all a
 
 
 class SlurmCluster:
-    """Queries ``squeue``, ``scontrol``, ``sacct``, ``sdiag`` and ``sshare``, with one process per query."""
+    """The controller role's source for Slurm; each query runs one process.
+
+    The commands are ``squeue``, ``scontrol``, ``sacct``, ``sdiag`` and ``sshare``.
+    """
 
     name = NAME
 
@@ -64,7 +67,7 @@ class SlurmCluster:
         self._floating = News()
 
     def poll_queue(self) -> JobTable:
-        """Return the queue; jobs stay in it for Slurm's MinJobAge after their end."""
+        """Return the jobs in the queue; they stay in it for Slurm's MinJobAge after their end."""
         return self._ask_queue()
 
     def poll_user_queue(self, user: str) -> JobTable:
@@ -124,7 +127,7 @@ class SlurmCluster:
         return list(lines)
 
     def poll_by_node(self, queue: JobTable) -> JobsByNode:
-        """Return each node's jobs and its own record; `queue` is the latest answer of `poll_queue`.
+        """Return each node's jobs and each node's own record; `queue` is the latest answer of `poll_queue`.
 
         Only jobs in `queue` are reported, so the result has the queue's time.
         """
@@ -168,7 +171,10 @@ class SlurmCluster:
         return [queue.jobs[key] for key in unsure]
 
     def poll_accounting(self, since_secs: float) -> Accounting:
-        """Return the jobs and steps that were pending, running or ended since `since_secs` (epoch)."""
+        """Return the jobs, and their steps, that were pending, running or ended since `since_secs`.
+
+        `since_secs` is epoch time.
+        """
         return self._ask_accounting(since_secs, None, "-a")
 
     def poll_history(self, since_secs: float, until_secs: float) -> Accounting:
@@ -176,13 +182,17 @@ class SlurmCluster:
         return self._ask_accounting(since_secs, until_secs, "-a", "-X")
 
     def poll_user_history(self, user: str, since_secs: float) -> Accounting:
-        """Return a user's jobs, without steps, pending, running or ended since `since_secs` (epoch)."""
+        """Return a user's jobs, without steps, that were pending, running or ended since `since_secs`.
+
+        `since_secs` is epoch time.
+        """
         return self._ask_accounting(since_secs, None, f"--user={user}", "-X")
 
     def find_user(self, job_id: str) -> str | None:
-        """Return a job's user, from the queue, else from accounting; None where neither knows the job.
+        """Return a job's user, from the queue, else from accounting; None if neither knows the job.
 
-        ``12``, ``12_3`` and ``12+1``: a job, an array's task, a component. Raises SourceError.
+        `job_id` is that of a job (``12``), of an array's task (``12_3``) or of a heterogeneous job's
+        component (``12+1``). Raises SourceError.
         """
         if not _ASKED.match(job_id):
             return None
@@ -212,7 +222,10 @@ class SlurmCluster:
 def make_cluster_source(
     config: SystemSettings[SlurmSettings], clock: Clock, timeout_secs: float
 ) -> ClusterSource:
-    """Return the controller role's source. Raises ConfigurationError."""
+    """Return the source for the controller role that ``slurm.ask`` selects. Raises ConfigurationError.
+
+    `timeout_secs` limits each query.
+    """
     if config.own.ask == "rest":
         from jobfeatures.batch.slurm.json.source import JsonCluster
 

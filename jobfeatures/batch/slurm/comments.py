@@ -1,7 +1,7 @@
-"""AdminComment of jobs that have ended: ``sacct`` reads it, ``sacctmgr`` writes it.
+"""Reads the AdminComment of ended jobs by running ``sacct``, and writes it by ``sacctmgr``.
 
-Writing needs the AdminLevel Operator in accounting. Comments may be administrators'
-own text: those that do not begin with our mark are never changed.
+Writing needs the AdminLevel Operator in accounting. Comments may be administrators' own text: those that do
+not begin with this program's mark are never changed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MAX_ANSWER_BYTES = 256 * 2**20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommentedJob:
-    """The latest run of a job, and its AdminComment, from accounting."""
+    """The latest run of a job and its AdminComment, as accounting has them. Times are epoch seconds."""
 
     job_id: str
     user: str
@@ -43,7 +43,10 @@ class CommentedJob:
 
 
 class CommentedRow(KeyedRecord):
-    """One job as sacct prints it: the fields to query, in this order; the last must not be free text."""
+    """One job as sacct prints it.
+
+    Its attributes are the fields to query, in this order; the last must not be free text.
+    """
 
     source = SOURCE
     nothing = UNKNOWN
@@ -65,7 +68,10 @@ FIELDS = CommentedRow.names
 
 @dataclass(kw_only=True)
 class JobComments:
-    """Reads and writes comments in accounting, with one process per call."""
+    """Reads and writes AdminComment in Slurm's accounting; each call runs one process.
+
+    `sacct` and `sacctmgr` are the names or paths of the commands.
+    """
 
     sacct: str = "sacct"
     sacctmgr: str = "sacctmgr"
@@ -74,14 +80,15 @@ class JobComments:
     def ended_since(self, since_secs: float) -> list[CommentedJob]:
         """Return all users' jobs that ran and ended since `since_secs` (epoch). Raises SourceError.
 
-        All states are queried: with only final ones, sacct would show a requeued, running job's earlier run.
+        Jobs in all states are queried, and running ones left out: asked for final states only, sacct would
+        show an earlier run of a requeued job that is running.
         """
         ago_secs = max(1, math.ceil(time.time() - since_secs))
         found = self._ask("-a", "-S", f"now-{ago_secs}seconds", "-E", "now")
         return [each for each in found if each.end_secs is not None and each.end_secs >= since_secs]
 
     def find(self, job: str) -> list[CommentedJob]:
-        """Return the started runs of the job or the array `job`; [] if unknown. Raises SourceError."""
+        """Return the job `job`, or an array's tasks, if they have started; else []. Raises SourceError."""
         return self._ask("-j", job)
 
     def _ask(self, *options: str) -> list[CommentedJob]:

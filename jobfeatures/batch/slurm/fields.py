@@ -1,4 +1,4 @@
-"""Output of ``squeue`` and ``sacct`` as fields that no user's text can shift. Pure.
+"""Splits the output of ``squeue`` and ``sacct`` into fields, which no user's text can shift. Pure.
 
 Job names may contain newlines, any delimiter and complete forged records, and neither command escapes them.
 Hence each call separates its fields by a random word, which nobody can guess.
@@ -26,7 +26,10 @@ _TASKS = re.compile(r"\[?([0-9,:-]+?)(?:%[0-9]{1,10})?\]?\Z")
 def split_closed(
     text: str, separator: str, fields: Sequence[str], *, source: str
 ) -> Iterator[Mapping[str, str]]:
-    """Yield records of `text`, which has `separator` after every field. Raises ParseError if truncated."""
+    """Yield the records of `text`, by field name. Raises ParseError if the text is truncated.
+
+    Every field, the last one too, is followed by `separator`. `source` names the command in errors.
+    """
     pieces = text.split(separator)
     if (len(pieces) - 1) % len(fields) or pieces[-1].strip("\n"):
         raise ParseError("answer is cut off", source=source, text=pieces[-1])
@@ -38,10 +41,10 @@ def split_closed(
 def split_open(
     text: str, separator: str, fields: Sequence[str], *, source: str
 ) -> Iterator[Mapping[str, str]]:
-    """Yield records of `text`, which has `separator` between fields and a newline after each record.
+    """Yield the records of `text`, by field name. Raises ParseError if the text is truncated.
 
-    The last of `fields` must not be one that users write. Raises ParseError if
-    the last record is truncated.
+    `separator` is between the fields, and a newline after each record. So the last of `fields` must not be
+    one that users write. `source` names the command in errors.
     """
     pieces = text.split(separator)
     width = len(fields) - 1
@@ -57,17 +60,20 @@ def split_open(
 
 
 def reason_word(text: str) -> str:
-    """Return why a job is pending, in one word: a sentence of squeue's becomes ``Resources``, as in JSON.
+    """Return why a job is pending, in one word such as Slurm's JSON has.
 
-    Source: slurmctld's node_scheduler.c, "Nodes required for job are DOWN, DRAINED or reserved for jobs in
-    higher priority partitions".
+    squeue prints one reason as a sentence, "Nodes required for job are DOWN, DRAINED or reserved for jobs in
+    higher priority partitions" (slurmctld's node_scheduler.c): it becomes ``Resources``.
     """
     sentence = "Nodes required for job are DOWN, DRAINED or reserved"
     return "Resources" if text.replace("_", " ").startswith(sentence) else text
 
 
 def parse_uid(text: str) -> int:
-    """Return a user id; squeue up to 26.05.2 prints those from 2**31 on as negative. Raises ParseError."""
+    """Return a user id. Raises ParseError.
+
+    squeue up to 26.05.2 prints user ids from 2**31 on as negative numbers.
+    """
     if not text.startswith("-"):
         return parse_count(text)
     uid = UIDS - parse_count(text[1:])
@@ -78,7 +84,7 @@ def parse_uid(text: str) -> int:
 
 @lru_cache(maxsize=1024)  # many jobs have the same
 def parse_time_limit(text: str) -> int | Unlimited:
-    """Return a time limit in seconds. Raises ParseError."""
+    """Return squeue's time limit in seconds, or UNLIMITED. Raises ParseError."""
     return UNLIMITED if text == "UNLIMITED" else parse_slurm_duration(text)
 
 
@@ -92,6 +98,9 @@ def count_tasks(text: str) -> int:
 
 
 def whole_part(text: str) -> str:
-    """Return a list of array tasks; if Slurm has cut it off, without the last part: ``5,7-...`` → ``5``."""
+    """Return a list of array tasks without the part that Slurm has cut off: ``5,7-...`` becomes ``5``.
+
+    A complete list is returned as it is.
+    """
     shown, dots, _ = text.partition("...")
     return shown.rpartition(",")[0] if dots else text

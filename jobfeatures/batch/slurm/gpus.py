@@ -1,4 +1,4 @@
-"""Which GPUs Slurm allocated to a job: text to names. Pure."""
+"""Parses which GPUs Slurm has allocated to a job. Pure."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ def parse_tres_gpus(text: str) -> int | None:
 
 
 def parse_resources(text: str, begin: str = "") -> dict[str, int]:
-    """Return the numbers in ``billing=2,cpu=2,mem=200M,gres/gpu=1`` by name, if it begins with `begin`.
+    """Return the amounts in ``billing=2,cpu=2,mem=200M,gres/gpu=1`` by name; sizes are in bytes.
 
-    Sizes are in bytes. What is no number is left out.
+    Only names that begin with `begin` are returned. What is not a number is left out.
     """
     found = _RESOURCE.findall(text)
     return {name: parse_binary_size(size) for name, size in found if name.startswith(begin)}
 
 
 def count_gpus(found: dict[str, int]) -> int | None:
-    """Return the number of GPUs in resources from `parse_resources`; None where none are reported."""
+    """Return the number of GPUs in the result of `parse_resources`; None if it has none."""
     if not found:
         return None
     total = found.get("gres/gpu")
@@ -56,7 +56,7 @@ def count_gpus(found: dict[str, int]) -> int | None:
 
 
 def is_shared(text: str) -> bool:
-    """Return whether ``GRES=`` has fractions of GPUs (shard, mps), which other jobs may share."""
+    """Return whether ``GRES=`` has parts of GPUs (shard, mps), which other jobs may share."""
     return _SHARED.search(text) is not None
 
 

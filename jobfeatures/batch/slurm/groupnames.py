@@ -2,7 +2,7 @@
 
 Slurm 26.05 names control groups by SLUID, an id that only one run of a job has. The job id is in two places
 on the node: the title of the job's slurmstepd, ``slurmstepd: [3385.0]``, and SLURM_JOB_ID in the environment
-of its processes. Users can forge environments and the titles of their own processes, so a title counts only
+of its processes. Users can forge environments and the titles of their own processes. So a title counts only
 if the real user of its process is root, and the environment only while there is no such title.
 """
 
@@ -42,7 +42,7 @@ def parse_job_variable(environ: bytes) -> str | None:
 
 
 class SluidResolver:
-    """Finds the job ids of the SLUIDs in the node's control groups, called once per sample."""
+    """Finds job ids for the SLUIDs (Slurm's ids of runs of jobs) in control groups, once per sample."""
 
     def __init__(self, config: SystemSettings[object], failures: Failures) -> None:
         self._procfs = config.procfs
@@ -51,10 +51,11 @@ class SluidResolver:
         self._sample = 0
 
     def update(self, groups: UnnumberedGroups) -> Mapping[str, str]:
-        """Return the job ids found so far by SLUID; those in `groups.jobs`, from Slurm, take precedence.
+        """Return the job ids found so far, by SLUID; `groups` are the control groups in this sample.
 
-        Ids from environments are searched again, ever less often. A SLUID without processes does not keep
-        others from getting its id.
+        Ids that Slurm itself has reported (`groups.jobs`) take precedence. Ids from environments are searched
+        again at ever longer intervals. If two SLUIDs would get the same job id, the one with processes gets
+        it.
         """
         jobs = groups.members
         self._sample += 1

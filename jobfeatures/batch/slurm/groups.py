@@ -1,4 +1,4 @@
-"""Slurm's control groups. Pure.
+"""The layouts of Slurm's control groups. Pure.
 
 Source: slurm.conf and cgroup.conf of Slurm 20.11 to 26.05, cgroup/v1 and cgroup/v2 plugins:
 ``/slurm[_NODE]/uid_U/job_J[/step_S[/task_T]]`` on v1,
@@ -45,7 +45,7 @@ HIERARCHY = BatchHierarchy(
 
 
 def checked_sluid(text: str, *, field: str = "") -> str:
-    """Return `text` as it is if it is a SLUID, else raise ParseError."""
+    """Return `text` as it is if it is a SLUID (Slurm's id of one run of a job), else raise ParseError."""
     if re.fullmatch(SLUID, text, re.ASCII) is None:
         raise ParseError("not a SLUID", field=field, text=text)
     return text

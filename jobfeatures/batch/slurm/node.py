@@ -1,7 +1,7 @@
-"""What the controller announces about this node: its drain state and its maintenance reservations. Pure.
+"""Parses what the controller announces about this node: its drain state and maintenance reservations. Pure.
 
-Reasons, comments and reservation names are administrators' free text and are
-not escaped: a field is read only where no such text precedes it.
+Reasons, comments and reservation names are administrators' free text and are not escaped: a field is read
+only where no such text precedes it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,11 @@ _RESERVATION_FREE_TEXT = re.compile(r" (?:Users|Groups|Accounts|Comment)=")
 
 @dataclass(frozen=True, slots=True)
 class NodeAnswer:
-    """What the controller answered about a node; `notice` is None if the node's state is unknown."""
+    """What the controller answered about a node.
+
+    `notice` is None if the node's state is unknown. `clock_secs` is the controller's time when it answered
+    (epoch), None if not reported; `allocated_cpus` is None if unknown.
+    """
 
     notice: NodeNotice | None
     rejected: tuple[Rejected, ...] = ()
@@ -43,7 +47,7 @@ class NodeAnswer:
 
 
 def node_questions(node_name: str | None) -> tuple[str, ...]:
-    """Return the commands to scontrol that query a node; none if `node_name` is not a host name."""
+    """Return the commands for scontrol that query a node; () if `node_name` is not a host name."""
     if node_name is None or not is_host_name(node_name):
         return ()
     return f"show node {node_name}", SHOW_RESERVATIONS
@@ -54,9 +58,9 @@ def parse_node_answer(
 ) -> NodeAnswer:
     """Parse the output of ``scontrol -o show node NAME`` and ``show reservation``; never raises.
 
-    A reservation counts if it has the flag MAINT, includes this node and ends after `now_secs`. Malformed
-    and floating ones are rejected, others used. Before the node's record there may be a line
-    ``last_update_time=1795349510, records=2``: the time of the answer.
+    A reservation counts if it has the flag MAINT, includes this node and ends after `now_secs` (epoch).
+    Malformed reservations, and those whose start moves on with the clock (floating), are rejected. Before the
+    node's record there may be a line ``last_update_time=1795349510, records=2``, with the time of the answer.
     """
     clock_secs = parse_clock(node_lines)
     if clock_secs is not None:
@@ -71,13 +75,19 @@ def parse_node_answer(
 
 
 def parse_clock(lines: Sequence[str]) -> int | None:
-    """Return the controller's time (epoch) at the beginning of a verbose answer, None without one."""
+    """Return the controller's time (epoch) in the first line of an answer; None if it has none.
+
+    scontrol prints it after the command ``verbose``.
+    """
     found = _UPDATED.match(lines[0]) if lines else None
     return None if found is None else int(found[1])
 
 
 def parse_reservations(lines: Iterable[str]) -> tuple[tuple[Maintenance, ...], tuple[Rejected, ...]]:
-    """Return the maintenance reservations of ``scontrol -o show reservation``; never raises."""
+    """Return the maintenance reservations in ``scontrol -o show reservation``, and the malformed ones.
+
+    Never raises.
+    """
     rejected: list[Rejected] = []
     # Other lines are "No reservations in the system", or the rest of a name with a newline.
     records = [line for line in lines if line.startswith("ReservationName=")]
@@ -88,7 +98,11 @@ def parse_reservations(lines: Iterable[str]) -> tuple[tuple[Maintenance, ...], t
 def parse_notice(
     node_lines: Sequence[str], maintenances: Iterable[Maintenance], *, node_name: str, now_secs: float
 ) -> NodeNotice:
-    """Return whether a node drains, its shutdowns and CPUs, from its record's lines. Raises ParseError."""
+    """Return whether a node drains, its shutdowns and its CPUs. Raises ParseError.
+
+    `node_lines` are its record; shutdowns are the starts of its maintenances that end after `now_secs`
+    (epoch).
+    """
     line = node_lines[0] if node_lines else ""
     if re.match(rf"Node {re.escape(node_name)} not found\b", line):
         reason = "Slurm knows no node of this name"
@@ -105,7 +119,10 @@ def parse_notice(
 
 @dataclass(frozen=True, slots=True)
 class Maintenance:
-    """A maintenance reservation. Times are epoch seconds; those of a floating one move on with the clock."""
+    """A maintenance reservation; times are epoch seconds.
+
+    `floats`: its start and end move on with the clock.
+    """
 
     start_secs: int
     end_secs: int
@@ -114,13 +131,19 @@ class Maintenance:
 
 
 def shutdowns_of(maintenances: Iterable[Maintenance], node_name: str, now_secs: float) -> tuple[int, ...]:
-    """Return when a node's maintenances begin (epoch seconds), without those that are over or float."""
+    """Return when a node's maintenances begin (epoch seconds), without ended and floating ones.
+
+    Ended are those with an end before `now_secs`; the times of floating ones move on with the clock.
+    """
     mine = (each for each in maintenances if node_name in each.nodes and not each.floats)
     return tuple(sorted({each.start_secs for each in mine if each.end_secs > now_secs}))
 
 
 def floating(maintenances: Iterable[Maintenance], nodes: Collection[str]) -> tuple[Rejected, ...]:
-    """Return one problem to report if any of these nodes has a floating maintenance, else none."""
+    """Return one problem to report if any of these nodes has a floating maintenance, else ().
+
+    The start of such a maintenance moves on with the clock, so that no shutdown can be announced.
+    """
     if all(each.nodes.isdisjoint(nodes) for each in maintenances if each.floats):
         return ()
     reason = "its start moves on with the clock, so that no shutdown is announced"
@@ -128,13 +151,13 @@ def floating(maintenances: Iterable[Maintenance], nodes: Collection[str]) -> tup
 
 
 def parse_maintenance(line: str) -> Maintenance | None:
-    """Return a reservation with the flag MAINT, None for one without.
+    """Return the maintenance reservation in a line; None for a reservation without the flag MAINT.
 
-    Sample (``SLURM_TIME_FORMAT=%s``): ``ReservationName=maint StartTime=1795257191
-    EndTime=1795260791 Duration=01:00:00 Nodes=n1 NodeCnt=1 CoreCnt=2 Features=(null)
-    PartitionName=(null) Flags=MAINT,SPEC_NODES TRES=cpu=2 Users=root …``
+    Sample (``SLURM_TIME_FORMAT=%s``): ``ReservationName=maint StartTime=1795257191 EndTime=1795260791
+    Duration=01:00:00 Nodes=n1 NodeCnt=1 CoreCnt=2 Features=(null) PartitionName=(null) Flags=MAINT,SPEC_NODES
+    TRES=cpu=2 Users=root …``
 
-    Raises ParseError, also where the name contains text that looks like fields.
+    Raises ParseError, also if the name contains text that looks like fields.
     """
     found = find_reservation(line)
     flags = found["flags"].split(",")
@@ -146,7 +169,10 @@ def parse_maintenance(line: str) -> Maintenance | None:
 
 
 def find_reservation(line: str) -> re.Match[str]:
-    """Return the match of a reservation's record. Raises ParseError, also if its name looks like fields."""
+    """Return the match of the regular expression for reservations with a line.
+
+    Raises ParseError, also if the reservation's name contains text that looks like fields.
+    """
     free_text = _RESERVATION_FREE_TEXT.search(line)
     head = line[: free_text.start()] if free_text else line
     match = _RESERVATION.match(head)

@@ -1,4 +1,4 @@
-"""A job from its Prolog's environment. Pure."""
+"""Makes a job from the environment of Slurm's Prolog. Pure."""
 
 from __future__ import annotations
 

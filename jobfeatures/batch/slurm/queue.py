@@ -1,4 +1,4 @@
-"""The queue as ``squeue`` prints it: text to jobs. Pure.
+"""Parses jobs from the output of ``squeue``. Pure.
 
 The field names are those of squeue(1) ``--Format``. They are passed in ``SQUEUE_FORMAT2``, not on the command
 line, where every user of the machine could read the separator.
@@ -29,7 +29,10 @@ QUEUE_SOURCE = "squeue"
 
 
 class QueuedJob(KeyedRecord):
-    """One job as squeue prints it: the fields to query, in this order, and how each is parsed."""
+    """One job as squeue prints it.
+
+    Its attributes are the fields to query, in this order, and how each is parsed.
+    """
 
     source = QUEUE_SOURCE
     nothing = UNKNOWN
@@ -64,15 +67,16 @@ QUEUE_FIELDS = QueuedJob.names
 
 
 def queue_format(separator: str) -> str:
-    """Return the value of ``SQUEUE_FORMAT2`` that puts the separator after every field."""
+    """Return the value of ``SQUEUE_FORMAT2`` with which squeue prints `separator` after every field."""
     return ",".join(f"{field}:{separator}" for field in QUEUE_FIELDS)
 
 
 def parse_queue(text: str, separator: str, *, taken_at_secs: float) -> JobTable:
-    """Parse the output of ``squeue -a -h -t all`` with `queue_format`, times as epoch seconds.
+    """Parse the output of ``squeue -a -h -t all`` with `queue_format`, in which times are epoch seconds.
 
     A pending array is one job with several `tasks`. The table is complete unless a record was malformed: a
-    job missing from it has ended, or was submitted later. Raises ParseError where the output is truncated.
+    job that is missing from a complete table has ended, or was submitted later. Raises ParseError if the
+    output is truncated.
     """
     rejected: list[Rejected] = []
     answer = split_closed(text, separator, QUEUE_FIELDS, source=QUEUE_SOURCE)
@@ -84,10 +88,10 @@ def parse_queue(text: str, separator: str, *, taken_at_secs: float) -> JobTable:
 
 
 def parse_queued_job(values: Mapping[str, str]) -> Job:
-    """Parse one job of the queue; raises ParseError.
+    """Return one job of the queue from its fields by name. Raises ParseError.
 
-    CPUs, nodes and GPUs are requested ones of a pending job, allocated ones of any other. The estimated start
-    of a pending job becomes `planned_secs`; its end is left out.
+    A pending job has the CPUs, nodes and GPUs that it requests, any other job those allocated to it. The
+    estimated start of a pending job becomes `planned_secs`; its estimated end is left out.
     """
     record = QueuedJob(values)
     state, task, wall = record.state, record.array_task_id, record.time_limit

@@ -1,4 +1,7 @@
-"""One record of ``scontrol -o -d show job`` → a job, with its share of one or of all of its nodes. Pure."""
+"""Makes a job, with its share of one or of all of its nodes, from a record of ``scontrol show job``. Pure.
+
+The record is printed with the options ``-o -d``.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +91,10 @@ def _parse_start(record: ScontrolJob, text: str) -> int | None:
 
 
 class ScontrolJob(KeyedRecord):
-    """The fields of scontrol's job record that are used; first those that precede JobName in the record."""
+    """The fields of scontrol's job record that are used.
+
+    Those that precede JobName in the record are declared first.
+    """
 
     source = SOURCE
     nothing = UNKNOWN
@@ -127,7 +133,11 @@ _FIELD = re.compile(rf" ({'|'.join(_NAMES)})=")
 
 @dataclass(frozen=True, slots=True)
 class SlurmShare:
-    """What a job has on one node; 0 and () if not reported. `cards` are the indices of its GPUs."""
+    """What a job has on one node; 0 and () if not reported.
+
+    `cards` are the indices of its GPUs. `has_shared_cards`: it has parts of GPUs (shard, mps), whose other
+    parts other jobs may have.
+    """
 
     cpus: int = 0
     memory_bytes: int = 0
@@ -140,7 +150,10 @@ _NOTHING = SlurmShare()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedJob:
-    """A job with what is needed to compute its CPUs, memory and GPUs on each of its nodes."""
+    """A job with what is needed to compute its CPUs, memory and GPUs on each of its nodes.
+
+    `shares` are by node name; `total_gpus` are those on all nodes.
+    """
 
     job: Job
     shares: Mapping[str, SlurmShare]
@@ -149,10 +162,10 @@ class SharedJob:
     total_gpus: int | None = None
 
     def on(self, node_name: str | None) -> Job:
-        """Return the job with its share of a node; without a name, only a job on a single node has one.
+        """Return the job with its share of the node `node_name`; if that is None, of its only node.
 
-        Where the details have no CPUs or GPUs, a job on a single node gets its
-        totals. `allocated_gpus` is None where GPUs are shared (shard, mps).
+        If the details of the record have no CPUs or GPUs, a job on a single node gets its totals; for a job
+        on several nodes they are unknown. `allocated_gpus` is None if GPUs are shared (shard, mps).
         """
         job = self.job
         if node_name is None and len(job.nodes) == 1:
@@ -199,7 +212,7 @@ def _sum(one: SlurmShare, other: SlurmShare) -> SlurmShare:
 
 
 def parse_scontrol_job(line: str, *, node_name: str | None, tz: tzinfo | None = None) -> Job:
-    """Return one job of ``scontrol -a -o -d show job ID``.
+    """Return the job in one record of ``scontrol -a -o -d show job ID``.
 
     Sample, shortened; it is one line unless a name or a comment contains a newline::
 
@@ -212,14 +225,14 @@ def parse_scontrol_job(line: str, *, node_name: str | None, tz: tzinfo | None = 
     TimeLimit is [days-]hours:minutes:seconds; Mem and bare sizes are MiB, letters powers of 1024 (``1.50G``).
     ``Unknown``, ``None``, ``N/A``, ``(null)`` and a size of 0 mean unknown. Start and end times in the future
     are the scheduler's estimates, and left out. EndTime of a running job is when it reaches its limit: later
-    by the time it was suspended, earlier in a grace time. SecsPreSuspend of a suspended job is the time it
-    ran before.
+    by the time for which it was suspended, earlier in a grace time. SecsPreSuspend of a suspended job is the
+    time for which it ran before.
 
-    `node_name` is this node's NodeName: CPUs and memory are its share. With
-    None they are only known for a job on a single node.
+    `node_name` is this node's NodeName: CPUs and memory are the job's share of this node. With None they are
+    only known for a job on a single node.
 
-    Raises ParseError, also where a field occurs twice or out of place: then
-    a name or a comment contains text that looks like that field.
+    Raises ParseError, also where a field occurs twice or out of place: then a name or a comment contains text
+    that looks like that field.
     """
     return parse_shared_job(line, tz=tz).on(node_name)
 
@@ -301,9 +314,10 @@ def _parse_fields(job_id: str, values: Mapping[str, str], details: str, *, tz: t
 def job_ends(
     state: JobState, start_secs: int | None, wall: Limit, end_secs: int | None, *, is_preempted: bool
 ) -> tuple[int | None, int | None]:
-    """Return when a running job's wall limit ends it, and when its grace time does (epoch), each or None.
+    """Return when a running job's wall limit ends it, and when its grace time does (epoch); each may be None.
 
-    Slurm shows only the earlier one, `end_secs`; if the job was suspended and then preempted, either.
+    Slurm shows only one time, `end_secs`: the earlier of the two. For a job that was suspended and then
+    preempted, it may be either.
     """
     if state is not JobState.RUNNING:
         return None, None

@@ -1,7 +1,7 @@
-"""Jobs whose ``scontrol`` record was rejected because a name looks like fields: ``squeue`` reports them.
+"""Queries ``squeue`` about jobs whose ``scontrol`` record was rejected because a name looks like fields.
 
 squeue separates its fields by an unguessable word, so that no name can shift them. It reports a job's totals:
-the share of this node, and memory, are only known for a job on a single node.
+CPUs on this node, and memory, are only known for a job on a single node.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ INVALID_JOB_ID = b"Invalid job id specified"
 def ask_squeue(
     programs: Programs, ids: Collection[str], *, node_name: str | None, **bounds: Any
 ) -> dict[str, Job]:
-    """Return the jobs `ids` that squeue has; `bounds` are `run_command`'s limits. Raises SourceError."""
+    """Return, by id, those of the jobs `ids` that squeue reports. Raises SourceError.
+
+    `bounds` are limits such as `timeout_secs`, passed to `run_command`.
+    """
     squeue, separator = programs.path("squeue"), make_separator()
     environment = queue_environment(separator)
     output = programs.run("squeue", *ALL_JOBS, "-j", ",".join(ids), environment=environment, **bounds)
@@ -41,9 +44,9 @@ def ask_squeue(
 def parse_refused(
     text: str, separator: str, ids: Collection[str], *, node_name: str | None
 ) -> dict[str, Job]:
-    """Return the jobs `ids`, without an array's other tasks in the output. Raises ParseError if truncated.
+    """Return, by id, those of the jobs `ids` that are in squeue's output. Raises ParseError if truncated.
 
-    A job with a malformed record is left out.
+    If one is an array's task, squeue also prints other tasks: they are left out, as are malformed records.
     """
     answer = split_closed(text, separator, QUEUE_FIELDS, source=QUEUE_SOURCE)
     asked = (values for values in answer if values["JobID"] in ids)
@@ -65,7 +68,10 @@ def _with_share(values: Mapping[str, str], node_name: str | None) -> Job:
 
 
 def queue_environment(separator: str) -> dict[str, str]:
-    """Return the environment for squeue, in which it prints lists of array tasks in full, to be counted."""
+    """Return the environment for squeue, which sets the fields and their `separator`.
+
+    It also has lists of array tasks printed in full, so that tasks can be counted.
+    """
     return {**ENVIRONMENT, "SLURM_BITSTR_LEN": "0", "SQUEUE_FORMAT2": queue_format(separator)}
 
 

@@ -1,4 +1,4 @@
-"""Whether Slurm is on this host, which control groups hold those of jobs, and what a prolog queries."""
+"""Slurm on this host: whether it is there, its control groups, and what a prolog queries."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 
 
 def is_here(config: SystemSettings[SlurmSettings]) -> bool:
-    """Return whether this host belongs to a Slurm cluster; used if ``batch.sources = auto``.
+    """Return whether this host belongs to a Slurm cluster; this decides if ``batch.sources`` is "auto".
 
-    Slurm's configuration is proof enough: if scontrol is missing then, that is reported as a failure.
+    Slurm's configuration is proof enough: if the configuration is there and scontrol is not, scontrol's
+    absence is reported as a failure.
     """
     if config.own.ask == "controller" or (config.own.ask == "rest" and config.own.rest_url is not None):
         return True
@@ -38,9 +39,9 @@ def is_here(config: SystemSettings[SlurmSettings]) -> bool:
 def needs_server(job: Job, config: SystemSettings[SlurmSettings]) -> bool:
     """Return whether the prolog has to query the controller about a starting job.
 
-    A Prolog's environment has start and end from Slurm 23 on, but no memory and no name in any version. A job
-    on many nodes starts on all of them at once, and they would all query at once: what is lacking comes with
-    the daemon's next poll instead, as it does where nodes query the controller role.
+    It has to if its environment lacks data: start and end are there from Slurm 23 on, memory and the job's
+    name in no version. It does not query for a job on many nodes, as all of them would query at once, nor if
+    nodes query the controller role: the missing data then comes with the daemon's next poll.
     """
     if config.common.hook_ask == "never" or config.own.ask == "controller":
         return False
@@ -52,7 +53,10 @@ def needs_server(job: Job, config: SystemSettings[SlurmSettings]) -> bool:
 def ask_in_prolog(
     job: Job, config: SystemSettings[SlurmSettings], *, node_name: str, timeout_secs: float
 ) -> Job | None:
-    """Return a job from the controller; None: not known, or not queried. Raises SourceError, ParseError."""
+    """Return a starting job as the controller reports it; None if it does not know the job or is not queried.
+
+    Raises SourceError or ParseError.
+    """
     if not needs_server(job, config):
         return None
     # Imported only where a query is needed.
@@ -69,9 +73,10 @@ def ask_in_prolog(
 
 
 def read_parents(_config: SystemSettings[SlurmSettings]) -> list[str]:
-    """Return the slice that CgroupSlice in ``cgroup.conf`` sets for slurmstepd's scope. Raises OSError.
+    """Return the path of the slice in which Slurm makes its control groups, as ``cgroup.conf`` sets it.
 
-    Source: cgroup.conf(5) of Slurm 26.05, ``CgroupSlice=site-batch.slice``, or with those above it.
+    [] if it sets no CgroupSlice. Source: cgroup.conf(5) of Slurm 26.05: ``CgroupSlice=site-batch.slice``, or
+    a path with the slices above. Raises OSError.
     """
     places = [os.environ.get("SLURM_CONF", ""), *CONFIGURATIONS]
     for folder in map(os.path.dirname, filter(None, places)):
@@ -81,7 +86,10 @@ def read_parents(_config: SystemSettings[SlurmSettings]) -> list[str]:
 
 
 def parse_slice(text: str) -> list[str]:
-    """Return the path, none or one, of CgroupSlice in a file: systemd puts ``a-b.slice`` into ``a.slice``."""
+    """Return the path of CgroupSlice in the text of ``cgroup.conf``, as a list of one; [] if it is not set.
+
+    systemd puts ``a-b.slice`` into ``a.slice``.
+    """
     found = _SLICE.search(text)
     if found is None or "//" in found[1]:
         return []

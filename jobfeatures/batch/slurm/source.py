@@ -1,8 +1,8 @@
 """The source that queries the controller about the jobs of this node.
 
 Slurm has no query for one node's jobs: for ``squeue -w`` slurmctld sends its whole queue. So the source asks
-about jobs that are seen here or named in slurmd's folder (`steps`). If the node's record has more CPUs
-allocated than these jobs, squeue lists the others.
+about jobs that have processes here or are named in slurmd's folder (`steps`). If the node's record has more
+CPUs allocated than these jobs, squeue lists the others.
 """
 
 from __future__ import annotations
@@ -31,9 +31,11 @@ SPREAD = (0.75, 1.25)  # random factor on the refresh interval
 
 
 class Unexplained:
-    """Detects unknown jobs: at two polls in a row more CPUs are allocated than the known jobs have.
+    """Detects that this node has jobs which are not known here.
 
-    Then squeue lists the node's jobs; if that does not explain the excess, not again until it grows.
+    There are such jobs if, at two polls in a row, more of the node's CPUs are allocated than the known jobs
+    have. Then squeue is to list the node's jobs. If that does not explain the excess, squeue is not run again
+    until the excess grows.
     """
 
     def __init__(self) -> None:
@@ -41,7 +43,10 @@ class Unexplained:
         self.has_to_ask = False  # the next poll has to ask about the node again
 
     def is_due(self, allocated_cpus: int, jobs: Iterable[Job]) -> bool:
-        """Return whether to ask for the list of jobs now, given the node's allocated CPUs and known jobs."""
+        """Return whether squeue has to list the node's jobs now.
+
+        `allocated_cpus` is the number of the node's allocated CPUs, `jobs` are the known jobs.
+        """
         known = sum(job.allocated_cpus or job.total_cpus or 0 for job in jobs if job.state.is_on_node)
         excess = allocated_cpus - known
         if excess <= 0:
@@ -54,10 +59,10 @@ class Unexplained:
 
 
 class SlurmSource(PolledSource):
-    """Queries the controller about the jobs seen on this node, and caches the answers.
+    """Source of this node's jobs: queries the controller about each, and caches the answers.
 
-    A job whose record is rejected stays in the table with its last good record,
-    or as UNKNOWN: it exists and must not seem gone.
+    A job whose record is rejected stays in the table, with its last good record or in state UNKNOWN: it
+    exists and must not seem gone.
     """
 
     name = NAME
@@ -92,7 +97,11 @@ class SlurmSource(PolledSource):
         self._listed: frozenset[JobKey] = frozenset()
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
-        """Return the jobs seen, claimed or known before. Raises SourceError if no query was answered."""
+        """Return the jobs of this node. Raises SourceError if no query was answered.
+
+        They are the jobs in `seen` (with processes here) and `claimed` (with a published directory or an
+        empty control group), and those known before.
+        """
         taken_at_secs, now_secs = self._clock.now_secs(), self._clock.monotonic_secs()
         claimed, self._listed = self._listed.union(claimed), frozenset()
         asked = self._jobs.begin(seen, claimed, now_secs=now_secs, taken_at_secs=taken_at_secs)
@@ -151,7 +160,7 @@ class SlurmSource(PolledSource):
 
 
 def make_source(config: SystemSettings[SlurmSettings], clock: Clock, node_name: str) -> BatchSource:
-    """Return the daemon's source of this node's jobs, with those that slurmd's folder shows.
+    """Return the daemon's source of this node's jobs, which also reads slurmd's folder.
 
     Raises ConfigurationError.
     """
@@ -166,7 +175,10 @@ def make_source(config: SystemSettings[SlurmSettings], clock: Clock, node_name: 
 def make_asking_source(
     config: SystemSettings[SlurmSettings], clock: Clock, node_name: str, scontrol: Scontrol
 ) -> BatchSource:
-    """Return the source that ``slurm.ask`` selects, without slurmd's folder. Raises ConfigurationError."""
+    """Return the source that queries as ``slurm.ask`` says, without reading slurmd's folder.
+
+    Raises ConfigurationError.
+    """
     timeout_secs = config.common.timeout_secs
     if config.own.ask == "controller":
         from jobfeatures.batch.controller.source import ControllerSource

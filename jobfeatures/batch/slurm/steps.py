@@ -1,10 +1,10 @@
-"""The jobs of which a step runs on this node, from slurmd's folder: no query reaches slurmctld for them.
+"""Finds the jobs of which a step runs on this node, from slurmd's folder, without a query to slurmctld.
 
 Source: stepd_api.c of Slurm 20.11 to 26.05. Each slurmstepd listens on a socket in SlurmdSpoolDir,
 ``n1_154.4294967291`` of job 154's batch step, ``n1_154.0.2`` of a component of a heterogeneous one. slurmd
 removes the socket of a step that has ended, and soon that of one that was killed. A slurmd in a container has
-the folder in its own mount namespace. If no setting names the container, its jobs are queried, but it proves
-nothing about others: root in any container may give a program that name.
+the folder in its own mount namespace. If no setting names the container, the jobs found there are queried,
+but their folder does not prove that no others run: root in any container may call a program slurmd.
 """
 
 from __future__ import annotations
@@ -43,21 +43,31 @@ _SET = re.compile(r"^(SlurmdSpoolDir|ProctrackType)\s*= (\S+)$", re.MULTILINE)
 
 
 class Setup(NamedTuple):
-    """SlurmdSpoolDir, still with %n and %h, and whether Slurm makes control groups, by its configuration."""
+    """What Slurm's configuration says about nodes.
+
+    `spool` is SlurmdSpoolDir, in which %n and %h are not replaced yet. `makes_groups`: Slurm makes control
+    groups.
+    """
 
     spool: str
     makes_groups: bool
 
 
 class Steps(NamedTuple):
-    """Ids of jobs with a step on this node. `is_whole`: none is missing, each slurmd's folder was read."""
+    """The ids of jobs with a step on this node.
+
+    `is_whole`: no job is missing, as the folder of each slurmd was read.
+    """
 
     jobs: frozenset[str] = frozenset()
     is_whole: bool = False
 
 
 def parse_setup(text: str) -> Setup:
-    """Return the `Setup` in ``scontrol show config``: ``SlurmdSpoolDir = /var/spool``. Raises ParseError."""
+    """Return the `Setup` in the output of ``scontrol show config``. Raises ParseError.
+
+    Sample: ``SlurmdSpoolDir = /var/spool``.
+    """
     found = dict(_SET.findall(text))
     if not found.get("SlurmdSpoolDir", "").startswith("/"):
         raise ParseError("the configuration has no SlurmdSpoolDir", source=SOURCE)
@@ -65,12 +75,12 @@ def parse_setup(text: str) -> Setup:
 
 
 def ask_setup(programs: Programs) -> Setup:
-    """Return the `Setup` by ``scontrol show config``. Raises SourceError or ParseError."""
+    """Run ``scontrol show config`` and return the `Setup` in its output. Raises SourceError or ParseError."""
     return parse_setup(programs.ask("scontrol", "show", "config", max_bytes=MAX_CONFIG_BYTES))
 
 
 def list_jobs(programs: Programs, node_name: str) -> frozenset[str]:
-    """Return the ids of the jobs that Slurm runs on a node. slurmctld sends its whole queue for this.
+    """Return the ids of the jobs on a node, by squeue, for which slurmctld sends its whole queue.
 
     Raises SourceError.
     """
@@ -85,7 +95,10 @@ def expand_spool(spool: str, node_name: str) -> str:
 
 
 def list_steps(folder: str, node_name: str) -> frozenset[str]:
-    """Return the ids of jobs with a socket in a folder. Raises OSError, also where others may write to it."""
+    """Return the ids of the jobs that have a step's socket in a folder.
+
+    Raises OSError, also if everyone may write to the folder.
+    """
     step = r"([1-9][0-9]{0,9})\.[0-9]{1,10}(?:\.[0-9]{1,10})?"
     name = re.compile(rf"{re.escape(node_name)}_{step}", re.ASCII)
     if os.stat(folder).st_mode & stat.S_IWOTH:
@@ -96,7 +109,10 @@ def list_steps(folder: str, node_name: str) -> frozenset[str]:
 
 
 class LocalSteps:
-    """Finds jobs by SlurmdSpoolDir, on the node and in the mount namespace of each running slurmd."""
+    """Finds the jobs with a step on this node, in the folder of each slurmd.
+
+    The folder is read on the node, and in the mount namespace of each running slurmd.
+    """
 
     def __init__(self, node_name: str, procfs: str, clock: Clock, parents: Collection[str] = ()) -> None:
         """`parents` are those in `batch.cgroup_parents`: a slurmd in a container below one is trusted."""
@@ -108,7 +124,7 @@ class LocalSteps:
         self._searched_secs = float("-inf")  # monotonic
 
     def read(self, spool: str) -> Steps:
-        """Return the jobs with a step on this node; `spool` is SlurmdSpoolDir of Slurm's configuration."""
+        """Return the jobs with a step on this node; `spool` is SlurmdSpoolDir as in Slurm's configuration."""
         folder = expand_spool(spool, self._node_name)
         jobs: set[str] = set()
         read, denied = 0, 0
@@ -161,10 +177,11 @@ class LocalSteps:
 
 
 class WithSteps:
-    """Has `source` also query the jobs of which slurmd's folder shows a step on this node.
+    """Source that adds to another source what slurmd's folder shows.
 
-    Running jobs that need not have a control group go into `JobTable.groupless`: all if Slurm makes none,
-    else those without a step here.
+    The jobs of which it shows a step on this node are queried too. Running jobs that need not have a control
+    group here go into `JobTable.groupless`: all if Slurm makes no control groups, else those without a step
+    here.
     """
 
     name = NAME
@@ -192,11 +209,15 @@ class WithSteps:
         self._due_secs = float("-inf")  # monotonic
 
     def watch(self, notify: Callable[[], None]) -> AbstractContextManager[object]:
-        """Return what `source.watch` returns."""
+        """Return what the other source's `watch` returns."""
         return self._source.watch(notify)
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
-        """Return the jobs of `source`, with `JobTable.groupless` and own problems. Raises SourceError."""
+        """Return the jobs of the other source, with `JobTable.groupless` set. Raises SourceError.
+
+        `seen` (with processes here; jobs with a step are added) and `claimed` (with a published directory or
+        an empty control group) are passed to it.
+        """
         rejected = self._learn_setup()
         steps = Steps() if self._setup is None else self._steps.read(self._setup.spool)
         table = self._source.poll_jobs({*seen, *(JobKey(NAME, each) for each in steps.jobs)}, claimed)

@@ -1,4 +1,4 @@
-"""Slurm as an entry of `jobfeatures.batch.SYSTEMS`."""
+"""Declares Slurm for `jobfeatures.batch.SYSTEMS`, the table of supported batch systems."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class SlurmJsonKind(LogKind):
 
 
 class Slurm(ClusterSystem[SlurmSettings]):
-    """Slurm, described in `jobfeatures.batch.slurm`."""
+    """What the program needs to know about Slurm, and how it gets Slurm's jobs; see `System`."""
 
     name = "slurm"
     job_variable = "SLURM_JOB_ID"

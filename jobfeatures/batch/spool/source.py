@@ -66,11 +66,11 @@ class _Budget:
 
 
 class SpoolSource:
-    """The jobs of a spool folder.
+    """Source of this node's jobs: the files in a spool folder.
 
-    A file that becomes unreadable or malformed keeps its previous jobs while it exists: a broken rewrite ends
-    no job. A table is complete unless the jobs of some file were never known. A job in two files is taken
-    from the one whose name sorts last. A problem is in `JobTable.rejected` as long as it lasts.
+    A file that becomes unreadable or malformed keeps its previous jobs while it exists: a malformed file does
+    not end a job. A table is complete unless there is a file whose jobs were never known. A job in two files
+    is taken from the file whose name sorts last. A problem is in `JobTable.rejected` as long as it lasts.
 
     `node_name` is this node's name in the documents; without it, the process ids of all nodes count.
     """
@@ -90,7 +90,10 @@ class SpoolSource:
         self._identity: tuple[int, int] | None = None
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
-        """Return the jobs of all files; only changed ones are read. Raises SourceError if listing fails."""
+        """Return the jobs of all files; only changed files are read. Raises SourceError if listing fails.
+
+        `seen` and `claimed` are ignored.
+        """
         del seen, claimed
         taken_at = self._clock.now_secs()
         with failing_source(self._directory, OSError), opened(self._directory, _FOLDER_FLAGS) as folder:
@@ -232,7 +235,7 @@ class SpoolSource:
 
 
 def is_document_name(name: str) -> bool:
-    """Return whether to read a file of this name in a spool folder."""
+    """Return whether a file of this name in a spool folder is read: ``*.xml``, without a leading dot."""
     return name.endswith(SUFFIX) and not name.startswith(".")
 
 
@@ -245,10 +248,10 @@ def _check_status(status: os.stat_result) -> None:
 
 
 def read_document(folder: int, name: str) -> tuple[os.stat_result, bytes]:
-    """Return status and content of a regular file in `folder`, a descriptor of the open folder.
+    """Return the stat result and the content of a file in a spool folder; `folder` is the open folder.
 
-    The returned status is from before reading, so that any later change differs from it.
-    Raises OSError, and ParseError for what is no regular file within the limit, or grows past it.
+    The stat result is from before reading, so that any later change differs from it. Raises OSError, and
+    ParseError if it is not a regular file, or larger than the limit.
     """
     with opened(name, READ_UNFOLLOWED, folder) as file:
         status = os.fstat(file)

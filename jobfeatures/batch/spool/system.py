@@ -1,4 +1,4 @@
-"""The spool folder as an entry of `jobfeatures.batch.SYSTEMS`."""
+"""Declares the spool folder for `jobfeatures.batch.SYSTEMS`, the table of supported batch systems."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KEY_SOURCES = {
 
 
 class Spool(System[SpoolSettings]):
-    """A folder of SSS job objects, described in `jobfeatures.batch.spool`."""
+    """A folder of SSS job objects, as a source of jobs in place of a batch system; see `System`."""
 
     name = "spool"
     key_sources = KEY_SOURCES

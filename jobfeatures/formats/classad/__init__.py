@@ -1,1 +1,1 @@
-"""ClassAds, HTCondor's records, read from their long form and from JSON; expressions are not evaluated."""
+"""Reads ClassAds, HTCondor's records, from their long form and from JSON; expressions are not evaluated."""

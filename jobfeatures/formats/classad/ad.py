@@ -1,4 +1,4 @@
-"""A ClassAd and its values, independent of the form it was written in. Pure."""
+"""Defines a ClassAd and its values, independent of the form in which it was written. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ MIN_INTEGER, MAX_INTEGER = -(2**63), 2**63 - 1  # range of ClassAd integers
 
 
 class Special(enum.Enum):
-    """The literals UNDEFINED and ERROR, and TOO_LONG in place of a value that is too long to be read."""
+    """Special values of attributes: the literals UNDEFINED and ERROR, and TOO_LONG.
+
+    TOO_LONG stands for a value that is too long to be read.
+    """
 
     UNDEFINED = "undefined"
     ERROR = "error"
@@ -34,7 +37,7 @@ class Name(str):
 
 @lru_cache(maxsize=4096)
 def name_of(written: str) -> Name:
-    """Return the name under which `ClassAd.values` holds an attribute: the written name in lower case."""
+    """Return an attribute's name in lower case, the key under which `ClassAd.values` holds it."""
     name = Name(written.lower())
     name.written = written
     return name
@@ -45,7 +48,7 @@ Value = str | int | float | bool | Special | Expression
 
 @dataclass(frozen=True, slots=True)
 class ClassAd:
-    """One ad. `values` is keyed by lower-case attribute name, as HTCondor ignores case."""
+    """One ClassAd: its values by attribute name in lower case, because HTCondor ignores case."""
 
     values: Mapping[str, Value] = field(default_factory=dict)
 

@@ -1,9 +1,9 @@
-r"""ClassAds as JSON, as HTCondor's commands print them with ``-json``. Pure.
+r"""Reads ClassAds as JSON, as HTCondor's commands print them with ``-json`` or ``-jsonl``. Pure.
 
-An array of objects, separated by ``,``; with ``-jsonl`` one object per line;
-for several schedds one array after another; no output at all if there are no
-ads. An expression is the string ``\/Expr(text)\/``, undefined is null. A
-string that looks like one is taken for an expression, whose value is unknown.
+With ``-json`` the output is an array of objects, or several arrays one after another for several schedds;
+with ``-jsonl`` it is one object per line. Without ads there is no output at all. An expression is written as
+the string ``\/Expr(text)\/``, undefined as null. A string of a user that looks like an expression is taken
+for one, whose value is unknown.
 """
 
 from __future__ import annotations
@@ -59,7 +59,10 @@ def parse_json_ads(text: str, *, source: str) -> list[ClassAd]:
 
 
 def read_json_ads(lines: Iterable[str], *, source: str) -> Iterator[ClassAd | Rejected]:
-    """Yield ads while reading lines; as Rejected what is not an ad, a bracket, a comma or blank."""
+    """Yield the ads in lines as they are read; anything that is not an ad is yielded as Rejected.
+
+    Brackets, commas and blanks between ads are skipped.
+    """
     depth = size = opened = 0
     parts: list[str] = []
     for number, line in enumerate(lines, 1):

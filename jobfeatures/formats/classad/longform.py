@@ -1,18 +1,15 @@
-r"""The long form of ClassAds, one attribute a line: job and machine ads, ``-long``, history files. Pure.
+r"""Reads the long form of ClassAds, one attribute per line, as in job ads and history files. Pure.
 
-Source: HTCondor manual, "HTCondor's ClassAd Mechanism", and what its own
-library prints. A line is ``Name = value``; an ad ends at an empty line or at
-the end of the text; lines that begin with ``#`` are comments, and so are those
-that begin with ``***``, which end an ad in a history file. Literals become
-values; expressions remain text.
+Source: HTCondor manual, "HTCondor's ClassAd Mechanism", and the output of its library. HTCondor uses this
+form for job and machine ads, for ``-long``, and for history files. A line is ``Name = value``. An ad ends at
+an empty line or at the end of the text. Lines that begin with ``#`` are comments; so are lines that begin
+with ``***``, which end an ad in a history file. Literals become values, expressions remain text.
 
-In this form ``\"`` is the only escape: a backslash before anything else, and
-before the quote that ends the line, stands for itself. A newline in a string
-is written unescaped, so a user's string can imitate lines. Hence an ad with a
-string that does not end on its line, or with a repeated name, is rejected; of
-a line that is too long, only the value is lost. A
-string that imitates the end of an ad and a complete next one is not detected:
-JSON is safer for text from users.
+In this form ``\"`` is the only escape: a backslash before any other character, or before the quote that ends
+the line, stands for itself. A newline in a string is written unescaped, so a user's string can imitate lines.
+Therefore an ad is rejected if a string does not end on its line, or if a name is repeated. If a line is too
+long, only its value is lost. A string that imitates the end of an ad and a complete next ad is not detected:
+for text from users, JSON is safer.
 """
 
 from __future__ import annotations
@@ -51,7 +48,7 @@ _WORDS: dict[str, Value] = {
 
 
 def read_long_ads(lines: Iterable[str], *, source: str) -> Iterator[ClassAd | Rejected]:
-    """Yield the ads that lines hold, but no empty ones; an ad with an invalid line is rejected as a whole."""
+    """Yield the ads in lines, except empty ones; an ad with an invalid line is rejected as a whole."""
     values: dict[str, Value] = {}
     fault: Rejected | None = None
     for number, raw in enumerate(chain(lines, [""]), 1):
@@ -76,7 +73,10 @@ def read_long_ads(lines: Iterable[str], *, source: str) -> Iterator[ClassAd | Re
 
 
 def parse_ad(text: str, *, source: str = "ClassAd") -> ClassAd:
-    """Return the only ad in a text, or an empty ad. Raises ParseError, also for several ads."""
+    """Parse a text that holds at most one ad; without one, return an empty ad.
+
+    Raises ParseError, also for several ads.
+    """
     ads: list[ClassAd] = []
     for each in read_long_ads(text.split("\n"), source=source):
         if isinstance(each, Rejected):

@@ -1,7 +1,8 @@
-"""Sonar's JSON format: `fields` defines it, `validate` checks documents, `parsejobs` makes records of them.
+"""Reads and writes Sonar's JSON format.
 
-Profile "seed" is the text of v0.13 (NEW-FORMAT.md of NordicHPC's Sonar), "current" what
-its agents send since: the differences are in `fields`, field by field.
+`fields` defines the format, `validate` checks documents, `parsejobs` makes records of them. The profile
+"seed" is the format of v0.13 (NEW-FORMAT.md of NordicHPC's Sonar); "current" is what Sonar's agents have sent
+since. `fields` lists the differences field by field.
 """
 
 from typing import Final

@@ -1,7 +1,8 @@
-"""The JSON documents of a text: consecutive, one per line, or in an array, in any layout.
+"""Splits a text into JSON documents: consecutive, one per line, or in an array, in any layout. Pure.
 
-Pure. Text that is not JSON, or is JSON that parsers disagree on (duplicate names in an object, NaN), is one
-bad document: it is yielded with its reason, and reading resumes at the next line that begins with an object.
+Text that is not JSON, or is JSON on whose meaning parsers disagree (duplicate names in an object, NaN), is
+one bad document: it is yielded with its reason, and reading resumes at the next line that begins with an
+object.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ _NEXT = re.compile(r"\n(?=\{)")
 
 @dataclass(frozen=True, slots=True)
 class SonarDocument:
-    """One document: number and line from 1, offset of its `end`; `reason`: why it has no `value`."""
+    """One document in a text: its `number` and first `line` (from 1), and the offset of its `end`.
+
+    `reason` says why a bad document has no `value`; it is empty otherwise.
+    """
 
     number: int
     line: int

@@ -1,11 +1,11 @@
-"""The common parts of all envelopes in Sonar's format: producer, time and errors.
+"""Makes the parts that all envelopes in Sonar's format have: producer, time and errors.
 
-Source: Sonar, NEW-FORMAT.md, and what Sonar sends. `current` is the format of
-Sonar 0.18, `seed` that of 0.13.
+Source: Sonar, NEW-FORMAT.md, and what Sonar sends. `current` is the format of Sonar 0.18, `seed` that of
+0.13.
 
-`meta.version` is the version of the format that a document follows, not ours:
-consumers compare it with Sonar's versions to tell formats apart, and treat any
-below 0.7 as an old format. Our version is the attribute `exporter_version`.
+`meta.version` is the version of the format, not of this exporter: consumers compare it with Sonar's versions
+to tell formats apart, and treat any below 0.7 as an old format. The exporter's version is the attribute
+`exporter_version`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,12 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Who produces documents, and with which options: the same in all documents of an exporter."""
+    """The values that all documents of one exporter have in common: its cluster, its node, and options.
+
+    `profile` is the version of the format. `token` is a secret that proves that the producer may report for
+    the cluster. `zone` is the time zone of timestamps; None means the local zone. `attributes` say how the
+    data were collected.
+    """
 
     cluster: str
     node: str
@@ -54,22 +59,25 @@ def extended(value: int | None) -> int:
 
 
 def without_defaults(fields: Mapping[str, Any]) -> Document:
-    """Return the fields that are not None, zero, empty or false: Sonar does not send defaults either."""
+    """Return the fields whose values are not None, zero, empty or false; Sonar does not send those either."""
     return {name: value for name, value in fields.items() if value}
 
 
 def data_envelope(origin: Origin, data_type: str, attributes: Document) -> Document:
-    """Return an envelope with data of a type, such as ``sysinfo``."""
+    """Return an envelope around data of one type; `data_type` is a name such as ``sysinfo``."""
     return {"meta": _meta(origin), "data": {"type": data_type, "attributes": attributes}}
 
 
 def error_envelope(origin: Origin, detail: str, now_secs: float) -> Document:
-    """Return an envelope with an error in place of data."""
+    """Return an envelope that holds an error instead of data."""
     return {"meta": _meta(origin), "errors": [error(origin, detail, now_secs)]}
 
 
 def error(origin: Origin, detail: str, now_secs: float) -> Document:
-    """Return one error object: for an envelope, or for the attributes of valid data that are incomplete."""
+    """Return one error object, such as `error_envelope` uses.
+
+    Data that are valid but incomplete may hold such objects among their attributes.
+    """
     return {
         "time": timestamp(now_secs, origin.zone),
         "detail": unicode_text(detail)[:MAX_DETAIL_CHARACTERS] or "unknown error",
@@ -79,7 +87,7 @@ def error(origin: Origin, detail: str, now_secs: float) -> Document:
 
 
 def unicode_text(text: str) -> str:
-    """Return a text with U+FFFD for undecodable bytes (surrogate escapes), which names may contain."""
+    """Return a text in which undecodable bytes (surrogate escapes), as in names, are replaced by U+FFFD."""
     return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 

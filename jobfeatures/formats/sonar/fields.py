@@ -1,6 +1,6 @@
-"""Every type of Sonar's format as a table: names, types, units, and in which profiles a field exists.
+"""Defines all object types of Sonar's format as a table of fields: name, type, unit and profiles.
 
-Sizes are KiB where the unit says so; the format itself calls them kilobytes of 2^10 bytes.
+Sizes are in KiB where the unit says so; the format itself calls them kilobytes of 2^10 bytes.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class FieldType(enum.Enum):
 class Field:
     """One field of an object type in Sonar's format.
 
-    `required`: its default (zero, empty) is an error. `dimensions` is the number of nested arrays
-    around a value, `of` the type of an object, `maximum` the bound of a number that the
-    specification gives in prose; `nonempty`: an array must not be empty.
+    If `required`, the default value (zero, empty) is an error. `dimensions` is the number of nested arrays
+    around a value, and `of` the type of an object. `maximum` is the bound of a number, which the
+    specification states in prose. If `nonempty`, an array must not be empty.
     """
 
     name: str

@@ -1,7 +1,8 @@
-"""Sonar's jobs documents ↔ the records that all log formats share: pure.
+"""Converts Sonar's documents of jobs to the records that all log formats share, and back. Pure.
 
-The format is made for Slurm: job ids are numbers, states are Slurm's, memory is requested per node. Where a
-record has only the total CPU time, it is written as user CPU time, as the format has no field for the total.
+The format is made for Slurm: job ids are numbers, states are Slurm's, memory is requested per node. If only
+the total CPU time of a record is known, it is written as user CPU time, because the format has no field for
+the total.
 """
 
 from __future__ import annotations
@@ -91,7 +92,8 @@ def read_records(
 ) -> Iterator[JobRecord | Rejected]:
     """Yield the jobs and steps of all envelopes, in order; a job may be reported several times.
 
-    A faulty element is rejected alone; any other fault rejects its envelope. If `strict`, raises ParseError.
+    A faulty array element is rejected alone; any other fault rejects its whole envelope. If `strict`,
+    ParseError is raised at the first fault.
     """
     for first, text in _chunks(lines):
         for document in iterate_documents(text):
@@ -205,7 +207,10 @@ def _count_unreadable(raw: Json, notes: Notes) -> None:
 
 
 def make_record(raw: Json, reader: Reader, cluster: str | None = None) -> JobRecord:
-    """Return the record of one job element of an envelope. Raises ParseError if it names too many nodes."""
+    """Return the record of one job element of an envelope.
+
+    Raises ParseError if the element names too many nodes.
+    """
     found: SlurmJobRecord = parse_slurm_job(raw, reader)
     sacct: Json = raw.get("sacct") or {}
     job = found.job
@@ -269,10 +274,10 @@ def _more(
 
 
 def write_records(records: Iterable[JobRecord], lost: Lost) -> Iterator[str]:
-    """Yield one envelope per line, each with up to 1,000 jobs and steps of a cluster. Times are in UTC.
+    """Yield one envelope per line, each with up to 1,000 jobs and steps of a cluster; times are in UTC.
 
-    A job whose id is not a number gets one above Slurm's range, and its id is
-    lost. A job of unknown state is dropped.
+    A job whose id is not a number gets a new one above Slurm's range, and its own id is lost. A job of
+    unknown state is dropped. `lost` is called with the name of each value or job that cannot be written.
     """
     origin = Origin(cluster=CLUSTER, node="", zone=UTC)
     ids = JobNumbers()
@@ -303,7 +308,11 @@ def write_records(records: Iterable[JobRecord], lost: Lost) -> Iterator[str]:
 
 
 def fitting(record: JobRecord, ids: JobNumbers, lost: Lost) -> JobRecord:
-    """Return a record limited to what Sonar's format can hold; count each value that is dropped in `lost`."""
+    """Return a copy of a record with only what Sonar's format can hold.
+
+    `lost` is called with the name of each value that is dropped. `ids` gives numbers to jobs whose id is no
+    number.
+    """
     for name in _HOMELESS:
         if getattr(record, name) is not None:
             lost(name)

@@ -1,4 +1,4 @@
-"""Sonar's envelopes → records of jobs, and of a cluster's partitions and nodes: pure."""
+"""Parses Sonar's envelopes into records of jobs, and of a cluster's partitions and nodes. Pure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ _STATES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmJobRecord:
-    """What one element of an envelope says about a job, or about a step of it if `step` is not empty."""
+    """One element of an envelope, which describes a job, or one of its steps if `step` is not empty.
+
+    `allocated` and `requested` are amounts of resources as texts, by name.
+    """
 
     job: Job
     step: str
@@ -46,7 +49,10 @@ class SlurmJobRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterRecord:
-    """Partitions and nodes of a cluster, as of `cluster.taken_at_secs` (epoch; 0 in an empty record)."""
+    """The partitions and nodes of a cluster, and the elements that were rejected.
+
+    `state.taken_at_secs` is the time of the data in epoch seconds; it is 0 in an empty record.
+    """
 
     cluster: str
     state: Cluster
@@ -54,26 +60,29 @@ class ClusterRecord:
 
 
 def parse_state(text: str) -> JobState:
-    """Return the state of a job; words after the first, as in ``CANCELLED by 1234``, are ignored."""
+    """Parse a job's state; further words, as in ``CANCELLED by 1234``, are ignored."""
     word = text.split(maxsplit=1)[0].rstrip("+").upper() if text.strip() else ""
     return _STATES.get(word) or (JobState(word) if word in JobState.__members__ else JobState.UNKNOWN)
 
 
 def parse_limit(value: int) -> Limit:
-    """Return the limit that a number encodes: 0 is unset, 1 infinite, any other the limit + 2."""
+    """Decode a limit: 0 means unset, 1 means infinite, any other number is the limit + 2."""
     if value == 0:
         return None
     return UNLIMITED if value == 1 else value - 2
 
 
 def parse_resources(text: str) -> dict[str, str]:
-    """Return resources by name from ``cpu=128,mem=472.50G,node=1``; what is not NAME=AMOUNT is left out."""
+    """Parse resources such as ``cpu=128,mem=472.50G,node=1`` into amounts by name.
+
+    Parts that are not NAME=AMOUNT are left out.
+    """
     pairs = (each.partition("=") for each in text[: 64 * MAX_RESOURCES].split(",")[:MAX_RESOURCES])
     return {name: value for name, equals, value in pairs if name and equals}
 
 
 def parse_slurm_job(job: Json, reader: Reader) -> SlurmJobRecord:
-    """Return the record of a job or a step. Raises ParseError if it names too many nodes."""
+    """Return the record of a job or a step. Raises ParseError if the element names too many nodes."""
     sacct: Json = job.get("sacct") or {}
     allocated = parse_resources(job.get("allocated_resources") or sacct.get("AllocTRES") or "")
     requested = parse_resources(job.get("requested_resources") or "")
@@ -124,7 +133,10 @@ def parse_slurm_job(job: Json, reader: Reader) -> SlurmJobRecord:
 
 
 def parse_cluster_record(attributes: Json, reader: Reader) -> ClusterRecord:
-    """Return partitions, and nodes with all their states. Raises ParseError for too many node names."""
+    """Return the partitions of a cluster, and its nodes with all their states.
+
+    Raises ParseError for too many node names.
+    """
     path = "data.attributes"
     states: dict[str, dict[str, None]] = {}
     for group, _ in reader.items(attributes, "nodes", path):
@@ -145,6 +157,6 @@ def parse_cluster_record(attributes: Json, reader: Reader) -> ClusterRecord:
 
 
 def count_of(resources: Mapping[str, str], name: str) -> int | None:
-    """Return the amount of a trackable resource as a whole number, None if not reported."""
+    """Return the amount of a trackable resource as a whole number; None if it is absent or not one."""
     text = resources.get(name, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None

@@ -1,4 +1,7 @@
-"""The common base of the parsers of Sonar's records: access to valid elements, and bounds. Pure."""
+"""Defines the common base of the parsers of Sonar's records: it skips faulty elements and applies bounds.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ MAX_NAMES: Final = 200_000  # of nodes, in all lists of one envelope
 
 
 class Reader:
-    """Gives the elements of a validated envelope, without the faulty ones: `rejected` has their paths."""
+    """Gives access to the valid elements of a validated envelope; `rejected` holds the faulty ones."""
 
     def __init__(
         self, rejected: Mapping[str, Rejected], producer: str, version: str, minutes_from: str | None = None
@@ -34,7 +37,7 @@ class Reader:
 
     @property
     def rejected(self) -> tuple[Rejected, ...]:
-        """Return the array elements that were left out, each with its fault."""
+        """Return the faults of the array elements that were left out, one for each element."""
         return tuple(self._rejected.values())
 
     def items(self, parent: Json, name: str, path: str) -> Iterator[tuple[Json, str]]:
@@ -45,7 +48,10 @@ class Reader:
                 yield each, f"{place}[{number}]"
 
     def nodes(self, ranges: Iterable[str] | None) -> tuple[str, ...]:
-        """Return the names in ranges such as ``c[1-3]``. Raises ParseError above 200,000 in an envelope."""
+        """Expand ranges of node names such as ``c[1-3]``.
+
+        Raises ParseError if all ranges of one envelope have more than 200,000 names.
+        """
         names: dict[str, None] = {}
         for each in ranges or ():
             found = () if each in NO_NODES else expand_nodes(each)
@@ -65,11 +71,13 @@ def read_envelope(
     minutes_from: str | None = None,
     is_mended: Callable[[Fault], bool] = lambda _: False,
 ) -> tuple[Json, Reader]:
-    """Return an envelope and its elements' reader; `minutes_from`: a producer that sends limits in minutes.
+    """Validate an envelope; return it, and a reader that gives access to its valid elements.
 
-    `is_mended` gets each fault, unless `strict`; it may remove what has it, and returns whether it did.
+    `minutes_from` is the name of a producer that sends limits in minutes. Unless `strict`, `is_mended` is
+    called with each fault; it may repair the document, and returns whether it did.
 
-    Raises ParseError with the path of the first fault of the envelope itself or, if `strict`, of any part.
+    Raises ParseError, with the path of the first fault, if the envelope itself is invalid or, if `strict`,
+    any part of it.
     """
     rejected: dict[str, Rejected] = {}
     for fault in validate_envelope(document, strict=False):
@@ -85,11 +93,11 @@ def read_envelope(
 
 
 def secs_of(record: Json, name: str) -> int | None:
-    """Return a record's timestamp of this name in seconds since the epoch; None if it is empty or missing."""
+    """Return a record's timestamp `name` in epoch seconds; None if it is empty or missing."""
     text = record.get(name)
     return timestamp_secs(text) if text else None
 
 
 def short(text: str) -> str:
-    """Return a text, cut to the length allowed in a metric's label."""
+    """Return a text, cut off at the length that is allowed in a metric's label."""
     return text[:MAX_TEXT_CHARACTERS]

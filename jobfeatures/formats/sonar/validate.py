@@ -1,8 +1,9 @@
-"""Validation of documents in Sonar's format: types, ranges, syntax, and consistency between fields. Pure.
+"""Validates documents in Sonar's format: types, ranges, syntax, and consistency between fields. Pure.
 
-Strict validation is for a producer: our own envelopes before they are sent. Tolerant validation is for a
-reader: real agents omit zero fields, and send nulls, empty timestamps, other tags of the jobs record, host
-names with underscores, and states followed by further words. Unknown fields are ignored unless strict.
+Strict validation is for a producer: this exporter's envelopes before they are sent. Tolerant validation is
+for a reader: real agents omit zero fields, and send nulls, empty timestamps, other tags of the jobs record,
+host names with underscores, and states followed by further words. Unknown fields are faults only if
+validation is strict.
 """
 
 from __future__ import annotations
@@ -47,10 +48,10 @@ _NEEDED: Final[dict[str, frozenset[str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault in a document: `path` such as ``data.attributes.jobs[3].user``; `text`: start of the value.
+    """One fault in a document: its `path`, such as ``data.attributes.jobs[3].user``, and the reason.
 
-    `record` is the path of the innermost enclosing element of an array of objects, which a reader
-    can reject alone; empty if the fault concerns the entire document.
+    `text` is the beginning of the faulty value. `record` is the path of the innermost enclosing element of an
+    array of objects, which a reader can reject alone; it is empty if the fault concerns the entire document.
     """
 
     path: str
@@ -67,9 +68,10 @@ class _TooManyError(Exception):
 
 
 def validate_envelope(document: object, *, profile: str | None = None, strict: bool) -> list[Fault]:
-    """Return one envelope's faults, empty if it is valid; after 100 a last one says that there are more.
+    """Return the faults of one envelope; the list is empty if it is valid.
 
-    With `profile` None, fields of any profile are accepted. Never raises for any document.
+    After 100 faults, a last one says that there are more. With `profile` None, fields of any profile are
+    accepted. Nothing is raised, whatever the document holds.
     """
     if profile is not None and profile not in PROFILES:
         raise ValueError(profile)

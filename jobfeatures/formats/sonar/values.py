@@ -1,6 +1,6 @@
-"""Checks of single values in Sonar's format. Pure; each returns "" or the reason why the value is invalid.
+"""Checks single values in Sonar's format: each function returns "" or the reason why a value is invalid.
 
-`FAULTS` has one for each type; it gets the value, its field, and whether it is to be strict.
+Pure. `FAULTS` holds one function for each type, called with the value, its field, and whether to be strict.
 """
 
 from __future__ import annotations
@@ -101,13 +101,16 @@ def _timestamp(value: object, field: Field, strict: bool) -> str:
 
 
 def timestamp_secs(text: str) -> int:
-    """Return a timestamp in seconds since the epoch, without fractions. Raises ValueError, OverflowError."""
+    """Parse a timestamp into whole seconds since the epoch. Raises ValueError, OverflowError."""
     whole = re.sub(r"\.[0-9]+", "", text, count=1)
     return int(datetime.fromisoformat(whole).timestamp())
 
 
 def fault_of_hostname(value: object, *, strict: bool) -> str:
-    """Return what is wrong with a host name; underscores and misplaced dashes are allowed unless `strict`."""
+    """Return the reason why a host name is invalid, or "".
+
+    Unless `strict`, underscores and misplaced dashes are allowed.
+    """
     if not isinstance(value, str):
         return "is not a string"
     if not value:
@@ -145,7 +148,10 @@ def _node_range(value: object, _field: Field, strict: bool) -> str:
 
 
 def fault_of_version(value: str) -> str:
-    """Return what is wrong with a version; consumers treat versions up to 0.6 as an older format."""
+    """Return the reason why a format version is invalid, or "".
+
+    Consumers treat versions up to 0.6 as an older format, so these are invalid.
+    """
     match = _VERSION.match(value)
     if match is None:
         return "is not a semantic version"

@@ -1,4 +1,4 @@
-"""The jobs record of Sonar: jobs and steps as accounting, or else the queue, reports them. Pure.
+"""Makes Sonar's documents of jobs, from jobs and steps as accounting, or else the queue, reports them. Pure.
 
 Source: NEW-FORMAT.md, "SlurmJob", and what Sonar sends. The profiles differ:
 
@@ -7,8 +7,8 @@ Source: NEW-FORMAT.md, "SlurmJob", and what Sonar sends. The profiles differ:
 - `seed`, as specified: the type is ``jobs``; ``time_limit`` is minutes + 2, ``AveDiskRead`` and
   ``AveDiskWrite`` are bytes, and there are eight states.
 
-In both, other sizes are KiB, an extended unsigned is 0 if unset, 1 if infinite,
-else the value + 2, and unknown values are left out.
+In both, other sizes are in KiB, and unknown values are left out. An extended unsigned number is 0 if unset, 1
+if infinite, else the value + 2.
 """
 
 from __future__ import annotations
@@ -58,7 +58,10 @@ _SEED_WORDS = {
 
 
 def jobs_document(origin: Origin, records: Iterable[Document], taken_at_secs: float) -> Document:
-    """Return an envelope with jobs from `job_fields`; without any it only shows that the exporter runs."""
+    """Return an envelope with jobs that `job_fields` returned; `taken_at_secs` is the time of the data.
+
+    An envelope without jobs only shows that the exporter runs.
+    """
     return data_envelope(
         origin,
         TYPES[origin.profile],
@@ -141,7 +144,10 @@ def _resources(record: JobRecord, which: str) -> str | None:
 
 
 def resources_text(record: JobRecord, which: str) -> str | None:
-    """Return a record's ``requested`` or ``allocated`` resources in Slurm's notation."""
+    """Return a record's resources in Slurm's notation, such as ``cpu=128,node=1``; None if none is known.
+
+    `which` is "requested" or "allocated".
+    """
     amounts: tuple[tuple[str, int | None], ...]
     if which == "requested":
         amounts = (("gres/gpu", record.requested_gpus),)
@@ -151,7 +157,10 @@ def resources_text(record: JobRecord, which: str) -> str | None:
 
 
 def requested_memory_kib(record: JobRecord) -> int | None:
-    """Return the requested memory of the whole job in KiB, rounded up, as in sacct's ReqMem and Sonar."""
+    """Return the requested memory of the whole job in KiB, rounded up; None if unknown or unlimited.
+
+    Sonar and sacct (ReqMem) report the same amount.
+    """
     size = record.requested_memory_bytes
     return -(-size // 1024) if isinstance(size, int) else None
 
@@ -161,7 +170,7 @@ def _whole(secs: Any) -> int | None:
 
 
 def job_state(state: str, profile: str = CURRENT) -> str:
-    """Return a Slurm state as the profile names it. Raises ParseError for an unknown state."""
+    """Translate a Slurm state to the name that the profile uses. Raises ParseError for an unknown state."""
     found = state if state in JOB_STATES else _OTHER_WORDS.get(state)
     if found is None:
         raise ParseError("not a state of a job", field="job_state", text=state)

@@ -1,7 +1,8 @@
-"""Amounts of consumable resources: units, use over time, room to grow. Pure, and exact.
+"""Computes amounts of consumable resources: in base units, used over time, and bounds of growth.
 
-Source: SSS Job Object Specification 3.1.0, section 5.1 (Consumable Resources) and appendix A. Without units,
-Memory, Swap and Disk are in megabytes (2^20 bytes), a Duration in seconds, and all others plain numbers.
+Pure, and exact. Source: SSS Job Object Specification 3.1.0, section 5.1 (Consumable Resources) and appendix
+A. Without units, Memory, Swap and Disk are in megabytes (2^20 bytes), a Duration is in seconds, and all
+others are plain numbers.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _SCALES = {**SIZE_UNITS, **TIME_UNITS}
 
 
 def amount_of(each: Property) -> Fraction:
-    """Return the amount of a property in bytes or seconds, or as a plain number for any other units.
+    """Return the amount of a property in bytes, in seconds, or as a plain number for all other units.
 
     Raises ParseError for a property that is not a number.
     """
@@ -29,10 +30,10 @@ def amount_of(each: Property) -> Fraction:
 
 
 def used_over_time(each: Property, job_secs: int) -> Fraction:
-    """Return amount × seconds × rate of a consumable resource: what its use costs.
+    """Return amount × seconds × rate of a consumable resource, a measure of what its use costs.
 
-    The seconds are the resource's own duration if given, else the job's; the
-    rate is its average utilization, 1 if not given.
+    The seconds are the resource's own duration if it has one, else `job_secs`, the job's. The rate is the
+    resource's average utilization; 1 if it has none.
     """
     rate = each.attributes.get("consumptionRate", 1)
     share = Fraction(rate) if isinstance(rate, int | Decimal) else Fraction(1)
@@ -42,10 +43,11 @@ def used_over_time(each: Property, job_secs: int) -> Fraction:
 def growth_bounds(
     requests: Iterable[Property], key: tuple[str, ...]
 ) -> tuple[Fraction | None, Fraction | None]:
-    """Return the lower and upper bound of a dynamic resource, None for no bound.
+    """Return the lower and the upper bound of a resource that may grow or shrink; None means no bound.
 
-    The bounds are its requests with GE, GT, LE and LT; without any of them,
-    both are its request with EQ. Raises ParseError for a non-dynamic resource.
+    `key` names the resource. Requests with GE and GT are lower bounds, those with LE and LT upper bounds; if
+    there are none, the request with EQ is both. Raises ParseError for a resource that is not declared
+    dynamic.
     """
     found = [each for each in requests if each.key == key]
     if not any(each.attributes.get("dynamic") is True for each in found):

@@ -1,11 +1,11 @@
-"""Which parts of a job object are known here, and how its awareness policy treats the others: pure.
+"""Decides how to treat parts of a job object that are not understood, by its awareness policy. Pure.
 
-Source: SSS Job Object Specification 3.1.0, section 9.0. An element or an attribute that the vocabulary does
-not have, or not at this place, is not understood. Nor is an attribute value that the specification does not
-list, on an element whose value is used. The awarenessPolicy attribute of the element itself or of its nearest
-ancestor decides: Reject (the default), Warn or Ignore. Under the latter two an unknown element is removed, an
-unknown attribute is ignored, and an element with an unknown attribute value is removed as well, since its
-content cannot be interpreted.
+Source: SSS Job Object Specification 3.1.0, section 9.0. An element or an attribute is not understood if the
+vocabulary does not have it, or not at this place. Neither is an attribute value that the specification does
+not list, on an element whose value is used. The awarenessPolicy attribute of the element itself or of its
+nearest ancestor decides: Reject (the default), Warn or Ignore. Under Warn and Ignore an unknown element is
+removed, an unknown attribute is ignored, and an element with an unknown attribute value is removed as well,
+since its content cannot be interpreted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ _NOTHING: Final[Mapping[str, Slot]] = {}
 
 
 def policy_of(element: Element, inherited: str = REJECT) -> str:
-    """Return an element's awareness policy: its own, else `inherited`. Raises ParseError for unknown ones."""
+    """Return an element's awareness policy: its own, else `inherited`.
+
+    Raises ParseError for a policy that does not exist.
+    """
     policy = element.attributes.get(AWARENESS_POLICY, inherited)
     if policy not in VALUES[AWARENESS_POLICY]:
         raise ParseError(
@@ -40,13 +43,13 @@ def policy_of(element: Element, inherited: str = REJECT) -> str:
 
 
 def understood(element: Element, slot: Slot, inherited: str, warn: Warn) -> Element | None:
-    """Return an element without its unknown parts, or None if it has to be removed itself.
+    """Return an element without the parts that are not understood, or None if it has to be removed.
 
-    `slot` is the element's place in the vocabulary, `inherited` the enclosing
-    policy; `warn` is called for each part skipped under the policy Warn.
+    `slot` is the element's place in the vocabulary, `inherited` the policy of the enclosing element. `warn`
+    is called for each part that is skipped under the policy Warn.
 
-    Raises ParseError, naming the part, for what the policy Reject rejects, and
-    for text where only elements are allowed.
+    Raises ParseError, naming the part, for a part that the policy Reject rejects, and for text where only
+    elements are allowed.
     """
     policy = policy_of(element, inherited)
     if element.attributes and not _understands_attributes(element, slot, policy, warn):
@@ -68,7 +71,10 @@ def understood(element: Element, slot: Slot, inherited: str, warn: Warn) -> Elem
 
 
 def understood_child(child: Element, content: Mapping[str, Slot], policy: str, warn: Warn) -> Element | None:
-    """Return what `understood` returns for a container's child; `content`: the elements allowed in it."""
+    """Do the same as `understood` for a child element, whose place is looked up in `content`.
+
+    `content` holds the elements that are allowed in the parent; `policy` is the parent's awareness policy.
+    """
     slot = content.get(child.name)
     if slot is not None:
         return understood(child, slot, policy, warn)

@@ -1,4 +1,4 @@
-"""The meaning of a document, in words: inheritance, requests, order, use; and what is wrong with it.
+"""Explains a document in words: inheritance, requests, order of jobs, use, and errors.
 
 Source: SSS Job Object Specification 3.1.0, sections 3.0, 5.1 and 8.1.
 """
@@ -33,9 +33,10 @@ from jobfeatures.records.quantities import counted
 
 
 def explain_job(job: SssJob, own: SssJob, jobs: Sequence[SssJob]) -> Iterator[str]:
-    """Yield lines that explain a job: `own` is the job as written, `jobs` are all jobs of its group.
+    """Yield lines that explain a job whose defaults are filled in.
 
-    Raises ParseError for an invalid request.
+    `own` is the job as written, without defaults; `jobs` are all jobs of its group. Raises ParseError for an
+    invalid request.
     """
     if inherited := [each for each in _all_of(job) if each not in _all_of(own)]:
         named = (f"{_words(each.key)} {format_value(each.value)}".rstrip() for each in inherited)
@@ -56,7 +57,7 @@ def explain_job(job: SssJob, own: SssJob, jobs: Sequence[SssJob]) -> Iterator[st
 
 
 def describe(group: Parenthesis) -> str:
-    """Return a request's expression as text, all parentheses written out."""
+    """Return a request's expression as text, with all parentheses."""
     words: list[str] = []
     for place, part in enumerate(group.parts):
         joined = {"And": "and", "Or": "or", "Nand": "and not", "Nor": "or not"}[part.conj]
@@ -118,9 +119,9 @@ def read_bytes(name: str, max_bytes: int) -> bytes:
 
 
 def jobs_of(name: str, *, lenient: bool) -> tuple[list[str], list[tuple[SssJob, SssJob]], list[Reference]]:
-    """Return warnings on a document, its jobs as written and with their defaults, and references to others.
+    """Read a document; return warnings, its jobs, and its references to jobs defined elsewhere.
 
-    Raises ParseError and OSError.
+    Each job is a pair: as written, and with its defaults filled in. Raises ParseError and OSError.
     """
     return _jobs_of(parse_object(read_bytes(name, MAX_BYTES), source=name, lenient=lenient))
 
@@ -137,7 +138,11 @@ def _jobs_of(parsed: Parsed) -> tuple[list[str], list[tuple[SssJob, SssJob]], li
 
 
 def examine(name: str, *, lenient: bool, explain: bool = False, resolved: bool = False) -> Iterator[str]:
-    """Yield the report that `jobfeatures sss` prints. Raises ParseError for the first error, and OSError."""
+    """Yield the lines that `jobfeatures sss` prints about a document.
+
+    With `resolved`, each job is printed with its defaults filled in; with `explain`, each job is explained in
+    words. Raises ParseError for the first error in the document, and OSError.
+    """
     parsed = parse_object(read_bytes(name, MAX_BYTES), source=name, lenient=lenient)
     warnings, both, references = _jobs_of(parsed)
     jobs = [job for _, job in both]

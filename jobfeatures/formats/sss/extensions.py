@@ -1,7 +1,7 @@
-"""Which elements hold which fields of job records; fields without an element are in Extensions.
+"""Maps fields of job records to SSS elements; fields without an element are stored in Extensions.
 
-An Extension, the format's means for data without an element, is of our type and named after the field:
-``<Extension name="uid" type="jobfeatures">6001</Extension>``.
+An Extension is the format's means for data without an element. Those written here have the type "jobfeatures"
+and are named after the field: ``<Extension name="uid" type="jobfeatures">6001</Extension>``.
 """
 
 from __future__ import annotations
@@ -69,11 +69,14 @@ _WORDS: Final = {
 
 
 def state_word(state: JobState) -> str | None:
-    """Return the State value for a state, None for an unknown one."""
+    """Return the value of the element State for a job state; None for an unknown state."""
     return "Completed" if state.is_finished else _WORDS.get(state)
 
 
 def exact_state(word: str | None, stated: str | None) -> JobState | None:
-    """Return the state that an extension (`stated`) gives, None if unknown or at odds with State (`word`)."""
+    """Return the state named by an extension (`stated`), which is more exact than the element State (`word`).
+
+    Returns None if the extension is absent or unknown, or contradicts State.
+    """
     state = JobState.__members__.get(stated or "")
     return state if state is not None and state_word(state) == word else None

@@ -1,11 +1,11 @@
-"""Defaults → what each job, task group and task has: pure.
+"""Fills in defaults: computes the properties that each job, task group and task has. Pure.
 
 Source: SSS Job Object Specification 3.1.0, sections 5.0, 6.0 and 7.0: the content of a JobDefaults,
 TaskGroupDefaults or TaskDefaults applies to its siblings unless they override it. Properties are overridden
-by name (limits, resources and extensions by their own names), separately in each category, and those of
-defaults within defaults too; an Environment and a list of task groups or tasks only as a whole. A default
-request that is one expression (alternatives, groups, preferences) is inherited or overridden as a whole. An
-Id is never inherited.
+by name (limits, resources and extensions by their own names), separately in each category; so are the
+properties of defaults within defaults. An Environment, and a list of task groups or tasks, is overridden only
+as a whole. A default request that is one expression (alternatives, groups, preferences) is inherited or
+overridden as a whole. An Id is never inherited.
 
 A job without task groups has one, and a task group without tasks has one: section 3.0.
 """
@@ -36,7 +36,10 @@ Kind = TypeVar("Kind", bound=Scope)
 
 
 def resolve_group(group: SssJobGroup) -> tuple[SssJob | Reference, ...]:
-    """Return a group's jobs with defaults filled in. Raises ParseError above MAX_INHERITED properties."""
+    """Return a group's jobs with defaults filled in.
+
+    Raises ParseError if more than MAX_INHERITED properties would be inherited.
+    """
     budget = _Budget()
     return tuple(
         resolve_job(each, group.job_defaults, budget) if isinstance(each, SssJob) else each
@@ -55,7 +58,7 @@ class _Budget:
 
 
 def resolve_job(job: SssJob, defaults: SssJob | None = None, budget: _Budget | None = None) -> SssJob:
-    """Return a job with its own and its group's defaults filled in. Raises as `resolve_group` does."""
+    """Return a job with its own defaults and those of its group filled in. Raises as `resolve_group` does."""
     budget = budget or _Budget()
     if defaults is not None:
         job = _merge(job, defaults, budget)

@@ -1,7 +1,7 @@
-"""SSS job objects → `Job` records of live jobs: pure.
+"""Converts SSS job objects to `Job` records of live jobs. Pure.
 
-Source: SSS Job Object Specification 3.1.0. A document is one Job, or one
-JobGroup of Jobs whose properties default to those of its JobDefaults, such as
+Source: SSS Job Object Specification 3.1.0. A document is one Job, or one JobGroup of Jobs whose properties
+default to those of its JobDefaults, such as
 
     <Job><Id>1234.0</Id><State>Running</State><User>ada</User>
     <Processors>4</Processors><Duration>3600</Duration></Job>
@@ -9,7 +9,7 @@ JobGroup of Jobs whose properties default to those of its JobDefaults, such as
 Times are seconds since the epoch, durations seconds; Memory, Swap and Disk are megabytes (2^20 bytes) unless
 units are given. Absent elements are unknown; only a ResourceLimit can be "unlimited". `stated` documents
 which of a requested, a delivered and an uncategorized value applies. The Id of a task is a name within its
-task group, not a process id; the element Process occurs only in the specification's elaborate example.
+task group, not a process id. The element Process occurs only in the specification's elaborate example.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def parse_document(
     """Parse a document into its jobs, rejected jobs and warnings.
 
     With `node`, process and session ids of tasks on other nodes are left out. Raises ParseError if the entire
-    document is unusable: not well-formed, hostile, neither Job nor JobGroup, or with something in its
-    JobGroup or JobDefaults that has to be rejected.
+    document is unusable: not well-formed, hostile, neither Job nor JobGroup, or with a part of its JobGroup
+    or JobDefaults that has to be rejected.
     """
     root = parse_element(data, source=source, max_bytes=max_bytes)
     reader = _Reader(source, node)

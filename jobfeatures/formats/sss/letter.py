@@ -1,4 +1,4 @@
-"""Breaches of the specification that readers of logs tolerate, but checks of documents report. Pure."""
+"""Checks rules of the specification that readers of logs ignore, but checks of documents enforce. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OF_PERL = re.compile(r"\\[A-Za-z]|\(\?|[*+?}][+]|\[\[")
 
 
 def check_elements(element: Element) -> None:
-    """Raise ParseError for the first element of a document that is empty and must not be."""
+    """Raise ParseError if a Requested or Delivered element in a document holds no properties."""
     if element.name in {REQUESTED, DELIVERED} and not element.children:
         raise error_at(element, "must have properties")
     for each in element.children:
@@ -28,7 +28,10 @@ def check_elements(element: Element) -> None:
 
 
 def check_letter(job: SssJob) -> None:
-    """Raise ParseError for the first breach in a job whose defaults are not resolved."""
+    """Raise ParseError if a job, as written, breaks a rule of the specification.
+
+    The job's defaults must not be filled in.
+    """
     groups = [each for each in job.task_groups if isinstance(each, SssTaskGroup)]
     _check_ids("TaskGroup", groups)
     for group in groups:

@@ -1,11 +1,11 @@
-"""The complete content of an SSS document as frozen records, before defaults are resolved; no I/O.
+"""Defines records for the complete content of an SSS document, before defaults are filled in; no I/O.
 
-`SssJobGroup` holds `SssJob`, which holds `SssTaskGroup`, which holds `SssTask`;
-JobDefaults, TaskGroupDefaults and TaskDefaults use the same types. Each is a
-`Scope`: job properties may occur in all of them. Comparison ignores positions.
+`SssJobGroup` holds `SssJob`, which holds `SssTaskGroup`, which holds `SssTask`. JobDefaults,
+TaskGroupDefaults and TaskDefaults use the same types. Each is a `Scope`, because job properties may occur in
+all of them. Positions in the source are ignored when records are compared.
 
-Times are seconds since the epoch, durations seconds; amounts are in the units
-of their `units` attribute: see `amounts`.
+Times are seconds since the epoch, durations seconds. Amounts are in the units of their `units` attribute: see
+`amounts`.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """One property: its parsed value and attributes.
+    """One property (an element that holds a value): its parsed value, attributes and position.
 
-    Values are `str`, `int`, `Decimal`, `bool`, a tuple of words (a list) or a
-    tuple of tuples of numbers (the geometry of a TaskDistribution).
+    A value is a `str`, `int`, `Decimal` or `bool`, a tuple of words (a list), or a tuple of tuples of numbers
+    (the geometry of a TaskDistribution).
     """
 
     name: str
@@ -40,18 +40,27 @@ class Property:
     column: int = field(default=0, compare=False)
 
     def text(self, attribute: str, default: str = "") -> str:
-        """Return the value of the property's attribute of this name, of type String, else `default`."""
+        """Return the value of the attribute of this name, which must be of type String.
+
+        Returns `default` if the attribute is absent.
+        """
         value = self.attributes.get(attribute, default)
         return value if isinstance(value, str) else default
 
     def number(self, attribute: str, default: int = 0) -> int:
-        """Return the value of the property's attribute of this name, of type Integer, else `default`."""
+        """Return the value of the attribute of this name, which must be of type Integer.
+
+        Returns `default` if the attribute is absent.
+        """
         value = self.attributes.get(attribute, default)
         return value if isinstance(value, int) else default
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Return a property's key among defaults: element, and name of a limit, resource or extension."""
+        """Return the key by which a property overrides a default.
+
+        It consists of the element's name, and the own name of a limit, resource or extension.
+        """
         if self.name in {"ResourceLimit", "Resource", "Extension"}:
             kind = "" if self.name == "ResourceLimit" else self.text("type")
             return (self.name, self.text("name"), kind)
@@ -65,7 +74,10 @@ class Property:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A reference by id to a group, job, task group or task that is defined elsewhere."""
+    """A reference by id to a group, job, task group or task that is defined elsewhere.
+
+    `name` is the name of the element, such as Job.
+    """
 
     name: str  # element name
     id: str
@@ -73,7 +85,10 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Environment variables in order. `export`: also export the submission environment; None: not stated."""
+    """Environment variables in order, and whether the submission environment is exported as well.
+
+    `export` is None if the document does not say.
+    """
 
     variables: tuple[Property, ...] = ()  # Variable elements, with the name in an attribute
     export: bool | None = None
@@ -82,7 +97,10 @@ class Environment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """The common content of jobs, task groups and tasks. `policy`: its own awarenessPolicy, if any."""
+    """The common content of jobs, task groups and tasks: properties, by category, and an environment.
+
+    `policy` is the awareness policy of the scope itself, if it has one.
+    """
 
     properties: tuple[Property, ...] = ()
     requested: tuple[Property, ...] = ()
@@ -98,7 +116,10 @@ class Scope:
         return (each for each in found if each.name == name)
 
     def one(self, name: str) -> Property | None:
-        """Return the only property with this name outside any category, None if there is none or several."""
+        """Return the only property with this name outside the categories Requested and Delivered.
+
+        Returns None if there is none, or more than one.
+        """
         found = list(self.all(name))
         return found[0] if len(found) == 1 else None
 
@@ -109,7 +130,7 @@ class Scope:
 
     @property
     def says_anything(self) -> bool:
-        """Return whether the job, task group or task has properties, in any category."""
+        """Return whether the job, task group or task has properties: requested, delivered, or others."""
         return bool(self.properties or self.requested or self.delivered)
 
     @property
@@ -120,12 +141,12 @@ class Scope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SssTask(Scope):
-    """The content of a Task or TaskDefaults."""
+    """A Task or TaskDefaults element of a document."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SssTaskGroup(Scope):
-    """The content of a TaskGroup or TaskGroupDefaults."""
+    """A TaskGroup or TaskGroupDefaults element of a document."""
 
     tasks: tuple[SssTask | Reference, ...] = ()
     task_defaults: SssTask | None = None
@@ -133,7 +154,7 @@ class SssTaskGroup(Scope):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SssJob(Scope):
-    """The content of a Job or JobDefaults."""
+    """A Job or JobDefaults element of a document; `group_id` is the Id of its JobGroup."""
 
     group_id: str | None = None  # of the enclosing JobGroup
     task_groups: tuple[SssTaskGroup | Reference, ...] = ()
@@ -150,7 +171,7 @@ class SssJob(Scope):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SssJobGroup(Scope):
-    """The content of a JobGroup: few properties of its own, and nothing requested or delivered."""
+    """A JobGroup element of a document. It has few properties of its own, and none requested or delivered."""
 
     jobs: tuple[SssJob | Reference, ...] = ()
     job_defaults: SssJob | None = None
@@ -180,7 +201,7 @@ Changes = dict[str, Any]
 
 
 def format_object(root: Root) -> str:
-    """Return a document with a final newline: reading it gives equal records.
+    """Format a record as a document that ends with a newline; reading it gives equal records.
 
     Raises ParseError for a text that XML does not allow.
     """
@@ -189,7 +210,7 @@ def format_object(root: Root) -> str:
 
 
 def make_element(record: Scope | Reference, name: str) -> Element:
-    """Return a record as an XML element of this name, such as Job or JobDefaults."""
+    """Convert a record to an XML element; `name` is the element's name, such as Job or JobDefaults."""
     if isinstance(record, Reference):
         return Element(name, text=record.id)
     children = [_property(each) for each in record.properties]

@@ -1,7 +1,8 @@
-"""Elements of XML → the records of `objects`: pure.
+"""Converts XML elements to the records of `objects`. Pure.
 
-Source: SSS Job Object Specification 3.1.0. Records hold what the document states; `inherit` resolves the
-defaults. Only what the awareness policies Warn and Ignore allow to be skipped is left out (section 9.0).
+Source: SSS Job Object Specification 3.1.0. Records hold what the document states; `inherit` fills in
+defaults. Only parts that the awareness policies Warn and Ignore allow to be skipped are left out (section
+9.0).
 """
 
 from __future__ import annotations
@@ -64,7 +65,11 @@ def parse_object(data: bytes, *, source: str = "", lenient: bool = False) -> Par
 
 
 def read_root(root: Element, warnings: list[Rejected]) -> Root:
-    """Return the record of a Job, a JobGroup, or a reference. Raises ParseError that names no source."""
+    """Convert the root element of a document: a Job, a JobGroup, or a reference.
+
+    Parts that are skipped under the awareness policy Warn are added to `warnings`. Raises ParseError, without
+    the name of the source.
+    """
     slot = ROOTS.get(root.name)
     if slot is None:
         raise error_at(root, "the root must be a Job or a JobGroup")
@@ -77,7 +82,11 @@ def read_root(root: Element, warnings: list[Rejected]) -> Root:
 def read_container(
     element: Element, slot: Slot, inherited: str, warnings: list[Rejected]
 ) -> Scope | Reference | None:
-    """Return the record of a container's known parts, None if it has to be skipped. Raises ParseError."""
+    """Convert an element that holds other elements to a record; None if it has to be skipped.
+
+    `slot` is its place in the vocabulary, `inherited` the awareness policy of the enclosing element. Parts
+    that are skipped under the policy Warn are added to `warnings`. Raises ParseError.
+    """
 
     def warn(note: Rejected) -> None:
         if len(warnings) < MAX_WARNINGS:

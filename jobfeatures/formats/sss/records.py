@@ -1,8 +1,8 @@
-"""Jobs of SSS documents ↔ `JobRecord`s, which all log formats share: pure.
+"""Reads logs of SSS documents as `JobRecord`s, which all log formats share. Pure.
 
-A log is read as `stream` documents, and written as one JobGroup. Fields that
-the format has no element for are Extensions: see `extensions`. A State says that a
-job has ended, not how: with an ExitCode other than 0 it has failed.
+A log is read as `stream` documents, and written as one JobGroup. Fields without an element in the format are
+stored as Extensions: see `extensions`. A State says that a job has ended, but not how: with an ExitCode other
+than 0 the job has failed.
 """
 
 from __future__ import annotations
@@ -50,10 +50,11 @@ def read_records(
     strict: bool = False,
     keep_text: bool = False,
 ) -> Iterator[JobRecord | Rejected | Passage]:
-    """Yield the jobs of a log. Parts skipped by the document's own policy Warn are counted as not taken.
+    """Yield the jobs of a log; jobs with errors are yielded as Rejected.
 
-    A tolerant reader accepts typographic quotes as straight ones. A strict one
-    raises ParseError at the first fault.
+    Parts that are skipped under the document's own policy Warn are counted in `notes`. With `keep_text`, each
+    record also holds its source text, and the text between jobs is yielded as Passage. Typographic quotes are
+    accepted as straight ones, unless `strict`. If `strict`, ParseError is raised at the first fault.
     """
     for found in read_jobs(lines, repaired=None if strict else notes.repaired, keep_text=keep_text):
         try:
@@ -77,7 +78,10 @@ def read_records(
 
 
 def make_record(job: SssJob, notes: Notes | None = None) -> JobRecord:
-    """Return the record of a resolved job; `notes` count dropped values. Raises ParseError for a bad id."""
+    """Convert a job with its defaults filled in to a record; `notes` count dropped values.
+
+    Raises ParseError for an invalid job id.
+    """
     stated = StatedValues(job)
     state = _state(stated)
     is_pending = state is JobState.PENDING  # values outside any category are requests

@@ -1,11 +1,11 @@
-"""The properties that a job states, and which of several values counts: pure.
+"""Finds the values that a job states, and which value counts if there are several. Pure.
 
 - What a job is or has: the Delivered value, else the one outside any category,
   else the Requested one. A requested value counts only with op EQ, which is
   the default. Several delivered values leave the property unknown.
 - A limit: the lowest ResourceLimit, else the lowest Requested value with op
   EQ, LE or LT (for LT the value itself is taken); GE, GT, NE and Match set no
-  upper bound. Without one, the value outside any category, unless that is a
+  upper bound. Without any of these, the value outside any category, unless it is a
   measurement: context "Used", or a metric other than "Total".
 - Alternatives leave the property unknown: a conj other than And, or a
   preference. A conj other than And that joins different properties makes the
@@ -44,7 +44,7 @@ _MEGABYTES: Final = frozenset({"MaxMemory", "MaxMemorySize", "MaxDisk", "Swap"})
 
 
 class StatedValues:
-    """The properties of a job, by category and name; a resource is listed by its own name: "Resource GPU".
+    """The properties of a job, by category and name; a resource has its own name, such as "Resource GPU".
 
     `used` holds the `id()` of each property that was looked up and gave a value.
     """
@@ -66,11 +66,14 @@ class StatedValues:
                 self._found.setdefault((category, name), []).append(each)
 
     def all(self, name: str, category: str = DIRECT) -> list[Property]:
-        """Return all properties with this name in a category."""
+        """Return all properties with this name in a category; DIRECT means outside the named categories."""
         return self._found.get((category, name), [])
 
     def actual(self, name: str) -> Property | None:
-        """Return the delivered property, else the uncategorized, else the requested one; None if several."""
+        """Return the delivered property of this name, else the uncategorized one, else the requested one.
+
+        Returns None if there is none, or more than one.
+        """
         for category in (DELIVERED, DIRECT, REQUESTED):
             found = self.all(name, category)
             if found:
@@ -80,7 +83,7 @@ class StatedValues:
         return None
 
     def use(self, each: Property) -> Property:
-        """Add a property to those that were looked up and gave a value, `used`; return it."""
+        """Record in `used` that a property was looked up and gave a value; return the property."""
         self.used.add(id(each))
         return each
 
@@ -88,31 +91,40 @@ class StatedValues:
         return self._alternatives is None or name.partition(" ")[0] in self._alternatives
 
     def first(self, *names: str) -> Property | None:
-        """Return the first property among several names that `actual` finds and that has a value."""
+        """Look up `names` in order by `actual`; return the first property that has a value, or None."""
         return next((each for name in names if (each := self.actual(name)) and each.value), None)
 
     def text(self, *names: str) -> str | None:
-        """Return the text of the property that `first` finds, None without one."""
+        """Return the text of the property that `first` finds; None if it finds none."""
         found = self.first(*names)
         return None if found is None else str(found.value)
 
     def number(self, name: str) -> int | None:
-        """Return a number given outside any category; None if absent or given several times."""
+        """Return the number of a property that is in neither category (Requested, Delivered), or None.
+
+        The result is None if the property is absent or stated several times.
+        """
         found = self.all(name)
         value = self.use(found[0]).value if len(found) == 1 else None
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
     def flag(self, name: str) -> bool | None:
-        """Return a Boolean given outside any category; None if absent or given several times."""
+        """Return the Boolean of a property that is in neither category (Requested, Delivered), or None.
+
+        The result is None if the property is absent or stated several times.
+        """
         found = self.all(name)
         return self.use(found[0]).value is True if len(found) == 1 else None
 
     def extension(self, name: str) -> Property | None:
-        """Return the Extension of this name and of type "jobfeatures", even an empty one."""
+        """Return the Extension of this name and of type "jobfeatures", even an empty one; None if absent."""
         return self._extended.get(name)
 
     def extended(self, name: str) -> Any:
-        """Return the value of what `extension` finds, None if absent or empty. Raises ParseError."""
+        """Return the value of the Extension that `extension` finds; None if it is absent or empty.
+
+        Raises ParseError.
+        """
         found = self._extended.get(name)
         if found is None or not found.value:
             return None
@@ -122,18 +134,24 @@ class StatedValues:
             raise found.error(error.reason, error.text) from None
 
     def state(self) -> JobState:
-        """Return the job's state; a word that is not a state gives UNKNOWN."""
+        """Return the job's state; UNKNOWN if its word is not a known state."""
         word = self.text("State")
         state = extensions.STATES.get(word or "", JobState.UNKNOWN)
         return extensions.exact_state(word, self.extended("state")) or state
 
     def has(self, name: str) -> int | None:
-        """Return the amount of the property that `actual` finds, in bytes, seconds or as a plain number."""
+        """Return the amount of the property that `actual` finds; None if it finds none.
+
+        The amount is in bytes, in seconds, or a plain number.
+        """
         found = self.actual(name)
         return None if found is None else whole(found)
 
     def amount(self, name: str, *categories: str) -> int | None:
-        """Return the amount in the first category that has the property; requests count if EQ or GE."""
+        """Return the amount in the first of `categories` that has the property; None if none has.
+
+        Requests count if their op is EQ or GE. The amount is in bytes, in seconds, or a plain number.
+        """
         for category in categories:
             found = self.all(name, category)
             if not found:
@@ -150,12 +168,12 @@ class StatedValues:
         return self._alternatives is not None and (rest or weighed)
 
     def memory_limit(self) -> Limit:
-        """Return the limit of the job's memory in bytes, or the sum of its task groups' limits."""
+        """Return the job's memory limit in bytes: its own limit, or the sum of its task groups' limits."""
         names = ("MaxMemory", "MaxMemorySize")
         return self._total("Memory", lambda each: each.limit("Memory", *names), by_tasks=False)
 
     def memory_wanted(self) -> int | None:
-        """Return the bytes of memory requested with GE, of the job or summed over its task groups."""
+        """Return the memory in bytes requested with GE, by the job or summed over its task groups."""
 
         def least(each: StatedValues) -> int | None:
             is_least = all(request.text("op") == "GE" for request in each.all("Memory", REQUESTED))
@@ -165,7 +183,12 @@ class StatedValues:
         return found if isinstance(found, int) else None
 
     def processors(self, amount: Callable[[StatedValues], Limit], *, by_tasks: bool = True) -> int | None:
-        """Return a job's processors by `amount`, else a sum over task groups, else (`by_tasks`) 1 a task."""
+        """Return a job's number of processors; None if unknown.
+
+        `amount` is a function that returns the number stated by a job, a task group or a task. If the job
+        states none, the numbers of its task groups are summed. If these state none either and `by_tasks` is
+        true, each task counts as one processor.
+        """
         found = self._total("Processors", amount, by_tasks=by_tasks)
         return found if isinstance(found, int) else None
 
@@ -186,14 +209,14 @@ class StatedValues:
         return found
 
     def says(self, name: str) -> bool:
-        """Return whether a property with this name occurs in any category."""
+        """Return whether the job states a property with this name, in any category or outside of them."""
         return any(self.all(name, category) for category in (DIRECT, REQUESTED, DELIVERED))
 
     def limit(self, name: str, *limits: str, is_used: bool = False) -> Limit:
-        """Return the first of `limits` with a ResourceLimit, else the limit that property `name` sets.
+        """Return the first of the ResourceLimits named `limits`, else the limit that property `name` sets.
 
-        A Soft limit counts only where its name has no other limit. `is_used`:
-        a value outside any category is the amount used, not a limit.
+        A Soft limit counts only if its name has no other limit. With `is_used`, a value of the property
+        outside any category is the amount used, not a limit.
         """
         for each in limits:
             found = self.all(f"ResourceLimit {each}")
@@ -253,7 +276,10 @@ def _sum(amounts: Iterable[Limit]) -> Limit:
 
 
 def whole(each: Property) -> int:
-    """Return an amount in bytes, seconds or as a number, rounded down. Raises ParseError beyond 63 bits."""
+    """Return an amount in bytes, in seconds or as a plain number, rounded down.
+
+    Raises ParseError beyond 63 bits.
+    """
     amount = int(amount_of(each))
     if amount > values.MAX_NUMBER:
         raise each.error("number too large", str(each.value))

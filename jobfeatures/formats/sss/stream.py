@@ -1,10 +1,11 @@
-"""A log of SSS documents → jobs with their defaults resolved, in bounded memory: pure.
+"""Reads a log of SSS documents as jobs with their defaults filled in, in bounded memory. Pure.
 
-A log is one JobGroup with many jobs, or a sequence of documents with one job each. An error discards its
-document, or its job in a group: reading resumes at the next line that begins with a document or a job.
+A log is one JobGroup with many jobs, or a sequence of documents with one job each. After an error, the
+document is discarded, or only the job if it is in a group; reading resumes at the next line that begins with
+a document or a job.
 
-JobDefaults may follow the jobs to which they apply, so up to 2,000 jobs of
-ordinary size are held until then. JobDefaults that come later are an error, and the earlier jobs lack them.
+JobDefaults may follow the jobs to which they apply, so up to 2,000 jobs of ordinary size are held until then.
+JobDefaults that come later are an error, and the earlier jobs lack them.
 """
 
 from __future__ import annotations
@@ -52,11 +53,12 @@ _TYPOGRAPHIC = re.compile("[“”„‟″‘’]")
 def read_jobs(
     lines: Iterable[str], *, repaired: Counter[str] | None = None, keep_text: bool = False
 ) -> Iterator[Found]:
-    """Yield the jobs in a log's lines with all defaults filled in; warnings and errors as Rejected.
+    """Yield the jobs in a log's lines with all defaults filled in.
 
-    With `repaired`, typographic quotes within a line are straightened, and such lines counted there. The
-    properties of groups are yielded as Property. `keep_text` adds to each job its source text,
-    and yields the text between jobs as Passage; neither includes what could not be read.
+    Warnings and errors are yielded as Rejected, the properties of job groups as Property. If `repaired` is
+    given, typographic quotes are replaced by straight ones, and `repaired` counts the lines concerned. With
+    `keep_text`, each job has its source text, and the text between jobs is yielded as Passage; neither
+    includes what could not be read.
     """
     reader = _StreamReader(keep_text=keep_text)
     for number, line in enumerate(lines, 1):
@@ -303,7 +305,7 @@ def _size(element: Element) -> int:
 
 
 def read_job(element: Element, policy: str, defaults: SssJob | None) -> Iterator[FoundJob]:
-    """Yield a job with its defaults resolved, or the error that rejects it, then warnings."""
+    """Convert a Job element: yield the job with its defaults filled in, or its error; then the warnings."""
     notes: list[Rejected] = []
     try:
         job = read_container(element, CONTENT["JobGroup"]["Job"], policy, notes)

@@ -1,4 +1,4 @@
-"""Texts of SSS elements and attributes ↔ bounded values, for reading and for writing: pure."""
+"""Converts texts of SSS elements and attributes to bounded values, and back. Pure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def error_at(element: Element, reason: str, text: str = "") -> ParseError:
 
 
 def refuse_text(element: Element) -> None:
-    """Raise ParseError for text in an element that has only elements."""
+    """Raise ParseError if an element that may hold only elements also holds text."""
     if text := element.text.strip(BLANKS):
         raise error_at(element, "text between elements", text)
 
@@ -40,9 +40,8 @@ def refuse_text(element: Element) -> None:
 def checked_id(text: str) -> str:
     """Return `text` if it can be a job id: printable, without blanks, 1 to 180 characters.
 
-    It names a folder, so a non-ASCII character counts with its percent-encoded length.
-
-    Raises ParseError otherwise.
+    An id becomes the name of a folder, so a non-ASCII character counts with its percent-encoded length.
+    Raises ParseError if `text` cannot be an id.
     """
     reason = ""
     if not text:
@@ -66,10 +65,10 @@ def checked_text(text: str, field: str) -> str:
 
 
 def parse_value(kind: Type, text: str) -> Value:
-    """Return the value of an element's content, or of an attribute, of this type.
+    """Parse the content of an element, or the value of an attribute, of the type `kind`.
 
-    Surrounding blanks are stripped unless it is TEXT. Raises ParseError for a
-    value not of the type, beyond 63 bits, too long, or not allowed in XML.
+    Surrounding blanks are stripped unless the type is TEXT. Raises ParseError for a value that is not of the
+    type, is beyond 63 bits, is too long, or is not allowed in XML.
     """
     if kind is not Type.TEXT:
         text = text.strip(BLANKS)
@@ -111,7 +110,7 @@ def format_value(value: Value) -> str:
 
 
 def split_words(text: str) -> tuple[str, ...]:
-    """Return the words of a comma-separated list; a blank text has none."""
+    """Split a comma-separated list into its words; a blank text gives none."""
     return tuple(word.strip(BLANKS) for word in text.split(",")) if text.strip(BLANKS) else ()
 
 

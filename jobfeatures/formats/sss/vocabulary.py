@@ -1,8 +1,8 @@
-"""The vocabulary of SSS job objects as one table: every element with its type, places and attributes.
+"""Defines the vocabulary of SSS job objects in one table: every element with its type, places and attributes.
 
 Source: Scalable Systems Software Job Object Specification, draft 3.1.0, 26 April 2011. Its published tables
-lack the name column; the names here are inferred from the order of its rows, its examples and its prose. All
-code that reads or writes the vocabulary uses `TABLE`.
+lack the name column; the names here are inferred from the order of the rows, the examples and the prose. All
+code that reads or writes SSS documents uses `TABLE`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from typing import Final
 
 
 class Type(enum.Enum):
-    """Type of an element's content (section 2.2); CONTAINER if it holds other elements."""
+    """The types of an element's content (section 2.2 of the specification).
+
+    CONTAINER holds other elements.
+    """
 
     STRING = "String"  # surrounding blanks are ignored
     TEXT = "String, blanks included"
@@ -31,7 +34,7 @@ class Type(enum.Enum):
 
 
 class ElementPlace(enum.Flag):
-    """Which parents an element may have, by kind. JOB means JobDefaults too; other Defaults likewise."""
+    """The kinds of parents that an element may have. A kind includes its defaults: JOB, also JobDefaults."""
 
     DOCUMENT = enum.auto()
     JOB_GROUP = enum.auto()
@@ -75,10 +78,10 @@ INHERITED: Final[Mapping[ElementPlace, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One row of the vocabulary. `section` is the specification's.
+    """One row of the vocabulary: an element, its type, its possible parents and its attributes.
 
-    `many`: it may be repeated in a container; in Requested and Delivered any element may.
-    `needs`: the required attributes.
+    `section` is the section of the specification. `many` says that a container may hold several such elements
+    (Requested and Delivered may hold several of any element). `needs` are the required attributes.
     """
 
     section: str
@@ -216,7 +219,7 @@ _PLACE_INSIDE: Final[Mapping[str, ElementPlace]] = {
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """An element at one place where it may be: its row of the vocabulary, and the attributes allowed."""
+    """An element at one of its possible places: its row of the vocabulary, and the attributes it may have."""
 
     term: Term
     attributes: frozenset[str]
@@ -290,7 +293,7 @@ DISTRIBUTIONS: Final[Mapping[str, Type]] = {  # what a TaskDistribution of a typ
 
 
 def words_of(element: str, attribute: str) -> frozenset[str] | None:
-    """Return the allowed values of an attribute, None if the specification does not list them."""
+    """Return the allowed values of an element's attribute; None if the specification does not list them."""
     if attribute == "units" and element in UNITS:
         return frozenset(UNITS[element][0])
     return VALUES.get(f"{element}@{attribute}", VALUES.get(attribute))

@@ -1,4 +1,4 @@
-"""`JobRecord`s → one JobGroup, which `records` reads back as equal records: pure.
+"""Writes `JobRecord`s as one JobGroup, which `records` reads back as equal records. Pure.
 
 A log that was read with its source text is written back unchanged.
 """
@@ -36,11 +36,12 @@ class _Row(NamedTuple):
 
 
 def write_records(records: Iterable[JobRecord | Passage], lost: Lost) -> Iterator[str]:
-    """Yield the lines of a document, without newlines: a JobGroup with one job after another.
+    """Yield the lines of a document, without newlines: a JobGroup that holds all jobs.
 
     Times and amounts are written as integers, texts without surrounding blanks. Steps are dropped, and so are
-    jobs whose id has blanks or is too long. Records read with their source text are written back unchanged,
-    except jobs that could not be read; a job whose record was changed is written from its record.
+    jobs whose id has blanks or is too long; `lost` is called with what is dropped. Records read with their
+    source text are written back unchanged, except jobs that could not be read; a job whose record was changed
+    is written from its record.
     """
     rest = iter(records)
     first = next(rest, None)
@@ -264,9 +265,10 @@ _STATES_WITH_WORDS: Final = frozenset({JobState.PENDING, JobState.RUNNING, JobSt
 
 
 def format_job(job: Job) -> str:
-    """Return a job, with the fields of a log record and its processes, as a document for a spool folder.
+    """Format a job as a document for a spool folder, with the fields of a log record and its processes.
 
-    Raises ParseError, naming the field, for a text that readers reject or a value the format cannot hold.
+    Raises ParseError, naming the field, for a text that readers reject or a value that the format cannot
+    hold.
     """
     notes = Notes()
     texts = {name: getattr(job, name) for name in ("name", "user", "account", "partition")}

@@ -1,7 +1,8 @@
-"""XML bytes ↔ a small tree of elements with their positions. Safe for hostile documents.
+"""Parses XML into a small tree of elements with their positions, and formats it. Safe for hostile documents.
 
-Rejected are documents that are not UTF-8, document type declarations (and thus every entity except the five
-of XML itself), and more bytes, depth or elements than allowed. Nothing outside the document is ever fetched.
+Documents are rejected if they are not UTF-8, have a document type declaration (and thus any entity except the
+five of XML itself), or have more bytes, depth or elements than allowed. Nothing outside the document is ever
+fetched.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ _NO_ATTRIBUTES: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """One element. `text` is its own character data without its children's; positions count from 1."""
+    """One XML element: its name, attributes, children, and `text`, which excludes the text of its children.
+
+    `line` and `column` count from 1.
+    """
 
     name: str
     attributes: Mapping[str, str] = field(default_factory=dict)
@@ -160,11 +164,11 @@ class _Parser(DefusedExpatParser):
 
 
 class XmlEvent(NamedTuple):
-    """What was read of a stream of documents: the start of a group, a complete child of it, or its end.
+    """One event in a stream of documents: the start of a group, a complete child of a group, or its end.
 
-    `kind` is "open", "part" or "close" for a JobGroup, "root" for any other root.
-    `begin` is the offset of the element, `last_tag` that of its last tag read so
-    far, or of its end if it is empty: in UTF-8 bytes since the start of the feed.
+    `kind` is "open", "part" or "close" for a JobGroup, "root" for any other root element. `begin` is the
+    offset of the element. `last_tag` is the offset of the last tag read so far, or, if the element is empty,
+    of its end. Both are in UTF-8 bytes since the start of the feed.
     """
 
     kind: str
@@ -174,10 +178,10 @@ class XmlEvent(NamedTuple):
 
 
 class ElementFeed:
-    """Parses consecutive documents line by line, holding only one child of a group at a time in memory.
+    """Parses consecutive documents line by line, with only one child of a group at a time in memory.
 
-    `line` is the number of the first line to be fed. With `in_group`, the
-    lines continue a JobGroup that began earlier.
+    `line` is the number of the first line to be fed. With `in_group`, the lines continue a JobGroup that
+    began earlier.
     """
 
     def __init__(self, *, line: int, in_group: bool) -> None:
@@ -196,7 +200,10 @@ class ElementFeed:
             yield from self._feed_chunk(line[start : start + CHUNK_CHARACTERS])
 
     def finish(self) -> Iterator[XmlEvent]:
-        """Yield the remaining events at the end. Raises ParseError within an unfinished document."""
+        """Yield the remaining events at the end of the input.
+
+        Raises ParseError if a document is unfinished.
+        """
         self._builder.check_end()
         yield from self.feed("</_>")
 
@@ -224,10 +231,10 @@ class ElementFeed:
 
 
 def repair_quotes(text: str) -> str:
-    """Return a document with the typographic quotes around attribute values made straight.
+    """Return a document in which typographic quotes around attribute values are replaced by straight ones.
 
-    Word processors turn straight quotes into typographic ones. Only quotes
-    around a value are replaced, and none in comments and marked sections.
+    Word processors turn straight quotes into typographic ones. Quotes in comments and marked sections are
+    kept.
     """
     return _MARKUP.sub(lambda markup: _ATTRIBUTE.sub(_straight, markup[0]), text)
 
@@ -346,7 +353,7 @@ def _placed(reason: str, source: str, line: int, column: int, name: str = "") ->
 
 
 def reason_at(element: Element, reason: str) -> str:
-    """Return a reason prefixed with the column of an element, if known."""
+    """Return a reason (the text of an error) prefixed with the column of an element, if known."""
     return f"column {element.column}: {reason}" if element.column else reason
 
 

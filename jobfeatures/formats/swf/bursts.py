@@ -1,7 +1,7 @@
-"""Joins the lines of jobs that were swapped out and have a line for each part: pure.
+"""Joins the lines of jobs that were swapped out, which have one line for each part of their run. Pure.
 
-Source: The Standard Workload Format, "Usage of the Status field". Only a header that says ``Preemption: Yes``
-or ``Double`` makes a status of 2, 3 or 4 mean this: some logs keep exit codes in that column.
+Source: The Standard Workload Format, "Usage of the Status field". A status of 2, 3 or 4 means such a part
+only if the header says ``Preemption: Yes`` or ``Double``: some logs keep exit codes in that column.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from jobfeatures.formats.swf.header import Preemption
 
 
 class Joined(NamedTuple):
-    """A job as a whole, and one `SwfJob` for each part if it was swapped out."""
+    """A job as a whole, made from `lines` lines of a log; `parts` holds its parts if it was swapped out."""
 
     job: SwfJob
     parts: tuple[SwfJob, ...] = ()
@@ -22,7 +22,7 @@ class Joined(NamedTuple):
 
     @property
     def start_secs(self) -> Number | None:
-        """Return when the job first ran, in seconds of the log's clock; None where that is unknown."""
+        """Return when the job first ran, in seconds since the log's time zero; None if unknown."""
         return _plus(self.job.submit_secs, self.job.wait_secs)
 
     @property
@@ -32,17 +32,21 @@ class Joined(NamedTuple):
 
     @property
     def end_secs(self) -> Number | None:
-        """Return when the job ended (log seconds): its start, plus run time and time between its parts."""
+        """Return when the job ended, in seconds since the log's time zero; None if unknown.
+
+        That is its start, plus its run time and the time for which it was swapped out.
+        """
         start_secs = self.start_secs
         ran_secs = None if start_secs is None else _plus(start_secs, self.job.run_secs)
         return None if ran_secs is None else ran_secs + self.swapped_secs
 
 
 def join_bursts(jobs: Iterable[SwfJob], preemption: Preemption | None) -> Iterator[Joined]:
-    """Yield one job for all its lines, which are consecutive, its summary first if there is one.
+    """Join consecutive lines of the same job, and yield one item per job.
 
-    Parts without a summary are summed up: run and CPU time are added, memory is the most, completed is what
-    its last part says; a job whose last part is missing has an unknown status.
+    A job that was swapped out may have a summary line, which comes first. If it has none, its parts are
+    summed up: run and CPU times are added, memory is the maximum, and the status is that of the last part; if
+    the last part is missing, the status is unknown.
     """
     if preemption not in {Preemption.YES, Preemption.DOUBLE}:
         for job in jobs:

@@ -1,8 +1,8 @@
-"""Checks a log in SWF for faults, line by line: pure.
+"""Checks a log in SWF for faults, line by line. Pure.
 
-Errors violate the format of lines or the rules for measured values; warnings are faults that a reader
-can cope with. Sources: The Standard Workload Format, "The Data Fields", "Consistency and data quality",
-"Usage of the Status field", "Header Comments"; docs/swf.md has sentence and rule.
+Errors violate the format of lines or the rules for measured values; warnings are faults with which a reader
+can cope. Sources: The Standard Workload Format, "The Data Fields", "Consistency and data quality", "Usage of
+the Status field", "Header Comments"; docs/swf.md lists each sentence with its rule.
 """
 
 from __future__ import annotations
@@ -46,7 +46,11 @@ RULES: Final[tuple[Rule, ...]] = get_args(Rule)
 
 
 class SwfFault(NamedTuple):
-    """One fault. `line` is 0 for a fault of the entire log; `rule` groups similar faults."""
+    """One fault of a log.
+
+    `level` is error or warning, `rule` the violated rule, `line` the line's number from 1. `line` is 0 if the
+    fault concerns the entire log.
+    """
 
     level: str
     rule: Rule
@@ -69,7 +73,7 @@ class _Seen:
 
 
 def check_log(lines: Iterable[str], *, source: str = "") -> Iterator[SwfFault]:
-    """Yield all faults in line order, then those of the entire log."""
+    """Yield all faults of a log: first those of single lines, in order, then those of the entire log."""
     header = Header(source)
     seen = _Seen()
     limits: _Limits | None = None

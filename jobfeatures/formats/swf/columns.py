@@ -1,4 +1,4 @@
-"""Reads large logs in SWF as arrays: needs numpy (extra ``analysis``)."""
+"""Reads large logs in SWF as arrays. Needs numpy: the extra ``analysis``."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ EXACT = 2**53  # whole numbers beyond it have no place in a double
 
 
 class SwfColumns(NamedTuple):
-    """One array per field, in the order and with the names of `SwfJob`, and what was repaired or skipped.
+    """A log in SWF as one array per field, with the names and the order of `SwfJob`.
 
-    Times are int64 where all of the log's are whole, else float64; the others are int64. −1 is unknown.
+    Times are int64 if all times of the log are whole, else float64; other fields are int64. −1 means unknown.
+    `repaired` counts repairs by kind, `skipped` counts lines that could not be read.
     """
 
     header: Header
@@ -78,7 +79,10 @@ def _split(table: Array) -> dict[str, Array]:
 
 
 def read_pieces(name: str, lines: int) -> Iterator[SwfColumns]:
-    """Yield a log in pieces of at least `lines` lines, with the comments read so far. Raises LogFileError."""
+    """Yield a log in pieces of at least `lines` lines; each piece has the comments read so far.
+
+    Raises LogFileError.
+    """
     header = Header(name)
     found: list[SwfColumns] = []
     is_first = True
@@ -92,7 +96,7 @@ def read_pieces(name: str, lines: int) -> Iterator[SwfColumns]:
 
 
 def read_jobs(name: str, lines: int) -> Iterator[SwfColumns]:
-    """Yield a log in pieces of at least `lines` lines, none of which ends within the lines of one job."""
+    """Yield a log in pieces of at least `lines` lines; all lines of a job are in the same piece."""
     pieces = read_pieces(name, lines)
     left = next(pieces)
     for piece in pieces:

@@ -1,4 +1,4 @@
-"""When each job of a log in SWF ended, by its number, in eight bytes a job."""
+"""Stores when each job of a log in SWF ended, by job number, in eight bytes per job."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _ABSENT, _UNKNOWN = -(2**63), -(2**63) + 1
 
 
 class Ends:
-    """Job number → end in seconds of the log, None where the job is there but its end is unknown.
+    """Maps a job number to the job's end, in seconds since the log's time zero; None if the end is unknown.
 
-    Numbers ascend from 1, as the standard says, with gaps; other numbers, and ends with fractions of a
-    second, are held in a dictionary, which takes more memory.
+    Numbers normally ascend from 1, possibly with gaps, as the format's definition says. Other numbers, and
+    ends with fractions of a second, are held in a dictionary, which takes more memory.
     """
 
     def __init__(self) -> None:

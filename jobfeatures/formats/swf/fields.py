@@ -1,4 +1,4 @@
-"""The 18 fields of a line of SWF: pure. Source: The Standard Workload Format, "The Data Fields"."""
+"""Defines the 18 fields of a line of SWF. Source: The Standard Workload Format, "The Data Fields"."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ Number = int | float
 
 
 class SwfJob(NamedTuple):
-    """The 18 numbers of one line: −1 is unknown. Times are seconds, memory is KiB per processor."""
+    """The 18 numbers of one line of SWF; −1 means unknown.
+
+    Times are in seconds, memory is in KiB per processor.
+    """
 
     number: int
     submit_secs: Number  # since the log's start
@@ -45,7 +48,12 @@ PARTIAL: Final = frozenset({CONTINUED, LAST_COMPLETED, LAST_FAILED})
 
 
 class Meaning(NamedTuple):
-    """What a log's fields mean where the standard leaves it open, or the log deviates from it."""
+    """How to interpret fields of a log where the format leaves a choice, or where the log deviates from it.
+
+    `memory_is_bytes`: memory is in bytes, not KiB. `memory_is_of_job`: it is per job, not per processor.
+    `requests_cpu_time`: requested times are CPU times, not wall times (None: as the header says). `no_waits`:
+    jobs that ran, but whose wait is unknown, started when they were submitted.
+    """
 
     memory_is_bytes: bool = False  # not KiB
     memory_is_of_job: bool = False  # not of a processor

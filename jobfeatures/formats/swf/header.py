@@ -1,4 +1,4 @@
-"""The header comments of SWF: pure. Source: The Standard Workload Format, "Header Comments"."""
+"""Parses and formats the header comments of SWF. Source: The Standard Workload Format, "Header Comments"."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _DATE = re.compile(
 
 
 class Preemption(enum.Enum):
-    """Whether jobs were swapped out, and how that is reported."""
+    """The values of the comment Preemption: whether jobs were swapped out, and how the log shows it."""
 
     NO = "No"
     YES = "Yes"  # each part is a line of its own
@@ -50,7 +50,7 @@ class Preemption(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """A number of nodes or processors; `parts`: by partition, where the header lists them in parentheses."""
+    """A number of nodes or processors from a header; `parts` are those of the partitions, if listed."""
 
     total: int
     parts: tuple[int, ...] = ()
@@ -58,7 +58,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """One comment: a label and its value of one or more lines, or free text (label empty)."""
+    """One header comment: a label and a value of one or more lines, or free text with an empty label."""
 
     label: str
     value: str
@@ -67,7 +67,7 @@ class Comment:
 
 @dataclass(slots=True)
 class Header:
-    """The comments of a log in order. Their values are parsed when asked for."""
+    """The header comments of a log in SWF, in order. A value is parsed only when its method is called."""
 
     source: str = ""
     comments: list[Comment] = field(default_factory=list)
@@ -77,19 +77,22 @@ class Header:
         return [each for each in self.comments if each.label == label]
 
     def value(self, label: str) -> Comment | None:
-        """Return the last comment with a label: a later one corrects earlier ones."""
+        """Return the last comment with a label, or None. A later comment corrects earlier ones."""
         found = self.values(label)
         return found[-1] if found else None
 
     def readable(self, read: Callable[[Header], T | None]) -> T | None:
-        """Return what `read` makes of this header; None if it raises ParseError, which `check` reports."""
+        """Return `read(self)`, or None if it raises ParseError; `check` reports such errors."""
         try:
             return read(self)
         except ParseError:
             return None
 
     def size(self, label: str) -> Size | None:
-        """Return the value of MaxNodes or MaxProcs; None where it is absent or ``N/A``. Raises ParseError."""
+        """Return the value of the comment `label`, MaxNodes or MaxProcs. Raises ParseError.
+
+        Returns None if it is absent or ``N/A``.
+        """
         comment = self.value(label)
         if comment is None or comment.value.upper() in {"N/A", "", "-1", "UNKNOWN"}:
             return None
@@ -124,7 +127,10 @@ class Header:
         return int(comment.value)
 
     def zone(self) -> tzinfo | None:
-        """Return the log's time zone: TimeZoneString's, else the deprecated TimeZone's. Raises ParseError."""
+        """Return the log's time zone, or None. Raises ParseError.
+
+        It comes from the comment TimeZoneString, else from the deprecated TimeZone.
+        """
         comment = self.value("TimeZoneString")
         if comment is not None:
             try:
@@ -140,9 +146,10 @@ class Header:
         return timezone(timedelta(seconds=int(match[1])))
 
     def wall_clock(self, secs: float) -> datetime | None:
-        """Return `secs` of the log as local date and time, None if the header has no start or time zone.
+        """Convert a time of the log (seconds since its time zero) to local date and time.
 
-        Source: "Usage of the TimeZone and TimeZoneString fields": localtime of UnixStartTime + time.
+        Returns None if the header has no start or no time zone. Source: "Usage of the TimeZone and
+        TimeZoneString fields": localtime of UnixStartTime + time.
         """
         start_secs, zone = self.start_secs(), self.zone()
         if start_secs is None or zone is None:
@@ -150,7 +157,10 @@ class Header:
         return datetime.fromtimestamp(start_secs + secs, zone)
 
     def numbered(self, label: str) -> dict[int, str]:
-        """Return number → name of the queues or partitions named in comments (`label`). Raises ParseError."""
+        """Return the names of queues or partitions, by their numbers, that the header's comments state.
+
+        `label` is the label of these comments. Raises ParseError.
+        """
         found: dict[int, str] = {}
         for comment in self.values(label):
             match = _NUMBERED.match(comment.value)
@@ -168,9 +178,9 @@ class Header:
 def parse_comment(line: str, header: Header, number: int = 0) -> None:
     """Add one comment line, which begins with ``;``, to a header.
 
-    Such as ``; MaxNodes: 184 ( 6, 171, 7)``, its label indented or not. A line
-    that is indented further than one blank and names no known label continues
-    the label before it; what else is no label stays as free text.
+    A comment has a label, such as ``; MaxNodes: 184 ( 6, 171, 7)``; the label may be indented. A line that is
+    indented by more than one blank and has no known label continues the comment before it. Any other line
+    without a label is kept as free text.
     """
     body = line.strip()
     match = _LABEL.match(body)
@@ -193,7 +203,7 @@ def parse_comment(line: str, header: Header, number: int = 0) -> None:
 
 
 def format_header(header: Header) -> list[str]:
-    """Return the lines of a header, as `parse_comment` reads them back."""
+    """Return the lines of a header, from which `parse_comment` reads an equal header."""
     lines = []
     for each in header.comments:
         if not each.label:
@@ -206,19 +216,22 @@ def format_header(header: Header) -> list[str]:
 
 
 def format_date(moment: datetime) -> str:
-    """Return a moment as date(1) prints it, the form of the header's StartTime and EndTime."""
+    """Format a date as date(1) prints it, the form of the header comments StartTime and EndTime."""
     day, month = DAYS[moment.weekday()], MONTHS[moment.month - 1]
     return f"{day} {month} {moment.day:02} {moment:%H:%M:%S} {moment.tzname()} {moment.year}"
 
 
 class Stated(NamedTuple):
-    """A date and time of day in a header, and its zone's abbreviation, of which only UTC is unambiguous."""
+    """A date and time of day in a header, with the abbreviation of its time zone.
+
+    Of such abbreviations only UTC is unambiguous.
+    """
 
     clock: datetime
     zone: str
 
     def is_at(self, meant: datetime) -> bool:
-        """Return whether this date means the moment `meant`, if read in the zone of `meant` or in UTC."""
+        """Return whether this date is the time `meant`, if it is read in the zone of `meant` or in UTC."""
         if self.zone in UTC_NAMES:
             return abs((self.clock.replace(tzinfo=UTC) - meant).total_seconds()) < 1
         others = {(meant + timedelta(days=days)).tzname() for days in (-183, 183)} - {meant.tzname()}
@@ -226,7 +239,7 @@ class Stated(NamedTuple):
 
 
 def parse_date(comment: Comment) -> Stated:
-    """Return a header's StartTime or EndTime, ``Tue Feb 21 18:44:15 IST 2006``. Raises ParseError."""
+    """Parse a StartTime or EndTime comment, such as ``Tue Feb 21 18:44:15 IST 2006``. Raises ParseError."""
     match = _DATE.match(comment.value.strip())
     if match is not None and match[2] in MONTHS:
         hour, minute, second = map(int, match[4].split(":"))

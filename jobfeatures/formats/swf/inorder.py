@@ -1,4 +1,4 @@
-"""Sorts batches of jobs by submit time, and merges those that overlap in time. Pure."""
+"""Sorts batches of jobs by submit time; batches that overlap in time are merged. Pure."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ _END: Final[Pair] = ((inf, 0, 0), None)  # behind all batches
 
 
 def in_order(batches: Iterable[JobBatch], sort: Sorter) -> Parts:
-    """Return jobs by submit time (stable); one without a submit time stays behind the job before it.
+    """Return a function that yields all jobs, as columns, sorted by submit time (stable).
 
-    Batches that overlap are merged, at most `OVERLAPPING` jobs at once; above that `sort` sorts all jobs.
+    A job without a submit time stays behind the job before it. Batches that overlap in time are merged,
+    unless more than `OVERLAPPING` jobs overlap at once: then `sort` sorts all jobs.
     """
     spans: list[tuple[Number, Number, int]] = []
     kept = sort(_keyed(batches, spans))
@@ -36,7 +37,10 @@ def in_order(batches: Iterable[JobBatch], sort: Sorter) -> Parts:
 
 
 def without(positions: Collection[int], parts: Parts) -> Parts:
-    """Return `parts` without the jobs at these positions, which count from 1 over all parts."""
+    """Return a function that yields the jobs of `parts` except those at the given positions.
+
+    Positions count all jobs from 1.
+    """
 
     def left() -> Iterator[SwfRow]:
         position = 0

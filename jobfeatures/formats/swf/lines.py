@@ -1,4 +1,4 @@
-"""Lines of SWF → jobs, and back: streaming, strict or tolerant. Pure."""
+"""Parses lines of SWF into jobs, strictly or tolerantly, and formats jobs as lines. Streaming, pure."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _IDS = frozenset({"user", "group", "executable", "queue", "partition", "precedin
 
 
 class SwfReader:
-    """Reads one log in SWF: iterate over it for its jobs, only once.
+    """Reads one log in SWF. Iterate over the reader, only once, to get the jobs.
 
-    `header` fills with the comments as they come: before the first job those at the top, in the end all of
-    them. A strict reader raises ParseError at the first fault. A tolerant one repairs what it can, counts
-    that in `repaired` by kind, skips other lines, counts them in `skipped` and keeps the first `KEPT` as
-    `rejected`.
+    `header` holds the comments read so far: those at the top before the first job, all of them at the end. A
+    strict reader raises ParseError at the first fault. A tolerant reader repairs what it can, and counts the
+    repairs by kind in `repaired`. It skips other faulty lines, counts them in `skipped`, and keeps the first
+    `KEPT` of them in `rejected`.
     """
 
     KEPT = 1000
@@ -110,7 +110,7 @@ class SwfReader:
 
     @property
     def trailing(self) -> str:
-        """Return the text since the last job, if `keep_text`."""
+        """Return the text after the last job that was read; it is empty unless `keep_text` is set."""
         return "".join(self._between)
 
     def _job(self, number: int, line: str) -> Iterator[SwfJob]:
@@ -138,11 +138,11 @@ class SwfReader:
 
 
 def parse_job(text: str, *, source: str = "", line: int = 0) -> tuple[SwfJob, list[str]]:
-    """Return the job of one line, and the repairs that reading it took, as texts.
+    """Parse one line into a job; also return texts that describe the repairs that were needed.
 
     Source: The Standard Workload Format, "The Data Fields": 18 numbers, such as ``15 599850 192180 3477 4 -1
-    -1 4 53940 -1 1 12 12 -1 -1 -1 -1 -1``. Raises ParseError where one of the first five, without which
-    a line says nothing, or the status is no number or is missing; any other field may be unknown.
+    -1 4 53940 -1 1 12 12 -1 -1 -1 -1 -1``. Raises ParseError if one of the first five fields or the status is
+    missing or not a number. Any other field may be unknown.
     """
     words = text.split(None, COLUMNS)
     if len(text) > MAX_LINE_CHARACTERS:
@@ -181,7 +181,10 @@ def parse_job(text: str, *, source: str = "", line: int = 0) -> tuple[SwfJob, li
 
 
 def parse_number(word: str) -> Number | None:
-    """Return a number, None where it is none: no infinities, no digits but 0 to 9, no underscores."""
+    """Parse a number; return None for any other text.
+
+    Infinities, underscores, and digits other than 0 to 9 are not accepted.
+    """
     if not word.isascii() or "_" in word or len(word) > MAX_DIGITS:
         return None
     try:
@@ -197,5 +200,5 @@ def parse_number(word: str) -> Number | None:
 
 
 def format_job(job: SwfJob) -> str:
-    """Return the line of a job, without a newline: whole numbers as such, others with decimals."""
+    """Format a job as a line without a newline; only numbers that are not whole have decimals."""
     return "%s %s %s %s %s %s %s %s %s %s %s %s %s %s %s %s %s %s" % job  # noqa: UP031  # twice as fast

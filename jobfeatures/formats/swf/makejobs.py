@@ -1,4 +1,4 @@
-"""Fields of jobs, as columns → lines of SWF. Pure."""
+"""Converts columns of job fields to lines of SWF. Pure."""
 
 from __future__ import annotations
 
@@ -36,7 +36,13 @@ def make_jobs(
     lost: Lost,
     is_cpu: bool,
 ) -> list[Sequence[Any]]:
-    """Return the 18 columns of SWF for `jobs`; `names`: their job numbers, `numbers`: job id → number."""
+    """Convert columns of jobs to the 18 columns of SWF.
+
+    `names` are the job numbers to write. `numbers` maps the ids of jobs that others follow to their numbers.
+    Times are counted from `start_secs`. `numbering` gives numbers to users, groups, queues and so on. `lost`
+    is called with the name of each value that SWF cannot hold. If `is_cpu`, the requested time is the limit
+    of CPU time, not of wall time.
+    """
     cpus, asked = jobs.total_cpus, jobs.requested_cpus
     requested = [one or other for one, other in zip(asked, cpus, strict=True)]
     memory = jobs.requested_memory_bytes
@@ -75,7 +81,7 @@ def make_jobs(
 
 
 def format_jobs(columns: Sequence[Sequence[Any]]) -> Iterator[str]:
-    """Yield the lines of jobs, without newlines; only numbers that are not whole have decimals."""
+    """Format the 18 columns as lines without newlines; only numbers that are not whole have decimals."""
     shown = [str(column[0]) if are_same(column) else "%s" for column in columns]
     rows = zip(*(column for column, text in zip(columns, shown, strict=True) if text == "%s"), strict=True)
     line = " ".join(shown)

@@ -1,8 +1,9 @@
-"""Jobs of SWF ↔ `JobRecord`s, which all log formats share: pure.
+"""Reads logs in SWF as `JobRecord`s, which all log formats share. Pure.
 
-SWF has numbers for users, groups, programs, queues and partitions. Names are kept in the header: queues and
-partitions under their own labels, the others as notes, ``Note: user 3 is alice``, which are understood when
-they are read. Memory is per processor there, and of the whole job in a record; so is CPU time.
+SWF has numbers for users, groups, programs, queues and partitions. Their names are kept in the header: those
+of queues and partitions in comments of their own, the others as notes such as ``Note: user 3 is alice``,
+which are understood when a log is read. In SWF, memory and CPU time are per processor; in a record they are
+of the whole job.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ NAMED = re.compile(r"(user|group|executable) (-?[0-9]{1,9}) is (.{1,256})\Z", re
 
 
 def recognise(head: str) -> bool:
-    """Return whether a text is SWF: comments begin with ``;``, the first other line has 18 numbers."""
+    """Return whether a text is SWF: its comments begin with ``;``, its first other line has 18 numbers."""
     lines = [line.strip() for line in head.split("\n")[:-1] or [head]]
     data = [line for line in lines if line and not line.startswith(";")]
     if data:
@@ -51,10 +52,12 @@ def read_records(
     keep_text: bool = False,
     meaning: Meaning | None = None,
 ) -> Iterator[JobRecord | Rejected | Passage]:
-    """Yield the jobs of a log. Times count from its start if the header has no UnixStartTime.
+    """Yield the jobs of a log; lines that cannot be read are yielded as Rejected.
 
-    A start or a Preemption that cannot be read is rejected, and taken as
-    absent. Raises ParseError in strict reading.
+    Times are epoch seconds, or seconds since the log's time zero if the header has no UnixStartTime. A
+    UnixStartTime or Preemption comment that cannot be read is rejected, and taken as absent. If `strict`,
+    ParseError is raised instead. With `keep_text`, records hold their source text, and other text is yielded
+    as Passage.
     """
     reader = SwfReader(lines, source=source, strict=strict, keep_text=keep_text)
     names = Names(reader.header)
@@ -95,7 +98,7 @@ def read_records(
 
 
 def settle(meaning: Meaning, header: Header) -> Meaning:
-    """Return `meaning`; if it does not say whether requested times are CPU time, the header's comments do."""
+    """Return `meaning` with `requests_cpu_time` decided: if it is None, the header's comments decide."""
     if meaning.requests_cpu_time is not None:
         return meaning
     return meaning._replace(requests_cpu_time=header.requests_cpu_time())
@@ -114,7 +117,10 @@ def _count_not_taken(job: SwfJob, notes: Notes, meaning: Meaning) -> None:
 
 
 class Names:
-    """The header's names of users, groups, programs, queues and partitions: kind → number → name."""
+    """The names that a header gives to users, groups, programs, queues and partitions.
+
+    `known` maps the kind, then the number, to the name.
+    """
 
     def __init__(self, header: Header) -> None:
         self.known = {kind: _by_number(header, label) if label else {} for kind, label in KINDS.items()}
@@ -137,7 +143,7 @@ def _by_number(header: Header, label: str) -> dict[int, str]:
 
 
 def make_record(joined: Joined, start_secs: int, names: Names, meaning: Meaning | None = None) -> JobRecord:
-    """Return the record of a job; `start_secs` is the epoch time of the log's time zero."""
+    """Convert a job of SWF to a record; `start_secs` is the log's time zero in epoch seconds."""
     is_bytes, is_of_job, is_cpu, no_waits = meaning or Meaning()
     if no_waits and joined.job.wait_secs == UNKNOWN and joined.job.run_secs != UNKNOWN:
         joined = joined._replace(job=joined.job._replace(wait_secs=0))

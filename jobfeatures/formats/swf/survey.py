@@ -1,4 +1,7 @@
-"""What the header and the numbering need to know of all jobs before the first line is written: pure."""
+"""Collects facts about all jobs that are needed before the first line of SWF can be written.
+
+They are needed for the header, and for the numbers of jobs, users and so on. Pure.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ _KINDS: Final = ("user", "group", "executable", "partition")
 
 
 class SwfRow(NamedTuple):
-    """The fields of a `JobRecord` that SWF can hold: of one job, or each as a column over several jobs."""
+    """The fields of a `JobRecord` that SWF can hold: the values of one job, or one column per field."""
 
     job_id: Any
     submit_secs: Any
@@ -56,7 +59,7 @@ class SwfRow(NamedTuple):
 
 
 def columns_of(batch: JobBatch) -> SwfRow:
-    """Return a batch's columns for the fields that SWF can hold."""
+    """Return, as columns, the fields of a batch of records that SWF can hold."""
     return SwfRow(*map(batch.column, SwfRow._fields))
 
 
@@ -73,7 +76,10 @@ class _Known(dict[str | None, int]):
 
 
 class NameNumbers:
-    """Numbers for, say, users' names, from 1 in order of first use; those in `known` (number → name) stay."""
+    """Assigns numbers to names of one kind, such as users, from 1 in order of first use.
+
+    Names in `known` (number → name) keep their numbers.
+    """
 
     def __init__(self, known: Mapping[int, str] | None = None, *, are_numbers: bool = False) -> None:
         """`are_numbers`: a name that is not in `known` and consists of digits is its own number."""
@@ -84,7 +90,7 @@ class NameNumbers:
         self._known = _Known(self.of)
 
     def of(self, name: str | None) -> int:
-        """Return the number of a name, a new one if it has none yet; −1 for None."""
+        """Return the number of a name, or −1 for None. A name without a number gets the next one."""
         if name is None:
             return UNKNOWN
         if (found := self.names.get(name)) is not None:
@@ -98,11 +104,14 @@ class NameNumbers:
         return found
 
     def column(self, names: Iterable[str | None]) -> list[int]:
-        """Return the numbers of names, new ones for those that have none yet."""
+        """Return the numbers of several names; numbers are assigned to names that have none yet."""
         return list(map(self._known.__getitem__, names))
 
     def name_interactive(self, names: Iterator[str]) -> None:
-        """Give number 0, SWF's interactive queue, to the first of these queues, unless some queue has it."""
+        """Assign number 0, SWF's number of an interactive queue, to the first of `names`.
+
+        Nothing changes if a queue already has the number 0.
+        """
         name = next(names, None)
         if name not in {None, str(INTERACTIVE)} and INTERACTIVE not in self.names.values():
             self.names.setdefault(name or "", INTERACTIVE)
@@ -112,21 +121,24 @@ Numbering = Mapping[str, NameNumbers]  # of one log, by kind
 
 
 def numbering_of(names: Names | None) -> Numbering:
-    """Return the numbers that a log's header gives to names (by kind), or empty ones without a header."""
+    """Return, by kind, the numbers that a log's header assigns to names.
+
+    Without a header (`names` None), no numbers are assigned yet.
+    """
     if names is None:
         return {kind: NameNumbers() for kind in KINDS}
     return {kind: NameNumbers(known, are_numbers=True) for kind, known in names.known.items()}
 
 
 class Different:
-    """A set of numbers, one bit each for small ones, to find out whether all that are added differ."""
+    """A compact set of numbers that detects repetitions; a small number takes one bit."""
 
     def __init__(self) -> None:
         self._small = bytearray()
         self._large: set[int] = set()
 
     def add(self, numbers: Iterable[int]) -> bool:
-        """Add numbers; return whether each is new: not in the set, and not twice among them."""
+        """Add numbers; return whether all are new: none is in the set already, and none is repeated."""
         small, large = self._small, self._large
         are_new = True
         for number in numbers:
@@ -143,7 +155,10 @@ class Different:
 
 
 class Survey:
-    """Collects counts, first and last times, names and ids of the jobs, in the order of the log to write."""
+    """Statistics of all jobs of a log to be written: counts, first and last times, names and ids.
+
+    Jobs are added in the order in which they are written.
+    """
 
     def __init__(self, numbering: Numbering, wanted: Collection[str]) -> None:
         """`wanted`: ids of jobs that others follow. Ends after `LATEST_SECS` (epoch) are taken as unknown."""
@@ -162,7 +177,7 @@ class Survey:
 
     @property
     def is_cpu(self) -> bool:
-        """Return whether jobs have limits of CPU time, and none of wall time."""
+        """Return whether jobs have limits of CPU time, and no job has a limit of wall time."""
         return self._has_cpu and not self._has_wall
 
     def add(self, jobs: SwfRow) -> None:
@@ -199,7 +214,10 @@ class Survey:
                 (self._interactive if is_interactive else self._others).setdefault(queue)
 
     def number_queues(self) -> None:
-        """Give queues their numbers once all jobs are added: 0 is a queue that has interactive jobs alone."""
+        """Assign numbers to queues, once all jobs have been added.
+
+        A queue that has only interactive jobs gets the number 0.
+        """
         queues = self._numbering["queue"]
         queues.name_interactive(name for name in self._interactive if name not in self._others)
         for name in self._others:
@@ -213,9 +231,10 @@ def make_header(
     old: Header | None = None,
     zone: tzinfo | None = None,
 ) -> Header:
-    """Return the header of a log whose times count from `start_secs` (epoch); `old`: that of the log read.
+    """Return the header of a log whose times count from `start_secs` (epoch seconds).
 
-    The time zone is `zone`, else the old one's TimeZoneString, else UTC.
+    `old` is the header of the log that was read, if any. The time zone is `zone`, else the TimeZoneString of
+    `old`, else UTC.
     """
     is_model = start_secs == 0 and survey.jobs > 0 and not survey.is_measured  # times are of no clock
     tells_time = not is_model if old is None else old.readable(Header.start_secs) is not None
@@ -257,10 +276,10 @@ def make_header(
 
 
 def one_line(name: str) -> str:
-    """Return a name without characters that would end the line of a comment."""
+    """Return a name in which characters that would end the line of a comment are replaced."""
     return " ".join(name.split())
 
 
 def one_word(name: str) -> str:
-    """Return a name with underscores for blanks."""
+    """Return a name in which blanks are replaced by underscores."""
     return "_".join(name.split())

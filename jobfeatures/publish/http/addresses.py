@@ -1,12 +1,11 @@
-"""The paths that the features' listener answers: what each names, how long it may be cached. Pure.
+"""Parses the paths that the features' listener answers, and says how long answers may be cached. Pure.
 
     /machinefeatures/KEY
     /jobfeatures/TOKEN/KEY
     /jobstatus/TOKEN/KEY
 
-Without KEY, a path names the directory. Keys and tokens consist of letters, digits
-and underscores only. A path with any other character names nothing, so there is
-no need to interpret dots, escapes and the like.
+Without KEY, a path names the directory. Keys and tokens consist of letters, digits and underscores only. A
+path with any other character names nothing, so there is no need to interpret dots, escapes and the like.
 """
 
 from __future__ import annotations
@@ -35,7 +34,11 @@ FEATURES = frozenset(key.name for key in KEYS)  # of either specification, and e
 
 
 class Target(NamedTuple):
-    """What a path names: a key in a directory, or the directory itself; the machine's has no token."""
+    """What a path names: a key in a directory, or the directory itself if `key` is empty.
+
+    `area` says which directory: the machine's, a job's features or its status. `token` is the job's, empty
+    for the machine's.
+    """
 
     area: str
     token: str = ""

@@ -1,12 +1,12 @@
-"""HTTP connections, bounded in number, duration and request size, so that no client can starve the others.
+"""Limits HTTP connections in number, duration and request size, so that no client can starve the others.
 
 A connection counts from the moment it is accepted: the TLS handshake is done here, not by the event loop,
-which would not report one that never completes. When thousands of clients connect at once, few handshakes
-run at a time: in parallel, each would take as long as all of them.
+which would not report one that never completes. When thousands of clients connect at once, few handshakes run
+at a time: in parallel, each would take as long as all of them.
 
-Received data goes to a protocol object of the web server, made for the first request that needs it. What that
-sends passes through here: error pages for malformed requests, which quote the client and tell the server's
-version, are replaced by empty answers. This module does not import the web server.
+Received data goes to a protocol object of the web server, made for the first request that needs it. What the
+server sends passes through here: its error pages for malformed requests, which quote the client and tell the
+server's version, are replaced by empty answers. This module does not import the web server.
 """
 
 from __future__ import annotations
@@ -48,7 +48,10 @@ class Tls(Protocol):
         """Return the TLS context for a new connection; a changed certificate may be loaded first."""
 
     def admits(self, spoken: ssl.SSLObject) -> bool:
-        """Return whether to keep a connection after its handshake, by the client's certificate."""
+        """Return whether to keep a connection after its handshake, judged by the client's certificate.
+
+        `spoken` is the connection's TLS object.
+        """
 
 
 WholeAnswer = tuple[bytes, bool]  # all of it, and whether the connection ends after it
@@ -56,7 +59,10 @@ Quick = Callable[[bytes, asyncio.Transport], Coroutine[Any, Any, WholeAnswer] | 
 
 
 def format_answer(status: int, fields: Mapping[str, object], body: bytes, *, is_last: bool) -> bytes:
-    """Return an HTTP answer as bytes, dated now; `is_last`: the connection ends with it."""
+    """Return an HTTP answer as bytes; `fields` are its headers, to which Date and Content-Length are added.
+
+    `is_last` tells the client that the connection is closed after it.
+    """
     date = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime())  # in locale C: none is set
     headers = {**fields, "Content-Length": len(body), "Date": date}
     if is_last:
@@ -66,7 +72,7 @@ def format_answer(status: int, fields: Mapping[str, object], body: bytes, *, is_
 
 
 class Connections:
-    """Makes the connections of one listener, and ends them with it."""
+    """The connections of one listener: makes a protocol object for each, and closes all when it ends."""
 
     def __init__(
         self,
@@ -124,7 +130,7 @@ class Connections:
 
 
 class Connection(asyncio.Protocol):
-    """One connection: its handshake, its quick answers, and then the web server's protocol."""
+    """One connection: does its TLS handshake, answers simple requests, passes others to the web server."""
 
     def __init__(self, listener: Connections) -> None:
         self._listener = listener
@@ -187,7 +193,7 @@ class Connection(asyncio.Protocol):
             self._work(self._start_web(data))
 
     def eof_received(self) -> bool:
-        """Return whether to keep the connection, half closed, as requests on it are still to be answered."""
+        """Return whether to keep the connection, half closed: requests on it are still to be answered."""
         if self._listener.tls is not None or not self.is_owed:
             return False
         self._is_half_closed = True
@@ -211,7 +217,10 @@ class Connection(asyncio.Protocol):
         self._has_body = None
 
     def send(self, chunks: Iterable[bytes]) -> None:
-        """Send the web server's answer to a request; anything else that it sends is replaced by 400."""
+        """Send the web server's answer to a request.
+
+        If no request is being answered, the data is an error page of the server: 400 is sent instead.
+        """
         if self._has_body is not None:
             self.transport.write(b"".join(chunks))  # writelines ignores limits up to Python 3.12.8
         elif not self.transport.is_closing():
@@ -221,7 +230,10 @@ class Connection(asyncio.Protocol):
             self.close()
 
     def close(self) -> None:
-        """Close the connection once all is sent; only once, as Python 3.11.2 cannot abort it after two."""
+        """Close the connection once all is sent.
+
+        It is closed only once, since Python 3.11.2 cannot abort a connection that was closed twice.
+        """
         if not self.transport.is_closing():
             self.transport.close()
 

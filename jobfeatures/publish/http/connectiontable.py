@@ -1,4 +1,4 @@
-"""The open connections of a listener, bounded in number, duration and unsent bytes.
+"""Keeps the open connections of a listener, bounded in number, duration and unsent bytes.
 
 The HTTP protocol registers and removes its connections here. This module needs no web server.
 """
@@ -41,9 +41,11 @@ ENDINGS = (CROWD, RATE, IDLE, SLOW_HEAD, SLOW_READER, HANDSHAKE, NOT_ADMITTED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLimits:
-    """A listener's limits. `client_rate` is new connections per second from one address, 0: unlimited.
+    """The limits of a listener's connections.
 
-    `connections` is lowered where the limit on open files is low: see `filelimit.share`.
+    `connections` is how many may be open; it is lowered where the limit on open files is low: see
+    `filelimit.share`. A connection may be idle for `idle_secs`, and the head of a request have
+    `header_bytes`. `client_rate` is new connections per second from one address, 0: unlimited.
     """
 
     connections: int
@@ -53,7 +55,11 @@ class ConnectionLimits:
 
 
 class Open(Protocol):
-    """A connection in a `ConnectionTable`."""
+    """An open connection as `ConnectionTable` needs it. Times are those of the event loop.
+
+    `answered_at` is when it was answered last, or when it began. `head_since` is when the first byte of a
+    request came whose head is incomplete (None: there is no such request).
+    """
 
     answered_at: float  # loop time of its last answer, at first that of its start
     head_since: float | None  # loop time of the first byte of an incomplete request head
@@ -64,7 +70,7 @@ class Open(Protocol):
 
 
 class ConnectionTable:
-    """The open connections of a listener. If there are too many, the one idle for longest is closed.
+    """Keeps the open connections of a listener. If there are too many, the one idle for longest is closed.
 
     `answers` counts answers by status, `ended` the connections closed here by reason.
     """
@@ -87,7 +93,11 @@ class ConnectionTable:
         return len(self._open)
 
     def count_in(self, one: Open, transport: asyncio.Transport) -> None:
-        """Register a new connection; if there are too many, close it or another one."""
+        """Register a new connection.
+
+        It is closed if its client opens connections too often. If too many are open, the one idle for longest
+        is closed.
+        """
         self._open[one] = transport
         self._is_any.set()
         if self._rates is not None and not self._rates.take(client_of(transport), self._loop.time()):

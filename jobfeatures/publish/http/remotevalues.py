@@ -1,7 +1,8 @@
 """Reads published values for clients over HTTP, and tells whether a client's copy is out of date.
 
-Directories of the profile of 2014 belong to users. Therefore no link is followed, no mount point is entered,
-and a value has to be a small regular file without further hard links, owned by us or the directory's owner.
+A job's directory may belong to its user, as the draft of 2014 asks. Therefore no link is followed, no mount
+point is entered, and a value has to be a small regular file without further hard links, owned by us or the
+directory's owner.
 
 Source of conditional requests: RFC 9110, 8.8 and 13.
 """
@@ -33,7 +34,10 @@ _Stamp = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """A published value as an answer. `modified_secs` (epoch) is None if no single time applies."""
+    """A published value as an HTTP answer, with its entity tag (`etag`).
+
+    `modified_secs` (epoch) is when it was last modified, None if no single time applies.
+    """
 
     content: bytes
     etag: str
@@ -60,7 +64,10 @@ class FeatureReader:
         self._kept: dict[tuple[str | None, str], tuple[_Stamp, Feature]] = {}
 
     def read(self, job_name: str | None, key: str) -> Feature:
-        """Return a value of a job, or of the machine (None). Raises OSError if absent, or UnsafePathError."""
+        """Return the value of a key of a job, or (`job_name` None) of the machine.
+
+        Raises OSError if it is absent, or UnsafePathError.
+        """
         path = f"{self._root}/{MACHINE}" if job_name is None else f"{self._root}/{JOB}/{job_name}"
         kept = self._kept.pop((job_name, key), None)
         if kept is not None and kept[0] == _stamp(os.lstat(path), os.lstat(f"{path}/{key}")):
@@ -98,7 +105,10 @@ def _read(root: str, job_name: str | None, key: str) -> tuple[_Stamp, Feature]:
 
 
 def list_features(root: str, job_name: str | None) -> Feature:
-    """Return the names of the existing keys, one per line. Raises OSError if there is no directory."""
+    """Return the names of the existing keys of a job, or (`job_name` None) of the machine, one per line.
+
+    Raises OSError if there is no directory.
+    """
     with _opened_directory(root, job_name) as directory, os.scandir(directory) as entries:
         names = sorted(each.name for each in itertools.islice(entries, MAX_LISTED) if each.name in FEATURES)
     content = "".join(f"{name}\n" for name in names).encode()
@@ -124,7 +134,10 @@ MAX_HEADER_CHARACTERS = 1024
 
 
 def has_changed(headers: Mapping[str, str], found: Feature) -> bool:
-    """Return whether the client has no up-to-date copy by its headers, so that 304 is not the answer."""
+    """Return whether to send a value: the request's headers do not name the same copy of it.
+
+    If they do, the answer is 304 (not modified).
+    """
     tags = headers.get("If-None-Match")
     if tags is not None:
         return not _is_listed(found.etag, tags, weakly=True)
@@ -141,7 +154,10 @@ def has_changed(headers: Mapping[str, str], found: Feature) -> bool:
 
 
 def may_write(headers: Mapping[str, str], etag: str, *, exists: bool) -> bool:
-    """Return whether a request's If-Match and If-None-Match allow to replace the value with this `etag`."""
+    """Return whether a request's If-Match and If-None-Match allow to replace a value.
+
+    `etag` is that of the present value, if it `exists`.
+    """
     wanted = headers.get("If-Match")
     if wanted is not None and not (exists and _is_listed(etag, wanted, weakly=False)):
         return False

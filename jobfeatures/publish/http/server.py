@@ -1,4 +1,4 @@
-"""The features over HTTP(S), and the job status, for clients that know a job's token.
+"""Serves the features over HTTP(S), and the job status, to clients that know a job's token.
 
 Each request is answered from the published directories, so that values are available as soon as a prolog has
 written them and gone once an epilog has run. What does not exist is answered with 404 and an empty body:

@@ -1,6 +1,7 @@
-"""For programs that wait for a job's end over HTTP: a lock as `jobfeatures run` holds where it reads files.
+"""Tells the daemon that a program waits for its job's end, if the program reads the features over HTTP.
 
-It is a shared lock on the job's directory; for its meaning see `jobfeatures.batch.waiting`.
+It does so by a shared lock on the job's directory, as `jobfeatures run` itself holds where it reads files.
+For the meaning of the lock see `jobfeatures.batch.waiting`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ HOLD_SECS = 90.0  # they read every 20 seconds
 
 
 class Waits:
-    """Shared locks on jobs' directories, held for `HOLD_SECS` after each HTTP reading. For one event loop."""
+    """Holds shared locks on jobs' directories, each for `HOLD_SECS` after an HTTP reading.
+
+    All methods run in one event loop.
+    """
 
     def __init__(self, path: str) -> None:
         """`path` is the folder that holds the directories of jobs."""

@@ -26,7 +26,7 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class Refused(Exception):  # noqa: N818  # an answer, not a failure
-    """A request is refused: with this status, this reason and these headers in the answer."""
+    """Raised to refuse a request, with the status, reason and headers of the answer."""
 
     def __init__(self, status: int, reason: str = "", **headers: str) -> None:
         """Headers are given as keyword arguments, with underscores for dashes."""
@@ -36,7 +36,7 @@ class Refused(Exception):  # noqa: N818  # an answer, not a failure
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
     def response(self) -> web.Response:
-        """Return the answer: the connection ends with it, as the rest of a body is not read."""
+        """Return the answer. It closes the connection, since the rest of the request's body is not read."""
         text = f"{self.reason}\n" if self.reason else ""
         headers = {"Cache-Control": "no-store", **self.headers}
         response = web.Response(status=self.status, text=text, headers=headers)
@@ -60,7 +60,10 @@ class Listener(Protocol):
 def make_server(
     handler: Handler, limits: ConnectionLimits, table: ConnectionTable, **more: Any
 ) -> web.Server:
-    """Return a server that answers with `handler`; `more` is passed to aiohttp's."""
+    """Return a web server that answers with `handler`, within `limits`, and counts its answers in `table`.
+
+    `more` is passed to aiohttp's server.
+    """
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         if request.transport is None:  # the client has gone
@@ -109,9 +112,10 @@ def make_server(
 
 
 async def read_body(request: web.BaseRequest, *, most_bytes: int, within_secs: float) -> bytes:
-    """Return a request's body. Raises Refused if it is too large, too slow, or does not come whole.
+    """Return a request's body, at most `most_bytes` long and received within `within_secs`.
 
-    A client that asks before it sends the body, as curl does with a large one, gets 100 Continue.
+    Raises Refused if it is too large, too slow or incomplete. A client that asks before it sends the body, as
+    curl does with a large one, gets 100 Continue.
     """
     too_large = Refused(413, f"a body has at most {most_bytes} bytes")
     if (request.content_length or 0) > most_bytes:
@@ -137,10 +141,10 @@ async def read_body(request: web.BaseRequest, *, most_bytes: int, within_secs: f
 async def listening(
     listener: Listener, where: Where, tls: Tls | None = None, *, table: ConnectionTable | None = None
 ) -> AsyncIterator[str]:
-    """Answer requests during the `with` block; yield the address that is listened on.
+    """Answer requests with `listener` during the `with` block; yield the address that is listened on.
 
-    `table` counts the connections, if the caller wants to know them.
-    Raises ConfigurationError if the address cannot be bound.
+    `where` is an address, or sockets that listen already; `tls` None: no TLS. `table` counts the connections,
+    if the caller wants to know them. Raises ConfigurationError if the address cannot be bound.
     """
     table = table or ConnectionTable(listener.limits)
     server = make_server(listener.handle, listener.limits, table)

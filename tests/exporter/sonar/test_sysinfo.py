@@ -9,7 +9,7 @@ import pytest
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.formats.sonar import CURRENT, SEED
 from jobfeatures.formats.sonar.validate import validate_envelope
-from jobfeatures_exporter.model.snapshot import Software, SysinfoSample
+from jobfeatures_exporter.model.hardware import Software, SysinfoSample
 from jobfeatures_exporter.sinks.config import SinksSettings
 from jobfeatures_exporter.sonar.config import SonarSettings
 from jobfeatures_exporter.sonar.node import make_origin

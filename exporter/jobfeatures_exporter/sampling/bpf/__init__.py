@@ -1,4 +1,4 @@
-"""Resource usage of tasks, summed in the kernel (eBPF) by control group, as `sums.bpf.c` says at its top."""
+"""Sums the resource usage of tasks by control group in the kernel (eBPF); see the top of `sums.bpf.c`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ AUTO, BPF, PROCFS = "auto", "bpf", "procfs"
 
 @dataclass(frozen=True, kw_only=True)
 class ReaderSettings:
-    """Settings: whether programs in the kernel sum what processes use, and what else needs these programs."""
+    """Settings: whether eBPF programs sum what processes use, and count the network traffic of jobs."""
 
     processes: str = option(
         choice(AUTO, BPF, PROCFS),

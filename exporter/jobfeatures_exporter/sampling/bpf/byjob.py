@@ -1,9 +1,9 @@
-"""Adds up the kernel's sums by control group for each job: does no I/O, but keeps state.
+"""Adds up, for each job, what the kernel has summed by control group. No I/O, but the module keeps state.
 
-The kernel has one record per group, which names the group's ancestors. So a job gets the sums of all groups
-below its own, even of a step that lived between two samples. The record of a removed group is read once more,
-as some usage is charged only when the kernel frees its tasks; then it is added to its job's sum of removed
-groups, and the record may be deleted.
+The kernel has a record for each control group, which names the groups above it. A job gets the sums of its
+own group and all groups below it, even of a step that began and ended between two samples. The record of a
+removed group is read once more at the next sample, as the kernel charges some usage late. Then its figures
+are kept for the job, and the record may be deleted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,12 @@ _NO_FIGURES = (0,) * _FIGURES
 
 
 class Figures(NamedTuple):
-    """Resource usage of tasks, in the order of the kernel's records; `cpu` and `waiting` in nanoseconds."""
+    """Resource usage of tasks, with the fields in the order of the kernel's records.
+
+    `cpu` and `waiting` (for a CPU) are in nanoseconds. `read_bytes` and `written_bytes` are those of system
+    calls, `data_…` bytes those of storage. `tasks` counts tasks so far. The last four fields are traffic by
+    IP.
+    """
 
     cpu: int
     read_bytes: int
@@ -51,7 +56,11 @@ class Figures(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """What one job's tasks have used, how many there are now, and their uid `user`; None if only root's."""
+    """What one job's tasks have used (`figures`), and how many processes and threads it has now.
+
+    `running` and `blocked` count threads in these states. `user` is the uid of the tasks; None if all are
+    root's.
+    """
 
     figures: Figures
     processes: int = 0
@@ -77,7 +86,7 @@ class _Group:
 
 
 class GroupSums:
-    """The kernel's records of control groups, followed from sample to sample and summed by job."""
+    """Follows the kernel's records of control groups from sample to sample, and sums them for each job."""
 
     def __init__(self, gone: Mapping[int, tuple[int, ...]] = MappingProxyType({})) -> None:
         """Start with `gone`: the `Figures` of removed groups, by the id of their job's group."""
@@ -89,9 +98,9 @@ class GroupSums:
         self.processes = 0
 
     def update(self, records: Iterable[tuple[int, bytes]], wanted: Collection[int]) -> list[int]:
-        """Take in one sample; return the ids of groups whose records the caller may delete from the kernel.
+        """Process the records of one sample; return the ids of the groups whose records may now be deleted.
 
-        `records` are all of them as (group id, bytes), `wanted` the ids of jobs' groups.
+        `records` has all of the kernel's records as (group id, bytes), `wanted` the ids of jobs' groups.
         """
         known, self._groups = self._groups, {}
         groups = self._groups
@@ -133,7 +142,10 @@ class GroupSums:
         return self._retire()
 
     def sums_of(self, ids: tuple[int, ...]) -> Sums:
-        """Return the sums of the job with these group ids, 0 if it has none; the same object if unchanged."""
+        """Return the sums of the job with these group ids; all are 0 if the kernel has no record of it.
+
+        While the sums do not change, each call returns the same object.
+        """
         reported = self._reported.get(ids)
         if reported is not None:
             return reported

@@ -1,4 +1,4 @@
-"""Chooses how the daemon reads processes: by sums in the kernel where these can be loaded, else by /proc."""
+"""Chooses how the daemon measures processes: by sums in the kernel (eBPF) if they load, else by /proc."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """How processes are read: by sums in the `kernel`, None: by /proc; `reason`: why not the other way."""
+    """How processes are measured: by the sums of `kernel` (eBPF), or by /proc if that is None.
+
+    `reason` says why the kernel does not sum; "" if it does. `descriptors` are the open BPF links and maps by
+    name, and `no_network` says why packets are not counted: "" if they are, None if that was not requested.
+    """
 
     kernel: KernelSums | None = None
     reason: str = ""
@@ -36,7 +40,7 @@ class Choice:
 
     @property
     def process_reader(self) -> ProcessReader:
-        """Return, for metrics, bpf or procfs, and the reason why the kernel does not sum, "" if it does."""
+        """Return how processes are measured, bpf or procfs, and why not by bpf, as metrics report it."""
         return ProcessReader(PROCFS if self.kernel is None else BPF, self.reason)
 
 
@@ -46,7 +50,10 @@ PROCFS_ALONE = Choice()
 def begin_choice(
     config: ReaderSettings, paths: PathsSettings, kept: Mapping[str, int], *, counts_work: bool
 ) -> Callable[[], Choice]:
-    """Load kernel programs in a thread (saves 0.05 s); return a function that awaits it and chooses."""
+    """Begin to load the eBPF programs in a thread, to save time at the start.
+
+    Return a function that waits for this thread and then returns the result of `choose_reader`.
+    """
     found: list[Choice] = []
     thread = threading.Thread(target=lambda: found.append(try_reader(config, paths, kept)), name="loading")
     thread.start()
@@ -66,12 +73,12 @@ def choose_reader(
     *,
     counts_work: bool = False,
 ) -> Choice:
-    """Choose how processes are read, and drop the capabilities that only the loading of programs needed.
+    """Choose how processes are measured, and drop the capabilities that only loading eBPF programs needed.
 
-    Call it before other threads exist: these would keep their capabilities. `kept` are descriptors by name
-    (see `Choice.descriptors`) inherited from a former process, whose counting continues. `found` has the
-    result of `try_reader`, if called already; `counts_work` keeps the capability to open performance
-    counters. Raises ConfigurationError if settings demand `BPF` and it is not available.
+    It has to be called before other threads exist, as these would keep the capabilities. `kept` are
+    descriptors by name (see `Choice.descriptors`) inherited from an earlier process, whose counts continue.
+    `found` has the result of `try_reader`, if that was called already. `counts_work` keeps the capability to
+    open performance counters. Raises ConfigurationError if settings demand `BPF` and it is not available.
     """
     choice = next(iter(found), None) or try_reader(config, paths, kept)
     if config.network:
@@ -93,7 +100,10 @@ def choose_reader(
 def try_reader(
     config: ReaderSettings, paths: PathsSettings, kept: Mapping[str, int] = MappingProxyType({})
 ) -> Choice:
-    """Load the kernel programs; if settings do not want that or it fails, return /proc and the reason."""
+    """Try to load the eBPF programs; if settings exclude them or it fails, return /proc and the reason.
+
+    `kept` are descriptors by name, inherited from an earlier process whose counts continue.
+    """
     procfs = paths.procfs
     if config.processes == PROCFS:
         return Choice(reason=ASKED_FOR)

@@ -1,4 +1,4 @@
-"""libbpf through ctypes: loads an object, runs its iterator, reads its maps."""
+"""Calls libbpf through ctypes: loads an object file, runs its iterator program, and reads its maps."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _MISSES_AT = 208  # recursion_misses of struct bpf_prog_info, since Linux 5.12
 
 
 class Bpf:
-    """The loaded libbpf. Raises OSError if it is missing or lacks a required function."""
+    """The libbpf library. Creating it raises OSError if the library or a required function is missing."""
 
     def __init__(self) -> None:
         self._library = _open()
@@ -66,7 +66,7 @@ class Bpf:
         self._library.libbpf_set_print(self._log_line)
 
     def call(self, name: str, *arguments: object) -> int:
-        """Call libbpf's function `name`; return its result. Raises OSError if that is negative."""
+        """Call the function `name` of libbpf; return its result. Raises OSError if the result is negative."""
         ctypes.set_errno(0)
         result = getattr(self._library, name)(*arguments)
         if _FUNCTIONS[name][0] is None:
@@ -77,7 +77,10 @@ class Bpf:
         return int(result)
 
     def lookup(self, descriptor: int, key: bytes, size: int) -> bytes:
-        """Return the value, of `size` bytes, of a key in a map. Raises OSError; FileNotFoundError: no key."""
+        """Return the value, which has `size` bytes, that a BPF map has for a key; `descriptor` is the map's.
+
+        Raises OSError, and FileNotFoundError if the map does not have the key.
+        """
         value = ctypes.create_string_buffer(size)
         self.call("bpf_map_lookup_elem", descriptor, key, value)
         return value.raw
@@ -114,11 +117,12 @@ def load_object(
     group: str | None,
     maps: Mapping[str, int],
 ) -> dict[str, int]:
-    """Load the object file at `path` and attach its programs; return descriptors by name.
+    """Load the BPF object file at `path` and attach its programs; return open descriptors by name.
 
-    They are those of links and maps, and of the hooks' programs as NAME-program: programs run while these are
-    open. `maps` has each map's maximum of entries, 0: as in the file. The `packets` programs are attached to
-    control group `group`, or not loaded if that is None. Raises OSError, leaving nothing attached.
+    These are the descriptors of links, of the `maps`, and of the programs in `hooks` as NAME-program. The
+    programs run as long as they are open. `constants` is the content of the object's read-only data. `maps`
+    has the maximum number of entries of each map, 0: as in the file. The programs in `packets` are attached
+    to the control group at `group`, or not loaded if it is None. Raises OSError, leaving nothing attached.
     """
     stem = os.path.basename(path).partition(".")[0]
     links: list[int] = []
@@ -170,13 +174,13 @@ def load_object(
 
 
 def close_all(descriptors: Mapping[str, int]) -> None:
-    """Close these descriptors: programs and maps that no other process holds open cease to exist."""
+    """Close these descriptors. The kernel removes programs and maps that no other process holds open."""
     for each in descriptors.values():
         os.close(each)
 
 
 def run_iterator(bpf: Bpf, link: int) -> None:
-    """Run a BPF iterator program to its end, by the descriptor of its link. Raises OSError."""
+    """Run a BPF iterator program once; `link` is the descriptor of the program's link. Raises OSError."""
     descriptor = bpf.call("bpf_iter_create", link)
     try:
         while os.read(descriptor, 4096):
@@ -186,7 +190,7 @@ def run_iterator(bpf: Bpf, link: int) -> None:
 
 
 def read_misses(bpf: Bpf, program: int) -> int:
-    """Return how often the kernel skipped a program, as the CPU was already running it. Raises OSError."""
+    """Return how often the kernel skipped a BPF program as the CPU was running it already. Raises OSError."""
     info, size = ctypes.create_string_buffer(_INFO_BYTES), ctypes.c_uint32(_INFO_BYTES)
     bpf.call("bpf_obj_get_info_by_fd", program, info, ctypes.byref(size))
     misses: int = _KEY.unpack_from(info.raw, _MISSES_AT)[0]
@@ -194,7 +198,7 @@ def read_misses(bpf: Bpf, program: int) -> int:
 
 
 class Table:
-    """A BPF hash map with 8-byte keys that is repeatedly read in full."""
+    """A BPF hash map with keys of 8 bytes, of which all entries are read again and again."""
 
     def __init__(self, bpf: Bpf, descriptor: int, *, value_bytes: int, max_entries: int) -> None:
         self._bpf = bpf
@@ -210,7 +214,7 @@ class Table:
         self._place = ctypes.create_string_buffer(8)
 
     def read(self) -> Iterator[tuple[int, bytes]]:
-        """Yield each key of the map and its value's bytes. Raises OSError."""
+        """Yield each key of the map with its value as bytes. Raises OSError."""
         begun = False
         more = True
         size = self._value_bytes

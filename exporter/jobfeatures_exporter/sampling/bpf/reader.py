@@ -1,4 +1,4 @@
-"""Reads the kernel's sums by control group, and returns them by job."""
+"""Reads what the kernel has summed by control group (eBPF), and returns the sums of each job."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ _NO_ROOM = 0  # the group charged where the map had no room for another
 
 
 class KernelSums:
-    """The eBPF programs that sum the use of all jobs, and their sums. Only one thread may call `look`."""
+    """Loads the eBPF programs that sum what tasks use, and reads their sums for each job.
+
+    Only one thread may call `look`.
+    """
 
     def __init__(
         self,
@@ -118,7 +121,7 @@ class KernelSums:
         self.descriptors = {}
 
     def try_out(self) -> None:
-        """Read all sums as a sample does and discard them, to see that it works. Raises OSError."""
+        """Read all sums like a sample does and discard them, to check that it works. Raises OSError."""
         run_iterator(self._bpf, self.descriptors[_ITERATOR])
         for _ in self._groups.read():
             pass
@@ -129,11 +132,14 @@ class KernelSums:
         return self._sums.processes
 
     def counts(self, directory: JobDirectory) -> bool:
-        """Return whether the kernel sums the usage of this control group's processes."""
+        """Return whether the kernel sums what the processes of this job's control group use."""
         return self._controller in directory.inodes
 
     def look(self, directories: Iterable[JobDirectory]) -> None:
-        """Have the kernel add up what all tasks have used by now, and read its sums. Raises OSError."""
+        """Take a sample: have the kernel charge what all tasks have used up to now, then read its sums.
+
+        `directories` are the control groups of all jobs. Raises OSError.
+        """
         known, self._ids = self._ids, {}
         for each in directories:
             source = each.source(self._controller)
@@ -162,11 +168,11 @@ class KernelSums:
         self._written = dict(gone)
 
     def sums_of(self, directory: JobDirectory) -> Sums:
-        """Return the sums of a control group and all below it, as of the latest sample."""
+        """Return the sums of a job's control group and all groups below it, as of the latest sample."""
         return self._sums.sums_of(self._ids.get(directory.source(self._controller), ()))
 
     def checks(self) -> KernelChecks:
-        """Return the kernel programs' counts of their own errors. Raises OSError."""
+        """Return how often the eBPF programs could not count something. Raises OSError."""
         full, without_storage, tails, threads = _CHECKS.unpack(
             self._bpf.lookup(self.descriptors[".bss"], bytes(4), _CHECKS.size)
         )
@@ -175,7 +181,7 @@ class KernelSums:
         return KernelChecks(full, without_storage, tails, threads, sum(self._misses.values()))
 
     def paths_of(self, directory: JobDirectory) -> list[str]:
-        """Return the directories whose ``cgroup.procs`` together list all processes of a job's group."""
+        """Return directories whose ``cgroup.procs`` files together list all processes of a job's group."""
         return find_lists(directory, "" if self._hierarchies == 1 else self._freezer)
 
     def _is_to_seek(self, source: str) -> bool:
@@ -197,26 +203,31 @@ class KernelSums:
 
 
 def find_lists(directory: JobDirectory, freezer: str) -> list[str]:
-    """Return the directories whose cgroup.procs list a job's processes: any of its own, one in `freezer`."""
+    """Return directories whose ``cgroup.procs`` files together list all processes of a job.
+
+    These are one of the job's directories and, unless `freezer` is "", the one at the same path below
+    `freezer`. This is the root of the freezer hierarchy on v1: some of a job's processes may be in no other
+    group of the job.
+    """
     any_of_them = next(iter(directory.groups.values()))
     beside = f"{freezer}{directory.path}"
     return [any_of_them, beside] if freezer and any_of_them != beside else [any_of_them]
 
 
 def digest_of() -> str:
-    """Return 16 hexadecimal digits that identify the version of the BPF object file. Raises OSError."""
+    """Return 16 hexadecimal digits (of SHA-256) that identify the BPF object file. Raises OSError."""
     return hashlib.sha256(read_file(OBJECT)).hexdigest()[:16]
 
 
 def describe(error: OSError) -> str:
-    """Return an error as ``PATH: REASON`` for a metric's label, without the path if there is none."""
+    """Return an error as ``PATH: REASON``, for a metric's label; only ``REASON`` if it has no path."""
     where = error.filename if isinstance(error.filename, str) else ""
     reason = error.strerror or str(error)
     return f"{where}: {reason}" if where else reason
 
 
 def check_owner(path: str) -> None:
-    """Raise OSError if others than root and our own user may write a file, which the kernel is to run."""
+    """Raise OSError if anybody but root and our own user may write the file, which the kernel is to run."""
     found = os.stat(path)
     if found.st_uid not in {0, os.geteuid()} or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise PermissionError(errno.EPERM, "others may write it", path)

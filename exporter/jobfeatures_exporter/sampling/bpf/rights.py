@@ -14,11 +14,11 @@ _PR_CAPBSET_DROP = 24
 
 
 def give_up_rights(use: Callable[[], object], also: Collection[int] = (), keep: Collection[int] = ()) -> None:
-    """Drop CAP_BPF, CAP_PERFMON and those in `also`, except those in `keep`, which are needed later.
+    """Drop CAP_BPF, CAP_PERFMON and the capabilities in `also`, except those in `keep`.
 
-    The calling thread loses them, as do all threads and programs that it starts. `use` is called to see what
-    has to keep working: if it fails, CAP_BPF is kept, which kernels before 5.19 may require for reading too
-    (kernel.unprivileged_bpf_disabled). Raises OSError.
+    They are dropped in the calling thread, and for all threads and programs that it starts later. `use` is
+    then called to check that reading still works. If it fails, CAP_BPF is kept: kernels before 5.19 may
+    require it for reading too (kernel.unprivileged_bpf_disabled). Raises OSError.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     effective, permitted, inheritable = _get(libc)

@@ -1,7 +1,7 @@
-"""GPUs: one module per driver, each with a line in `DRIVERS`.
+"""Reads GPUs. There is one module for each driver, with an entry in `DRIVERS`.
 
-A module has `make_driver(paths, clock, unreadable, detail=…) -> Driver`, which may load
-libraries. It is imported in the thread that reads this driver, only on nodes that use it.
+Each module has `make_driver(paths, clock, unreadable, detail=…) -> Driver`, which may load libraries. It is
+imported only on nodes that use the driver, in the thread that reads it.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ REMAP_PENDING, REMAP_FAILED, XIDS_WATCHED = "remap_pending", "remap_failed", "xi
 
 
 class DriverError(JobfeaturesError):
-    """A GPU driver cannot be used now: a new `Driver` is made at the next reading."""
+    """Raised if a GPU driver cannot be used now; the next reading makes a new `Driver`."""
 
 
 class Paths(NamedTuple):
-    """Where the kernel's files that drivers read are."""
+    """Where the kernel's files that GPU drivers read are; `gpustat` has files that a prolog writes."""
 
     procfs: str = "/proc"
     sysfs: str = "/sys"
@@ -48,13 +48,14 @@ class Paths(NamedTuple):
 
 
 class Driver(Protocol):
-    """One way to read GPU cards. Created and used by one thread."""
+    """A way to read the GPU cards of one driver. Only one thread creates and uses it."""
 
     def read(self) -> Iterator[GpuSample]:
         """Yield the state of each card and each MIG instance as soon as it is read.
 
-        `energy_joules` is the driver's own counter or None, `busy_secs` is None: `CardMeter` counts both.
-        Values that cannot be read are None; impossible ones are left to `bounds`. Raises DriverError.
+        In a sample, `energy_joules` is the driver's own counter or None and `busy_secs` is None, since
+        `CardMeter` computes both counters. Values that cannot be read are None; impossible values are removed
+        later, by `bounds`. Raises DriverError.
         """
 
     def close(self) -> None:

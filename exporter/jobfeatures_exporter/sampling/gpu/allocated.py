@@ -1,4 +1,4 @@
-"""Which GPU cards a batch system has allocated to which job: as it reports, or by files of a prolog."""
+"""Finds which GPU cards are allocated to which job: as the batch system reports, or by files of a prolog."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ FIRST_RENDER_MINOR = 128  # of /dev/dri/renderDN
 
 
 def parse_gpustat(text: str) -> str | None:
-    """Return the job id in a file /run/gpustat/CARD, ``JOBID UID``; None if empty or 0. Raises ParseError."""
+    """Return the job id of a file /run/gpustat/CARD with ``JOBID UID``; None if it is empty or has 0.
+
+    Raises ParseError.
+    """
     words = text.split()
     if not words:
         return None
@@ -33,9 +36,9 @@ def parse_gpustat(text: str) -> str | None:
 
 
 def read_gpustat(directory: str, unreadable: Unreadable, *, owner: int = 0) -> dict[str, str]:
-    """Return job ids by card name: a job's prolog writes a file named after each card to /run/gpustat.
+    """Return job ids by card name, from the file that a job's prolog writes for each card in `directory`.
 
-    Symbolic links and files of others than the uid `owner` do not count.
+    Symbolic links, and files that do not belong to the uid `owner`, are ignored.
     """
     names = unreadable.tried("gpustat", os.listdir, directory) or ()
     found = {name: unreadable.tried("gpustat", _read_one, f"{directory}/{name}", owner) for name in names}
@@ -53,14 +56,16 @@ def _read_one(path: str, owner: int) -> str | None:
 def resolve_card(
     name: str, cards: Sequence[GpuCard], *, by_minor: bool = True, by_device: bool = False
 ) -> str | None:
-    """Return the UUID of the card that a name means, None if the name is ambiguous or unknown.
+    """Return the UUID of the card that `name` means; None if no card or more than one fits.
 
-    A name is a UUID, a prefix of one that is unique on the node, or a number. For NVIDIA's cards a batch
-    system's number is that of the device file (``/dev/nvidia3``, as in gres.conf), with ``by_minor=False``
-    NVML's index. For others it is the position in the order of bus addresses; with `by_device`, and from 128
-    on, the number of ``/dev/dri/card1`` or ``/dev/dri/renderD128``. On a node with MIG instances, a number
-    counts only if it means the same card with and without these; with partitions, a position means no card.
-    ``1:3/0`` is the instance 3 on card 1, if that is not divided into several compute instances.
+    A name is a UUID, a prefix of a UUID that is unique on the node, or a number. For NVIDIA's cards, a batch
+    system's number is that of the device file (``/dev/nvidia3``, as in gres.conf), but with
+    ``by_minor=False`` it is NVML's index. For others it is the position in the order of bus addresses. With
+    `by_device`, and from 128 on, it is the number of ``/dev/dri/card1`` or ``/dev/dri/renderD128``.
+
+    On a node with MIG instances, a number counts only if it means the same card whether or not instances are
+    numbered too. On a node with partitions, a position means no card. ``1:3/0`` is GPU instance 3 on card 1,
+    if it is not divided into several compute instances.
     """
     if name.startswith(UUID_FORMS):
         found = [card.uuid for card in cards if card.uuid.startswith(name)]
@@ -121,9 +126,9 @@ def compute_allocations(
 ) -> dict[JobKey, frozenset[str]]:
     """Return the UUIDs of the cards that are allocated to each job.
 
-    A job of which only the number of its GPUs is known has all cards, if the node has as many (counting MIG
-    instances and partitions), else none. `gpustat` maps names of cards to job ids, see `read_gpustat`;
-    unknown jobs in it are ignored.
+    If only the number of a job's GPUs is known, it has all cards if that is the number of cards on the node
+    (MIG instances and partitions count one each), else none. `gpustat` has job ids by card name, see
+    `read_gpustat`; ids of unknown jobs are ignored.
     """
     found: dict[JobKey, set[str]] = {}
     every = _undivided(cards)

@@ -1,4 +1,4 @@
-"""AMD's cards: read by ROCm SMI where installed; the rest, or everything, by the kernel driver's files.
+"""Reads AMD's cards: by ROCm SMI if it is installed, and what that lacks from the kernel driver's files.
 
 See "AMDGPU driver" in the kernel's GPU documentation (GPU sysfs, hwmon).
 """
@@ -37,7 +37,7 @@ def make_driver(paths: Paths, clock: Clock, unreadable: Unreadable, *, detail: b
 
 
 class AmdDriver:
-    """All cards of the amdgpu driver."""
+    """Reads all cards of the kernel driver amdgpu."""
 
     def __init__(self, paths: Paths, clock: Clock, unreadable: Unreadable, rocm: RocmSmi | None) -> None:
         self._paths = paths
@@ -57,7 +57,7 @@ class AmdDriver:
             self._rocm.close()
 
     def read(self) -> Iterator[GpuSample]:
-        """Yield the state of each card and partition, see `Driver.read`."""
+        """Yield the state of each card and each partition, as `Driver.read` describes."""
         cards = [card for card in drm_cards(self._paths.sysfs, self._sysfs) if card.vendor == VENDOR]
         present = {drm.address for drm in cards}
         nodes = nodes_of(present, self._kfd.nodes())

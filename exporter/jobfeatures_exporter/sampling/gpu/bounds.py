@@ -1,6 +1,7 @@
-"""Refuses figures that no card can have: drivers may return garbage as success, such as 4294967295 %. Pure.
+"""Removes figures that no card can have, as drivers may return garbage as success (4294967295 %). No I/O.
 
-A figure beyond its bound is unknown, and counted by name. A card's power is bounded by its own limit.
+A figure beyond its bound becomes unknown (None) and is counted by name. The bound of a card's power follows
+from the card's own power limit.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ Count = Callable[[str], None]
 
 
 def bounded(sample: GpuSample, count: Count) -> GpuSample:
-    """Return a reading with None for impossible figures; call `count` with ``gpu_refused_NAME`` for each."""
+    """Return a reading in which impossible figures are None.
+
+    For each of them, `count` is called with ``gpu_refused_NAME``.
+    """
     wrong = _beyond(sample.card, _MOST_OF_CARD, count)
     card = replace(sample.card, **wrong) if wrong else sample.card
     wrong = _beyond(sample, _MOST, count)
@@ -58,7 +62,10 @@ def bounded(sample: GpuSample, count: Count) -> GpuSample:
 
 
 def most_watts(sample: GpuSample) -> float:
-    """Return the watts beyond which a reading of the card's power is refused, by its limits if it has any."""
+    """Return the watts beyond which a reading of the card's power is impossible: twice its power limit.
+
+    Without a known limit, this is `MAX_WATTS`.
+    """
     limits = (sample.power_limit_watts, sample.card.power_limit_watts, sample.card.max_power_limit_watts)
     limit = max((each for each in limits if each is not None), default=0.0)
     return min(OVER_LIMIT * limit or MAX_WATTS, MAX_WATTS)
@@ -79,7 +86,10 @@ def _beyond(figures: GpuCard | GpuSample, most: dict[str, float], count: Count) 
 
 
 def bounded_process(process: GpuProcess, count: Count) -> GpuProcess:
-    """Return a process with None for impossible figures, counted; its memory may exceed that of the card."""
+    """Return a process's use of a card in which impossible figures are None and counted, as in `bounded`.
+
+    Its memory may exceed that of the card.
+    """
     if not 0 <= (process.ce_util_percent or 0) <= MAX_PERCENT:
         process = process._replace(ce_util_percent=_refused("process_percent", count))
     if not 0 <= (process.memory_bytes or 0) <= _MAX_BYTES:

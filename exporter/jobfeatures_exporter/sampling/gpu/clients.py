@@ -1,9 +1,8 @@
-"""Processes that use cards through the kernel's DRM: found by their descriptors, read from fdinfo.
+"""Finds the processes that use cards through the kernel's DRM, and reads their use from fdinfo.
 
-Scanning every descriptor of every process is expensive, so it is done rarely: when a process is first seen
-and every `RESCAN_SECS`. In between only descriptors known to lead to a card are read. Links are judged by
-their text alone and never followed; a descriptor only counts if the kernel's fdinfo says that it is a DRM
-client.
+The descriptors of a process are all scanned when it is first seen, and then only every `RESCAN_SECS`, as that
+is expensive. In between, only descriptors known to be of a card are read. Links are judged by their text and
+never followed; a descriptor counts only if the kernel's fdinfo says that it is of a DRM client.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _DEVICE = re.compile(r"/dev/dri/(?:card|renderD)[0-9]{1,6}\Z|/dev/kfd\Z")
 
 
 class DrmClients:
-    """Follows the DRM clients (see `DrmClient`) of all processes. One thread calls `read`."""
+    """Reads which processes use each card through DRM, see `DrmClient`. One thread calls `read`."""
 
     def __init__(self, procfs: str, unreadable: Unreadable) -> None:
         self._procfs = procfs
@@ -38,7 +37,7 @@ class DrmClients:
     def read(self, now_secs: float) -> dict[str, list[GpuProcess]]:
         """Return the processes that use each card, by the card's PCI address; `now_secs` is monotonic.
 
-        The utilisation of a process is unknown at its first reading.
+        The utilisation of a process is None at its first reading.
         """
         self._find(now_secs)
         clients: dict[tuple[int, str, int], DrmClient] = {}

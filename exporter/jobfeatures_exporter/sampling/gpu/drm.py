@@ -1,4 +1,4 @@
-"""Cards as listed by the kernel's DRM below /sys."""
+"""Lists the GPU cards that the kernel's DRM shows below /sys, and parses their files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ _RENDER = re.compile(r"renderD([0-9]{1,6})\Z")
 
 @dataclass(frozen=True, slots=True)
 class DrmCard:
-    """One ``/sys/class/drm/cardN``. `address` is its PCI address, such as ``0000:03:00.0``."""
+    """One card, ``/sys/class/drm/cardN`` with N as `minor`. `address` is on the PCI bus, as ``0000:03:00.0``.
+
+    `vendor` and `device` are PCI ids of four hexadecimal digits.
+    """
 
     minor: int
     path: str
@@ -27,7 +30,7 @@ class DrmCard:
 
 
 def drm_cards(sysfs: str, reader: Sysfs) -> Iterator[DrmCard]:
-    """Yield the PCI cards that have a DRM driver, in order of number (``card0``, ``card1`` …)."""
+    """Yield the PCI cards with a DRM driver, in the order of their numbers (``card0``, ``card1`` …)."""
     top = f"{sysfs}/class/drm"
     numbers = sorted(int(match[1]) for name in reader.names(top) if (match := _CARD.match(name)))
     for minor in numbers:
@@ -39,18 +42,21 @@ def drm_cards(sysfs: str, reader: Sysfs) -> Iterator[DrmCard]:
 
 
 def find_silent(sysfs: str, reader: Sysfs, driver: str, known: Collection[str]) -> list[str]:
-    """Return PCI addresses of cards bound to `driver` and not in `known`: those it could not start."""
+    """Return the PCI addresses of cards that `driver` is bound to but could not start.
+
+    These are the cards whose address is not in `known`.
+    """
     names = reader.names(f"{sysfs}/bus/pci/drivers/{driver}")
     return [name for name in names if _ADDRESS.match(name) and name not in known]
 
 
 def place_of(address: str, places: Iterable[str]) -> int:
-    """Return the index of `address` among `places`, sorted: all cards' addresses, also of lost cards."""
+    """Return the position of a PCI address among those of all cards (`places`), in ascending order."""
     return sorted(places).index(address)
 
 
 def parse_uevent(text: str, *, minor: int, path: str) -> DrmCard | None:
-    """Return the card that a text of ``device/uevent`` describes, None if it is no PCI device.
+    """Return the card that the text of a ``device/uevent`` describes; None if it is not a PCI device.
 
     Sample, shortened::
 
@@ -67,9 +73,9 @@ def parse_uevent(text: str, *, minor: int, path: str) -> DrmCard | None:
 
 
 def parse_current_clock(text: str) -> int | None:
-    """Return the MHz of the line marked with a star in ``pp_dpm_sclk``, see amdgpu's documentation.
+    """Return the current clock in MHz: the line of ``pp_dpm_sclk`` with a star; None if there is none.
 
-    Sample::
+    Source: amdgpu's documentation. Sample::
 
         0: 500Mhz
         1: 1700Mhz *
@@ -78,7 +84,7 @@ def parse_current_clock(text: str) -> int | None:
 
 
 def parse_highest_clock(text: str) -> int | None:
-    """Return the highest clock in ``pp_dpm_sclk``, in MHz."""
+    """Return the highest clock in ``pp_dpm_sclk``, in MHz; None if it has none."""
     return max((mhz for mhz, _ in _clocks(text)), default=None)
 
 

@@ -1,7 +1,7 @@
-"""Use of a GPU by a process: parses /proc/PID/fdinfo, computes the utilisation between two readings. Pure.
+"""Parses a process's use of a GPU in /proc/PID/fdinfo, and computes utilisation from two readings. No I/O.
 
-See Documentation/gpu/drm-usage-stats.rst of the kernel. All kernel drivers
-(amdgpu, i915, xe, …) use this format.
+See Documentation/gpu/drm-usage-stats.rst of the kernel. All kernel drivers (amdgpu, i915, xe, …) use this
+format.
 """
 
 from __future__ import annotations
@@ -22,7 +22,12 @@ _MEMORY_KEYS = ("drm-resident-", "drm-memory-", "drm-total-")  # the first that 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrmClient:
-    """One DRM client, which is one open(2) of a GPU's device file, by its descriptor; counters start then."""
+    """One DRM client, that is one open(2) of a GPU's device file; its counters start when it is opened.
+
+    `address` is the device's bus address, `client_id` unique on this device. `engine_nsecs` has the busy
+    nanoseconds by kind of engine, `cycles` the busy and total cycles, and `capacity` the number of engines of
+    a kind if there are several. `memory_bytes` is in the card's own memory; None: not reported.
+    """
 
     address: str = ""  # of the device on its bus (drm-pdev)
     client_id: int | None = None  # unique on its device: descriptors that share it are one client
@@ -79,7 +84,10 @@ def parse_fdinfo(text: str) -> DrmClient | None:
 
 
 def compute_utilisation(before: DrmClient, now: DrmClient, elapsed_secs: float) -> float | None:
-    """Return a client's use, in percent, of the kind of engine it uses most; None if that is unknown."""
+    """Return how busy, in percent, a client kept the kind of engine that it used most; None if unknown.
+
+    `before` and `now` are two readings of the client, `elapsed_secs` apart.
+    """
     shares: list[float] = []
     for kind, nsecs in now.engine_nsecs.items():
         if elapsed_secs > 0:

@@ -1,4 +1,4 @@
-"""Intel's cards (drivers i915 and xe): sensors by hwmon, processes and utilisation by fdinfo."""
+"""Reads Intel's cards (drivers i915 and xe): sensors from hwmon, processes and utilisation from fdinfo."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def make_driver(paths: Paths, clock: Clock, unreadable: Unreadable, *, detail: b
 
 
 class IntelDriver:
-    """All cards of the kernel drivers i915 and xe.
+    """Reads all cards of the kernel drivers i915 and xe.
 
-    The kernel does not report a card's utilisation: it is the sum over its clients, known only if all
-    processes could be scanned. There is no UUID either: cards are identified by their address.
+    The kernel does not report how busy a card is: that is the sum over its processes, and None unless all
+    processes could be scanned. Cards have no UUID either, and are identified by their PCI address.
     """
 
     def __init__(self, paths: Paths, clock: Clock, unreadable: Unreadable) -> None:
@@ -49,7 +49,7 @@ class IntelDriver:
         """Do nothing, as this driver holds nothing open."""
 
     def read(self) -> Iterator[GpuSample]:
-        """Yield the state of each card, see `Driver.read`."""
+        """Yield the state of each card, as `Driver.read` describes."""
         clients = self._clients.read(self._clock.monotonic_secs())
         cards = [card for card in drm_cards(self._paths.sysfs, self._sysfs) if card.driver in MODULES]
         present = {drm.address for drm in cards}

@@ -26,7 +26,10 @@ log = logging.getLogger(__name__)
 
 
 def map_jobs(cards: Iterable[GpuCard], uses: Iterable[JobGpu]) -> dict[str, str]:
-    """Return each file's content by its name: ids of the jobs that have the card allocated or use it."""
+    """Return the content of each job file by its name.
+
+    A file lists the ids of the jobs that have its GPU allocated or use it.
+    """
     by_uuid = {card.uuid: card for card in cards}
     found: dict[str, set[str]] = {}
     for use in uses:
@@ -47,7 +50,7 @@ def _name(uuid: str, cards: Mapping[str, GpuCard]) -> str | None:
 
 
 class JobMap:
-    """Maintains dcgm-exporter's job files in a directory of our own; unchanged ones are not rewritten."""
+    """Keeps dcgm-exporter's job files in a directory of our own; an unchanged file is not rewritten."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -55,9 +58,9 @@ class JobMap:
         self._complaint = ""
 
     def write(self, wanted: Mapping[str, str]) -> None:
-        """Make the directory hold exactly these files (content by name); others are removed.
+        """Make the directory contain the files in `wanted` (content by name), and no others.
 
-        A failure is logged once, and retried at the next call.
+        A failure is logged once; the next call tries again.
         """
         if wanted == self._written:
             return

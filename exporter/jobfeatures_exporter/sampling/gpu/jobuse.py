@@ -1,4 +1,4 @@
-"""Attributes the busy time, joules and memory of cards to jobs. Does no I/O, but keeps state."""
+"""Attributes the busy time, energy and memory of GPU cards to jobs. No I/O, but it keeps state."""
 
 from __future__ import annotations
 
@@ -20,10 +20,14 @@ Account = tuple[tuple[JobGpu, ...], dict[str, int]]  # usage by job and card; un
 def compute_shares(
     processes: Collection[GpuProcess], key_of: KeyOf, allocated: Collection[JobKey]
 ) -> dict[WorkKey | None, float]:
-    """Return the share of a card's usage by key, in sum 1; the key None has unknown processes.
+    """Return the share of a card's use of each job, unit or process group; the sum is 1.
 
-    The shares follow the processes' utilisation if the driver reports any; else all keys with processes on
-    the card get equal shares; else the only job with the card allocated gets all; else nobody.
+    Shares are proportional to the utilisation of processes if the driver reports any. Otherwise all with
+    processes on the card get equal shares. Without processes, the only job with the card allocated gets all;
+    else nobody.
+
+    `key_of` returns to what a process belongs. Its None, for an unknown process, is a key of the result too.
+    The result may be empty.
     """
     weights: dict[WorkKey | None, float] = {}
     for process in processes:
@@ -40,7 +44,10 @@ def compute_shares(
 def find_holder(
     processes: Collection[GpuProcess], key_of: KeyOf, allocated: Collection[JobKey]
 ) -> WorkKey | None:
-    """Return the key that alone has the card allocated or processes on it; None: none, several, unknown."""
+    """Return the only job, unit or process group with the card allocated or with processes on it.
+
+    None if there is none, if there are several, or if a process is unknown.
+    """
     holders = {*allocated, *(key_of(process.pid) for process in processes)}
     return holders.pop() if len(holders) == 1 else None
 
@@ -62,7 +69,7 @@ class _Held:
 
 
 class GpuBook:
-    """Keeps what every job has used of every card: busy seconds, joules and the driver's counts."""
+    """Keeps what each job has used of each card: busy seconds, joules and the driver's optional counters."""
 
     def __init__(self, max_gap_secs: float = math.inf) -> None:
         """Start empty. After a gap longer than `max_gap_secs`, its joules go to no job that began in it."""
@@ -86,7 +93,8 @@ class GpuBook:
 
         `latest` has each card's current reading, `allocations` the UUIDs of each job's cards. A process that
         has ended since it was seen on a card still belongs to its job. Counters are kept for the keys in
-        `allocations` and `runs`; when a key's number in `runs` changes, a new run begins, and they restart.
+        `allocations` and `runs`. They restart at 0 when the number that `runs` has for a key changes, which
+        means a new run. The second part of the result counts unknown processes by card.
         """
         self._begin(runs)
         whose = self._remembering(key_of, [*readings, *latest])

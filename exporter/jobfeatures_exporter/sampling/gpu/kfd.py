@@ -1,6 +1,6 @@
-"""AMD's compute driver (KFD) below /sys/class/kfd/kfd: finds its files and parses them.
+"""Finds and parses the files of AMD's compute driver (KFD) below /sys/class/kfd/kfd.
 
-KFD lists devices as nodes: a card, or each partition of a divided one (MI300: DPX, TPX, QPX, CPX), is one.
+KFD calls each device a node: a CPU, a card, or each partition of a divided card (MI300: DPX, TPX, QPX, CPX).
 
 See the kernel's Documentation/ABI/testing/sysfs-class-kfd and the driver's own kfd_topology.c, kfd_process.c.
 """
@@ -17,7 +17,11 @@ from jobfeatures_exporter.sampling.host.sysfs import Sysfs
 
 @dataclass(frozen=True, slots=True)
 class KfdNode:
-    """One card, or partition of a card, as KFD knows it."""
+    """One card, or one partition of a card, as KFD describes it.
+
+    `address` is the card's PCI address, `architecture` like ``gfx90a``, `render_minor` the N of
+    /dev/dri/renderDN.
+    """
 
     gpu_id: int
     address: str
@@ -27,7 +31,7 @@ class KfdNode:
 
 
 def parse_properties(text: str) -> dict[str, int]:
-    """Return the numbers in ``topology/nodes/N/properties``: a name and a number per line."""
+    """Return the numbers in ``topology/nodes/N/properties`` by name: each line has a name and a number."""
     found: dict[str, int] = {}
     for line in text.splitlines():
         name, _, value = line.strip().partition(" ")
@@ -37,9 +41,9 @@ def parse_properties(text: str) -> dict[str, int]:
 
 
 def node_of(gpu_id: int, properties: dict[str, int]) -> KfdNode | None:
-    """Return a card or partition by its properties, None for a KFD node that is a CPU.
+    """Return the card or partition with these properties; None if the KFD node is a CPU.
 
-    ``location_id`` is PCI bus, device and function in PCI's encoding, ``domain`` the PCI domain;
+    ``location_id`` is the PCI bus, device and function in PCI's encoding, ``domain`` the PCI domain;
     ``gfx_target_version`` 90010 means gfx90a. The number of a partition is in the function, or in bits 28 to
     31 with older kernels.
     """
@@ -56,9 +60,9 @@ def node_of(gpu_id: int, properties: dict[str, int]) -> KfdNode | None:
 
 
 def nodes_of(addresses: Collection[str], nodes: Iterable[KfdNode]) -> dict[str, list[KfdNode]]:
-    """Return the KFD nodes of each card by its PCI address, which is one of `addresses`.
+    """Return the KFD nodes of each card, by the card's PCI address; `addresses` are those of all cards.
 
-    A partition has a PCI function of its own, without a card: it belongs to a card of the same device.
+    A partition has a PCI function of its own: it belongs to the card with the same PCI device.
     """
     by_board = {address.rpartition(".")[0]: address for address in sorted(addresses, reverse=True)}
     return grouped(
@@ -76,7 +80,7 @@ class Kfd:
         self._reader = reader
 
     def nodes(self) -> list[KfdNode]:
-        """Return the cards and partitions, without the nodes that are CPUs."""
+        """Return all cards and partitions, without the KFD nodes that are CPUs."""
         found = []
         for name in self._reader.names(f"{self._top}/topology/nodes"):
             place = f"{self._top}/topology/nodes/{name}"
@@ -88,9 +92,9 @@ class Kfd:
         return found
 
     def processes(self, nodes: Mapping[str, Collection[KfdNode]]) -> dict[str, list[GpuProcess]]:
-        """Return each card's processes by its PCI address, with the memory and compute units they use now.
+        """Return the processes on each card by its PCI address, with their memory and share of compute units.
 
-        `nodes` has the KFD nodes of each card: a process's memory and units are summed over them.
+        `nodes` has the KFD nodes of each card: the figures of a process are summed over them.
         """
         cards = {str(node.gpu_id): address for address, mine in nodes.items() for node in mine}
         units_of = {address: [node.compute_units for node in mine] for address, mine in nodes.items()}

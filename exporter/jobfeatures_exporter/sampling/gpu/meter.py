@@ -1,4 +1,4 @@
-"""One card's counters, integrated over its readings. Does no I/O, but keeps state."""
+"""Computes the counters of one GPU card from its successive readings. No I/O, but it keeps state."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from jobfeatures_exporter.sampling.gpu.bounds import COUNTER_SECS, Count, bounde
 class CardMeter:
     """Turns what a driver reports about one card into counters, which start at 0 at the first reading.
 
-    Busy seconds are utilisation times the time since the previous reading; so are the seconds of each clock
-    reason. Joules are the increase of the driver's counter if it had one at the first reading, else power
-    times time. Nothing is integrated over a gap longer than three intervals, as what happened in it is
-    unknown. Joules that no card can draw in the time are refused, and given to `count`.
+    Busy seconds are utilisation times the seconds since the previous reading; the seconds of each clock
+    reason are counted likewise. Joules are the increase of the driver's counter if the first reading had one,
+    else power times seconds. Nothing is counted for a gap longer than three intervals, as what happened then
+    is unknown. An increase in joules that no card can draw is left out and counted as refused.
+
+    `max_gap_secs` is the longest gap, and `count` is called with the name of each refused figure.
     """
 
     def __init__(self, max_gap_secs: float, count: Count = lambda name: None) -> None:
@@ -30,7 +32,7 @@ class CardMeter:
         self._reason_secs: dict[GpuCount, float] = {}
 
     def update(self, sample: GpuSample, monotonic_secs: float) -> GpuSample:
-        """Return a new reading with the counters up to it; one that cannot be read now is None for now."""
+        """Return a new reading with the counters up to now; a counter that cannot be updated now is None."""
         sample = bounded(sample, self._count)
         elapsed = 0.0 if self._read_secs is None else monotonic_secs - self._read_secs
         self._read_secs = monotonic_secs

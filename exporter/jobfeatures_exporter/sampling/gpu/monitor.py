@@ -35,7 +35,10 @@ MAX_READINGS = 4096  # waiting for attribution
 
 
 class DriverReader(SteadyReader):
-    """Reads the cards of one driver, which is made anew after a failure; any thread may read `latest`."""
+    """Reads the cards of one driver in a thread; any thread may read `latest`, which has samples by UUID.
+
+    After a failure, the driver is created again.
+    """
 
     kind = "driver"
 
@@ -54,7 +57,7 @@ class DriverReader(SteadyReader):
 
     @property
     def is_up(self) -> bool:
-        """Return whether the latest reading of the driver was complete and is recent enough."""
+        """Return whether the driver's latest reading is recent enough and no card was missing in it."""
         return not self._missing and self.answered_within(self._interval_secs + DEADLINE_SECS)
 
     def close(self) -> None:
@@ -97,10 +100,10 @@ class DriverReader(SteadyReader):
 
 
 class GpuMonitor:
-    """All drivers of this node, and the usage of their cards by job.
+    """Reads all GPU drivers of this node, and attributes the use of their cards to jobs.
 
-    `names` has names of drivers, ``auto`` (those whose kernel module is loaded)
-    or ``none``. Of drivers not selected nothing is imported, and no thread is started.
+    `names` has names of drivers, ``auto`` (all whose kernel module is loaded) or ``none``. Modules and
+    threads of other drivers are neither imported nor started.
     """
 
     def __init__(
@@ -127,14 +130,17 @@ class GpuMonitor:
             reader.start()
 
     def stop(self, timeout_secs: float = 2.0) -> None:
-        """Stop the drivers' threads; one that hangs is abandoned."""
+        """Stop the drivers' threads, waiting `timeout_secs` for each; one that hangs is abandoned."""
         for reader in self.readers:
             reader.stop(timeout_secs)
         if self._job_map is not None:
             self._job_map.write({})  # from now on nothing would remove jobs that end
 
     def fill(self, snapshot: Snapshot, jobs: Mapping[JobKey, Job]) -> Snapshot:
-        """Return the snapshot with cards' latest readings and jobs' use of them. One thread calls this."""
+        """Return the snapshot with the cards' latest readings and each job's use of them.
+
+        Only one thread may call this.
+        """
         if not self.readers:
             self._write_job_map((), ())
             return snapshot
@@ -195,12 +201,12 @@ class GpuMonitor:
 
 
 def chosen_drivers(names: Collection[str], paths: Paths) -> list[str]:
-    """Return the drivers that `names` selects, ``auto`` and ``none`` included, in the order of `DRIVERS`."""
+    """Return the drivers that `names` selects, in the order of `DRIVERS`; see `GpuMonitor`."""
     if NO_GPUS in names:
         return []
     return [name for name in DRIVERS if name in names or (AUTO in names and is_loaded(name, paths))]
 
 
 def is_loaded(name: str, paths: Paths) -> bool:
-    """Return whether the kernel module of a driver in `DRIVERS` is loaded."""
+    """Return whether the kernel module of this driver, one of `DRIVERS`, is loaded."""
     return any(os.path.exists(path.format(**paths._asdict())) for path in DRIVERS[name])

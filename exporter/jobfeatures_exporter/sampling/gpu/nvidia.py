@@ -1,7 +1,7 @@
-"""NVIDIA's cards, read by the library that comes with their driver (NVML), through nvidia-ml-py.
+"""Reads NVIDIA's cards through NVML, the library that comes with their driver, by nvidia-ml-py.
 
-Any call may fail on its own, as old drivers lack functions and old cards lack sensors: then only its field is
-None. See NVIDIA's "NVML API Reference Guide", whose function names are used here.
+Any call may fail on its own, as old drivers lack functions and old cards lack sensors. Then only the field it
+was for is None. See NVIDIA's "NVML API Reference Guide", whose function names are used here.
 """
 
 from __future__ import annotations
@@ -49,9 +49,10 @@ _MPS_SERVER = "nvidia-cuda-mps"  # the name of its server, as the kernel cuts it
 
 
 def parse_card_file(text: str) -> tuple[str, int | None]:
-    """Return a card's UUID and minor number from /proc/driver/nvidia/gpus/ADDRESS/information.
+    """Return (UUID, minor number) of a card from /proc/driver/nvidia/gpus/ADDRESS/information.
 
-    Raises ParseError. Sample, shortened; the UUID consists of question marks until the card is first used::
+    The minor number is None if it is missing. Raises ParseError. Sample, shortened; the UUID consists of
+    question marks until the card is first used::
 
         Model:           NVIDIA A100-SXM4-40GB
         GPU UUID:        GPU-6bc1b3ea-2d5c-bd93-8e7b-6f1b1c0a9d1c
@@ -71,12 +72,15 @@ def parse_card_file(text: str) -> tuple[str, int | None]:
 
 
 def make_driver(paths: Paths, clock: Clock, unreadable: Unreadable, *, detail: bool = False) -> NvidiaDriver:
-    """Return the driver, with NVML loaded; `detail` adds the figures of `CardDetail`. Raises DriverError."""
+    """Load NVML and return the driver; with `detail` it also reads what `CardDetail` adds.
+
+    Raises DriverError.
+    """
     return NvidiaDriver(paths, clock, unreadable, detail=detail)
 
 
 class NvidiaDriver:
-    """All cards that NVML lists, and their MIG instances."""
+    """Reads all cards that NVML lists, and their MIG instances."""
 
     def __init__(self, paths: Paths, clock: Clock, unreadable: Unreadable, *, detail: bool) -> None:
         self._paths = paths
@@ -99,7 +103,7 @@ class NvidiaDriver:
         self._details: dict[str, CardDetail] = {}  # by card
 
     def close(self) -> None:
-        """Shut down the library."""
+        """Shut down NVML."""
         for detail in self._details.values():
             detail.close()
         with suppress(self._nvml.NVMLError):  # it may be shut down already

@@ -1,8 +1,8 @@
-"""Optional details of NVIDIA's cards: profile, memory errors, XID events, clock reasons.
+"""Reads optional details of NVIDIA's cards: profiling metrics, memory errors, XID events, clock reasons.
 
-A profile (GPM, Hopper and later) is what a card counted between two samples of NVML, of
-which we keep the earlier one. A GPU instance (MIG) has its own profile, which covers all
-its compute instances: so it is only reported if there is one.
+Profiling metrics (GPM, Hopper and later) are what a card counted between two samples of NVML; the earlier one
+is kept. On a MIG instance, they are reported only if its GPU instance has no other compute instance, because
+they cover the whole GPU instance.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class _Sample(NamedTuple):
 
 
 class Profile:
-    """The profile (GPM) of one card or GPU instance: counters since our first sample of it."""
+    """Reads the profiling metrics (GPM) of one card or GPU instance, as counters since our first sample."""
 
     def __init__(self, nvml: Any, clock: Clock, instance: int | None = None) -> None:
         self._nvml = nvml
@@ -82,7 +82,7 @@ class Profile:
         self._latest: dict[GpuCount, float] = {}  # the counts that the latest sample had
 
     def read(self, ask: NvmlDevice) -> dict[GpuCount, float]:
-        """Return the total so far of each profile figure that can be read now; `ask` queries the card."""
+        """Return the counter of each profiling metric that can be read now; `ask` queries the card."""
         before = self._before
         if before is not None and self._clock.monotonic_secs() - before.taken_secs <= SETTLE_SECS:
             return self._latest
@@ -100,7 +100,7 @@ class Profile:
         return self._latest
 
     def close(self, ask: NvmlDevice) -> None:
-        """Free the samples that the library allocated."""
+        """Free the samples that NVML allocated."""
         while self._buffers:
             ask.call("nvmlGpmSampleFree", self._buffers.pop())
         self._before = None
@@ -140,7 +140,7 @@ class Profile:
 
 
 class XidEvents:
-    """Counts the XID events (errors that the driver reports) of one card; `read` never waits for one."""
+    """Counts the XID events of one card, which are errors that the driver reports; never waits for one."""
 
     def __init__(self, nvml: Any) -> None:
         self._nvml = nvml
@@ -150,7 +150,7 @@ class XidEvents:
         self.counts: Counter[tuple[int, int]] = Counter()  # by GPU instance, or NO_INSTANCE, and code
 
     def read(self, ask: NvmlDevice) -> None:
-        """Add the XID events since the last reading to the counts."""
+        """Count the XID events that have occurred since the last reading; `ask` queries the card."""
         if not self._is_supported or (self._set is None and not self._register(ask)):
             return
         for _ in range(MAX_EVENTS):
@@ -164,7 +164,7 @@ class XidEvents:
                 self.counts[event.gpuInstanceId, event.eventData] += 1
 
     def close(self, ask: NvmlDevice) -> None:
-        """Free the library's event set."""
+        """Free NVML's event set."""
         if self._set is not None:
             ask.call("nvmlEventSetFree", self._set)
             self._set = None
@@ -182,7 +182,7 @@ class XidEvents:
 
 
 class CardDetail:
-    """All optional details of one card and its MIG instances."""
+    """Reads all optional details of one card and its MIG instances."""
 
     def __init__(self, nvml: Any, clock: Clock) -> None:
         self._nvml = nvml
@@ -194,7 +194,7 @@ class CardDetail:
         self._ask: NvmlDevice | None = None
 
     def add_to_card(self, sample: GpuSample, ask: NvmlDevice) -> GpuSample:
-        """Return the card's sample with its details added."""
+        """Return a card's sample with its optional details added; `ask` queries the card."""
         self._ask = ask
         self._xids.read(ask)
         flags = {} if self._xids.is_watched is None else {XIDS_WATCHED: self._xids.is_watched}
@@ -206,7 +206,7 @@ class CardDetail:
         return replace(sample, counts=counts, flags=flags, clock_reasons=self._clock_reasons(ask))
 
     def add_to_parts(self, parts: Sequence[GpuSample], ask: NvmlDevice) -> Iterator[GpuSample]:
-        """Yield the samples of a card's instances with each instance's own details added."""
+        """Yield the samples of a card's MIG instances (`parts`), with the details of each added."""
         compute_instances = Counter(part.card.instance_id for part in parts)
         for part in parts:
             instance = part.card.instance_id
@@ -217,7 +217,7 @@ class CardDetail:
                 yield replace(part, counts=counts)
 
     def close(self) -> None:
-        """Free what the library has allocated: samples and event sets."""
+        """Free what NVML has allocated: samples and event sets."""
         if self._ask is not None:
             self._xids.close(self._ask)
             for profile in self._profiles.values():

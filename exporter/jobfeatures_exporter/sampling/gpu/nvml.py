@@ -1,4 +1,4 @@
-"""Calls to NVIDIA's library: unsupported functions are ignored, failures are counted."""
+"""Calls functions of NVML, NVIDIA's library: missing functions are ignored, failures are counted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NO_NEWS = frozenset({NOT_SUPPORTED, NOT_FOUND, FUNCTION_NOT_FOUND})
 
 
 class NvmlDevice:
-    """Queries NVML about one device; `failing` is the error of a lost device, 0 if it works."""
+    """Queries NVML about one device; `failing` is 0, or the error code by which NVML says that it is lost."""
 
     def __init__(self, nvml: Any, handle: Any, unreadable: Unreadable) -> None:
         self._nvml = nvml
@@ -26,7 +26,10 @@ class NvmlDevice:
         return self.call(function, self._handle, *arguments)
 
     def call(self, function: str, *arguments: Any, no_news: int = NOT_SUPPORTED) -> Any | None:
-        """Return an NVML function's result, None if missing or failed; the error `no_news` is not counted."""
+        """Return the result of an NVML function; None if the function is missing or fails.
+
+        A failure is counted, unless its error code is `no_news`.
+        """
         self.error = 0
         call = getattr(self._nvml, function, None)
         if call is None:
@@ -43,18 +46,18 @@ class NvmlDevice:
         return None
 
     def note(self, function: str, error: int) -> None:
-        """Set `failing` if `error` means that the device is lost; count other failures of `function`."""
+        """Set `failing` if this error code means a lost device; count other errors of `function`."""
         if error in FAILURES:
             self.failing = error
         elif error and error not in NO_NEWS:
             self._unreadable.count(f"gpu_{function}_{error}")
 
     def refuse(self, name: str) -> None:
-        """Count an impossible value of the figure `name`, which is not reported."""
+        """Count an impossible value of the figure `name`, which the caller does not report."""
         self._unreadable.count(f"gpu_refused_{name}")
 
     def first(self, *functions: str) -> Any | None:
-        """Return the result of the first of these functions that NVML has; None if that fails."""
+        """Return the result of the first of these functions that NVML has; None if it fails."""
         for function in functions:
             found = self(function)
             if self.error != FUNCTION_NOT_FOUND:
@@ -62,11 +65,11 @@ class NvmlDevice:
         return None
 
     def number(self, function: str, *arguments: Any, scale: float = 1.0) -> float | None:
-        """Return an NVML function's result for the device times `scale`, None if it is unknown."""
+        """Return the result of an NVML function for the device, multiplied by `scale`; None if unknown."""
         value = self(function, *arguments)
         return None if value is None else value * scale
 
     def text(self, function: str) -> str:
-        """Return an NVML function's result for the device if it is text, else ""."""
+        """Return the text that an NVML function has for the device; "" if it has none."""
         value = self(function)
         return value if isinstance(value, str) else ""

@@ -1,8 +1,9 @@
-"""AMD's cards by ROCm SMI through pyrsmi, where it is installed.
+"""Reads AMD's cards through ROCm SMI, by pyrsmi, where this is installed.
 
 pyrsmi below version 1 uses librocm_smi64.so. Later versions are not used, and the kernel's files are read
-instead: they use libamd_smi.so with prototypes that differ from amdsmi.h (the library would read arguments
-that were not passed), and import the package amdsmi, which prints and raises at import without hardware.
+instead. Those versions use libamd_smi.so with prototypes that differ from amdsmi.h, so that the library would
+read arguments that were not passed. They also import the package amdsmi, which prints and raises at import on
+a machine without such hardware.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ LIBRARY = "librocm_smi64.so"
 
 
 class RocmSmi:
-    """The cards known to ROCm SMI, by PCI address."""
+    """Queries ROCm SMI about cards, by their PCI address."""
 
     def __init__(self, library: Any) -> None:
         self._library = library
@@ -34,7 +35,7 @@ class RocmSmi:
         self._numbers: Mapping[str, int] = dict(found[0] for found in places.values() if len(found) == 1)
 
     def number(self, function: str, address: str) -> float | None:
-        """Return the number that a library function has for the card at `address`, None if there is none."""
+        """Return the result, a number, of a ROCm SMI function for the card at `address`; None if it fails."""
         value = self._ask(function, address)
         if isinstance(value, int | float) and value >= 0:
             return value
@@ -42,12 +43,12 @@ class RocmSmi:
         return None
 
     def text(self, function: str, address: str) -> str:
-        """Return the text that a library function has for the card at `address`, "" if there is none."""
+        """Return the result, a text, of a ROCm SMI function for the card at `address`; "" if it fails."""
         value = self._ask(function, address)
         return value if isinstance(value, str) else ""
 
     def close(self) -> None:
-        """Shut down the library."""
+        """Shut down ROCm SMI."""
         self._library.smi_shutdown()
 
     def _ask(self, function: str, address: str) -> Any | None:
@@ -69,7 +70,7 @@ class RocmSmi:
 
 
 def open_rocm() -> RocmSmi | None:
-    """Load and start ROCm SMI; None if pyrsmi or its library is missing, unsuitable or does not start."""
+    """Load and start ROCm SMI; return None if pyrsmi or its library is missing, unsuitable or fails."""
     try:
         helpers: Any = importlib.import_module("pyrsmi.util")
         # pyrsmi.rocml runs rocminfo at import, and prints if it is missing. UUIDs come from the kernel.
@@ -92,5 +93,8 @@ def open_rocm() -> RocmSmi | None:
 
 
 def format_address(place: int) -> str:
-    """Return ``0000:03:00.0`` from ROCm SMI's number: domain << 32 | bus << 8 | device << 3 | function."""
+    """Return a PCI address like ``0000:03:00.0``.
+
+    `place` is ROCm SMI's number: domain << 32 | bus << 8 | device << 3 | function.
+    """
     return f"{place >> 32:04x}:{place >> 8 & 0xFF:02x}:{place >> 3 & 0x1F:02x}.{place & 7}"

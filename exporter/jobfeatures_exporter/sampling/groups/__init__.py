@@ -1,1 +1,1 @@
-"""Control groups: where they are, what the kernel counts for them, and when they come and go."""
+"""Control groups of jobs: lists and reads them, and notices when they are created and removed."""

@@ -1,7 +1,8 @@
-"""What the kernel counts for the control groups of jobs.
+"""Reads what the kernel counts for the control groups of jobs.
 
-Everything is read of the job's own group, which includes its steps; only memory events on v1 are read of all
-groups below too, see `memorytree`. Files that a kernel does not provide are omitted; failures are counted.
+All figures are those of the job's own group, which include those of its steps. Only memory events on v1 are
+read from all groups below too, see `memorytree`. Files that a kernel does not provide are left out; failures
+are counted.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ STILL_SAMPLES = 64  # every so many samples a job is read in full even if none o
 
 
 class JobCgroup:
-    """Reads the control group of one job, or of a step, at each sample: on v1 what that counts, else on v2.
+    """Reads the control group of one job or step at each sample: from v1 what that counts, the rest from v2.
 
-    `version1` and `version2` list the files. If `read` gets `NodeSigns`, not all files of v2 are read at each
-    sample: `turns` says which.
+    `version1` and `version2` list the files. If `read` gets `NodeSigns`, it reads only some files of v2 at
+    each sample, see `turns`.
     """
 
     def __init__(
@@ -77,16 +78,20 @@ class JobCgroup:
 
     @property
     def has_lost(self) -> bool:
-        """Return whether, on v1, a group below the job's was removed between the latest two readings."""
+        """Return whether a group below the job's was removed between the latest two readings; False on v2."""
         return self._v1 is not None and self._v1.tree is not None and self._v1.tree.has_lost
 
     @property
     def lacks_memory(self) -> bool:
-        """Return whether the kernel does not count memory here: v2 without that controller."""
+        """Return whether memory is not counted for this group: v2 without the memory controller."""
         return self._memory is not None and self._memory.charged.value_or_absent() is ABSENT
 
     def read(self, signs: NodeSigns | None = None) -> JobFigures:
-        """Begin a new sample and return all figures; with `signs`, only files of v2 that are due are read."""
+        """Begin a new sample and return all figures.
+
+        With `signs`, files of v2 that cannot have changed or have to wait for their turn keep their last
+        values.
+        """
         cpu, memory = self.read_use(signs)
         counters = {} if self._v2 is None else self._v2.read_counters()
         if self._v1 is not None:
@@ -95,7 +100,7 @@ class JobCgroup:
         return JobFigures(memory, cpu, counters, cpus)
 
     def read_use(self, signs: NodeSigns | None = None) -> tuple[CpuTimes | None, MemoryBytes]:
-        """Begin a new sample and return only CPU time (None: unknown) and memory; `signs` as in `read`."""
+        """Begin a new sample; return only CPU time (None: unknown) and memory. `signs` is as in `read`."""
         self._files.advance()
         cpu: CpuTimes | None = None
         if self._v2 is not None and self._is_v2:
@@ -105,9 +110,10 @@ class JobCgroup:
         return cpu, MemoryBytes() if self._memory is None else self._memory.read_memory()
 
     def stands_still(self, *, cpu: bool) -> bool:
-        """Return whether charged memory, and with `cpu` CPU time, is the same as at the group's last sample.
+        """Return whether charged memory, and with `cpu` also CPU time, is the same as at the last sample.
 
-        If so, it begins a sample that reads no more. False at each `STILL_SAMPLES`th: all is read then.
+        If it returns True, this was the group's new sample, and the caller reads no other file. At each
+        `STILL_SAMPLES`th sample it returns False, so that all files are read then.
         """
         files, number, memory = self._files, self._files.number + 1, self._memory
         if not number % STILL_SAMPLES or memory is None or not memory.charged.is_known:
@@ -143,7 +149,7 @@ class JobCgroup:
         return figures.merged(self._memory.peek()._replace(cpu=None))
 
     def read_huge_pages(self, sizes: Collection[int]) -> int | None:
-        """Return the bytes in huge pages of these sizes (in bytes); None where groups do not count them."""
+        """Return the bytes in huge pages of these page sizes (in bytes); None if they are not counted."""
         for size in sizes:
             if size not in self._huge_pages:
                 tops = [each.huge_pages for each in (self._v1, self._v2) if each is not None]
@@ -155,7 +161,7 @@ class JobCgroup:
         return sum_all([file.known() for size in sizes for file in self._huge_pages[size] or [NO_FILE]])
 
     def read_core_usage(self) -> tuple[int, ...]:
-        """Return the nanoseconds of CPU time used on each CPU; empty where not counted, as on v2."""
+        """Return the nanoseconds of CPU time used on each CPU; empty if not counted, as on v2."""
         return () if self._v1 is None else self._v1.read_by_core()
 
     def close(self) -> None:
@@ -164,7 +170,7 @@ class JobCgroup:
 
 
 class JobCgroups:
-    """The control groups of all jobs on the node, from one sample to the next."""
+    """Lists the control groups of all jobs on the node at each sample, and keeps a reader for each."""
 
     def __init__(
         self,
@@ -189,7 +195,7 @@ class JobCgroups:
         self._listed = GroupList()
 
     def update(self) -> GroupList:
-        """List jobs' control groups again, and close the readers of those that were removed."""
+        """List the control groups of jobs again; close the readers of groups that were removed."""
         self._above.advance()
         before, self._places = self._places, self._find_places()
         if self._listings and self._places is before and are_same(self._listings):
@@ -223,15 +229,18 @@ class JobCgroups:
 
     @property
     def count_kills_apart(self) -> bool:
-        """Return whether groups below that of a job count their OOM kills for themselves, as on v1."""
+        """Return whether OOM kills are counted only in the group of the killed process, as on v1.
+
+        On v2, they count in all groups above it too, so in the job's.
+        """
         return any("memory" in each.groups for each in self._listed.directories)
 
     def known(self) -> Iterator[tuple[JobDirectory, JobCgroup]]:
-        """Yield each job's control group by the latest `update`, and its reader."""
+        """Yield each job's control group that the latest `update` listed, with its reader."""
         yield from ((each.directory, each) for each in self._known.values())
 
     def reader(self, directory: JobDirectory) -> JobCgroup:
-        """Return the reader of a control group that the latest `update` listed; KeyError for others."""
+        """Return the reader of a control group that the latest `update` listed; else raise KeyError."""
         return self._known[directory.path]
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Final records of jobs whose control groups have been removed: pure."""
+"""Makes the final records of jobs whose control groups have been removed. No I/O."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ def find_first_processes(
     processes: Mapping[int, ProcessSample],
     keys: Mapping[int, Hashable],
 ) -> Iterable[int]:
-    """Yield the pids of a job's first processes: those whose parent is not the job's, or a batch system's.
+    """Yield the pids of a job's first processes: those whose parent is not a process of the job itself.
 
-    `key` is the job's, `keys` has those of all processes by pid. The batch system's own processes in the job
-    are omitted: they exist until its control groups are removed.
+    A process whose parent is the batch system's own process in the job counts too; this own process does not,
+    as it lives until the job's control groups are removed. `members` are the job's processes, and `keys` has
+    the key of the job or other work of each process, by pid; `key` is this job's.
     """
     for process in members:
         if process.command in SUPERVISOR_COMMANDS:
@@ -35,13 +36,13 @@ def find_first_processes(
 
 
 def complete(last: JobSample, now: JobSample) -> JobSample:
-    """Return an ended job's `last` record with the counters of `now`, a later reading of its groups."""
+    """Return an ended job's record `last` with the counters of `now`, a later reading of its groups."""
     counts = _counts(now, last)
     return replace(last, memory=last.memory._replace(peak=counts.pop("peak")), **counts)
 
 
 def keep_counts(now: JobSample, last: JobSample) -> JobSample:
-    """Return `now`, a job's record without control groups, with what these had counted by record `last`."""
+    """Return a record `now` of a job that has lost its control groups, with the counters of record `last`."""
     counts = _counts(now, last)
     return replace(
         now,
@@ -57,7 +58,10 @@ def keep_counts(now: JobSample, last: JobSample) -> JobSample:
 
 
 def emptied(last: JobSample, *, processes: int | None = 0) -> JobSample:
-    """Return a job's `last` record after its end: with counters and peak memory, without other gauges."""
+    """Return a job's record `last` as of its end: without current values, such as memory in use.
+
+    Counters and the peak of memory are kept. `processes` is the number of processes left; None: unknown.
+    """
     scheduling = last.scheduling and last.scheduling._replace(running=0, blocked=0)
     steps = tuple(replace(each, memory=MemoryBytes(peak=each.memory.peak)) for each in last.steps)
     return replace(

@@ -1,4 +1,4 @@
-"""What the kernel counts for one control group: pure."""
+"""What the kernel counts for one control group, as a record. No I/O."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ _NO_MEMORY = MemoryBytes()
 
 
 class JobFigures(NamedTuple):
-    """Figures of a job's control group; None: not offered or unreadable. A counter not offered has no key."""
+    """What was read from a job's control group; None: not provided by the kernel, or unreadable.
+
+    `cpus` has the numbers of the CPUs of its cpuset. `counters` has no key for a counter that the kernel does
+    not provide.
+    """
 
     memory: MemoryBytes
     cpu: CpuTimes | None = None
@@ -22,7 +26,10 @@ class JobFigures(NamedTuple):
     cpus: frozenset[int] | None = None  # of its cpuset
 
     def merged(self, earlier: JobFigures) -> JobFigures:
-        """Return these figures, the `earlier` ones where these are unknown, and the greater counters."""
+        """Combine two readings: return these figures, or the `earlier` ones where these are unknown.
+
+        Of counters, the greater value is returned.
+        """
         cpu, memory = self.cpu or earlier.cpu, self.memory
         if self.cpu is not None and earlier.cpu is not None:
             cpu = earlier.cpu.or_more(self.cpu)

@@ -1,8 +1,8 @@
-"""Whether a job's processes are frozen, as some batch systems do to suspend a job.
+"""Finds out whether a job's processes are frozen, which is how some batch systems suspend a job.
 
 v1 shows it in ``freezer.state``, v2 in ``cgroup.events``, see cgroups(7). Either the job's own group is
-frozen, or those of its steps (on v2 ``user`` in each), while the batch system's own processes beside these
-run on. For a job that is not frozen, one small file is read at each sample.
+frozen, or the groups of its steps (on v2 ``user`` in each), while the batch system's own processes beside
+them run on. For a job that is not frozen, one small file is read at each sample.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class Freezing:
             self._one = files.file(f"{self._top}/{self._file}", parse_cold)
 
     def read(self) -> bool:
-        """Read whether all of the job's groups that have processes are frozen; False if unknown."""
+        """Return whether all groups of the job that have processes are frozen now; False if unknown."""
         self._is_frozen = self._find()
         return self._is_frozen
 
     def has_changed(self) -> bool:
-        """Read again; return whether the job was frozen or thawed since the last reading."""
+        """Read again; return whether the job was frozen or resumed since the last reading."""
         return self._is_frozen is not self.read()
 
     def _find(self) -> bool:
@@ -88,7 +88,11 @@ class Freezing:
 
 
 def parse_cold(text: str) -> Cold:
-    """Return the state, by v1's ``FROZEN`` or v2's lines ``populated 1`` and (Linux 5.2) ``frozen 1``."""
+    """Return a control group's state, from the text of ``freezer.state`` (v1) or ``cgroup.events`` (v2).
+
+    On v1 the text is ``FROZEN`` or another word. On v2 it has lines like ``populated 1`` and (Linux 5.2)
+    ``frozen 1``.
+    """
     lines = text.split("\n")
     if "populated 0" in lines:
         return Cold.EMPTY

@@ -1,4 +1,4 @@
-"""The files of one control group, read at each sample; missing ones are retried at growing intervals."""
+"""Reads the files of one control group at each sample; a missing file is tried again at growing intervals."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ MAX_GAP_SAMPLES = 64
 
 
 def read_processes(group: str) -> bytes:
-    """Return the pids in a control group, one a line; empty for a threaded group. Raises OSError.
+    """Return the pids of the processes in a control group, one a line; empty for a threaded group.
 
-    The kernel lists the pids of a threaded group only in the group above (cgroup-v2.rst, "Threads").
+    The kernel lists the pids of a threaded group only in the group above it (cgroup-v2.rst, "Threads").
+    Raises OSError.
     """
     try:
         return read_file(f"{group}/cgroup.procs")
@@ -36,7 +37,7 @@ def read_processes(group: str) -> bytes:
 
 
 class Absence(enum.Enum):
-    """The value of a file that does not exist, which is not a failure."""
+    """The type of `ABSENT`, which stands for the value of a file that does not exist. That is no failure."""
 
     ABSENT = enum.auto()
 
@@ -45,7 +46,7 @@ ABSENT: Final = Absence.ABSENT
 
 
 class GroupFile(KeptFile, Generic[Parsed]):
-    """A file of a control group, and its last value; if missing, it is tried again at growing intervals."""
+    """A file of a control group, with the value last read from it; a missing file is tried again later."""
 
     __slots__ = ("_data", "_files", "_gap", "_parse", "_retry_at", "_value", "_waits")
 
@@ -62,10 +63,10 @@ class GroupFile(KeptFile, Generic[Parsed]):
         self._waits = False  # whether the last value, if there is one, is returned without reading
 
     def value_or_absent(self, *, every: int = 1) -> Parsed | Absence | None:
-        """Return the file's parsed value, `ABSENT` if there is no file, None if it cannot be read (counted).
+        """Return the file's parsed value: `ABSENT` if there is no file, None if it cannot be read.
 
-        With `every` > 1 the file is read once in so many samples, and the last value is returned in between;
-        with `every` 0 it is read only once.
+        With `every` > 1 the file is read once in that many samples, and the last value is returned in
+        between. With `every` 0 it is read only once. A failure to read it is counted.
         """
         number = self._files.number
         if self._data is None:
@@ -91,21 +92,24 @@ class GroupFile(KeptFile, Generic[Parsed]):
         return self._value
 
     def known(self, *, every: int = 1) -> Parsed | None:
-        """Return the parsed value; None if the file does not exist or cannot be read."""
+        """Return the file's parsed value; None if it does not exist or cannot be read.
+
+        `every` is as in `value_or_absent`.
+        """
         value = self.value_or_absent(every=every)
         return None if value is ABSENT else value
 
     def wait(self, *, waits: bool) -> None:
-        """Set whether the last value of the file, if there is one, is returned without reading it again."""
+        """Set whether later calls return the file's last value, if there is one, without reading it."""
         self._waits = waits
 
     @property
     def is_known(self) -> bool:
-        """Return whether the last read succeeded."""
+        """Return whether the last attempt to read the file succeeded."""
         return self._data is not None
 
     def is_same(self) -> bool:
-        """Read the file; return whether its content is still that of the last value. Raises OSError."""
+        """Read the file; return whether its content is the same as when last parsed. Raises OSError."""
         return self._data is not None and self.read() == self._data
 
     def peek(self) -> Parsed | None:
@@ -140,9 +144,10 @@ NO_FILE: Final[GroupFile[Any]] = _NoFile()
 
 
 class GroupFiles:
-    """The files of one control group by path; its reader calls `advance` at each sample.
+    """The files of one control group, by path. The caller begins each sample with `advance`.
 
-    A file that is missing (its controller is not enabled) is tried again within `MAX_GAP_SAMPLES` samples.
+    A missing file, whose controller is not enabled, is tried again at the latest after `MAX_GAP_SAMPLES`
+    samples.
     """
 
     def __init__(self, budget: DescriptorBudget, unreadable: Unreadable, *, first_number: int = 0) -> None:
@@ -152,17 +157,17 @@ class GroupFiles:
         self.number = first_number
 
     def advance(self) -> None:
-        """Begin the next sample; `number` counts samples."""
+        """Begin the next sample, which adds 1 to `number`."""
         self.number += 1
 
     def file(self, path: str, parse: Callable[[str], Parsed]) -> GroupFile[Parsed]:
-        """Return the file at `path` for repeated reads; `parse` returns its value, given its text."""
+        """Return an object to read the file at `path` repeatedly; `parse` makes its value from its text."""
         file = GroupFile(path, parse, self, self._budget)
         self._files[path] = file  # type: ignore[assignment]  # values are never read through this mapping
         return file
 
     def forget(self, directory: str) -> None:
-        """Close and forget the files of a removed directory."""
+        """Close the files of a removed directory, and remove them from this collection."""
         for path in [each for each in self._files if os.path.dirname(each) == directory]:
             self._files.pop(path).close()
 

@@ -1,7 +1,8 @@
-"""Follows the tree of control groups: the directories above jobs, wherever a site puts them, and jobs' own.
+"""Follows the tree of control groups: jobs' own groups, and all directories above, wherever a site puts them.
 
-The tree is listed once; then the kernel reports each directory that is made, removed or renamed. What the
-kernel refuses to watch, and what exceeds the limits here, is listed again at intervals.
+The tree is listed once. From then on, the kernel reports each directory that is created, removed or renamed
+(inotify). Directories that the kernel refuses to watch, or that exceed the limits here, are listed again at
+intervals.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ NO_SHAPES: Shapes = frozenset()
 
 
 class Change(Enum):
-    """What has happened to a job, by the kernel's notifications about its control group."""
+    """What has happened to a job, according to the kernel's notifications about its control group."""
 
     BEGAN = auto()
     ENDING = auto()  # it has lost a step or its last process
@@ -48,7 +49,12 @@ class Change(Enum):
 
 
 class WatchedPlace(NamedTuple):
-    """What is watched: a control group's directory, or a job's file that shows whether it has processes."""
+    """A control group's directory that is watched, or the file of a job that shows whether it has processes.
+
+    `top` is the root of its hierarchy. `shapes` are the patterns of the paths below it at which jobs' groups
+    may be. With `is_mark`, it makes its parent a candidate, see `GroupTree.candidates`. `is_apart` means in a
+    container.
+    """
 
     path: str
     top: str  # of its hierarchy
@@ -59,18 +65,23 @@ class WatchedPlace(NamedTuple):
 
     @property
     def is_job(self) -> bool:
-        """Return whether this is a job's own directory."""
+        """Return whether this is the directory of a job's own group."""
         return () in self.shapes
 
 
 class GroupTree:
-    """Jobs' control groups and the directories above. One thread calls methods that do not say "any thread".
+    """Watches the control groups of jobs and all directories above them, by inotify.
 
-    `shapes_at` returns, for a path from the hierarchy's root (which is ""), the patterns of the relative
-    paths at which jobs' groups may be below. Nothing at or below a path for which `skips` is true, or below a
-    job's group, is listed or watched. `notifier` watches directories; None: none is watched. Those for which
-    `is_apart` is true (in pods) are watched by `slow`, if given, unless there is a sign of jobs: pods come
-    and go, and nothing there is urgent.
+    One thread calls all methods; other threads may call `candidates`.
+
+    `shapes_at` returns, for a path from the hierarchy's root (whose path is ""), the patterns of the paths
+    below it at which jobs' groups may be. A path for which `skips` is true is neither listed nor watched, and
+    nothing below it is; nor is anything below a job's group. `notifier` watches directories; None: none is
+    watched.
+
+    Directories for which `is_apart` is true, which are those in pods, are watched by `slow` if that is given.
+    Pods come and go often, and changes there are not urgent. Pods with a sign of jobs are watched by
+    `notifier`.
     """
 
     def __init__(
@@ -97,13 +108,17 @@ class GroupTree:
         self.problem = ""  # why not all is watched
 
     def candidates(self) -> frozenset[str]:
-        """Return paths of groups with a child that looks like a batch system's. Any thread may call this."""
+        """Return paths of groups with a child whose name looks like one that a batch system gives.
+
+        Any thread may call this.
+        """
         return self._candidates
 
     def walk(self, tops: Iterable[str], *, is_anew: bool = False) -> None:
-        """List the directories below the roots `tops` of hierarchies that are not watched, the highest first.
+        """List the directories that are not watched, from the hierarchies' roots `tops` down.
 
-        All are listed the first time, if `tops` have changed, and with `is_anew`: `shapes_at` has changed.
+        All directories are listed the first time, if `tops` have changed, or with `is_anew`, which says that
+        `shapes_at` returns other patterns than before.
         """
         tops = tuple(dict.fromkeys(tops))
         self._most = min(MAX_WATCHES, read_watch_limit() // 2)
@@ -119,9 +134,9 @@ class GroupTree:
             self._list()
 
     def follow(self, *, is_slow: bool = True) -> Iterator[tuple[Change, str]]:
-        """Process the kernel's notifications; yield what happened to jobs, with their groups' paths.
+        """Process the kernel's notifications; yield what happened to each job, and its group's path.
 
-        The notifications of `slow` (see the class) are processed only if `is_slow`.
+        Those of the notifier `slow` are processed only if `is_slow`.
         """
         notices = [] if self._notifier is None else [self._notifier.notices()]
         if is_slow and self._slow is not None:
@@ -296,7 +311,7 @@ class GroupTree:
 def find_candidates(
     tops: Iterable[str], shapes_at: Callable[[str], Shapes], skips: Callable[[str], bool]
 ) -> frozenset[str]:
-    """List the hierarchies at `tops` once; return the same as `GroupTree.candidates`, watching nothing."""
+    """List the hierarchies at `tops` once; return what `GroupTree.candidates` would, without watching."""
     tree = GroupTree(shapes_at, skips)
     tree.walk(tops)
     return tree.candidates()
@@ -308,21 +323,27 @@ def _first(shapes: Shapes) -> re.Pattern[str]:
 
 
 def compute_shapes_below(shapes: Shapes, name: str) -> Shapes:
-    """Return the shapes (tuples of name patterns) below the subdirectory `name`, given its parent's."""
+    """Return the shapes that apply below the subdirectory `name`, given those that apply below its parent.
+
+    A shape is a tuple of patterns, one for each directory name on the path to a job's group.
+    """
     if not _first(shapes).match(name):
         return NO_SHAPES
     return frozenset(shape[1:] for shape in shapes if shape and fnmatchcase(name, shape[0]))
 
 
 def is_within(path: str, tops: Collection[str]) -> bool:
-    """Return whether a path is one of `tops`, or below one."""
+    """Return whether a path is in `tops`, or below a path in it."""
     while path and path not in tops:
         path = path.rpartition("/")[0]
     return bool(path)
 
 
 def is_empty(path: str) -> bool:
-    """Return whether a control group has no process, by its ``cgroup.events``; see cgroups(7)."""
+    """Return whether a control group has no process; `path` is that of its ``cgroup.events``, see cgroups(7).
+
+    False if the file cannot be read.
+    """
     try:
         return b"populated 0" in read_file(path)
     except OSError:
@@ -338,7 +359,10 @@ def list_subdirectories(path: str) -> list[str]:
 
 
 def read_watch_limit() -> int:
-    """Return how many watches the kernel grants a user, as ``fs.inotify.max_user_watches`` says."""
+    """Return how many inotify watches the kernel grants a user (``fs.inotify.max_user_watches``).
+
+    If that cannot be read, it is taken to be twice `MAX_WATCHES`.
+    """
     try:
         return int(read_file(_LIMIT_FILE))
     except (OSError, ValueError):

@@ -1,7 +1,8 @@
 """Notices at once that a job begins or ends, by the creation and removal of its control group.
 
-The kernel reports directories created and removed in control group file systems, and on v2 when the last
-process of a group leaves it: that is the moment for a last sample, as the figures vanish with the directory.
+The kernel reports each directory that is created or removed in control group file systems. On v2 it also
+reports that the last process has left a group. Then a last sample is taken, as the group's figures vanish
+with its directory.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class JobArrivals:
 
     It watches jobs' groups and the directories above, but nothing below, where users may create groups.
     `run`, in a thread, calls `on_due` when a sample is due, and `on_ending` with the directory of a job that
-    may be about to end. Where the kernel grants no more watches, jobs are noticed by listing at intervals.
+    may be about to end. If the kernel grants no more watches, jobs are noticed by listing directories at
+    intervals.
     """
 
     def __init__(
@@ -73,7 +75,7 @@ class JobArrivals:
         self._stopping = threading.Event()
 
     def run(self) -> None:
-        """Watch until `stop`; what cannot be watched is listed again at the interval of regular samples."""
+        """Watch until `stop` is called; list what cannot be watched at the interval of regular samples."""
         scanned_secs = pods_due_secs = float("-inf")
         while not self._stopping.is_set():
             now_secs = self._clock.monotonic_secs()
@@ -93,17 +95,20 @@ class JobArrivals:
         self._pods.close()
 
     def stop(self) -> None:
-        """End `run`."""
+        """Make `run` return."""
         self._stopping.set()
         self._inotify.wake()
 
     def list_again(self) -> None:
-        """Have `run` list all directories again, as `shapes_at` has changed. Any thread may call this."""
+        """Make `run` list all directories again, as jobs' groups may now be at other places than before.
+
+        Any thread may call this.
+        """
         self._is_anew = True
         self._inotify.wake()
 
     def rescan(self) -> None:
-        """List the directories that cannot be watched, the first time all of them. Triggers no sample."""
+        """List the directories that cannot be watched (at the first call all); trigger no sample."""
         self._inotify.open()
         self._pods.open()
         try:
@@ -116,7 +121,10 @@ class JobArrivals:
         self._warn_once()
 
     def follow(self, *, are_pods_due: bool = True) -> None:
-        """Process the kernel's notifications, and request a sample if one is due."""
+        """Process the kernel's notifications, and call `on_due` if a sample is due.
+
+        Those about pods are processed only if `are_pods_due`.
+        """
         for change, path in self.tree.follow(is_slow=are_pods_due):
             if change is Change.BEGAN:
                 self._plan.began(self._clock.monotonic_secs())

@@ -1,8 +1,9 @@
-"""Last readings of jobs' control groups, taken at the end of a job before its groups are removed.
+"""Reads the control groups of jobs a last time at their end, before the groups are removed.
 
-A batch system removes the groups of a task within milliseconds of its end: OOM kills and the peak of memory
-would be lost. So a thread waits for the end of each job's first processes, by pidfd_open(2) (Linux 5.3), and
-reads the job's groups then. Groups created after the last sample are only read by regular samples.
+A batch system removes the groups of a task within milliseconds of its end, so OOM kills and the peak of
+memory would be lost. A thread therefore waits for the end of each job's first processes, by pidfd_open(2)
+(Linux 5.3), and then reads the job's groups. Groups created after the last sample are only read by regular
+samples.
 """
 
 from __future__ import annotations
@@ -33,18 +34,21 @@ GAP_SECS = 0.01  # between two rounds: if many processes end at once, their grou
 
 
 def most_waited_for() -> int:
-    """Return how many processes may be waited for at a time: each takes one of the program's descriptors."""
+    """Return how many processes may be waited for at a time; each takes one of the program's descriptors."""
     return min(MAX_WAITED_FOR, limits()[0] // 4)
 
 
 def read_figures(directory: JobDirectory) -> JobFigures:
-    """Read all figures of a job's control group once; those that are missing or unreadable are None."""
+    """Read all figures of a job's control group once; missing or unreadable ones are None."""
     group = JobCgroup(directory, DescriptorBudget(0), Unreadable())
     return group.read()
 
 
 class LastReadings:
-    """Reads jobs' groups when their processes end, for the next sample to `take`. One thread calls `run`."""
+    """Reads the control groups of jobs when their processes end; keeps the readings for the next sample.
+
+    One thread calls `run`.
+    """
 
     def __init__(
         self,
@@ -70,24 +74,31 @@ class LastReadings:
     def follow(
         self, directories: Collection[JobDirectory], first: Mapping[int, Collection[JobDirectory]]
     ) -> None:
-        """Set the jobs' groups, and by pid those that may end with that process. Any thread may call this."""
+        """Set which control groups to read when a process ends.
+
+        `directories` are the groups of all jobs. `first` has, by pid of a job's first process, the groups
+        that may be removed when that process ends. Any thread may call this.
+        """
         self._directories = grouped((path, each) for each in directories for path in each.groups.values())
         self._wanted = first
         self._wake()
 
     def note(self, path: str) -> None:
-        """Read now the control groups of the job that has the directory `path`. Any thread may call this."""
+        """Read the control groups of the job with the directory `path` now. Any thread may call this."""
         for each in self._directories.get(path, ()):
             self._note(each)
 
     def take(self) -> dict[str, JobFigures]:
-        """Return the readings since the last call, by the group's `cpu_source`; waits for one in progress."""
+        """Return the readings since the last call, by `JobDirectory.cpu_source`, which names a group.
+
+        If a reading is in progress, wait for it.
+        """
         with self._lock:
             taken, self._readings = self._readings, {}
         return taken
 
     def run(self) -> None:
-        """Wait for processes to end, and read their groups, until `stop`."""
+        """Wait for processes to end and then read their groups, until `stop` is called."""
         while not self._stopping.is_set():
             ended = {descriptor for descriptor, _ in self._poll.poll()}
             with contextlib.suppress(BlockingIOError):
@@ -98,7 +109,7 @@ class LastReadings:
         self.close()
 
     def stop(self) -> None:
-        """End `run`."""
+        """Make `run` return."""
         self._stopping.set()
         self._wake()
 

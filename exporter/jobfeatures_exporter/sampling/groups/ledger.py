@@ -1,6 +1,7 @@
-"""Counters of one job summed over its control groups, devices and so on, never decreasing in a run: pure.
+"""Sums the counters of one job over control groups, devices and so on; sums never decrease in a run. No I/O.
 
-What belongs to a run, when it ends, and when a counter may restart is in docs/evidence.md.
+A run is one execution of a job on this node: a requeued job has several. What belongs to a run, when it ends,
+and when a counter may restart is in docs/evidence.md.
 """
 
 from __future__ import annotations
@@ -32,11 +33,13 @@ GroupCounters = Mapping[str, tuple[JobDirectory, Mapping[Counter, Rows], bool]]
 
 
 class CounterLedger:
-    """The sums of counters over several sources, each of which reports a row of counters.
+    """Sums counters over several sources, such as groups or devices, each of which has a row of counters.
 
-    A counter that is lower than before was reset (its device is a new one, somebody wrote to it, or it
-    overflowed): its new value is added to the earlier one, if it `resets`. An absent counter keeps its last
-    value. A run's sums begin at 0 at the last `mark` before it.
+    A counter that is lower than before was reset: its device is a new one, somebody wrote to it, or it
+    overflowed. Its new value is then added to the earlier one. A source that has vanished keeps its last
+    values. In a run, sums start at 0, see `begin_run`.
+
+    `resets` says whether a counter may be reset at all; if not, the greater value counts.
     """
 
     def __init__(self, width: int = 1, *, resets: bool = True) -> None:
@@ -50,10 +53,10 @@ class CounterLedger:
     def update(
         self, readings: Mapping[Hashable, Sequence[Any] | None], late: Collection[Hashable] = ()
     ) -> tuple[Any, ...] | None:
-        """Add the present row of counters of each source (None: unreadable); return the run's sums.
+        """Add each source's present row of counters (None: unreadable); return the sums of this run.
 
-        Rows of `late` sources may have been read before the last update: a lower counter is no reset then.
-        Returns None if there never was a source, or if a row could not be read.
+        Rows of sources in `late` may have been read before the last update, so a lower counter is not a
+        reset. Returns None if there has never been a source, or if a row could not be read.
         """
         for source, row in readings.items():
             if row is None:
@@ -75,11 +78,11 @@ class CounterLedger:
         return sums if self._zero is None else tuple(map(sub, sums, self._zero))
 
     def mark(self) -> None:
-        """Note the present sums: the next run, if there is one, counts from here."""
+        """Remember the present sums: if another run of the job begins, it starts from here."""
         self._mark = self._sums()
 
     def begin_run(self) -> None:
-        """Begin a run: its sums exclude all up to the latest `mark`, without one all up to now."""
+        """Begin a run: from now on subtract the sums of the latest `mark`, or else the present ones."""
         self._zero = self._sums() if self._mark is None else self._mark
         self._mark = None
 
@@ -97,7 +100,7 @@ class CounterLedger:
 
 
 class JobCounters:
-    """The counters of one job over all its control groups."""
+    """Sums the counters of one job over all its control groups."""
 
     def __init__(self) -> None:
         self._ledgers: dict[Counter, CounterLedger] = {}
@@ -105,10 +108,11 @@ class JobCounters:
         self._fields: dict[str, Any] = {}
 
     def update(self, groups: GroupCounters, other_devices: Collection[str] = ()) -> dict[str, Any]:
-        """Add the counters of each of the job's groups; return the known sums as fields of `JobSample`.
+        """Add the present counters of the job's groups; return the known sums, as fields of `JobSample`.
 
-        `groups` has, by `cpu_source`, a group, its counters, and whether it was removed. `other_devices` are
-        block devices to omit because their transfers count on other devices too.
+        `groups` has for each group, by `JobDirectory.cpu_source`: its directory, its counters, and whether it
+        was removed. Transfers of `other_devices` are left out, as they are counted on the devices below them
+        too.
         """
         basis = groups, other_devices
         if basis != self._basis:  # most jobs have neither been killed nor hit a limit since the last sample
@@ -116,7 +120,7 @@ class JobCounters:
         return self._fields
 
     def ledgers(self) -> Collection[CounterLedger]:
-        """Return the ledger of each counter; the caller calls their `mark` or `begin_run`."""
+        """Return the ledger of each counter, so that the caller can call its `mark` or `begin_run`."""
         self._basis = None
         return self._ledgers.values()
 
@@ -169,7 +173,7 @@ def _readings(
 
 
 class JobLedger:
-    """What a job has used in its present run; earlier runs of the same job are subtracted."""
+    """Keeps what a job has used in its present run; what its earlier runs used is subtracted."""
 
     def __init__(self) -> None:
         self.cpu = CounterLedger(2, resets=False)  # seconds by control group: user, system
@@ -185,13 +189,13 @@ class JobLedger:
         self._earlier: dict[str, int] = {}  # the same of earlier runs
 
     def mark(self) -> None:
-        """Note the present sums: the job's next run, if there is one, counts from here."""
+        """Remember the present sums: if another run of the job begins, it starts from here."""
         self._marked = dict(self._peaks)
         for each in self._all():
             each.mark()
 
     def begin_run(self) -> None:
-        """Begin a run: it excludes all up to the latest `mark`, without one all up to the last sample."""
+        """Begin a run: subtract the sums of the latest `mark`, or those of the last sample without it."""
         self._earlier, self._marked = dict(self._peaks) if self._marked is None else self._marked, None
         self._peak = None
         for each in (*self._all(), *self._steps.values()):
@@ -205,7 +209,8 @@ class JobLedger:
     def peak(self, peaks: Mapping[str, int | None]) -> int | None:
         """Return the run's peak of memory in bytes: the highest sum of its groups' peaks; None if unknown.
 
-        `peaks` has each group's peak by the kernel (None: unreadable), which counts if above earlier runs'.
+        `peaks` has the kernel's peak of each group (None: unreadable). A group whose peak has not risen since
+        an earlier run does not count.
         """
         known = {source: each for source, each in peaks.items() if each is not None}
         self._peaks.update(known)
@@ -215,12 +220,15 @@ class JobLedger:
         return self._peak
 
     def steps(self, names: Iterable[str]) -> Mapping[str, CounterLedger]:
-        """Return the ledgers of CPU time of the steps `names`; those of all others are forgotten."""
+        """Return the ledgers of CPU time of the steps in `names`, and forget those of all other steps."""
         self._steps = {name: self._steps.get(name) or CounterLedger(2, resets=False) for name in names}
         return self._steps
 
     def cores(self, used: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
-        """Add CPU time in nanoseconds: each group's, on each CPU of the machine. Return the run's, by CPU."""
+        """Add the present CPU time of each group; return the run's CPU time on each CPU, in nanoseconds.
+
+        `used` has a tuple for each group, with nanoseconds for each CPU of the machine. Empty if not counted.
+        """
         known: dict[Hashable, tuple[int, ...] | None] = {source: row for source, row in used.items() if row}
         if self._cores is None and known:
             self._cores = CounterLedger(max(map(len, used.values())))

@@ -1,6 +1,6 @@
-"""The memory limits of the groups above those of jobs on v2, which several jobs may share.
+"""Reads the memory limits of the groups above those of jobs on v2, which several jobs may share.
 
-v1 shows the lowest of a group's own and of those above it in memory.stat; v2 does not.
+On v1 this is not needed: memory.stat of a group has the lowest limit of the group and all groups above.
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ LIMITS_V2 = ("memory.max", "memory.swap.max", "memory.high")
 
 
 class MemoryLimits(NamedTuple):
-    """Limits of memory in bytes; beyond `high` the kernel slows a job down. None: unlimited or unknown."""
+    """Limits of memory and swap in bytes; None: unlimited or unknown.
+
+    Beyond `high`, the kernel slows a job down rather than killing it.
+    """
 
     memory: int | None = None
     swap: int | None = None
     high: int | None = None
 
     def lowest(self, other: MemoryLimits) -> MemoryLimits:
-        """Return of each limit the lower of both."""
+        """Return the lower value of each limit in this and the `other` record."""
         return MemoryLimits(*map(min_known, self, other))
 
 
@@ -34,7 +37,7 @@ NO_LIMITS = MemoryLimits()
 
 
 class LimitsAbove:
-    """Reads the memory limits of groups above jobs', each once in `RARELY_SAMPLES` samples for all jobs."""
+    """Reads the memory limits of groups above jobs', each once in `RARELY_SAMPLES` samples, for all jobs."""
 
     def __init__(self, budget: DescriptorBudget, unreadable: Unreadable) -> None:
         self._files = GroupFiles(budget, unreadable)
@@ -44,7 +47,7 @@ class LimitsAbove:
         self._asked_last: set[str] = set()
 
     def advance(self) -> None:
-        """Begin the next sample; forget directories for which `of` was not called in the last one."""
+        """Begin the next sample; forget directories for which `of` was not called in the last sample."""
         if self._asked != self._asked_last:
             needed = {each for directory in self._asked for each in (directory, *_parents(directory))}
             for directory in self._above.keys() - needed:
@@ -57,7 +60,10 @@ class LimitsAbove:
             self._lowest = {}
 
     def of(self, directory: str, depth: int) -> MemoryLimits:
-        """Return the lowest of each limit of a group and those above it, up to `depth` groups in all."""
+        """Return the lowest value of each limit in the group at `directory` and the groups above it.
+
+        `depth` is the number of groups to look at, from this one up.
+        """
         self._asked.add(directory)
         return self._lowest.get(directory) or self._read(directory, depth)
 

@@ -1,11 +1,11 @@
-"""Out-of-memory kills and limit hits on cgroup v1, which counts them in one group and not in its ancestors.
+"""Counts OOM kills and limit hits of a job on cgroup v1, where they do not count in the groups above.
 
-A kill counts in the group of the process, a task's; a failed charge in the group whose limit was hit. So the
-job's count is the sum over its group and all below, without what a group counted between the last sample and
-its removal: a lower bound. A count that may be wrong is not reported as 0, see `unseenkills`.
+A kill counts in the group of the killed task, a failed charge in the group whose limit was hit. So the job's
+count is the sum over its group and all groups below. It is a lower bound, without what a group counted
+between the last sample and its removal. A count that may be wrong is not reported as 0, see `unseenkills`.
 
-Kills are rare, and the node counts them too: while that count is unchanged no
-group's can have grown, so none is read, and new groups are searched less often.
+Kills are rare, and the node counts them too. While the node's count is unchanged, no group's count can have
+grown: none is read, and new groups are searched less often.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _Counter = GroupFile[int | Absence]
 
 
 class MemoryTree:
-    """The memory group of one job on v1 and all groups below it."""
+    """Reads the counters of one job's memory group on v1 and of all groups below it."""
 
     def __init__(self, top: str, files: GroupFiles, unreadable: Unreadable) -> None:
         self._top = top
@@ -42,10 +42,11 @@ class MemoryTree:
         self.has_lost = False  # whether a group was removed between the latest two readings
 
     def read(self, node_kills: int | None) -> dict[str, Rows]:
-        """Return the counters ``oom_kills`` and ``limit_hits`` by group, as far as the kernel has them.
+        """Return the counters ``oom_kills`` and ``limit_hits``, each by group.
 
-        None instead: unreadable. `node_kills` is the count of OOM kills in /proc/vmstat (None: not reported),
-        which has to be read before.
+        A counter that the kernel does not have is left out; one that cannot be read is None. `node_kills` is
+        the node's count of OOM kills from /proc/vmstat (None: not reported). It has to be read before this
+        call.
         """
         quiet = node_kills is not None and node_kills == self._kills_read_at
         self.has_lost = False

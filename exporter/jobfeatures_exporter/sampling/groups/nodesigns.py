@@ -1,4 +1,4 @@
-"""Node figures: while one is unchanged, files of control groups that depend on it need no reading. Pure."""
+"""Figures of the node that show whether files of control groups can have changed since the last sample."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ _SIGNS = 2 + len(RESOURCES)
 
 
 class NodeSigns(NamedTuple):
-    """Figures of the node: while one is unchanged, so are the control groups' files that depend on it."""
+    """Figures of the node that show whether files of control groups can have changed since they were read.
+
+    `kills` is the node's count of OOM kills since boot (None: not reported). `changes` has how often the
+    figures of swap, disks and each pressure have changed so far; None: not reported, so the files have to be
+    read. `counts` and `figures` are kept to compare with the next sample.
+    """
 
     kills: int | None = None  # the node's OOM kills since boot; None: not reported
     # How often swap, disks and each pressure have changed; None: not reported, so every file has to be read.
@@ -21,7 +26,10 @@ class NodeSigns(NamedTuple):
     figures: tuple[object, ...] = (None,) * _SIGNS
 
     def then(self, node: NodeSample) -> NodeSigns:
-        """Return the next sample's signs by its figures of the node, which are read before control groups."""
+        """Return the signs of the next sample, given the node's figures in it.
+
+        These figures have to be read before those of control groups.
+        """
         sizes = [node.memory_bytes.get(name) for name in _SWAP]
         figures: list[object] = [None if None in sizes else sizes, node.disks or None]
         for resource in RESOURCES:

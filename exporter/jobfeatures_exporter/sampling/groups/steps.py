@@ -1,4 +1,4 @@
-"""Steps of jobs, where a batch system gives each step a control group of its own below the job's."""
+"""Reads steps of jobs, if the batch system gives each step a control group of its own below the job's."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CONTROLLERS = ("cpuacct", "memory", UNIFIED)
 
 
 class StepReader:
-    """Reads the steps of jobs: at each sample call `read` for each job, then `forget_others`."""
+    """Reads the steps of jobs. At each sample, call `read` for each job, then `forget_others`."""
 
     def __init__(self, budget: DescriptorBudget, unreadable: Unreadable) -> None:
         self._budget = budget
@@ -29,13 +29,16 @@ class StepReader:
         self._read: set[str] = set()  # paths of the steps in this sample
 
     def forget_others(self) -> None:
-        """Forget the steps that `read` has not read since the last call of this."""
+        """Forget all steps that `read` has not read since the last call of `forget_others`."""
         for path in self._groups.keys() - self._read:
             self._groups.pop(path).close()
         self._read.clear()
 
     def read(self, jobs: Sequence[JobDirectory]) -> Mapping[str, Sequence[tuple[JobDirectory, JobFigures]]]:
-        """Return each step's groups with CPU time and memory, by step name; `jobs` are one job's groups."""
+        """Return the groups of each step by the step's name, each with its CPU time and memory.
+
+        `jobs` are the control groups of one job.
+        """
         steps: dict[str, list[tuple[JobDirectory, JobFigures]]] = {}
         for job in jobs:
             for name, directory in self._find(job).items():

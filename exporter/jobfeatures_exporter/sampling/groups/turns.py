@@ -1,9 +1,9 @@
-"""Which files of a job's group on v2 are read at a sample: those that may have changed, a few at a time.
+"""Chooses which files of a job's group on v2 a sample reads: those that may have changed, a few at a time.
 
-CPU time, memory by part and charged memory are read at each sample. For each other file, something that is
-read anyway shows whether it can have changed: the job's CPU time for the peak of memory and memory events,
-the node's own counts for swap, disks and pressures. Of those that can have changed `PER_SAMPLE` are read, the
-longest unread first; the others keep their last values until then. An OOM kill, which the node counts too, is
+CPU time, memory by component and charged memory are read at each sample. For each other file, a figure read
+anyway shows whether it can have changed: the job's CPU time for the peak of memory and memory events, the
+node's figures for swap, disks and pressures. Of the files that can have changed, `PER_SAMPLE` are read, the
+longest unread first. The others keep their last values until then. An OOM kill, which the node counts too, is
 read at once.
 """
 
@@ -28,7 +28,7 @@ class _Turn:
 
 
 class Turns:
-    """The files of one group that take turns."""
+    """Chooses at each sample which files of one control group are read, so that each gets its turn."""
 
     def __init__(self, files: Sequence[GroupFile[Any]]) -> None:
         """Begin with `files`; the first one can be read out of turn, see `choose`."""
@@ -36,10 +36,10 @@ class Turns:
         self.waiting = False  # whether some may have changed since they were read
 
     def choose(self, signs: Sequence[object], *, at_once: bool = False) -> None:
-        """Choose the files to read in this sample; with `at_once`, the first of all files is one of them.
+        """Choose the files to read in this sample; with `at_once`, the first file given is one of them.
 
-        `signs` has a value for each file, which may have changed if that is None or differs from last time.
-        If `signs` is empty, only files that already wait for their turn are chosen.
+        `signs` has a value for each file: the file may have changed if the value is None or not the same as
+        the last time. If `signs` is empty, only files that already wait for their turn are chosen.
         """
         left, unread, read = PER_SAMPLE, [], []
         if at_once:
@@ -63,6 +63,6 @@ class Turns:
         self.waiting = any(turn.may_differ for turn in unread)
 
     def mark_stale(self) -> None:
-        """Let each file count as changed, so that it is read within the next samples."""
+        """Treat all files as changed, so that each is read in one of the next samples."""
         for turn in self._queue:
             turn.may_differ = True

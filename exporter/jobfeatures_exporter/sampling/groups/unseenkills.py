@@ -1,8 +1,9 @@
-"""Finds jobs that may have had OOM kills that no group shows.
+"""Finds jobs that may have had OOM kills which no control group shows.
 
-The count of a group that is removed before it is read is lost. The node counts all kills: one that no group
-of a job shows was in a removed group, or outside all jobs. There is no series, rather than a 0, of a job that
-has lost a group since, or on v1 has once been at its limit: a step may have come and gone unseen.
+The count of a group that is removed before it is read is lost. The node counts all kills. So a kill that no
+group of a job shows was in a removed group, or outside all jobs. The count of a job is then unknown rather
+than 0 if the job has lost a group since, or on v1 has once reached its limit: a step may have begun and ended
+between two samples.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ AT_LIMIT = 0.9  # of the limit: where swap is limited too, it takes less
 
 
 class UnseenKills:
-    """Finds jobs that may have had OOM kills which the node has counted, but no job's control group shows."""
+    """Finds jobs that may have had OOM kills which the node has counted but no job's group shows."""
 
     def __init__(self) -> None:
         self._node: int | None = None
@@ -33,10 +34,11 @@ class UnseenKills:
         final: Mapping[JobKey, JobSample],
         lost: Collection[JobKey | None],
     ) -> tuple[Mapping[WorkKey, JobSample], Mapping[JobKey, JobSample]]:
-        """Return `jobs` and `final`, records with None instead of 0 OOM kills where one may have been missed.
+        """Return `jobs` and `final` with None instead of 0 OOM kills for jobs that may have had one unseen.
 
-        `node` is the node's count of OOM kills, `before` has the records of the last sample, `lost` are the
-        jobs of which a group was removed since.
+        `jobs` has the records of this sample, `final` the last records of jobs that have ended, `before`
+        those of the last sample. `node` is the node's count of OOM kills, and `lost` are the jobs of which a
+        group was removed since.
         """
         ended = {
             key: final.get(key, each)

@@ -1,6 +1,6 @@
-"""Reads a job's control group on v1: its files, and the figures made from them, in order.
+"""Reads a job's control group on cgroup v1.
 
-Where a job has only some controllers on v1, `version2` reads the others.
+If a job has only some controllers on v1, `version2` reads the others.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _parse_split = partial(parse_cpuacct_stat, ticks_per_sec=TICKS_PER_SEC)
 
 
 class GroupV1:
-    """Reads the group of one job; `groups` has its directory in each v1 hierarchy, by controller."""
+    """Reads one job's group on v1; `groups` has its directory in each hierarchy, by controller."""
 
     def __init__(self, groups: Mapping[str, str], files: GroupFiles, unreadable: Unreadable) -> None:
         """Open nothing yet."""
@@ -74,7 +74,7 @@ class GroupV1:
         self._limits: tuple[int | None, ...] = (None,) * 4  # as of what was told
 
     def read_cpu(self) -> CpuTimes | None:
-        """Return the CPU time, None if it cannot be read."""
+        """Return the CPU time; None if it cannot be read."""
         split, nanoseconds = self._split.known(), self.usage.known()
         if split is None or nanoseconds is None:
             return split
@@ -116,7 +116,10 @@ class GroupV1:
         )
 
     def read_counters(self, node_kills: int | None) -> dict[Counter, Rows]:
-        """Return each counter, by device or group if it has several; `node_kills` as in `MemoryTree.read`."""
+        """Return each counter, by device or group if it has several values.
+
+        `node_kills` is the node's count of OOM kills, as in `MemoryTree.read`.
+        """
         counters: dict[Counter, Rows] = {}
         if self.tree is not None:
             counters.update(self.tree.read(node_kills))

@@ -1,6 +1,6 @@
-"""Reads a job's control group on v2: its files, and the figures made from them, in order.
+"""Reads a job's control group on cgroup v2.
 
-In a hybrid layout, what v1 counts is read by `version1` instead.
+In a hybrid layout, the controllers that are on v1 are read by `version1` instead.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _NO_MEMORY = MemoryBytes()
 
 
 class GroupV2:
-    """Reads one job's group. If `read_cpu` gets `NodeSigns`, most files are not always read: see `turns`."""
+    """Reads one job's group on v2. If `read_cpu` gets `NodeSigns`, only some files are read, see `turns`."""
 
     def __init__(
         self,
@@ -90,7 +90,10 @@ class GroupV2:
         self._is_at_rest = False  # whether nothing has happened since the last sample, but files wait
 
     def read_cpu(self, signs: NodeSigns | None, *, is_whole: bool) -> CpuTimes | None:
-        """Return the CPU time, and choose the other files to read in this sample; `is_whole`: all of them."""
+        """Return the CPU time (None: unreadable), and choose which other files this sample reads.
+
+        With `is_whole`, each of them is read within the next samples, whether or not it may have changed.
+        """
         found = self.usage.known()
         cpu, self._throttled_usecs = found or (None, None)
         if signs is not None:
@@ -117,7 +120,7 @@ class GroupV2:
         return JobFigures(MemoryBytes(peak=self._peak.peek()), cpu, counters)
 
     def has_waiting(self) -> bool:
-        """Return whether files that may have changed wait for their turn: the next sample reads them."""
+        """Return whether files that may have changed still wait for their turn to be read."""
         self._is_at_rest = self._is_at_rest or self._turns.waiting
         return self._turns.waiting
 
@@ -139,11 +142,14 @@ class GroupV2:
         )
 
     def has_new_limits_above(self) -> bool:
-        """Return whether a memory limit of a group above has changed since `read_memory`."""
+        """Return whether a memory limit of a group above has changed since the last `read_memory`."""
         return self._find_above() != self._last_read[1]
 
     def read_counters(self) -> dict[Counter, Rows]:
-        """Return each counter, by device if it has several; a counter that is not offered has no key."""
+        """Return each counter, by device if it has several values.
+
+        A counter that the kernel does not provide has no key; None: unreadable.
+        """
         counters: dict[Counter, Rows] = {}
         if self._throttled_usecs is not None:
             counters["throttled"] = {"": (self._throttled_usecs,)}

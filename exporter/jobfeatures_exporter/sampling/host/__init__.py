@@ -1,1 +1,1 @@
-"""The node as a whole: its load, disks, hardware and software."""
+"""Reads the node as a whole: its CPU time, memory, load, disks, hardware and software."""

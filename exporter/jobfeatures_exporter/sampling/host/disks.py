@@ -1,11 +1,11 @@
-"""The block devices of the node from /proc/diskstats, and from sysfs which of them are whole disks.
+"""Reads the node's block devices from /proc/diskstats, and from sysfs which of them are whole disks.
 
-Sources: Documentation/admin-guide/iostats.rst; Documentation/ABI/testing/sysfs-block.
-A transfer to a stacked device (LVM, RAID, encrypted or loop device) also
-counts on the devices below it, so only sums over whole disks are right.
+Sources: Documentation/admin-guide/iostats.rst; Documentation/ABI/testing/sysfs-block. A transfer to a stacked
+device (LVM, RAID, encrypted or loop device) is also counted on the devices below it, so only a sum over whole
+disks counts each transfer once.
 
 An NVMe disk that could have several controllers is listed twice: as the disk, nvme0n1, and as a path to it,
-nvme0c0n1. Before Linux 6.4 the path alone counts, since then both do.
+nvme0c0n1. Before Linux 6.4 only the path counts transfers; since then both do.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _LINE = re.compile(r" *([0-9]{1,8}) +([0-9]{1,8}) ([^\s]{1,64})((?: [0-9]{1,20})
 
 
 def parse_diskstats(text: str) -> dict[str, DiskSample]:
-    """Return the block devices in /proc/diskstats by name; their `whole` has to be set by the caller.
+    """Return the block devices in /proc/diskstats by name; the caller has to set their field `whole`.
 
-    Sample: `` 254       0 vda 45023 11337 3165466 9175 27223 43076 2878264 8078 0 9248 21528``.
-    Raises ParseError.
+    Sample: `` 254       0 vda 45023 11337 3165466 9175 27223 43076 2878264 8078 0 9248 21528``. Raises
+    ParseError.
     """
     disks = {}
     for number, line in enumerate(text.split("\n"), 1):
@@ -56,7 +56,7 @@ def find_counted_twice(disks: Mapping[str, DiskSample]) -> frozenset[str]:
 
 
 class Disks:
-    """Reads the block devices at each sample; which are stacked on others is read only if devices change."""
+    """Reads the block devices at each sample, and which are whole disks whenever the devices change."""
 
     def __init__(self, procfs: str, sysfs: str, unreadable: Unreadable) -> None:
         self._procfs = procfs
@@ -68,7 +68,7 @@ class Disks:
         self.others: frozenset[str] = frozenset()
 
     def read(self) -> dict[str, DiskSample]:
-        """Return all block devices by name; empty if they cannot be read."""
+        """Return all block devices by name; empty if /proc/diskstats cannot be read."""
         path = f"{self._procfs}/diskstats"
         disks = self._unreadable.tried("node_diskstats", lambda: parse_diskstats(read_text(path)))
         if disks is None:

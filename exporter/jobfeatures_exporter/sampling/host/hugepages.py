@@ -1,4 +1,7 @@
-"""The node's huge pages. Source: Documentation/admin-guide/mm/hugetlbpage.rst of Linux."""
+"""Reads how much memory of the node's huge pages is in use.
+
+Source: Documentation/admin-guide/mm/hugetlbpage.rst of Linux.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,8 @@ _SIZE = re.compile(r"hugepages-([0-9]{1,12})kB\Z")
 def read_huge_pages(sysfs: str, sizes: Mapping[str, int], unreadable: Unreadable) -> Mapping[int, int] | None:
     """Return the bytes of huge pages in use, by page size in bytes; None: no huge pages, or not reported.
 
-    `sizes` are those of /proc/meminfo, whose ``Hugetlb`` has the whole pool, of all sizes, since Linux 4.17.
-    Pages that are reserved but have never been touched are not in use.
+    `sizes` has the fields of /proc/meminfo in bytes. Since Linux 4.17 its ``Hugetlb`` is the whole pool, of
+    all page sizes. Pages that are reserved but were never touched are not in use.
     """
     if not sizes.get("Hugetlb", 1):
         return None
@@ -45,7 +48,7 @@ def _read_count(path: str) -> int:
 
 
 def name_size(size: int) -> str:
-    """Return a page size in bytes as the names of control groups' files have it: 2MB, 1GB, 64KB."""
+    """Return a page size in bytes as it is written in names of control groups' files: 2MB, 1GB, 64KB."""
     for unit, name in ((2**30, "GB"), (2**20, "MB")):
         if size >= unit:
             return f"{size // unit}{name}"

@@ -1,4 +1,4 @@
-"""Idle and iowait times of CPUs as counters that never decrease. Does no I/O, but keeps state."""
+"""Keeps idle and iowait times of CPUs from decreasing, as counters have to. No I/O, but it keeps state."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ WAITED_OUT_SECS = 3.0  # of a decrease
 class IdleTimes:
     """Keeps the idle and iowait times of successive samples of a node from decreasing.
 
-    In /proc/stat both may: while a CPU is idle, the time of this period moves from one to the other as its
-    last waiting task leaves or a first one comes, and a CPU that was switched off may begin anew. After a
-    decrease of at most `WAITED_OUT_SECS` the earlier value stays until it is reached again; after a larger
-    one the counter goes on from it. Source: proc_stat(5), kernel/time/tick-sched.c of Linux.
+    Both may decrease in /proc/stat. While a CPU is idle, the time of this period moves from one to the other
+    when the last task that waits for I/O leaves, or the first one comes. A CPU that was switched off may
+    start anew. After a decrease of at most `WAITED_OUT_SECS`, the earlier value stays until it is reached
+    again; after a larger one, the counter continues from the earlier value. Source: proc_stat(5),
+    kernel/time/tick-sched.c of Linux.
     """
 
     def __init__(self) -> None:

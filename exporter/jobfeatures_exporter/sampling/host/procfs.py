@@ -1,4 +1,4 @@
-"""The node as a whole: /proc/stat, meminfo, loadavg and pressure; see proc_stat(5) and related pages."""
+"""Reads /proc/stat, meminfo, loadavg and pressure of the node; see proc_stat(5) and related pages."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _OOM_KILLS = re.compile(r"\noom_kill ([0-9]{1,19})\n")  # a literal prefix, for 
 
 
 def parse_stat(text: str, *, source: str = "stat", ticks_per_sec: int = TICKS_PER_SEC) -> NodeSample:
-    """Return CPU seconds and boot time of /proc/stat.
+    """Return a sample with the CPU seconds and the boot time in /proc/stat.
 
-    Lines like ``cpu0 10132153 290696 3084719 46828483 16683 0 25195 0 175628 0``
-    (ticks) and ``btime 1753000000``; others are skipped. Raises ParseError if
-    such a line is malformed, and if there is none.
+    Lines are like ``cpu0 10132153 290696 3084719 46828483 16683 0 25195 0 175628 0`` (clock ticks) and
+    ``btime 1753000000`` (Unix time); others are skipped. Raises ParseError if such a line is malformed, or if
+    there is none.
     """
     boot_time_secs = None
     cpu = None
@@ -59,10 +59,10 @@ def parse_stat(text: str, *, source: str = "stat", ticks_per_sec: int = TICKS_PE
 
 
 def parse_meminfo(text: str) -> dict[str, int]:
-    """Return bytes by name of /proc/meminfo, lines like ``MemTotal:       32774796 kB``.
+    """Return the bytes in /proc/meminfo by name, from lines like ``MemTotal:       32774796 kB``.
 
-    Lines without a unit count huge pages, not bytes, and are omitted. Raises
-    ParseError if a line is malformed, and if there is none.
+    Lines without a unit count huge pages, not bytes, and are left out. Raises ParseError if a line is
+    malformed, or if there is none.
     """
     found = _MEMORY.findall(text)
     if len(found) != text.count("\n") or not text.endswith("\n"):
@@ -76,7 +76,10 @@ def parse_meminfo(text: str) -> dict[str, int]:
 
 
 def parse_loadavg(text: str) -> tuple[float, float, float]:
-    """Return the load averages of 1, 5 and 15 minutes: ``0.20 0.18 0.12 1/80 11206``. Raises ParseError."""
+    """Return the load averages over 1, 5 and 15 minutes in /proc/loadavg: ``0.20 0.18 0.12 1/80 11206``.
+
+    Raises ParseError.
+    """
     words = text.split()[:3]
     if len(words) != 3 or not all(_LOAD.match(word) for word in words):
         raise ParseError("not three load averages", source="loadavg", line=1, text=text)
@@ -84,7 +87,10 @@ def parse_loadavg(text: str) -> tuple[float, float, float]:
 
 
 def parse_entities(text: str) -> tuple[int, int]:
-    """Return how many threads are runnable, and how many exist: ``1/80``. Raises ParseError."""
+    """Return how many threads are runnable and how many exist, by ``1/80`` in /proc/loadavg.
+
+    Raises ParseError.
+    """
     words = text.split()
     match = _ENTITIES.match(words[3]) if len(words) > 3 else None
     if match is None:
@@ -95,25 +101,32 @@ def parse_entities(text: str) -> tuple[int, int]:
 
 
 def parse_oom_kills(text: str) -> int | None:
-    """Return the node's OOM kills of processes since boot: ``oom_kill 7`` in vmstat; None: not reported."""
+    """Return the count of OOM kills since boot in /proc/vmstat, ``oom_kill 7``; None: not reported."""
     match = _OOM_KILLS.search(f"\n{text}\n")
     return None if match is None else int(match[1])
 
 
 def read_stat(procfs: str) -> NodeSample:
-    """Return CPU seconds and boot time by the file ``stat`` in `procfs`. Raises OSError, ParseError."""
+    """Return a sample with the CPU seconds and boot time from the file ``stat`` in the directory `procfs`.
+
+    Raises OSError and ParseError.
+    """
     return parse_stat(read_text(f"{procfs}/stat"), source=f"{procfs}/stat")
 
 
 def read_meminfo(procfs: str) -> dict[str, int]:
-    """Return bytes by name of the file ``meminfo`` in `procfs`. Raises OSError, ParseError."""
+    """Return the bytes by name from the file ``meminfo`` in the directory `procfs`.
+
+    Raises OSError and ParseError.
+    """
     return parse_meminfo(read_text(f"{procfs}/meminfo"))
 
 
 def read_pressure(procfs: str, unreadable: Unreadable) -> dict[tuple[str, str], float]:
-    """Return the seconds in which tasks stalled, by resource (``io``) and extent (``some`` tasks, ``full``).
+    """Return the seconds for which tasks stalled, by resource (such as ``io``) and share of tasks.
 
-    What the kernel does not report is absent, and so is ``full`` of ``cpu``, which is always 0 for a node.
+    The share is ``some`` (at least one task stalled) or ``full`` (all did). What the kernel does not report
+    is left out, and so is ``full`` of ``cpu``, which is always 0 for a node.
     """
     found: dict[tuple[str, str], float] = {}
     for resource in RESOURCES:
@@ -131,7 +144,10 @@ def read_pressure(procfs: str, unreadable: Unreadable) -> dict[tuple[str, str], 
 def read_node(
     procfs: str, unreadable: Unreadable, disks: Mapping[str, DiskSample] = MappingProxyType({})
 ) -> NodeSample:
-    """Return CPU time, memory, load and pressures of the node, and `disks`; unreadable ones are counted."""
+    """Return a sample of the node's CPU time, memory, load and pressures, with `disks` put in.
+
+    Figures that cannot be read are None or left out, and counted in `unreadable`.
+    """
     stat = unreadable.tried("node_stat", read_stat, procfs) or NodeSample()
     text = unreadable.tried("node_loadavg", read_text, f"{procfs}/loadavg")
     loads = entities = None
@@ -154,7 +170,7 @@ def read_node(
 
 
 def read_oom_kills(procfs: str, unreadable: Unreadable) -> int | None:
-    """Return how many processes the OOM killer has killed on the node since boot; None: not reported."""
+    """Return how many processes the OOM killer has killed on the node since boot; None: unknown."""
     text = unreadable.tried("node_vmstat", read_text, f"{procfs}/vmstat")
     return None if text is None else parse_oom_kills(text)
 

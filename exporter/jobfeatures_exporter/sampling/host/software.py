@@ -1,12 +1,12 @@
-"""GPU software installed for all users, in the directories that CUDA_ROOT and ROCm_ROOT name.
+"""Finds GPU software that is installed for all users, in the directories named by CUDA_ROOT and ROCm_ROOT.
 
-Source: Sonar, NEW-FORMAT.md, "SysinfoSoftwareVersion": ``$CUDA_ROOT/version.json``, where key, name
-and version are encoded directly, such as
+Source: Sonar, NEW-FORMAT.md, "SysinfoSoftwareVersion". ``$CUDA_ROOT/version.json`` has a key, name and
+version of each package:
 
     {"cuda_cudart": {"name": "CUDA Runtime (cudart)", "version": "12.2.140"}, …}
 
-and ``$ROCm_ROOT/.info/.version*``, where the name has the component and the content is its version;
-ROCm itself writes ``version`` and ``version-COMPONENT``.
+The files ``$ROCm_ROOT/.info/.version*`` have the component in their names and its version as content; ROCm
+itself writes ``version`` and ``version-COMPONENT``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Final
 
 from jobfeatures.errors import ParseError
 from jobfeatures.system.privatefile import opened
-from jobfeatures_exporter.model.snapshot import Software
+from jobfeatures_exporter.model.hardware import Software
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 
 MAX_BYTES: Final = 2**20
@@ -29,7 +29,7 @@ _VERSION: Final = re.compile(r"\.?version(?:-([\w.+-]{1,100}))?\Z", re.ASCII)
 
 
 def parse_cuda_versions(text: str, *, source: str = "version.json") -> Iterator[Software]:
-    """Yield the software in version.json; entries without a version are skipped. Raises ParseError."""
+    """Yield the software packages in version.json, except those without a version. Raises ParseError."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
@@ -44,7 +44,10 @@ def parse_cuda_versions(text: str, *, source: str = "version.json") -> Iterator[
 
 
 def read_software(environ: Mapping[str, str], unreadable: Unreadable) -> tuple[Software, ...]:
-    """Return the software in the directories $CUDA_ROOT and $ROCm_ROOT of `environ`; failures are counted."""
+    """Return the software packages in the directories $CUDA_ROOT and $ROCm_ROOT; failed reads are counted.
+
+    `environ` has these environment variables.
+    """
     found: dict[str, Software] = {}
     for variable, read in (("CUDA_ROOT", _read_cuda), ("ROCm_ROOT", _read_rocm)):
         root = environ.get(variable, "")

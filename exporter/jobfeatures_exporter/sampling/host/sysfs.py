@@ -1,4 +1,4 @@
-"""Values below /sys, one per file: missing or unreadable ones are None, and failures are counted."""
+"""Reads files below /sys that have one value each; missing ones are None, and failed reads are counted."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _WHAT = "gpu_sysfs"
 
 
 class Sysfs:
-    """Reads values below /sys for GPU drivers; failed reads are counted as `gpu_sysfs`."""
+    """Reads files below /sys with one value each, for GPU drivers; counts failures as `gpu_sysfs`."""
 
     def __init__(self, unreadable: Unreadable) -> None:
         self._unreadable = unreadable
 
     def text(self, path: str) -> str | None:
-        """Return a file's text without surrounding whitespace, None if it cannot be read."""
+        """Return a file's text without surrounding whitespace; None if it cannot be read."""
         text = self._unreadable.tried(_WHAT, read_text, path, max_bytes=MAX_BYTES)
         return None if text is None else text.strip()
 
     def number(self, path: str) -> int | None:
-        """Return a file's number, None if it cannot be read."""
+        """Return the number in a file; None if it cannot be read."""
         text = self.text(path)
         if text is None:
             return None
@@ -36,16 +36,16 @@ class Sysfs:
         return int(text)
 
     def scaled(self, path: str, scale: float) -> float | None:
-        """Return a file's number times `scale`, None if it cannot be read."""
+        """Return the number in a file times `scale`; None if it cannot be read."""
         value = self.number(path)
         return None if value is None else value * scale
 
     def first(self, *paths: str) -> int | None:
-        """Return the number in the first of these files that has one, None if none has."""
+        """Return the number in the first of these files that has one; None if no file has one."""
         return next((value for path in paths if (value := self.number(path)) is not None), None)
 
     def names(self, path: str) -> list[str]:
-        """Return the entries of a directory, sorted; none if it cannot be listed."""
+        """Return the names of a directory's entries, sorted; empty if it cannot be listed."""
         return sorted(self._unreadable.tried(_WHAT, os.listdir, path) or ())
 
     def hwmon(self, device: str) -> str:

@@ -1,7 +1,6 @@
-"""The hardware of the node: sockets, cores, threads, memory, NUMA nodes, and hwloc's picture of it.
+"""Reads the hardware of the node: sockets, cores, threads, memory, NUMA nodes, and hwloc's picture of it.
 
-Only online processors count. Source: Linux,
-Documentation/ABI/stable/sysfs-devices-system-cpu and -node.
+Only online processors count. Source: Linux, Documentation/ABI/stable/sysfs-devices-system-cpu and -node.
 """
 
 from __future__ import annotations
@@ -17,7 +16,8 @@ from jobfeatures.errors import CommandError, ParseError
 from jobfeatures.publish.site import read_cpu_model
 from jobfeatures.records.quantities import parse_count
 from jobfeatures.system.command import run_command
-from jobfeatures_exporter.model.snapshot import GpuCard, Software, SysinfoSample
+from jobfeatures_exporter.model.hardware import Software, SysinfoSample
+from jobfeatures_exporter.model.snapshot import GpuCard
 from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
 from jobfeatures_exporter.sampling.host.procfs import read_meminfo
 
@@ -33,7 +33,10 @@ _INFO = re.compile(r"^(processor|physical id|core id)[ \t]*:[ \t]*([0-9]{1,9})[ 
 
 
 class Processor(NamedTuple):
-    """Socket and core of one logical processor. Core numbers are unique in a socket and may have gaps."""
+    """The socket (`package`) and core of one logical processor.
+
+    Core numbers are unique within a socket and may have gaps.
+    """
 
     package: int
     core: int | str
@@ -52,7 +55,7 @@ class CpuLayout(NamedTuple):
 
 
 def compute_layout(processors: Iterable[Processor]) -> CpuLayout | None:
-    """Return the layout, taking each socket and core to be like the largest; None without processors."""
+    """Return the node's layout, as if each socket and core were like the largest; None: no processors."""
     threads = Counter((each.package, each.core) for each in processors)
     if not threads:
         return None
@@ -61,7 +64,7 @@ def compute_layout(processors: Iterable[Processor]) -> CpuLayout | None:
 
 
 def parse_cpuinfo_layout(text: str) -> CpuLayout:
-    """Return the layout in /proc/cpuinfo: ``physical id : 0`` and ``core id : 1`` of each processor.
+    """Return the node's layout from /proc/cpuinfo: ``physical id : 0`` and ``core id : 1`` of each processor.
 
     Raises ParseError if there are no such lines, as on ARM.
     """
@@ -83,7 +86,7 @@ def parse_cpuinfo_layout(text: str) -> CpuLayout:
 
 
 def parse_distances(rows: Collection[str]) -> tuple[tuple[int, ...], ...]:
-    """Return the distances between NUMA nodes, one row like ``10 21`` per node. Raises ParseError."""
+    """Return the distances between NUMA nodes; each node has a row like ``10 21``. Raises ParseError."""
     matrix = []
     for number, row in enumerate(rows, 1):
         values = tuple(parse_count(word, field="distance") for word in row.split())
@@ -99,7 +102,7 @@ def parse_distances(rows: Collection[str]) -> tuple[tuple[int, ...], ...]:
 
 
 def read_processors(sysfs: str) -> list[Processor]:
-    """Read ``cpuN/topology`` of each online processor. Raises OSError, ParseError."""
+    """Return all online processors, from ``cpuN/topology`` below /sys. Raises OSError, ParseError."""
     folder = f"{sysfs}/devices/system/cpu"
     found = []
     for name in os.listdir(folder):
@@ -115,7 +118,7 @@ def read_processors(sysfs: str) -> list[Processor]:
 
 
 def read_layout(procfs: str, sysfs: str, unreadable: Unreadable) -> CpuLayout | None:
-    """Return the layout from sysfs, else from cpuinfo; None if neither has it."""
+    """Return the node's layout from sysfs, else from /proc/cpuinfo; None if neither has it."""
     processors, path = unreadable.tried("cpu_topology", read_processors, sysfs), f"{procfs}/cpuinfo"
     return compute_layout(processors or ()) or unreadable.tried(
         "cpuinfo", lambda: parse_cpuinfo_layout(read_text(path))
@@ -123,7 +126,7 @@ def read_layout(procfs: str, sysfs: str, unreadable: Unreadable) -> CpuLayout | 
 
 
 def read_numa_distances(sysfs: str, unreadable: Unreadable) -> tuple[tuple[int, ...], ...]:
-    """Return the distances of the online NUMA nodes in order of number; empty if the kernel has none."""
+    """Return the distances between online NUMA nodes, in order of their numbers; empty if not reported."""
     return unreadable.tried("numa_distances", _read_distances, f"{sysfs}/devices/system/node") or ()
 
 
@@ -133,7 +136,10 @@ def _read_distances(folder: str) -> tuple[tuple[int, ...], ...]:
 
 
 def read_topology(form: str) -> str:
-    """Return hwloc's picture of this machine as `SVG` or `TEXT`; "" without hwloc. Raises CommandError."""
+    """Return hwloc's picture of this machine, in the form `SVG` or `TEXT`; "" if hwloc is not installed.
+
+    Raises CommandError.
+    """
     for program in LSTOPO:
         try:
             output = run_command(
@@ -161,9 +167,10 @@ def read_sysinfo(
     cards: tuple[GpuCard, ...] = (),
     software: tuple[Software, ...] = (),
 ) -> SysinfoSample:
-    """Read the hardware; what is unavailable is None or empty, and counted. `now_secs` is in Unix time.
+    """Read the hardware of the node at the Unix time `now_secs`.
 
-    `topology` names the pictures that hwloc makes, `SVG` or `TEXT`; `cards` and `software` are as given.
+    What is unavailable is None or empty; failed reads are counted. `topology` names the pictures to get from
+    hwloc, `SVG` or `TEXT`. `cards` and `software` are put into the result unchanged.
     """
     layout = read_layout(procfs, sysfs, unreadable)
     pictures = dict.fromkeys(_FORMATS, "")

@@ -1,1 +1,1 @@
-"""Where control groups are: their hierarchies, and the directories of jobs in them."""
+"""Where the control groups of jobs are: the hierarchies, and the directories of jobs in them."""

@@ -1,4 +1,4 @@
-"""Finds by the path of a control group whose it is: a job's, container's, service's or session's. Pure."""
+"""Tells from a control group's path to which job, container, service or session it belongs. No I/O."""
 
 from __future__ import annotations
 
@@ -65,7 +65,12 @@ _OF_USERS = re.compile(r"(?:\A|.*/)(?:user\.slice|user@[^/]{1,255}\.service)(?:/
 
 
 class Parent(NamedTuple):
-    """A group below which groups count as jobs', though by default no batch system makes them there."""
+    """A control group below which groups count as jobs', though batch systems make none there by default.
+
+    `layouts` are the batch systems, and their layouts of groups, that are expected there. `is_proven` says
+    that the groups found there were proven to be a batch system's; else settings or configuration name the
+    parent.
+    """
 
     path: str
     layouts: tuple[tuple[BatchHierarchy, Layout], ...]
@@ -73,10 +78,10 @@ class Parent(NamedTuple):
 
 
 class Places:
-    """Where jobs' control groups may be besides the places that batch systems use by default; immutable.
+    """The places where jobs' control groups may be, besides the batch systems' default places; immutable.
 
-    `refused` has the paths below which groups look like jobs' and do not count, and why; `refusals` is how
-    many such paths there have been since the start.
+    `refused` has paths below which groups look like jobs' but do not count, with the reason; `refusals` is
+    the number of such paths since the start.
     """
 
     def __init__(
@@ -106,7 +111,10 @@ class Places:
         }
 
     def match(self, path: str) -> Membership | None:
-        """Return the job whose group a path from the root is, None if it is at none of these places."""
+        """Return the job whose control group has this path; None if it is not at one of these places.
+
+        The path is relative to the hierarchy's root.
+        """
         for parent, hierarchy, pattern in self._patterns:
             if pattern is not None and path.startswith(parent.path):
                 found = pattern.match(path, len(parent.path))
@@ -120,9 +128,10 @@ ORDINARY = Places()
 
 @lru_cache(MAX_REMEMBERED)
 def match_path(path: str, places: Places = ORDINARY) -> Membership | None:
-    """Return the batch job that a path from the hierarchy's root belongs to, None if it is no job's.
+    """Return the batch job that a control group's path belongs to; None if it belongs to no job.
 
-    Only the start of a path is trusted: users may create groups of any name below groups delegated to them.
+    The path is relative to the hierarchy's root. Only its start is trusted: users may create groups of any
+    name below groups delegated to them.
     """
     path = path.removesuffix(_DELETED)
     for hierarchy in BATCH_HIERARCHIES:
@@ -132,29 +141,33 @@ def match_path(path: str, places: Places = ORDINARY) -> Membership | None:
 
 
 def find_parent(path: str) -> str | None:
-    """Return the parent of the part of a path that looks like a job's group (no proof); None: none does."""
+    """Return the parent of the first group on a path whose name looks like a job's; None: there is none.
+
+    A name alone proves nothing.
+    """
     found = [match for pattern in _MARKED if (match := pattern.search(path)) is not None]
     return min((path[: each.start()] for each in found), key=len, default=None)
 
 
 def shapes_at(path: str) -> frozenset[tuple[str, ...]]:
-    """Return the shapes of paths to jobs' groups that may be below a path from the root, which is "".
+    """Return the shapes that paths from the group at `path` to jobs' groups may have.
 
-    A shape is a tuple of patterns, one for each directory name below the path.
+    A shape is a tuple of patterns, one for each directory name. The path of the root is "".
     """
     return SUFFIXES if path else SUFFIXES.union(*SHAPES.values())
 
 
 def is_of_users(path: str) -> bool:
-    """Return whether a path is in a systemd user's slice or manager, where that user makes the groups."""
+    """Return whether a path is in a systemd user's slice or manager, in which that user makes the groups."""
     return _OF_USERS.match(path) is not None
 
 
 @lru_cache(MAX_REMEMBERED)
 def name_place(parent: str) -> str:
-    """Return the name of the place below `parent`, which becomes PLACE in a job's ``ID@PLACE``.
+    """Return the name of the place of jobs' groups below `parent`; it is PLACE in a job id ``ID@PLACE``.
 
-    It is the container that `parent` is in, with the path below that unless usual, else the path of `parent`.
+    In a container, this is the container's name, followed by the path within it unless that is a usual one.
+    Otherwise it is the path of `parent`.
     """
     names = parent.split("/")
     for depth in range(2, len(names) + 1):
@@ -166,14 +179,17 @@ def name_place(parent: str) -> str:
 
 
 def is_no_place(path: str) -> bool:
-    """Return whether no jobs' groups can be at a path or below: it is a user's, or in a job's group."""
+    """Return whether no control group at a path or below can be a job's own.
+
+    That is so if the path is a user's, or is within a job's group.
+    """
     if is_of_users(path) or match_path(path) is not None:
         return True
     return find_parent(path) is not None
 
 
 def is_in_container(path: str) -> bool:
-    """Return whether a path is a container's or a pod's group, or below one, at any depth."""
+    """Return whether a path is the group of a container or pod, or lies below one, at any depth."""
     if _LONG_ID.search(path) or any(pattern.search(path) for _, pattern in _DIRECT):
         return True
     kinds = (_match_name(name) for name in path.split("/"))
@@ -181,9 +197,10 @@ def is_in_container(path: str) -> bool:
 
 
 def layouts_at(path: str, names: Iterable[str]) -> list[tuple[BatchHierarchy, Layout]]:
-    """Return the batch systems' layouts by which one of `names`, a path's children, is a job's group.
+    """Return the batch systems by whose layout of control groups a child of this group is a job's.
 
-    Layouts for which the path is a default place are left out.
+    Each is returned with the layout. `path` is that of the group, `names` are its children's names. Layouts
+    for which the path is a default place are left out.
     """
     return [
         (hierarchy, layout)
@@ -194,11 +211,12 @@ def layouts_at(path: str, names: Iterable[str]) -> list[tuple[BatchHierarchy, La
 
 @lru_cache(MAX_REMEMBERED)
 def parse_process_cgroup(text: str, places: Places = ORDINARY) -> Membership | UnitKey | None:
-    """Return the job, else the unit, whose group a /proc/PID/cgroup `text` names; None: neither's.
+    """Return the job, else the container, service or session, that a process belongs to; None: to none.
 
-    Source: cgroups(7), lines ``ID:CONTROLLERS:PATH``. Never raises. Lines may disagree on v1: a batch
-    system's own process may be in the job's freezer group only. The first line that names a job's step takes
-    precedence, then the first that names a job, then a container, then a service or session.
+    `text` is that of /proc/PID/cgroup, with lines ``ID:CONTROLLERS:PATH``, see cgroups(7). On v1 lines may
+    disagree: a batch system's own process may be in the job's freezer group only. The first line that names a
+    job's step takes precedence, then the first that names a job, then a container, then a service or session.
+    Never raises.
     """
     job: Membership | None = None
     unit: UnitKey | None = None
@@ -220,15 +238,15 @@ def parse_process_cgroup(text: str, places: Places = ORDINARY) -> Membership | U
 
 
 def is_removed(text: str) -> bool:
-    """Return whether the group on v2 in a /proc/PID/cgroup `text` has been removed (``(deleted)``)."""
+    """Return whether a process's group on v2 was removed, which /proc/PID/cgroup marks by ``(deleted)``."""
     return text.rstrip("\n").endswith(_DELETED)
 
 
 def match_unit(path: str) -> UnitKey | None:
-    """Return the container, service or user session that a control group's path belongs to, None for others.
+    """Return the container, service or user session that a control group's path belongs to; None: to none.
 
-    Source: systemd.unit(5), systemd.slice(5), user@.service(5), and groups made by the runtimes. Slices are
-    skipped; the first unit below them, which only root can create, decides. Everything below
+    Source: systemd.unit(5), systemd.slice(5), user@.service(5), and groups made by container runtimes. Slices
+    are skipped; the first unit below them, which only root can create, decides. Everything below
     ``user-UID.slice`` is that user's session, including rootless containers.
     """
     if found := _USER.match(path):

@@ -1,4 +1,4 @@
-"""Finds control group hierarchies (v1, v2 or both) below a root, and the directories of jobs in them."""
+"""Finds control group hierarchies (v1, v2 or both) below a root directory, and jobs' directories in them."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ Listings = MutableMapping[str, Mapping[str, int] | int | None]
 def find_hierarchies(root: str, listings: Listings | None = None) -> dict[str, str]:
     """Return the top directory of each control group hierarchy below `root`, by controller.
 
-    v2 is recognised by ``cgroup.controllers`` at the root; v1 has a directory per
-    controller or for several (``cpu,cpuacct``), ignoring symbolic links; in a hybrid
-    layout v2 is in ``unified``. Raises OSError if `root` cannot be read.
+    v2 is recognised by ``cgroup.controllers`` at the root, and has the key `UNIFIED`. v1 has a directory for
+    each controller or for several (``cpu,cpuacct``); symbolic links are ignored. In a hybrid layout, v2 is in
+    ``unified``. The directories listed are added to `listings`, if given, see `are_same`. Raises OSError if
+    `root` cannot be read.
     """
     found: dict[str, str] = {}
     try:
@@ -54,9 +55,10 @@ def find_hierarchies(root: str, listings: Listings | None = None) -> dict[str, s
 
 @lru_cache(1)  # a job's last figures are read in the milliseconds before its group is removed
 def has_local_events(mounts: str = "/proc/self/mounts") -> bool:
-    """Return whether v2 is mounted so that memory.events leave out the groups below (cgroup-v2.rst).
+    """Return whether v2 is mounted with memory_localevents; False if that cannot be read.
 
-    The option memory_localevents holds for all mounts of v2. False if that cannot be read.
+    With this option, which holds for all mounts of v2, a group's memory.events leave out those of the groups
+    below (cgroup-v2.rst). `mounts` is the file with the list of mounts.
     """
     with suppress(OSError), open(mounts, encoding="utf-8", errors="replace") as file:
         fields = (line.split(" ") for line in file)
@@ -74,12 +76,12 @@ def list_job_directories(
 ) -> tuple[list[JobDirectory], bool]:
     """Return the control groups of jobs in all hierarchies, and whether the list is complete.
 
-    Those count that are where their batch systems make them by default, or at `places`.
+    A group counts as a job's if it is where a batch system makes groups by default, or at one of `places`.
 
-    Directories that vanish meanwhile are omitted; if one cannot be listed for another reason, jobs may be
-    missing, but none that is `known` (by path): each of these is looked up. Unchanged directories are the
-    objects in `known`. `listings` is filled with all directories listed: while `are_same(listings)`, the
-    control groups are the same.
+    Directories that vanish meanwhile are left out. If a directory cannot be listed for another reason, the
+    list is incomplete, but all jobs in `known` (by path) that still exist are in it. An unchanged group is
+    the same object as in `known`. All directories that were listed are added to `listings`: as long as
+    `are_same` is true for these, the control groups of jobs are the same.
     """
     from jobfeatures_exporter.sampling.layout.hierarchies import (  # BPF loads meanwhile
         ORDINARY,
@@ -140,7 +142,7 @@ def list_job_directories(
 
 
 def find_inode(path: str, last: int) -> int | None:
-    """Return a directory's inode number, `last` if that cannot be read; None: the directory has gone."""
+    """Return a directory's inode number; None if the directory is gone, `last` if it cannot be read."""
     try:
         return os.stat(path, follow_symlinks=False).st_ino
     except OSError as error:
@@ -162,7 +164,7 @@ def _named(now: JobDirectory, last: JobDirectory | None) -> JobDirectory:
 
 
 def are_same(listings: Listings) -> bool:
-    """Return whether these directories still have the entries they had when they were listed."""
+    """Return whether these directories still have the same entries as when they were listed."""
     again: Listings = {}
     for path in listings:
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""One job's control group: its directories, and what distinguishes these from earlier ones. Pure."""
+"""One job's control group: its directories, and what tells them from earlier ones at their path. No I/O."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ FREEZER = "freezer"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDirectory:
-    """One job's control group: `path` from the root is the same in every hierarchy of v1.
+    """One job's control group, at `path` from the root of each hierarchy that has it.
 
-    `groups` has its directories by controller, `UNIFIED` for v2. `inodes` distinguishes them from earlier
-    directories with the same path: a requeued job, or the next job of a name, gets new directories.
-    `sources` has a name for each that no other directory ever gets, even if an inode number is reused;
-    `cpu_source` is the name of all together.
+    `groups` has its directories by controller, `UNIFIED` for v2. `inodes` tells them from earlier directories
+    with the same path: a requeued job, or the next job with the same name, gets new directories. `sources`
+    has a name for each directory that no other directory ever gets, even if an inode number is reused.
+    `cpu_source` is such a name for the group as a whole.
     """
 
     path: str
@@ -36,7 +36,10 @@ class JobDirectory:
             object.__setattr__(self, "cpu_source", f"{self.path}@{number}")
 
     def source(self, *controllers: str) -> str:
-        """Return the name in `sources` of the first of `controllers` that is there, else `cpu_source`."""
+        """Return the unique name of the directory for the first of `controllers` that the group has.
+
+        It is `cpu_source` if the group has none of them.
+        """
         for each in controllers:
             if each in self.sources:
                 return self.sources[each]
@@ -54,12 +57,12 @@ class JobDirectory:
 
     @property
     def version(self) -> int:
-        """Return the version of this job's control group: 2, or 1 if it is in any v1 hierarchy."""
+        """Return the cgroup version of this job's group: 2, or 1 if the group is in any v1 hierarchy."""
         return 2 if self.groups.keys() == {UNIFIED} else 1
 
 
 class GroupList(NamedTuple):
-    """The control groups of jobs on the node at one sample."""
+    """The control groups of all jobs on the node at one sample, and those removed since the last sample."""
 
     directories: Sequence[JobDirectory] = ()  # the same object until one is added or removed
     gone: Sequence[JobDirectory] = ()  # removed since the last sample

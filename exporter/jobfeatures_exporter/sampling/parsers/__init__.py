@@ -1,1 +1,1 @@
-"""Parsers of files of control groups, processes and the node: pure."""
+"""Parsers of files of control groups, processes and the node. No I/O."""

@@ -55,7 +55,7 @@ class CpuTimes(NamedTuple):
     system_secs: float
 
     def or_more(self, other: CpuTimes) -> CpuTimes:
-        """Return the maximum of both, separately for user and system time."""
+        """Return the greater of both user times, and the greater of both system times."""
         if other.user_secs >= self.user_secs and other.system_secs >= self.system_secs:
             return other
         return CpuTimes(max(self.user_secs, other.user_secs), max(self.system_secs, other.system_secs))
@@ -96,7 +96,7 @@ def _pick(text: str, names: tuple[str, ...]) -> Mapping[str, int]:
 
 
 def parse_number(text: str, *, source: str = A_GROUP) -> int:
-    """Return the number in a single-number file. Raises ParseError."""
+    """Return the number in a file that has only one. Raises ParseError."""
     try:
         return parse_count(text.removesuffix("\n"))
     except ParseError as error:
@@ -104,7 +104,10 @@ def parse_number(text: str, *, source: str = A_GROUP) -> int:
 
 
 def parse_limit(text: str, *, source: str = A_GROUP) -> int | None:
-    """Return a limit in bytes, None if unlimited: ``max`` on v2, 2**62 or more on v1. Raises ParseError."""
+    """Return a limit in bytes; None if unlimited, which is ``max`` on v2 and 2**62 or more on v1.
+
+    Raises ParseError.
+    """
     if text.removesuffix("\n") == "max":
         return None
     limit = parse_number(text, source=source)
@@ -114,7 +117,7 @@ def parse_limit(text: str, *, source: str = A_GROUP) -> int | None:
 def parse_cpu_stat(text: str) -> tuple[CpuTimes, int | None]:
     """Return the CPU time in v2's cpu.stat (``user_usec 49043``), and the throttled time in microseconds.
 
-    The latter is None without a quota. Raises ParseError.
+    The throttled time is None if the group has no CPU quota. Raises ParseError.
     """
     numbers = parse_flat_keyed(text, source="cpu.stat")
     _need(numbers, ("user_usec", "system_usec"), "cpu.stat")
@@ -122,7 +125,10 @@ def parse_cpu_stat(text: str) -> tuple[CpuTimes, int | None]:
 
 
 def parse_throttled(text: str) -> int | None:
-    """Return the throttled time of a cpu.stat in microseconds, None without a quota. Raises ParseError."""
+    """Return the throttled time in a cpu.stat in microseconds; None without a CPU quota.
+
+    Raises ParseError.
+    """
     return _throttled(parse_flat_keyed(text, source="cpu.stat"))
 
 
@@ -135,18 +141,18 @@ def _throttled(numbers: Mapping[str, int]) -> int | None:
 
 
 def parse_cpuacct_stat(text: str, *, ticks_per_sec: int) -> CpuTimes:
-    """Return the CPU time of v1's cpuacct.stat: ``user 4`` and ``system 7``, in ticks. Raises ParseError."""
+    """Return the CPU time in v1's cpuacct.stat: ``user 4`` and ``system 7``, in ticks. Raises ParseError."""
     numbers = parse_flat_keyed(text, source="cpuacct.stat")
     _need(numbers, ("user", "system"), "cpuacct.stat")
     return CpuTimes(numbers["user"] / ticks_per_sec, numbers["system"] / ticks_per_sec)
 
 
 def compute_split(total_secs: float, split: CpuTimes, last: CpuTimes) -> CpuTimes:
-    """Split a precise CPU time in the ratio of imprecise user and system times; no part falls below `last`.
+    """Split a precise CPU time in the ratio of the imprecise user and system times in `split`.
 
-    cpuacct.usage is exact to the nanosecond but not split; cpuacct.stat is split but sampled at ticks. (So
-    are usage_user and usage_sys; before Linux 5.8 these count all time of user processes as user time.) The
-    kernel does the same for processes (cputime_adjust).
+    Neither part falls below its value in `last`. cpuacct.usage is exact to the nanosecond but not split;
+    cpuacct.stat is split but counted at clock ticks. (So are usage_user and usage_sys; before Linux 5.8 these
+    count all time of user processes as user time.) The kernel does the same for processes (cputime_adjust).
     """
     sampled = split.user_secs + split.system_secs
     total_secs = max(total_secs, last.user_secs + last.system_secs)
@@ -156,9 +162,10 @@ def compute_split(total_secs: float, split: CpuTimes, last: CpuTimes) -> CpuTime
 
 
 def parse_memory_stat_v1(text: str) -> MemoryBytes:
-    """Return the parts in v1's memory.stat, from the ``total_`` lines. Raises ParseError.
+    """Return the memory components in v1's memory.stat, from the ``total_`` lines. Raises ParseError.
 
-    `limit` is the lowest limit of this group and those above; `swap_limit` that of memory and swap together.
+    `limit` is the lowest memory limit of this group and the groups above; `swap_limit` is the lowest limit of
+    memory and swap together.
     """
     numbers = _pick(text, _V1)
     _need(numbers, ("total_cache", "total_rss"), "memory.stat")
@@ -177,7 +184,7 @@ def parse_memory_stat_v1(text: str) -> MemoryBytes:
 
 
 def parse_memory_stat_v2(text: str) -> MemoryBytes:
-    """Return the parts in v2's memory.stat. Raises ParseError."""
+    """Return the memory components in v2's memory.stat. Raises ParseError."""
     numbers = _pick(text, _V2)
     _need(numbers, ("anon", "file", "shmem"), "memory.stat")
     kernel = numbers.get("kernel")
@@ -203,14 +210,18 @@ def _reclaimable(numbers: Mapping[str, int], prefix: str, file: int | None) -> i
 
 
 def known_kernel(kernel: int | None, anon: int | None) -> int | None:
-    """Return kernel memory in bytes; None for 0 beside anonymous memory, which needs page tables."""
+    """Return a group's kernel memory in bytes; None if it is not counted.
+
+    That is so if it is 0 although there is anonymous memory, which needs page tables.
+    """
     return None if anon and not kernel else kernel
 
 
 def compute_memory_sum(parts: list[MemoryBytes]) -> MemoryBytes:
-    """Return the sum of several groups' memory; a field is None if it is None in one of them.
+    """Return the sum of several groups' memory; a field is None if it is None in any of them.
 
-    The sum of peaks is an upper bound. A limit of a group above them is not added, but counts once.
+    The sum of peaks is an upper bound. The limit of a group above all of them is not added up: it counts
+    once.
     """
     if len(parts) == 1:
         return parts[0]

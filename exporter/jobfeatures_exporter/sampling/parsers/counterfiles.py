@@ -1,8 +1,8 @@
-"""Parsers of files that count events and transfers, of control groups, processes and the node: pure.
+"""Parsers of files that count events and transfers, of control groups, processes and the node. No I/O.
 
 Sources: Documentation/admin-guide/cgroup-v1/{memory,blkio-controller}.rst, cgroup-v2.rst,
-Documentation/accounting/psi.rst, proc_pid_io(5), cpuset(7). Every function
-raises ParseError for malformed text.
+Documentation/accounting/psi.rst, proc_pid_io(5), cpuset(7). Every function raises ParseError for malformed
+text.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ _IO = re.compile(
 
 
 def parse_memory_events(text: str) -> Mapping[str, int]:
-    """Return the counts of v2's memory.events by name, ``max`` and ``oom_kill`` among them."""
+    """Return the counts in v2's memory.events by name, such as ``max`` and ``oom_kill``."""
     return _flat(text, "memory.events")
 
 
 def parse_oom_control(text: str) -> Mapping[str, int]:
-    """Return the counts of v1's memory.oom_control by name; ``oom_kill`` since Linux 4.13."""
+    """Return the counts in v1's memory.oom_control by name; ``oom_kill`` exists since Linux 4.13."""
     return _flat(text, "memory.oom_control")
 
 
 def parse_blkio(text: str, *, source: str = A_GROUP) -> dict[str, tuple[int, int]]:
-    """Return reads and writes by device from a file of v1: ``8:0 Read 4096``, ``Total 4096``.
+    """Return (reads, writes) by device from a v1 blkio file with lines ``8:0 Read 4096``, ``Total 4096``.
 
-    Whether these are bytes or operations depends on the file.
+    Whether these are bytes or operations depends on the file. Raises ParseError.
     """
     found: dict[str, list[int]] = {}
     for number, line in enumerate(text.split("\n"), 1):
@@ -61,10 +61,10 @@ def parse_blkio(text: str, *, source: str = A_GROUP) -> dict[str, tuple[int, int
 
 
 def parse_io_stat(text: str, *, source: str = "io.stat") -> dict[str, tuple[int, ...]]:
-    """Return bytes read, bytes written, reads, writes by device of v2's io.stat.
+    """Return (bytes read, bytes written, reads, writes) by device from v2's io.stat. Raises ParseError.
 
-    Lines like ``8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0``. Some
-    kernels name devices without any figures on the line of the next one.
+    Lines are like ``8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0``. Some kernels name devices without
+    any figures on the line of the next device.
     """
     found: dict[str, list[int]] = {}
     for number, line in enumerate(text.split("\n"), 1):
@@ -85,7 +85,10 @@ def parse_io_stat(text: str, *, source: str = "io.stat") -> dict[str, tuple[int,
 
 
 def parse_pressure(text: str) -> dict[str, int]:
-    """Return the µs stalled, by share of tasks: ``some avg10=0.00 avg60=0.00 avg300=0.00 total=1234``."""
+    """Return the microseconds stalled by share of tasks, ``some`` or ``full``, from a pressure file.
+
+    Sample: ``some avg10=0.00 avg60=0.00 avg300=0.00 total=1234``. Raises ParseError.
+    """
     found = {}
     for number, line in enumerate(text.split("\n"), 1):
         if match := _PRESSURE.match(line):
@@ -98,7 +101,7 @@ def parse_pressure(text: str) -> dict[str, int]:
 
 
 def parse_cpu_list(text: str, *, source: str = A_GROUP) -> frozenset[int]:
-    """Return the CPUs of a list like ``0-3,8``; an empty list is valid."""
+    """Return the CPU numbers in a list like ``0-3,8``, which may be empty. Raises ParseError."""
     cpus: set[int] = set()
     words = text.removesuffix("\n").split(",")
     for word in words if words != [""] else []:
@@ -111,13 +114,13 @@ def parse_cpu_list(text: str, *, source: str = A_GROUP) -> frozenset[int]:
 
 
 def parse_core_usage(text: str) -> tuple[int, ...]:
-    """Return the nanoseconds used on each CPU, from CPU 0, of cpuacct.usage_percpu: ``170 0 23``."""
+    """Return the nanoseconds used on each CPU, from CPU 0 on, in cpuacct.usage_percpu: ``170 0 23``."""
     words = text.split()
     return tuple(parse_number(word, source="cpuacct.usage_percpu") for word in words)
 
 
 def parse_process_io(text: str) -> ProcessIo:
-    """Return the counters of /proc/PID/io: seven lines like ``rchar: 323934931``."""
+    """Return the counters in /proc/PID/io: seven lines like ``rchar: 323934931``. Raises ParseError."""
     match = _IO.match(text)
     if match is None:
         raise ParseError("not the I/O counters of a process", source="io", text=text)

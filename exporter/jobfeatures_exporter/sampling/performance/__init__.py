@@ -1,4 +1,4 @@
-"""Work done by jobs that have the node to themselves, from hardware performance counters."""
+"""Counts the work of jobs that have the node to themselves, by hardware performance counters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jobfeatures_exporter.sampling.performance.events import NAMES
 
 @dataclass(frozen=True, kw_only=True)
 class WorkSettings:
-    """Settings: which work is counted of jobs that have the node to themselves."""
+    """Settings: which hardware events are counted for jobs that have the node to themselves."""
 
     events: tuple[str, ...] = option(
         words(*NAMES), (), "what is counted of jobs that have the node alone; takes work.conf"

@@ -1,10 +1,10 @@
-"""Hardware performance events, and the weight of each: pure.
+"""Hardware performance events, and the weight of each in a sum. Pure.
 
 Source: perf_event_open(2) for the generic ones. Floating-point operations have no generic event. Intel:
-FP_ARITH_INST_RETIRED (C7h; umasks 03h, 04h, 18h, 60h, 80h) counts instructions by width, an FMA twice,
-so the weight is the number of elements of the vector: 1, 2, 4, 8, 16. AMD: fp_ret_sse_avx_ops.all (03h; umask
-FFh for Zen 1 to 3, 1Fh, 0Fh) counts operations, an FMA as two. Both as in Linux'
-tools/perf/pmu-events/arch/x86, whose mapfile.csv lists the models. Neither includes x87 and AMX.
+FP_ARITH_INST_RETIRED (C7h; umasks 03h, 04h, 18h, 60h, 80h) counts instructions by width, an FMA twice, so the
+weight is the number of elements of the vector: 1, 2, 4, 8, 16. AMD: fp_ret_sse_avx_ops.all (03h; umask FFh
+for Zen 1 to 3, 1Fh, 0Fh) counts operations, an FMA as two. Both as in Linux' tools/perf/pmu-events/arch/x86,
+whose mapfile.csv lists the models. Neither includes x87 and AMX.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _HARDWARE, _SOFTWARE, _RAW = 0, 1, 4  # enum perf_type_id
 
 
 class Event(NamedTuple):
-    """One hardware counter: `type` and `config` of perf_event_attr, and by what its counts are multiplied."""
+    """One hardware event: `type` and `config` of perf_event_attr, and the weight of each count in a sum."""
 
     type: int
     config: int
@@ -54,7 +54,7 @@ _FIELD = re.compile(r"^(vendor_id|cpu family|model)[ \t]*:[ \t]*(\S{1,64})$", re
 
 
 def parse_cpu(cpuinfo: str) -> tuple[str, int, int] | None:
-    """Return vendor, family and model of the first processor in /proc/cpuinfo, None if one is missing."""
+    """Return (vendor, family, model) of the first processor in /proc/cpuinfo; None if one is missing."""
     found: dict[str, str] = {}
     for match in _FIELD.finditer(cpuinfo.partition("\n\n")[0]):
         found.setdefault(match[1], match[2])
@@ -65,7 +65,10 @@ def parse_cpu(cpuinfo: str) -> tuple[str, int, int] | None:
 
 
 def find_flops(cpu: tuple[str, int, int] | None) -> tuple[Event, ...]:
-    """Return the events whose weighted sum is floating-point operations; none for unknown processors."""
+    """Return the events whose weighted sum is the number of floating-point operations on this CPU.
+
+    `cpu` is (vendor, family, model). The result is empty for unknown CPUs.
+    """
     if cpu is None:
         return ()
     vendor, family, model = cpu
@@ -82,16 +85,20 @@ def find_flops(cpu: tuple[str, int, int] | None) -> tuple[Event, ...]:
 
 
 def find_events(name: str, cpu: tuple[str, int, int] | None) -> tuple[Event, ...]:
-    """Return the events whose weighted sum is the figure `name`."""
+    """Return the events whose weighted sum is the figure `name`, such as ``flops``, on this CPU.
+
+    `cpu` is (vendor, family, model). The result is empty if the CPU has no such events.
+    """
     return find_flops(cpu) if name == FLOPS else {**GENERIC, **SOFTWARE}[name]
 
 
 class Count:
-    """The increase of one counter, scaled for the time in which it was multiplexed off the processor.
+    """Computes the increase of one hardware counter, scaled up for the time in which it was not running.
 
-    The kernel multiplexes if more counters are open than the processor has. The increase between two readings
-    is multiplied by time enabled ÷ time running; if the counter did not run, it is unknown and counts as 0.
-    A reading below the last one or beyond what a CPU can count is refused: the next one counts from the last.
+    If more counters are open than the processor has, the kernel runs them in turn. The increase between two
+    readings is multiplied by time enabled ÷ time running. If the counter has not run, its increase is unknown
+    and taken as 0. A reading below the last one or beyond what a CPU can count is refused: the next is
+    compared with the last valid one.
     """
 
     __slots__ = ("_last", "refused")
@@ -101,7 +108,7 @@ class Count:
         self.refused = 0  # readings that are none
 
     def grow(self, value: int, enabled_ns: int, running_ns: int) -> float:
-        """Add one reading of a counter that started at 0; return the increase since the previous one."""
+        """Add a reading of a counter that started at 0; return the scaled increase since the previous one."""
         reading = value, enabled_ns, running_ns
         counted, enabled, running = (now - last for now, last in zip(reading, self._last, strict=True))
         if counted < 0 or running < 0 or counted > MAX_PER_NS * running > 0:

@@ -1,4 +1,7 @@
-"""Hardware performance counters of jobs that have the node to themselves; a job may claim them for itself."""
+"""Runs hardware performance counters for jobs that have the node to themselves.
+
+A job may claim the counters for itself.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +79,7 @@ class _Job:
 
 
 class WorkMonitor:
-    """Counts jobs' work by figure, such as `flops`, if work.events names any. One thread calls `fill`."""
+    """Counts jobs' work, such as `flops`, if the setting work.events names any. One thread calls `fill`."""
 
     def __init__(self, config: WorkSettings, paths: PathsSettings, budget: DescriptorBudget) -> None:
         self._config, self._paths = config, paths
@@ -99,9 +102,10 @@ class WorkMonitor:
         whole_node: Callable[[], Mapping[JobKey, bool]],
         gives_up: Callable[[JobKey], bool],
     ) -> Snapshot:
-        """Return the snapshot with the work counted so far added to jobs that have the node to themselves.
+        """Return the snapshot with the work counted so far added to jobs with the node to themselves.
 
-        `whole_node` returns whether each known job has; `gives_up` whether a job wants the counters itself.
+        `whole_node` returns whether each known job has the node to itself; `gives_up` returns whether a job
+        has claimed the counters for its own use, so that it is not counted.
         """
         if not self._config.events or snapshot.node is None:
             return snapshot
@@ -147,7 +151,7 @@ class WorkMonitor:
         )
 
     def stop(self) -> None:
-        """Close the counters."""
+        """Close all performance counters."""
         while self._jobs:
             self._jobs.popitem()[1].close()
 
@@ -220,7 +224,10 @@ def _open_group(root: str, path: str) -> int:
 
 
 def open_counter(event: Event, cpu: int, cgroup: int | None) -> int:
-    """Return a descriptor that counts in user mode on a CPU, in one control group or all. Raises OSError."""
+    """Return a descriptor that counts an event in user mode on one CPU. Raises OSError.
+
+    `cgroup` is the descriptor of the control group to count; None: all processes are counted.
+    """
     number = _NUMBERS.get(os.uname().machine)
     if number is None:
         raise OSError(errno.ENOSYS, f"perf_event_open is not supported on {os.uname().machine}")
@@ -243,7 +250,7 @@ def open_counter(event: Event, cpu: int, cgroup: int | None) -> int:
 
 
 def read_counter(descriptor: int) -> tuple[int, int, int]:
-    """Return a counter's value, and the nanoseconds it was enabled and running. Raises OSError."""
+    """Return a counter's value, and for how many nanoseconds it was enabled and running. Raises OSError."""
     data = os.read(descriptor, _READING.size)
     if len(data) != _READING.size:
         raise OSError("the kernel could not schedule the performance counter")

@@ -1,1 +1,1 @@
-"""Unusual places of jobs' control groups: named by settings, or found and proven to be a batch system's."""
+"""Finds unusual places of jobs' control groups: named by settings, or proven to be made by a batch system."""

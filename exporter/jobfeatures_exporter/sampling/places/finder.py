@@ -1,4 +1,4 @@
-"""Finds the places of jobs' control groups besides the ordinary ones, and decides which of them count."""
+"""Finds places of jobs' control groups that are not the default ones, and decides which of them count."""
 
 from __future__ import annotations
 
@@ -53,18 +53,18 @@ class _Known(NamedTuple):
 
 
 class PlaceChanges(NamedTuple):
-    """Whether a search has changed which places count, and whether it has changed `PlaceFinder.shapes_at`."""
+    """What a search has changed: the places that count, and the result of `PlaceFinder.shapes_at`."""
 
     places: bool = False
     shapes: bool = False
 
 
 class PlaceFinder:
-    """Finds the unusual places where jobs' control groups count; what `places` returns never changes itself.
+    """Finds the unusual places at which control groups count as jobs'.
 
-    Below a parent that `config` or a batch system's own configuration names, all groups like jobs' count;
-    below any other, if `trust` proves that a batch system has made them. `systems` returns the batch systems
-    on this node: to one of these belongs a group whose name does not show its system.
+    Below a parent that `config` or a batch system's own configuration names, all groups count that look like
+    jobs'. Below any other, they count if `trust` proves that a batch system has made them. `systems` returns
+    the batch systems on this node: a group whose name does not show its batch system belongs to one of these.
     """
 
     def __init__(
@@ -91,21 +91,24 @@ class PlaceFinder:
         self._read_entries()
 
     def places(self) -> Places:
-        """Return the places that count now. Any thread."""
+        """Return the places that count now, an immutable record. Any thread may call this."""
         return self._places
 
     def reconfigure(self, config: BatchSettings, systems: Callable[[], Collection[str]]) -> None:
-        """Apply new settings from the next search on."""
+        """Take new settings, which apply from the next search on."""
         self._config, self._systems = config, systems
 
     def shapes_at(self, path: str) -> Shapes:
-        """Return the relative paths (as patterns) at which jobs' groups may stand below a directory."""
+        """Return the patterns of relative paths at which jobs' groups may be below the group at `path`."""
         unmarked = self._unmarked(path)
         marked = shapes_at(path)
         return marked.union(*(layout.directories for _, layout in unmarked)) if unmarked else marked
 
     def skips(self, path: str) -> bool:
-        """Return whether a path and all below can be ignored: users' groups, containers not in settings."""
+        """Return whether the group at `path` and all below can be ignored.
+
+        These are groups made by users, and containers that settings do not name.
+        """
         if is_of_users(path):
             return True
         names = path.split("/")[1:]
@@ -113,10 +116,11 @@ class PlaceFinder:
         return not is_named and is_in_container(path)
 
     def search(self, candidates: Collection[str] | None = None, *, is_due: bool = False) -> PlaceChanges:
-        """Search, and decide anew which places count. Never raises.
+        """Search the tree and decide again which places count; return what has changed. Never raises.
 
-        `candidates` are paths of groups with a child like a job's; None: all groups are listed to find them.
-        `is_due`: the search is made as `LOOK_SECS` have passed, not because the candidates have changed.
+        `candidates` are paths of groups with a child that looks like a job's; None: all groups are listed to
+        find them. `is_due` says that the search was due by time (`LOOK_SECS`), not because the candidates
+        have changed.
         """
         self._unlisted += is_due
         try:
@@ -147,7 +151,10 @@ class PlaceFinder:
         return PlaceChanges(are_others, (self._here, self._entries) != before)
 
     def read_configuration(self) -> None:
-        """Read which parents of jobs' groups batch systems' own configuration names; may run commands."""
+        """Read which parents of jobs' groups the batch systems' own configuration names.
+
+        This may run batch systems' commands.
+        """
         self._configured = [
             each
             for name in self._systems()
@@ -302,6 +309,6 @@ def _expand(directory: str, shape: tuple[str, ...]) -> Iterator[str]:
 
 
 def list_directories(path: str) -> list[str]:
-    """Return the names of a directory's subdirectories, without links. Raises OSError."""
+    """Return the names of a directory's subdirectories, without symbolic links. Raises OSError."""
     with os.scandir(path) as entries:
         return [each.name for each in entries if each.is_dir(follow_symlinks=False)]

@@ -1,8 +1,9 @@
-"""Proves that nobody but root and a batch system can have made the groups below a parent.
+"""Proves that nobody but root and a batch system can have made the control groups below a parent.
 
-A group counts as a job's only if root alone can have made it. So its parent and all above have to belong to
-root, be in no subtree that is delegated to another, and in no container; and a daemon of the batch system has
-to run on the host itself, as root, from a program that root alone can write. A name alone proves nothing.
+A group counts as a job's only if root alone can have made it. So its parent and all groups above have to
+belong to root, and none may be delegated to somebody else or be a container's. In addition, a daemon of the
+batch system has to run on the host itself, as root, from a program file that root alone can write. A name
+alone proves nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ _NO_ATTRIBUTE = frozenset({errno.ENODATA, errno.ENOTSUP, errno.EPERM, errno.EACC
 
 
 class DaemonProcess(NamedTuple):
-    """A process with a batch system's daemon's name; `problem`: why that is no proof of one, "" if it is."""
+    """A process with the name of a batch system's daemon, with the paths of its control groups.
+
+    `problem` says why it does not prove that this daemon runs here; "" if it does.
+    """
 
     pid: int
     groups: frozenset[str]  # its control groups, from the hierarchies' roots
@@ -41,10 +45,11 @@ def find_daemons(
     trusted: Collection[int],
     absolute: Callable[[str], str] = lambda text: text,
 ) -> list[DaemonProcess]:
-    """Return the processes on the host that bear the name of a daemon of this batch system.
+    """Return the processes on the host that have the name of a daemon of this batch system.
 
-    `trusted` are the uids that it may run as; `absolute` turns the paths in a /proc/PID/cgroup into paths
-    from the hierarchy's root. What cannot be read is a `problem`. Raises OSError if /proc cannot be listed.
+    `trusted` are the uids that the daemon may run as. `absolute` turns the paths in a /proc/PID/cgroup into
+    paths from the hierarchy's root. What cannot be read is reported as the process's `problem`. Raises
+    OSError if /proc cannot be listed.
     """
     found = []
     for pid in filter(str.isdigit, os.listdir(procfs)):
@@ -114,10 +119,10 @@ def _is_roots(found: os.stat_result) -> bool:
 
 
 def find_flaw(top: str, path: str, daemons: Collection[DaemonProcess]) -> str:
-    """Return why others than root may have made groups below `path` in the hierarchy at `top`; "": none may.
+    """Return why somebody other than root may have made groups below `path`; "" if nobody may.
 
-    That a subtree is delegated is no reason if one of `daemons` runs in it: it is delegated to the daemon.
-    Raises OSError.
+    `top` is the hierarchy's root. A delegated subtree is no reason if one of `daemons` runs in it, as it is
+    then delegated to that daemon. Raises OSError.
     """
     if is_in_container(path):
         return "it is in a container"
@@ -133,10 +138,10 @@ def find_flaw(top: str, path: str, daemons: Collection[DaemonProcess]) -> str:
 
 
 def find_other_writer(made: str, daemons: Collection[DaemonProcess]) -> str:
-    """Return why the group at path `made` may be in a container of any kind, "" if it is not. Pure.
+    """Return why the group at path `made` may be in a container of any kind; "" if it is not. No I/O.
 
     Containers are scopes, services or plain groups; slices only group units of systemd. So the first group
-    above `made` that is no slice has to hold one of the batch system's `daemons`.
+    above `made` that is not a slice has to contain one of the batch system's `daemons`.
     """
     names = made.split("/")[1:]
     for depth, name in enumerate(names[:-1], start=1):
@@ -151,7 +156,7 @@ def _stands_in(path: str, daemons: Collection[DaemonProcess]) -> bool:
 
 
 def is_delegated(directory: str) -> bool:
-    """Return whether systemd has marked a group as delegated. Raises OSError."""
+    """Return whether systemd has marked a control group as delegated. Raises OSError."""
     for name in DELEGATED:
         try:
             if os.getxattr(directory, name, follow_symlinks=False) == b"1":
@@ -163,9 +168,10 @@ def is_delegated(directory: str) -> bool:
 
 
 def find_named_flaw(top: str, entry: str, path: str) -> str:
-    """Return why others than the owner of the group `entry` may have made groups below `path`; "": none may.
+    """Return why somebody other than the owner of the group `entry` may have made groups below `path`.
 
-    `path` is or is below `entry`, which settings name; a container's root may own it. Raises OSError.
+    "" if nobody may. `entry` is a path that settings name, and `path` is the same or below it; `top` is the
+    hierarchy's root. The owner may be the root user of a container. Raises OSError.
     """
     owner = os.stat(top + entry, follow_symlinks=False).st_uid
     names = path.removeprefix(entry).split("/")[1:]

@@ -1,7 +1,7 @@
-"""Power sensors of the whole machine: each kind has a module, a line in `SOURCES`, and a thread at run time.
+"""Power sensors of the whole machine: each kind has a module, an entry in `SOURCES`, and a thread.
 
-A module has `make(config)`, which returns a function that returns the present watts;
-both raise `PowerError`, ParseError or OSError.
+A module has `make(config, sysfs)`, which returns a function that returns the present watts. Both raise
+`PowerError`, ParseError or OSError.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ NO_READING = frozenset({0xFFFF, 0x7FFF_FFFF / 1e6, 0xFFFF_FFFF / 1e6})  # all on
 
 
 class PowerError(JobfeaturesError):
-    """A sensor is missing, ambiguous or badly configured."""
+    """Raised if a power sensor is missing, ambiguous or badly configured."""
 
 
 def checked_watts(watts: float, source: str) -> float:
-    """Return `watts` if a running machine can draw so much. Raises ParseError naming `source` if not."""
+    """Return `watts` if a running machine can draw that much; else raise ParseError, which names `source`."""
     if not MIN_WATTS <= watts <= MAX_WATTS or watts in NO_READING:
         raise ParseError("this cannot be the power of a running machine", source=source, text=f"{watts:g} W")
     return watts
@@ -31,7 +31,7 @@ def checked_watts(watts: float, source: str) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class PowerSettings:
-    """Settings: which power sensors are read, how often, and what they measure."""
+    """Settings: which power sensors of the machine are read, how often, and what they measure."""
 
     sources: tuple[str, ...] = option(
         words(*SOURCES), (), "sensors of what the whole machine draws: hwmon, dcmi; none: not measured"

@@ -1,8 +1,8 @@
-"""Power from the board's management controller, by the output of `ipmitool` or FreeIPMI's `ipmi-dcmi`.
+"""Reads power from the board's management controller, by `ipmitool` or FreeIPMI's `ipmi-dcmi`.
 
-Source: DCMI 1.5 6.6.1, Get Power Reading, whose answer ipmitool prints as "Instantaneous power reading:  220
+Source: DCMI 1.5 6.6.1, Get Power Reading. ipmitool prints the answer as "Instantaneous power reading:  220
 Watts" and "Power reading state is: activated", ipmi-dcmi as "Current Power : 164 Watts" and "Power
-Measurement : Active". Both may take seconds. OpenBMC measures and leaves the state at "deactivated", always.
+Measurement : Active". Both may take seconds. OpenBMC measures, but always reports the state "deactivated".
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ _ACTIVE = frozenset({"active", "activated"})
 def parse_power(text: str) -> float:
     """Return the watts in a command's output. Raises ParseError unless it has exactly one measured reading.
 
-    If the state is not active, the reading counts if minimum, maximum and average, as far as given, agree.
+    If the reported state is not active, the reading counts if it fits minimum, maximum and average, where
+    given.
     """
     lines = [line.partition(":") for line in text.split("\n")]
     pairs = [(name.strip(_BLANKS).lower(), value.strip(_BLANKS)) for name, _, value in lines]

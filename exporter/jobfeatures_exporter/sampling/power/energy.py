@@ -1,8 +1,8 @@
-"""Joules of the CPU packages and of the whole machine, and each job's share: does no I/O, but keeps state.
+"""Joules of CPU packages and of the whole machine, and each job's share. Does no I/O, but keeps state.
 
-A package does not measure energy by job. So its joules and its memory's between two samples are divided by
-CPU time: a job gets the ratio of its own to the node's that is not idle, waiting for I/O or stolen.
-Running jobs thus also bear idle power; the share of processes outside jobs goes to no job.
+A package does not measure energy by job. So the joules of a package and its memory between two samples are
+divided by CPU time: a job gets its own CPU time ÷ the node's that is not idle, waiting for I/O or stolen. So
+running jobs bear idle power too. The share of processes outside jobs goes to no job.
 """
 
 from __future__ import annotations
@@ -37,11 +37,12 @@ def compute_increase_uj(
     elapsed_secs: float,
     max_watts: float = MAX_WATTS,
 ) -> int:
-    """Return the increase of an energy counter in microjoules, 0 where it cannot be known.
+    """Return the increase of an energy counter in microjoules; 0 if it cannot be known.
 
     Source: Documentation/power/powercap/powercap.rst: ``energy_uj`` wraps to 0 beyond
-    ``max_energy_range_uj``. After a time in which it may have wrapped more than once the increase is unknown.
-    A wrap of more than half the range is taken for a step back; an increase beyond `max_watts` is refused.
+    ``max_energy_range_uj``. If it may have wrapped more than once in `elapsed_secs`, the increase is unknown.
+    A decrease by less than half the range is no wrap but a step back, and unknown too. An increase beyond
+    `max_watts` is refused.
     """
     if max_range_uj is not None and LONG_WATTS * 1e6 * elapsed_secs > max_range_uj:
         return 0
@@ -56,10 +57,10 @@ def compute_increase_uj(
 def compute_shares(
     joules: float, *, busy_secs: float, used_secs: Mapping[RunKey, float]
 ) -> dict[RunKey, float]:
-    """Return each job's joules: `joules` × its CPU time `used_secs` ÷ the node's non-idle one, `busy_secs`.
+    """Return each job's joules: `joules` × its CPU time `used_secs` ÷ the node's busy CPU time, `busy_secs`.
 
-    The sum never exceeds `joules`: the node's time, which is counted in ticks, may be less than the sum of
-    the jobs' times, which then takes its place.
+    The sum never exceeds `joules`: if the jobs' times add up to more than `busy_secs`, which is counted in
+    clock ticks, their sum is used instead.
     """
     total_secs = max(busy_secs, sum(used_secs.values()))
     if total_secs <= 0 or joules <= 0:
@@ -68,22 +69,25 @@ def compute_shares(
 
 
 def compute_busy_secs(cpu: CpuSecs) -> float:
-    """Return the node's CPU time that is neither idle nor waiting for I/O nor stolen (spent elsewhere)."""
+    """Return the node's CPU seconds that are neither idle, nor waiting for I/O, nor stolen by the host."""
     return cpu.user + cpu.nice + cpu.system + cpu.irq + cpu.softirq
 
 
 def compute_package_joules(domains: Mapping[str, float]) -> float | None:
-    """Return the joules of all CPU packages and their memory, not of the platform, `psys`; None: unknown."""
+    """Return the joules of all CPU packages and their memory; None if no package is known.
+
+    The domain `psys`, which is the whole platform, is not included.
+    """
     if not any(name.startswith("package") for name in domains):
         return None
     return sum(joules for name, joules in domains.items() if name.startswith(_SHARED))
 
 
 class JobEnergy:
-    """The joules of the CPU packages for each run of a job since it was first seen; they never decrease.
+    """Counts the CPU packages' joules for each run of a job since it was first seen; they never decrease.
 
-    A sample in which joules or CPU time could not be read gives nothing to jobs:
-    the next sample that has both divides the joules of the whole time.
+    A sample in which joules or CPU time could not be read gives nothing to jobs. The next sample that has
+    both divides the joules of the whole time since.
     """
 
     def __init__(self) -> None:
@@ -95,7 +99,7 @@ class JobEnergy:
     def share(
         self, domains: Mapping[str, float], node: NodeSample, jobs: Mapping[WorkKey, JobSample]
     ) -> tuple[NodeSample, Mapping[WorkKey, JobSample]]:
-        """Return `node` and `jobs` with joules added; `domains` are the counters that `NodeEnergy` reads."""
+        """Return `node` and `jobs` with their joules set; `domains` are the counters from `NodeEnergy`."""
         joules = compute_package_joules(domains)
         if joules is None:  # none was ever read, or none has ever moved
             return replace(node, energy_joules=domains), jobs
@@ -108,10 +112,11 @@ class JobEnergy:
     def update(
         self, *, joules: float | None, cpu: CpuSecs | None, used_secs: Mapping[RunKey, float | None]
     ) -> Mapping[RunKey, float]:
-        """Add one sample; return the joules by run, empty if the packages cannot be read.
+        """Add one sample; return the joules of each run, empty if the packages' joules were never read.
 
-        `joules`, `cpu` and `used_secs` are counters. A run that was not in the last sample counts as begun
-        since; if it has used more CPU time than the whole node has since, its use counts from now on.
+        `joules`, `cpu` and `used_secs` are counters. A run that was not in the last sample is taken to have
+        begun since then. If it has used more CPU time than the whole node since then, it counts from now on
+        only.
         """
         self._used_secs = {key: secs for key, secs in self._used_secs.items() if key in used_secs}
         for key in self._totals.keys() - used_secs.keys():
@@ -146,11 +151,11 @@ class JobEnergy:
 
 
 class BoardEnergy:
-    """The joules of each run of a job by one power sensor of the whole machine; they never decrease.
+    """Counts, for each run of a job, the joules that one sensor of the whole machine measures.
 
-    Between two samples, the cards' part, as their drivers report it (at most the whole), goes to the jobs
-    that used them; the rest is divided by CPU time, like the packages' energy. The part of idle cards and
-    processes outside jobs goes to no job. Joules of a card may be attributed an interval late.
+    These never decrease. Between two samples, the joules that GPU cards' drivers report (at most all) go to
+    the jobs that used the cards. The rest is divided by CPU time, like the packages' energy. The part of idle
+    cards and of processes outside jobs goes to no job. Joules of a card may be attributed one interval late.
     """
 
     def __init__(self) -> None:
@@ -171,10 +176,11 @@ class BoardEnergy:
         cards: Mapping[str, float],
         used_cards: UsedCards,
     ) -> Mapping[RunKey, float]:
-        """Add one sample; return the joules by run.
+        """Add one sample; return the joules of each run.
 
-        All arguments are counters: `joules` of the machine, `cards` of each GPU card by UUID, `used_cards`
-        of each job's part of a card's joules, which starts at 0 when a run is first seen on that card.
+        All arguments are counters: `joules` of the machine, `cards` of each GPU card by UUID, and
+        `used_cards` of each job's part of a card's joules, which starts at 0 when a run is first seen on that
+        card.
         """
         before, self._runs = self._runs, dict(used_secs.keys())
         goes_on = {key for key, run in self._runs.items() if before.get(key, run) == run}
@@ -200,12 +206,15 @@ class BoardEnergy:
 
 
 def used_secs_of(jobs: Mapping[WorkKey, JobSample]) -> dict[RunKey, float | None]:
-    """Return the CPU seconds that each job's present run has used, None if unknown."""
+    """Return the CPU seconds that the present run of each job has used; None if unknown."""
     return {(key, each.run): cpu_secs_of(each) for key, each in jobs.items() if isinstance(key, JobKey)}
 
 
 def card_joules(snapshot: Snapshot) -> tuple[Mapping[str, float], UsedCards]:
-    """Return the joules of GPU cards by UUID, and each job's part of a card's; not of MIG instances."""
+    """Return the joules of each GPU card by UUID, and each job's part of them by job and UUID.
+
+    MIG instances are left out.
+    """
     cards = {
         each.card.uuid: each.energy_joules
         for each in snapshot.gpus

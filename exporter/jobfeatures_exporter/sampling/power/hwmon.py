@@ -1,8 +1,8 @@
-"""Power from the board's own sensor, where the kernel has a driver for it (hwmon).
+"""Reads power from the board's own sensor, if the kernel has a driver for it (hwmon).
 
 Source: Documentation/hwmon/sysfs-interface.rst: `powerN_average` and `powerN_input` are microwatts, and
 `powerN_label` names what is measured; ACPI's meters (acpi_power_meter.rst) name it in `powerN_oem_info`. Most
-power sensors are those of a card, a disk or a rail, so the board's has to be configured by name.
+power sensors are those of a card, a disk or a rail, so the name of the board's sensor has to be configured.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ MOST_CHIPS = 1024
 
 @dataclass(frozen=True, slots=True)
 class Sensor:
-    """One power sensor: `name` is its chip's, `label` says what it measures, "" if the driver has none."""
+    """One power sensor: `name` is that of its chip, `label` says what it measures ("" if not known).
+
+    `path` is the file with its reading.
+    """
 
     name: str
     label: str
@@ -39,7 +42,7 @@ class Sensor:
 
 
 def find_sensors(sysfs: str) -> list[Sensor]:
-    """Return all power sensors; of one with both ``_average`` and ``_input`` the ``_average`` is read."""
+    """Return all power sensors; if one has files ``_average`` and ``_input``, ``_average`` is used."""
     top, read = f"{sysfs}/class/hwmon", Sysfs(Unreadable())  # unreadable ones are ignored
     found: list[Sensor] = []
     for chip in list(filter(_CHIP.match, read.names(top)))[:MOST_CHIPS]:
@@ -55,9 +58,9 @@ def find_sensors(sysfs: str) -> list[Sensor]:
 
 
 def choose_sensors(wanted: str, sensors: list[Sensor]) -> list[Sensor]:
-    """Return the sensors in a comma-separated list of names: ``chip``, or ``chip:label``.
+    """Return the sensors that `wanted` names, a comma-separated list of ``chip`` or ``chip:label``.
 
-    Raises PowerError if a name matches no sensor, or several, whose readings might overlap.
+    Raises PowerError if a name matches no sensor, or more than one, whose readings might overlap.
     """
     chosen: list[Sensor] = []
     for word in filter(None, map(str.strip, wanted.split(","))):

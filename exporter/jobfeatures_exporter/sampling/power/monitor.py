@@ -1,4 +1,4 @@
-"""Runs the power sensors, each in a thread of its own: no sample and no scrape waits for one."""
+"""Runs the power sensors, each in a thread of its own, so that no sample or scrape waits for one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PDU = "pdu"  # the best other source, times the configured factor for losses bet
 
 
 class PowerReader(SteadyReader):
-    """Reads one power sensor."""
+    """Reads one power sensor at intervals, in a thread."""
 
     kind = "sensor of power"
 
@@ -38,7 +38,7 @@ class PowerReader(SteadyReader):
 
     @property
     def watts(self) -> float | None:
-        """Return the watts of the sensor's latest reading, None if that is too old or failed."""
+        """Return the watts of the sensor's latest reading; None if it is too old or failed."""
         return self._latest if self.answered_within(STALE_INTERVALS * self._interval_secs) else None
 
     def close(self) -> None:
@@ -52,7 +52,7 @@ class PowerReader(SteadyReader):
 
 
 class PowerMonitor:
-    """All configured power sensors, and the jobs' shares of the energy they measure.
+    """Runs all configured power sensors, and divides the energy that they measure among jobs.
 
     Between two samples the machine is assumed to draw the power of the latest reading.
     """
@@ -80,12 +80,12 @@ class PowerMonitor:
             reader.start()
 
     def stop(self, timeout_secs: float = 2.0) -> None:
-        """Stop the sensors' threads; one that hangs is abandoned."""
+        """Stop the sensors' threads, waiting `timeout_secs` for each; one that hangs is abandoned."""
         for reader in self.readers:
             reader.stop(timeout_secs)
 
     def fill(self, snapshot: Snapshot) -> Snapshot:
-        """Return the snapshot with the machine's power and jobs' joules added. One thread calls this."""
+        """Return the snapshot with the machine's power and jobs' joules added. Only one thread calls this."""
         if not self.readers or snapshot.node is None:
             return snapshot
         watts = self._watts()

@@ -1,7 +1,7 @@
-"""The energy counters of CPU packages (RAPL), from the kernel's powercap framework.
+"""Reads the energy counters of CPU packages (RAPL) from the kernel's powercap framework.
 
-Source: Documentation/power/powercap/powercap.rst. Intel and AMD have the same
-interface. Since Linux 5.10 only root can read ``energy_uj``.
+Source: Documentation/power/powercap/powercap.rst. Intel and AMD have the same interface. Since Linux 5.10
+only root can read ``energy_uj``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,11 @@ MIRROR_UJ = 500_000  # two readings of one counter at once, each up to a millise
 
 
 class Zone(NamedTuple):
-    """One energy counter below /sys; its `domain` is ``package-0``, ``dram-0`` or ``psys``."""
+    """One energy counter below /sys, with its `domain`: ``package-0``, ``dram-0`` or ``psys``.
+
+    The counter wraps at `max_range_uj` microjoules (None: unknown). A reading that implies more than
+    `max_watts` is refused.
+    """
 
     domain: str
     path: str
@@ -46,10 +50,10 @@ class Zone(NamedTuple):
 
 
 def compute_domain(name: str, parent: str | None) -> str | None:
-    """Return the domain (see `Zone`) of a powercap zone, None for a part that its package includes.
+    """Return the domain (see `Zone`) of a powercap zone; None for a part that its package includes.
 
-    `name` is the zone's, `parent` that of the zone it is a part of: the memory
-    of ``package-1`` is ``dram-1``. Packages include their cores and uncore.
+    `name` is the zone's own, `parent` that of the zone which contains it: the memory of ``package-1`` is
+    ``dram-1``. Packages include their cores and uncore.
     """
     if parent is None:
         return name if name == "psys" or _PACKAGE.match(name) else None
@@ -103,7 +107,10 @@ def parse_energy(data: bytes) -> int:
 
 
 class NodeEnergy:
-    """The joules of each RAPL domain since our start; while one cannot be read, its last value is kept."""
+    """Counts the joules of each RAPL domain since our start.
+
+    While a domain's counter cannot be read, its last value is kept.
+    """
 
     def __init__(self, sysfs: str, clock: Clock, budget: DescriptorBudget, unreadable: Unreadable) -> None:
         self._sysfs = sysfs
@@ -120,7 +127,7 @@ class NodeEnergy:
     def read(self) -> Mapping[str, float]:
         """Return the joules by RAPL domain (see `Zone`).
 
-        A domain is absent until it has been read once, and after `STILL_SECS` if its counter never moves.
+        A domain is left out until it has been read once, and after `STILL_SECS` if its counter never moves.
         """
         began_secs = self._clock.monotonic_secs()
         if not self._files:

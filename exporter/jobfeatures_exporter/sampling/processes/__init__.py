@@ -1,1 +1,1 @@
-"""Processes: which there are, whose they are, and what they use."""
+"""Processes of the node: scans them, attributes them to jobs, and sums what they use."""

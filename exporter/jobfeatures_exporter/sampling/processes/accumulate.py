@@ -1,9 +1,9 @@
-"""Usage of jobs as the sum over their processes, above all CPU time: pure.
+"""Sums what processes have used for each job, including processes that have ended. No I/O.
 
 A sum over live processes falls when one exits, so the increase of each process between two samples is
 accumulated. A process that ends hands its CPU time to the parent that waits for it (cutime and cstime of
-proc_pid_stat(5)), and its input and output too; what was counted while it lived must not be counted again
-there. Every process that may be the parent of another has to be included, whatever it belongs to.
+proc_pid_stat(5)), and its input and output too. What was counted while it lived must not be counted again
+there. So every process that may be the parent of another has to be included, whatever it belongs to.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from jobfeatures_exporter.model.snapshot import ProcessIo, ProcessSample
 
 
 class IoReading(NamedTuple):
-    """What a process had read and written up to a sample."""
+    """What a process had read and written up to a sample (`io`), with the process's identity and its parent.
+
+    (pid, start_ticks) identifies the process.
+    """
 
     pid: int
     ppid: int
@@ -112,16 +115,17 @@ class _Claims:
 
 
 class Accumulator(Generic[Key, Record, Totals]):
-    """Totals by key (such as a job's) that never decrease; described for CPU time, but true of any figure.
+    """Keeps totals by key, such as a job's, that never decrease. CPU time is taken as the example here.
 
     At each sample a process adds the increase of its own time and that of its children's time, less what was
-    already counted for vanished children. A new process adds all its time. A total may be too low, never too
-    high: it is too low where a child's time was lost (nobody waited for it) in the same interval in which its
-    former ancestors showed time of other children.
+    already counted for children that have vanished. A new process adds all its time. A total may be too low,
+    never too high. It is too low if a child's time was lost, as nobody waited for the child, in the same
+    interval in which its former ancestors showed time of other children.
 
-    `_Claims` live for two samples: taking a sample is not instantaneous, so a child may be missing although
-    its parent was read before the child ended. A process that moves to another key adds its whole time there
-    if it had no key, or if `brings_life` says it belonged there all along; else only what it uses from then.
+    `_Claims`, the time counted for vanished children, are kept for two samples: taking a sample is not
+    instantaneous, so a child may be missing although its parent was read before the child ended. A process
+    that moves to another key adds all its time there if it had no key before, or if `brings_life` returns
+    that it belonged there all along; else it adds only what it uses from then on.
     """
 
     def __init__(
@@ -149,11 +153,11 @@ class Accumulator(Generic[Key, Record, Totals]):
     def update(
         self, processes: Mapping[int, Record], keys: Mapping[int, Key], kept: Collection[Key] = ()
     ) -> Mapping[Key, Totals]:
-        """Add one sample: all processes by pid, and the key of each. Return the totals by key.
+        """Add one sample, with all processes and their keys by pid; return the totals by key.
 
-        A process without a key is followed but not counted; a key without processes is forgotten unless it
-        is in `kept`. Until the next call, totals are valid and the caller must not modify its arguments;
-        totals that have not grown are the same objects as before.
+        A process without a key is followed but not counted. A key without processes is forgotten unless it is
+        in `kept`. The totals are valid until the next call; until then the caller must not modify its
+        arguments. A total that has not grown is the same object as before.
         """
         gone = [(each, self._figures(each.process)) for each in self._gone(processes)]
         have_same_keys = keys == self._keys
@@ -286,7 +290,7 @@ class Accumulator(Generic[Key, Record, Totals]):
 
 
 class CpuAccumulator(Accumulator[Key, ProcessSample, CpuTicks]):
-    """CPU time of all processes of the node, by key."""
+    """Keeps the CPU time of all processes of the node by key, see `Accumulator`."""
 
     def __init__(self, *, brings_life: Callable[[Key, Key | None], bool] = lambda _last, _now: True) -> None:
         place = ProcessSample._fields.index
@@ -300,11 +304,12 @@ class CpuAccumulator(Accumulator[Key, ProcessSample, CpuTicks]):
 
 
 class IoAccumulator(Accumulator[Key, IoReading, ProcessIo]):
-    """Input and output of processes, by key; see `Accumulator`.
+    """Keeps what processes have read and written by key, see `Accumulator`.
 
     The kernel adds what a process read and wrote to the same counters of the parent that waits for it, so any
-    growth may come from children. The totals are therefore also too low where a process ignores SIGCHLD and
-    does input and output itself within two samples of its children's end, by at most what these had done.
+    growth may come from children. So totals are also too low if a process that ignores SIGCHLD reads or
+    writes within two samples after its children's end. They lack at most what these children had read and
+    written.
     """
 
     def __init__(self, *, brings_life: Callable[[Key, Key | None], bool] = lambda _last, _now: True) -> None:

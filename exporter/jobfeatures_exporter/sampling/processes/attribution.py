@@ -1,4 +1,7 @@
-"""Attributes processes to jobs by ids and ancestry: pure. By control groups, see `layout.hierarchies`."""
+"""Attributes processes to jobs by ids and by their parents. No I/O.
+
+Attribution by control groups is in `layout.hierarchies`.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,11 @@ Owner = tuple[str, str, int | None, str]  # batch system, job name, uid and pare
 
 
 class Owners(NamedTuple):
-    """What was read of processes to find whose they are, by pid: job's control group, unit, effective uid.
+    """What was read of processes in order to attribute them, by pid.
 
-    `by_group` has pids by supplementary group id; `active` has jobs found in batch systems' own files.
+    `memberships` has the job that a process's control group names, `units` its container, service or session,
+    and `uids` its effective uid. `by_group` has the pids that have a supplementary group id. `active` has
+    jobs found in batch systems' own files.
     """
 
     memberships: Mapping[int, Membership] = MappingProxyType({})
@@ -36,12 +41,13 @@ class Owners(NamedTuple):
 
 
 class Attribution(NamedTuple):
-    """Whose the processes of one sample are (`keys`, by pid), and whose control groups are.
+    """To which job or other work each process and each control group of one sample belongs.
 
-    `aliases` has the job by the name in its group, where that is not its id. `ignored` are owners of groups
-    (see `owner_of`) that do not count: of an earlier or another job of that id, or those of which no job's id
-    is known yet (at first, or without processes). `claims` are jobs whose groups count once the batch system
-    says that the job runs here. `apart` has jobs by id and place, where jobs at several places have one id.
+    `keys` has the job, unit or process group of each process, by pid. `aliases` has the job for each name
+    that control groups use instead of the job's id. `ignored` are the owners (see `owner_of`) whose groups do
+    not count: those of another or an earlier job with the same id, and those whose job is not known yet.
+    `claims` are jobs whose groups count once the batch system says that the job runs here. `apart` has the
+    job by id and place, if jobs at several places have the same id.
     """
 
     keys: dict[int, Key]
@@ -51,29 +57,32 @@ class Attribution(NamedTuple):
     apart: Mapping[Place, JobKey] = MappingProxyType({})
 
     def job_key(self, membership: Membership) -> JobKey | None:
-        """Return a group's job, with the group's name if its id is not known yet; None: ignore the group."""
+        """Return the job that a control group belongs to; None if the group is to be ignored.
+
+        While the job's id is not known, the key has the name that the group has instead.
+        """
         if self.ignored and owner_of(membership) in self.ignored:
             return None
         return self.claimed(membership)
 
     def claimed(self, membership: Membership) -> JobKey:
-        """Return the job that a group names, ``ID@PLACE`` if a job at another place has that id."""
+        """Return the job that a group names, with the id ``ID@PLACE`` if a job elsewhere has the same id."""
         key = self.named(membership)
         return self.apart.get(place_of(key, membership), key) if self.apart else key
 
     def named(self, membership: Membership) -> JobKey:
-        """Return the job that a group names, without regard to the place of the group."""
+        """Return the job that a group names, whatever the place of the group."""
         key = JobKey(membership.batch_system, membership.name)
         return self.aliases.get(key, key)
 
 
 def owner_of(membership: Membership) -> Owner:
-    """Return batch system, job's name, uid and parent of a control group, as in `Attribution.ignored`."""
+    """Return what identifies a control group's owner: batch system, job's name, uid and parent's path."""
     return membership.batch_system, membership.name, membership.uid, membership.parent
 
 
 def compute_epoch(boot_time_secs: int) -> int:
-    """Return a boot time in seconds since 2020, by which Sonar distinguishes process groups across boots."""
+    """Return a boot time (Unix) in seconds since 2020, as Sonar names process groups of different boots."""
     return boot_time_secs - SONAR_EPOCH_SECS
 
 
@@ -117,11 +126,11 @@ class _Member(NamedTuple):
 
 
 class ProcessJobs:
-    """Attributes processes to jobs whose batch system names their processes, process groups or sessions.
+    """Attributes processes to jobs whose batch system reports their processes, process groups or sessions.
 
     A process belongs to a job if its pid or process group is in `Job.processes`, its session is in
-    `Job.sessions`, or its parent belongs to it. It stays the job's until job or process ends, even if its
-    parent changes. An id that the kernel has reused for another process no longer counts.
+    `Job.sessions`, or its parent belongs to the job. It stays the job's until the job or the process ends,
+    even if its parent changes. An id that the kernel has reused for another process no longer counts.
     """
 
     def __init__(self) -> None:
@@ -130,7 +139,7 @@ class ProcessJobs:
         self._numbers: dict[JobKey, dict[tuple[str, int], _Number]] = {}
 
     def update(self, processes: Mapping[int, ProcessSample], jobs: Mapping[JobKey, Job]) -> dict[int, JobKey]:
-        """Return by pid the job of each process that has one, by one sample and the jobs known then."""
+        """Return the job of each process that has one, by pid, given one sample and the jobs known then."""
         naming = {key: job for key, job in jobs.items() if job.processes or job.sessions}
         if not naming and not self._members:
             self._numbers.clear()

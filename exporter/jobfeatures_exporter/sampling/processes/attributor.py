@@ -1,4 +1,4 @@
-"""Attributes processes to jobs, containers, services and sessions, by several means in a fixed order."""
+"""Attributes processes to jobs, containers, services and sessions, by several methods in a fixed order."""
 
 from __future__ import annotations
 
@@ -32,11 +32,15 @@ NAMING_SECS = (
 
 
 class Attributor:
-    """Attributes the processes of successive samples.
+    """Attributes the processes of successive samples to jobs, units and process groups.
 
-    The first of these that applies decides: the job's control group that the process is in; a supplementary
-    group of a job; a batch system's list of processes, or a supervisor, of it or an ancestor; its container,
-    service or session; its process group. `is_here` says whether a control group's job is on this node.
+    A process belongs to the first of these that there is:
+
+    - the job whose control group the process is in, if `is_here` returns that this job is on this node;
+    - the job that has one of the process's supplementary group ids;
+    - the job whose batch system names the process or an ancestor, or whose supervisor is an ancestor;
+    - its container, service or session;
+    - its process group.
     """
 
     def __init__(
@@ -69,11 +73,12 @@ class Attributor:
         are_all: bool = True,
         populated: Collection[Membership] = (),
     ) -> Attribution:
-        """Return whose each process and group in one sample is; `jobs` are those that are known.
+        """Return to which job or other work each process and control group of one sample belongs.
 
-        `groups` are jobs' control groups, `populated` those with processes by the kernel's count, even if
-        none is in `processes`. With `by_group` a process of nothing else belongs to its process group;
-        unless `are_all`, only the processes of jobs are attributed. `now_secs` is monotonic.
+        `jobs` are those that batch systems report. `groups` are jobs' control groups, and `populated` those
+        that the kernel says have processes, even if none is in `processes`. With `by_group`, a process that
+        belongs to nothing else belongs to its process group. Unless `are_all`, `processes` are not all of the
+        node, and only those of jobs are attributed. `now_secs` is monotonic.
         """
         attributed, units = owners.memberships, owners.units
         if not are_all:

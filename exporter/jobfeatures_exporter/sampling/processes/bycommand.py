@@ -1,7 +1,7 @@
-"""Processes of a job rolled up by command: pure.
+"""Sums what a job's processes use by their command. No I/O.
 
-Processes choose their command names, so their number has to be bounded: the commands with the most CPU time
-and those with the most memory are reported by name, all others together as `OTHER`.
+Processes choose their command names, so the number of names has to be bounded: the commands with the most CPU
+time and those with the most memory are reported by name, all others together as `OTHER`.
 """
 
 from __future__ import annotations
@@ -75,8 +75,9 @@ class _Counts:
 class CommandBook:
     """What each job's commands have used, from one sample to the next.
 
-    The count of a command starts with what it used since the previous sample, and is kept until the run ends,
-    unless the command has no processes and another needs its place: its time is then added to `OTHER`.
+    The CPU time of a command starts with what it used since the previous sample, and is kept until the run
+    ends. If the command has no processes left and another command needs its place, its time is added to
+    `OTHER`.
     """
 
     def __init__(self, top: int) -> None:
@@ -93,9 +94,10 @@ class CommandBook:
         members: Mapping[RunKey, Sequence[ProcessSample]],
         find_program: FindProgram | None = None,
     ) -> dict[RunKey, tuple[CommandSample, ...]]:
-        """Add a sample; return the commands of each job's run in `members`, and forget other runs.
+        """Add a sample; return the commands of each run of a job in `members`, and forget other runs.
 
-        `processes` has all by pid, `members` those of each run. With `find_program`, `programs` is set too.
+        `processes` has all processes by pid, `members` those of each run. `find_program` returns the path of
+        a process's program; if given, `programs` is updated too.
         """
         totals = self._accumulator.update(
             processes, {each.pid: (key, each.command) for key, group in members.items() for each in group}
@@ -121,7 +123,7 @@ class CommandBook:
 
     @property
     def programs(self) -> dict[RunKey, dict[str, float]]:
-        """Return CPU seconds by a job's run and path of the program; they never decrease."""
+        """Return the CPU seconds by program's path for each run of a job; they never decrease."""
         return {
             key: {path: ticks / TICKS_PER_SEC for path, ticks in counts.programs.items()}
             for key, counts in self._counts.items()

@@ -1,6 +1,6 @@
-"""What Sonar's documents report about a process beyond its stat line, read once per document.
+"""Reads figures of processes for documents in Sonar's format that /proc/PID/stat lacks, once per document.
 
-Reading three files per process at every sample would be expensive; documents are minutes apart.
+Reading three files per process at every sample would be expensive; documents are made every few minutes.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ def parse_statm_data(text: str, *, page_bytes: int = PAGE_BYTES) -> int:
 def read_details(
     procfs: str, processes: Iterable[ProcessSample], unreadable: Unreadable
 ) -> dict[int, ProcessDetail]:
-    """Return what `read_detail` returns of each process, by pid, without processes that have ended."""
+    """Return the figures from `read_detail` of each process, by pid, without processes that have ended."""
     found = {each.pid: read_detail(procfs, each, unreadable) for each in processes}
     return {pid: detail for pid, detail in found.items() if detail is not None}
 
 
 def read_detail(procfs: str, process: ProcessSample, unreadable: Unreadable) -> ProcessDetail | None:
-    """Return a process's user, anonymous memory, data size, input and output; None if it has ended.
+    """Return a process's uid, anonymous memory, data size, input and output; None if it has ended.
 
-    Only root may read the input and output of other users' processes, see
-    ptrace(2). Kernel threads and zombies have no memory, so theirs is not read.
+    Only root may read the input and output of other users' processes, see ptrace(2). Kernel threads and
+    zombies have no memory, so none is read for them.
     """
     folder = f"{procfs}/{process.pid}"
     tried, uid = unreadable.tried, None

@@ -1,4 +1,4 @@
-"""Control group, user and memory of processes, which /proc/PID/stat lacks: read as rarely as possible."""
+"""Reads control group, user and memory of processes, which /proc/PID/stat lacks, as rarely as possible."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ class _Known:
 
 
 class Members:
-    """Keeps the job or unit of each process, by its control group, and its user.
+    """Keeps the user of each process, and the job or other unit that its control group names.
 
     A process may be moved: a batch system's daemon first forks and then moves the child. So groups are read
     at a process's 1st and 2nd sample, then at growing gaps up to every 32nd, and when its command changes, as
     by exec.
 
-    A zombie counts until it is waited for, or its group is removed, which v2 allows before: in a container
-    process 1 may wait for nobody. On v1 /proc shows no group of a zombie: it keeps its last one, else has
-    that of its parent, process group or session. A process whose main thread alone has ended has the groups
-    and memory of its other threads.
+    A zombie belongs to its job until it is waited for or its group is removed, which v2 allows before: in a
+    container, process 1 may wait for nobody. On v1 /proc shows no group of a zombie: it keeps its last known
+    group, else gets that of its parent, process group or session. A process whose main thread alone has ended
+    has the groups and memory of its other threads.
     """
 
     def __init__(
@@ -87,8 +87,8 @@ class Members:
     ) -> Owners:
         """Read control group and user of the processes that are due; return what is known of all processes.
 
-        With `are_all`, processes not in `processes` are forgotten; with `groups`, supplementary groups are
-        read too. The returned object changes at the next call.
+        With `are_all`, processes that are not in `processes` are forgotten. With `groups`, supplementary
+        group ids are read too. The returned object changes at the next call.
         """
         known = self._known
         self._number += 1
@@ -210,7 +210,10 @@ def read_owner(folder: str) -> int:
 
 
 def find_thread(procfs: str, process: ProcessSample, unreadable: Unreadable) -> str | None:
-    """Return the /proc folder of a live thread of a process whose main thread alone has ended, else None."""
+    """Return the /proc directory of a live thread of a process whose main thread has ended.
+
+    None if the main thread lives, or if there is no other thread.
+    """
     if process.state not in DYING or process.threads < 2:
         return None
     folder = f"{procfs}/{process.pid}/task"
@@ -219,7 +222,7 @@ def find_thread(procfs: str, process: ProcessSample, unreadable: Unreadable) -> 
 
 
 def find_memory(procfs: str, process: ProcessSample, unreadable: Unreadable) -> str | None:
-    """Return the /proc folder whose status has a process's memory; None of kernel threads and zombies."""
+    """Return the /proc directory whose ``status`` has a process's memory; None: kernel thread or zombie."""
     if process.virtual_bytes:
         return f"{procfs}/{process.pid}"
     return find_thread(procfs, process, unreadable)
@@ -241,12 +244,15 @@ def parse_process_memory(text: str) -> MemoryBytes:
 
 
 def read_memory(folder: str) -> MemoryBytes:
-    """Return memory in bytes by the /proc folder of a process or thread. Raises OSError, ParseError."""
+    """Return the memory in bytes of a process or thread, given its /proc directory.
+
+    Raises OSError and ParseError.
+    """
     return parse_process_memory(read_text(f"{folder}/status"))
 
 
 def parse_process_groups(text: str) -> frozenset[int]:
-    r"""Return the supplementary group ids in /proc/PID/status, see its man page: ``Groups:\t6001 65400 ``."""
+    r"""Return the supplementary group ids in /proc/PID/status, ``Groups:\t6001 65400 ``."""
     match = _GROUPS.search(text.partition("\n")[2])
     found = match[1].split() if match else []
     return frozenset(int(each) for each in found[:MAX_GROUPS] if len(each) <= 10)

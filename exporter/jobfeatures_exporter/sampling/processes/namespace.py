@@ -1,8 +1,9 @@
-"""Control group paths as the kernel shows them to an exporter in a control group namespace of its own.
+"""Translates control group paths that the kernel shows to an exporter in a control group namespace.
 
-podman and docker give one by default on control groups v2. Paths in /proc/PID/cgroup are then relative to our
-own group: ``0::/../../system.slice/some.scope/job_7``; see cgroup_namespaces(7). The mounted file system
-is that of the host, so our own group is found there, by our pid in ``cgroup.procs``.
+podman and docker give each container such a namespace by default on control groups v2. Paths in
+/proc/PID/cgroup are then relative to our own group: ``0::/../../system.slice/some.scope/job_7``; see
+cgroup_namespaces(7). The mounted file system is that of the host, so our own group is found there, by our pid
+in ``cgroup.procs``.
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ class GroupNamespace:
         self._asked: dict[str, int] = {}  # how many lines have asked
 
     def absolute(self, text: str) -> str:
-        """Return a /proc/PID/cgroup `text` with paths from the root, without lines of unknown path."""
+        """Return the text of a /proc/PID/cgroup with paths from the hierarchy's root.
+
+        Lines whose path cannot be determined are left out.
+        """
         if f":{_UP}" not in text:
             return text
         return "\n".join(line for each in text.split("\n") if (line := self._line(each)) is not None)

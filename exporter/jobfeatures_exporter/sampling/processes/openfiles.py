@@ -1,4 +1,4 @@
-"""How many files the processes of jobs have open, for the profiles of other exporters that report it."""
+"""Counts how many files the processes of jobs have open, for metrics with names of other exporters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ _LIMIT = re.compile(r"^Max open files +([0-9]{1,20}|unlimited) ", re.MULTILINE)
 
 
 def parse_open_limit(text: str) -> int | None:
-    """Return the soft limit of open files in /proc/PID/limits, see proc_pid_limits(5); None: unlimited."""
+    """Return the soft limit of open files in /proc/PID/limits; None if unlimited. See proc_pid_limits(5).
+
+    Raises ParseError.
+    """
     match = _LIMIT.search(text)
     if match is None:
         raise ParseError("no line Max open files", source="limits", text=text)
@@ -24,7 +27,7 @@ def parse_open_limit(text: str) -> int | None:
 
 
 class OpenFileBook:
-    """Counts processes' open descriptors at each sample; a process's limit is read only once."""
+    """Counts the open descriptors of processes at each sample; reads the limit of each process only once."""
 
     def __init__(self, procfs: str, unreadable: Unreadable) -> None:
         self._procfs = procfs
@@ -32,7 +35,10 @@ class OpenFileBook:
         self._limits: dict[tuple[int, int], int | None] = {}  # by pid and start
 
     def update(self, processes: Iterable[ProcessSample]) -> dict[int, OpenFiles]:
-        """Return by pid how many descriptors are open, and their limit; without processes we may not read."""
+        """Return how many descriptors each process has open, and its limit, by pid.
+
+        Processes that we may not read are left out.
+        """
         found: dict[int, OpenFiles] = {}
         limits: dict[tuple[int, int], int | None] = {}
         for each in processes:

@@ -1,7 +1,7 @@
-"""What the processes of jobs read and wrote, by job, from /proc/PID/io.
+"""Sums what the processes of each job have read and written, from /proc/PID/io.
 
-A process is read only if its stat line has changed: without, it has not used a clock tick. As its input and
-output may still have grown a little, each is read once in `READ_AGAIN` samples in any case.
+A process is read only if its stat line has changed; else it has not used a clock tick. Its input and output
+may still have grown a little. So each process is read at one of `READ_AGAIN` samples in any case.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _Entry(KeptFile):
 
 
 class ProcessIoBook:
-    """Totals of input and output by job, which never decrease, as `IoAccumulator` describes."""
+    """Keeps each job's totals of input and output, which never decrease; see `IoAccumulator`."""
 
     def __init__(
         self,
@@ -49,9 +49,10 @@ class ProcessIoBook:
         self._number = 0
 
     def update(self, members: Mapping[JobKey, Sequence[ProcessSample]]) -> Mapping[JobKey, ProcessIo]:
-        """Add one sample: the processes by job, empty for jobs without any now. Return the totals by job.
+        """Add one sample; return the totals by job.
 
-        A job with a process that could not be read is omitted. Jobs that are not in `members` are forgotten.
+        `members` has the processes of each job, which may be none. A job with a process that could not be
+        read is left out of the result. Jobs that are not in `members` are forgotten.
         """
         self._number += 1
         keys = {process.pid: key for key, processes in members.items() for process in processes}

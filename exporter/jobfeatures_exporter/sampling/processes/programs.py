@@ -1,4 +1,4 @@
-"""The program that a process runs, for the profiles of other exporters that report its path."""
+"""Finds the program that a process runs, for metrics with names of other exporters."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ MAX_BYTES = 256  # users choose paths, and each stands on every page
 def read_program(procfs: str, process: ProcessSample) -> str | None:
     """Return the path of a process's program, see proc_pid_exe(5); invalid UTF-8 becomes U+FFFD.
 
-    Returns None if the path is longer than `MAX_BYTES` or cannot be read (other users' only by root), or if
-    the process has started another command since its sample.
+    None if the path is longer than `MAX_BYTES` or cannot be read (only root can for other users' processes),
+    or if the process has started another command since its sample.
     """
     folder = f"{procfs}/{process.pid}"
     try:

@@ -1,4 +1,4 @@
-"""Distinguishes jobs of several clusters with the same number, by place and node of their groups. Pure."""
+"""Tells apart jobs of several clusters with the same number, by place and node of their groups. No I/O."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def tell_apart(
     jobs: Mapping[JobKey, Job],
     before: Mapping[Place, JobKey],
 ) -> Mapping[Place, JobKey]:
-    """Return each job's key by the name and place of its group; of jobs with the same id, one keeps that.
+    """Return each job's key by the name, place and node of its control group.
 
-    The others become ``ID@PLACE``. The id goes to the job at an ordinary place, then at one that was found
-    whose batch system says that the job runs here, then on a node that its batch system names, then to the
-    one that had it `before`, then to that of the oldest group. A job that became ``ID@PLACE`` stays so.
-    Groups whose name several jobs share are left out.
+    If several jobs have the same id, one of them keeps the id, and the others become ``ID@PLACE``. A job that
+    has become ``ID@PLACE`` remains so. The id is kept by the first job in this order: at an ordinary place;
+    at another place, if its batch system says that it runs here; on a node that its batch system names; with
+    the id `before`; with the oldest group. Groups whose name several jobs share are left out.
     """
     memberships = [*(group.membership for group in groups), *members]
     where = {(each.parent, each.node) for each in memberships}
@@ -79,7 +79,7 @@ def tell_apart(
 
 
 def place_of(key: JobKey, membership: Membership) -> Place:
-    """Return the place of a group that names the job `key`: the key, the place's name and the node."""
+    """Return what tells a job from others with its id: its key, and the place and node of its group."""
     return key, name_place(membership.parent), membership.node
 
 

@@ -4,10 +4,10 @@ Reading an open descriptor saves the path walk, the open and the close, which co
 A descriptor belongs to one process, not to a pid: once that process has ended, reading it fails with ESRCH,
 and the pid is looked up again. A line that has not changed is not parsed again.
 
-Most processes sleep, and reading a process's CPU clock, which needs no file, costs the kernel a fifth of the
-52 numbers of stat. A process without new CPU time has not changed its own state: so if its line was unchanged
-in the last sample, the clock is read, and stat only if the clock has advanced. What others do to a sleeping
-process shows late: its new parent when the old one has ended, the rest at every 32nd sample at the latest.
+Most processes sleep. Reading a process's CPU clock needs no file, and costs the kernel a fifth of writing the
+52 numbers of stat. A process without new CPU time has not changed its own state. So if a process's line was
+unchanged at the last sample, the clock is read, and stat only if the clock has advanced. What others do to a
+sleeping process is noticed late: a new parent when the old one has ended, anything else within 32 samples.
 """
 
 from __future__ import annotations
@@ -41,12 +41,11 @@ _LAST_WANTED = 21
 
 
 def parse_process_stat(data: bytes, *, page_bytes: int = PAGE_BYTES) -> ProcessSample:
-    r"""Return the process in a /proc/PID/stat.
+    r"""Return the process that the content of a /proc/PID/stat describes.
 
-    Source: proc_pid_stat(5). Sample: ``1234 (a) b\n(c) S 1 1234 1234 0 -1 …``,
-    times in clock ticks, vsize in bytes, rss in pages. The name may hold any
-    byte, parentheses and newlines included, so it ends at the last ``)``;
-    invalid UTF-8 becomes U+FFFD. Raises ParseError.
+    Source: proc_pid_stat(5). Sample: ``1234 (a) b\n(c) S 1 1234 1234 0 -1 …``, with times in clock ticks,
+    vsize in bytes, rss in pages. The name may hold any byte, parentheses and newlines included, so it ends at
+    the last ``)``; invalid UTF-8 becomes U+FFFD. Raises ParseError.
     """
     end = data.rfind(b")")
     pid, bracket, name = data[: max(end, 0)].partition(b" (")
@@ -70,12 +69,15 @@ def _garbage(data: bytes) -> ParseError:
 
 
 def clock_of(pid: int) -> int:
-    """Return the id of a process's CPU clock, which covers all its threads; see clock_getcpuclockid(3)."""
+    """Return the id of a process's CPU clock, which counts all its threads; see clock_getcpuclockid(3)."""
     return ~pid << 3 | 2
 
 
 def find_clocks(procfs: str) -> Callable[[int], int] | None:
-    """Return a function from a pid to its CPU time in ns, None if `procfs` is of another pid namespace."""
+    """Return a function that returns the CPU time of a pid in nanoseconds.
+
+    None if such clocks cannot be read here, as if `procfs` is of another pid namespace.
+    """
     try:
         time.clock_gettime_ns(clock_of(os.getpid()))
         status = read_file(f"{procfs}/self/status")
@@ -103,7 +105,7 @@ class _Entry:
 
 
 class ProcessScanner:
-    """Scans all processes below `procfs` at each sample, from one thread.
+    """Reads all processes below `procfs` at each sample, in one thread.
 
     As many descriptors are kept open as `budget` allows; the files of the remaining processes are opened,
     read and closed. `budget` and `unreadable`, if given, are shared with other readers.
@@ -125,11 +127,12 @@ class ProcessScanner:
         self._number = 0
 
     def scan(self) -> dict[int, ProcessSample]:
-        """Return all processes that exist now, by pid and in order of pid.
+        """Return all processes that exist now, by pid, in the order of pids.
 
-        A process that has not changed is the same object as last time. One that exists but cannot be read now
-        has its last sample, as it has not ended; so has one that is not listed although its descriptor can be
-        read. Raises OSError if `procfs` itself cannot be listed.
+        An unchanged process is the same object as last time. A process that exists but cannot be read now is
+        returned as it was in the last sample. The same applies to a process that is missing in the list of
+        /proc although its open descriptor can still be read. Raises OSError if `procfs` itself cannot be
+        listed.
         """
         known = self._known
         names = os.listdir(self._procfs)
@@ -186,7 +189,10 @@ class ProcessScanner:
             entry.used = -1
 
     def glance(self, pids: Iterable[int]) -> dict[int, ProcessSample]:
-        """Read only the processes `pids`; return those that exist, by pid. Others remain known."""
+        """Read only the processes in `pids`; return those that exist, by pid.
+
+        What is known of other processes is kept.
+        """
         self._budget.begin_sample()
         samples = {}
         for pid in sorted(pids):

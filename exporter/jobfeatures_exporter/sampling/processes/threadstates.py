@@ -1,4 +1,4 @@
-"""The states of threads of jobs' processes, for the profiles of other exporters that count them."""
+"""Counts the threads of processes by their state, for metrics with names of other exporters."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from jobfeatures_exporter.sampling.processes.scan import parse_process_stat
 def read_thread_states(
     procfs: str, processes: Iterable[ProcessSample], unreadable: Unreadable
 ) -> dict[int, Mapping[str, int]]:
-    """Return by pid how many threads are in each state, by the letters of proc_pid_stat(5).
+    """Return how many threads each process has in each state, by pid and letter (see proc_pid_stat(5)).
 
-    A process whose threads cannot all be read is omitted; one that has ended has an empty mapping. The state
+    A process whose threads cannot all be read is left out; one that has ended has an empty mapping. The state
     of a process with one thread is taken from its sample, without reading.
     """
     found: dict[int, Mapping[str, int]] = {}

@@ -1,1 +1,1 @@
-"""The stages of a sample (read groups and processes, attribute, count, record), and what these pass on."""
+"""The stages of a sample: read groups and processes, attribute them, count, and make records of jobs."""

@@ -1,4 +1,4 @@
-"""Totals of what processes have used, those that have ended included, at each sample."""
+"""Keeps totals of what processes have used, including processes that have ended."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from jobfeatures_exporter.sampling.stages.values import Attributed, Counted, Pro
 
 
 class ByCommand(NamedTuple):
-    """What the commands of each job have used, and the CPU seconds of its programs, by program's path."""
+    """What each job's commands have used, and the CPU seconds of each job's programs, by program's path."""
 
     commands: Mapping[JobKey, tuple[CommandSample, ...]] = MappingProxyType({})
     programs: Mapping[JobKey, Mapping[str, float]] = MappingProxyType({})
 
 
 class ProcessCounting:
-    """Accumulates CPU time, and where settings ask for it, input and output, and usage by command."""
+    """Keeps totals of processes' CPU time and, if settings demand it, of input and output and by command."""
 
     def __init__(self, settings: SamplerSettings, budget: DescriptorBudget, unreadable: Unreadable) -> None:
         self._accumulator: CpuAccumulator[Key] = CpuAccumulator(brings_life=self._brings_life)
@@ -44,7 +44,7 @@ class ProcessCounting:
         return self._by_command is not None
 
     def count(self, read: ProcessesRead, sums: Mapping[str, Sums], found: Attributed) -> Counted:
-        """Return totals up to this sample: CPU time and, of jobs without eBPF's `sums`, input and output."""
+        """Return totals up to this sample: CPU time, and input and output of jobs without eBPF's `sums`."""
         of_jobs, self._aliases = found.of_jobs(), found.aliases
         ticks: Mapping[Key, CpuTicks] = {}
         if read.are_all:

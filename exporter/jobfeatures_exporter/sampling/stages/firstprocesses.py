@@ -1,4 +1,4 @@
-"""Which processes of jobs to wait for: those whose end may be that of their job."""
+"""Finds which processes to wait for, because their end may be the end of their job."""
 
 from __future__ import annotations
 
@@ -16,14 +16,21 @@ AGAIN_SAMPLES = 16
 
 
 class Awaited(NamedTuple):
-    """Jobs' control groups; `by_pid` has those that may end when the first process of a job ends."""
+    """The processes to wait for, and the control groups to read when one ends.
+
+    `directories` are the control groups of all jobs. `by_pid` has the first processes of jobs, each with the
+    groups that may be removed when it ends.
+    """
 
     directories: Collection[JobDirectory]
     by_pid: Mapping[int, Collection[JobDirectory]]
 
 
 class FirstProcesses:
-    """Finds each job's processes whose end may be the job's, at each sample with new groups or processes."""
+    """Finds the first processes of each job, at each sample with new groups or processes.
+
+    Their end may be the end of the job.
+    """
 
     def __init__(self) -> None:
         self._samples = 0

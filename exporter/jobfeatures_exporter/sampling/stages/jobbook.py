@@ -1,4 +1,4 @@
-"""Makes one record per job of what was read of control groups and processes, and of accumulated times: pure.
+"""Makes a record of each job from its control groups, its processes and their totals. No I/O.
 
 Counters never decrease within a run of a job; docs/evidence.md says when a run begins.
 """
@@ -51,7 +51,7 @@ _IO_OF = attrgetter(*ProcessIo._fields)  # `Figures` has fields of the same name
 
 
 class JobRecorder:
-    """Makes the records of jobs, and forgets jobs that have ended. It reads no files."""
+    """Makes the records of jobs from what was read, and forgets jobs that have ended."""
 
     def __init__(self, *, tells_io: bool, tells_network: bool) -> None:
         self._tells_io, self._tells_network = tells_io, tells_network
@@ -67,7 +67,7 @@ class JobRecorder:
         jobs: Mapping[JobKey, Job],
         last: LastSample,
     ) -> tuple[Mapping[WorkKey, JobSample], Mapping[JobKey, JobSample]]:
-        """Return the record of each job, unit and process group, and final records of jobs that have ended.
+        """Return the record of each job, unit and process group, and the final records of ended jobs.
 
         `jobs` are those that batch systems report to be on this node.
         """
@@ -98,10 +98,10 @@ class JobRecorder:
         node: NodeReading,
         job: Job | None,
     ) -> JobSample:
-        """Return the record of a job that has control groups, processes, both, or none any more.
+        """Return the record of a job, which may have control groups, processes, both, or none any more.
 
-        CPU time and, independently, memory are what the kernel counts for the job's control groups, else sums
-        over its processes (of CPU time with that of children that were waited for).
+        CPU time is what the kernel counts for the job's control groups, else the sum over its processes,
+        including children that were waited for. The same holds, independently, for memory.
         """
         groups, processes = reading.groups, found.members.get(key, ())
         run = self._runs.present(key, reading, processes, found.owners, job)

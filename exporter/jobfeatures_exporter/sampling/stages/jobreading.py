@@ -55,7 +55,10 @@ class JobReader:
         *,
         with_cores: bool = False,
     ) -> Readings:
-        """Return jobs' figures (`with_cores`: also CPU time by CPU), and the last ones of removed groups."""
+        """Return the figures of jobs, and the last figures of their removed groups.
+
+        With `with_cores`, they include CPU time on each CPU.
+        """
         gone = {
             job: [_of_removed(each, listed, sums) for each in those] for job, those in listed.gone.items()
         }

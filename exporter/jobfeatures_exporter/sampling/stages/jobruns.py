@@ -1,4 +1,7 @@
-"""Which run of a job is on this node, and what is known of it: docs/evidence.md says when one begins."""
+"""Finds which run of each job is on this node, and keeps what is known of the run.
+
+A requeued job runs several times; docs/evidence.md says when a run begins.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from jobfeatures_exporter.sampling.stages.values import GroupReading, JobReading
 
 
 class JobRun:
-    """What is known of a job's present run; `ledger` has the use of this and of the job's earlier runs."""
+    """What is known of a job's present run; `ledger` has what this and the job's earlier runs have used."""
 
     __slots__ = (
         *("alive", "by_cgroup", "has_come", "io", "is_over", "last", "latest", "ledger", "nodes"),
@@ -44,7 +47,7 @@ class JobRun:
 
 
 class JobRuns:
-    """The present run of each job: the one since its latest start, which a requeue may repeat."""
+    """Keeps the present run of each job. A new run begins when a job starts again, as after a requeue."""
 
     def __init__(self) -> None:
         self._runs: dict[JobKey, JobRun] = {}
@@ -63,7 +66,10 @@ class JobRuns:
         owners: Owners,
         job: Job | None,
     ) -> JobRun:
-        """Return the present run of a job: the known one, or a new one if another run has begun."""
+        """Return the present run of a job: the known one, or a new one if another run has begun.
+
+        `job` is what its batch system reports (None: nothing); the rest was read in this sample.
+        """
         groups = reading.groups
         named = [each.directory.membership for each in groups]
         place = name_place(named[0].parent) if named else None
@@ -101,7 +107,7 @@ class JobRuns:
 def find_uid(
     groups: Sequence[GroupReading], processes: Sequence[ProcessSample], owners: Owners
 ) -> int | None:
-    """Return a job's uid: by its groups' paths if they agree, else by its processes; None: unknown."""
+    """Return a job's uid: from its groups' paths if they agree, else from its processes; None: unknown."""
     uids = path_uids(groups)
     if len(uids) == 1 and (uid := uids.pop()) is not None:
         return uid
@@ -124,5 +130,5 @@ def find_uid(
 
 
 def path_uids(groups: Sequence[GroupReading]) -> set[int | None]:
-    """Return the uids that the paths of control groups name; None is in it if a path names none."""
+    """Return the uids in the paths of these control groups; None stands for a path without a uid."""
     return {each.directory.membership.uid for each in groups}

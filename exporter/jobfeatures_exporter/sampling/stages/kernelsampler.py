@@ -1,4 +1,4 @@
-"""Sampling if eBPF sums the use of jobs in the kernel: only a few of their processes are read, and rarely."""
+"""Takes samples when eBPF sums what jobs use: only a few of their processes are read, and rarely."""
 
 from __future__ import annotations
 
@@ -34,10 +34,11 @@ class _Due:
 class KernelSampler:
     """Reads eBPF's sums at each sample, and chooses the control groups whose processes have to be read too.
 
-    A control group's processes are due at its 1st, 2nd, 4th … then every 32nd sample: they show which one's
-    end may be the job's, and the job's user if the kernel does not know. After the 4th they are only listed
-    (not even that if the kernel counts as many processes and no new task), and read in that sample and the
-    next if the list has changed. A group whose job or user is unknown is due at every sample.
+    A group's processes are due at its 1st, 2nd, 4th … then every 32nd sample. They show whose end may be the
+    job's, and the job's user if the kernel does not know it. After the 4th sample, the group's list of pids
+    is compared with the last one, and the processes are read, in this sample and the next, only if the list
+    has changed. Not even the list is read if the kernel counts as many processes as before and no new task. A
+    group whose job or user is unknown is due at every sample.
     """
 
     def __init__(self, kernel: KernelSums, unreadable: Unreadable) -> None:
@@ -53,7 +54,10 @@ class KernelSampler:
         return self._kernel.processes
 
     def sums(self, directories: Collection[JobDirectory]) -> Mapping[str, Sums]:
-        """Take a sample; return the kernel's sums of these control groups by `cpu_source`, if it has any."""
+        """Take a sample; return the kernel's sums of these control groups, by `JobDirectory.cpu_source`.
+
+        Groups that the kernel does not sum are left out. Empty if the sums cannot be read.
+        """
         self._sums = {}
         try:
             self._kernel.look(directories)
@@ -67,7 +71,10 @@ class KernelSampler:
     def due(
         self, directories: Iterable[JobDirectory], is_settled: Callable[[JobDirectory], bool]
     ) -> set[int]:
-        """Return the pids to read now; `is_settled` returns whether a group's job and user are known."""
+        """Return the pids of the processes to read in this sample.
+
+        `is_settled` returns whether a group's job and user are known.
+        """
         self._number += 1
         known, self._due = self._due, {}
         found: set[int] = set()
@@ -102,7 +109,7 @@ class KernelSampler:
         return all(each.gap >= SETTLED_SAMPLES and not each.is_again for each in self._due.values())
 
     def checks(self) -> KernelChecks | None:
-        """Return the kernel programs' counts of their own errors, None if they cannot be read."""
+        """Return how often the eBPF programs could not count something; None if that cannot be read."""
         return self._unreadable.tried("kernel_sums", self._kernel.checks)
 
     def _list(self, directory: JobDirectory) -> frozenset[int]:

@@ -1,4 +1,4 @@
-"""Which processes a sample reads: all of the node or, if eBPF sums the use of jobs, few of the jobs'."""
+"""Chooses and reads the processes of a sample: all of the node or, if eBPF sums what jobs use, only a few."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ ALL_AGAIN_SAMPLES = 64  # every so many samples all processes are read even if t
 
 
 class ProcessReading:
-    """Reads processes, and what is needed to attribute them; `finders` read batch systems' own files."""
+    """Reads processes, and what is needed to attribute them to jobs.
+
+    `finders` read batch systems' own files, which name jobs.
+    """
 
     def __init__(
         self,
@@ -44,20 +47,21 @@ class ProcessReading:
 
     @property
     def needs_all(self) -> bool:
-        """Return whether a batch system is here whose jobs are found only among all processes of the node."""
+        """Return whether there is a batch system here whose jobs can only be found among all processes."""
         return any(each.is_here for each in self._finders)
 
     def read_all(self, *, is_wanted: bool) -> ProcessesRead | None:
-        """Begin a sample: return all processes of the node if these are wanted or due, else None.
+        """Begin a sample; return all processes of the node if they are wanted or due, else None.
 
-        They are read before the control groups, so that the group of each process read is found.
+        They are read before the control groups, so that the group of each process read is in the list of
+        groups.
         """
         self._samples += 1
         is_due = self._always_all or self._samples % ALL_AGAIN_SAMPLES == 1 or self.needs_all
         return self._read_all() if is_wanted or is_due else None
 
     def read_sums(self, listed: Listed) -> Mapping[str, Sums]:
-        """Return eBPF's sums of jobs' control groups, by their `cpu_source`; empty without eBPF."""
+        """Return eBPF's sums of jobs' control groups by `JobDirectory.cpu_source`; empty without eBPF."""
         if self._kernel is None:
             return {}
         also = [each for those in listed.gone.values() for each in those]
@@ -66,7 +70,7 @@ class ProcessReading:
     def read_due(
         self, listed: Listed, sums: Mapping[str, Sums], jobs: Mapping[JobKey, Job], last: LastSample
     ) -> ProcessesRead:
-        """Return the jobs' processes due at this sample; all of the node if `sums` do not suffice."""
+        """Return the jobs' processes due in this sample; all of the node if `sums` do not suffice."""
         directories = listed.groups.directories
         suffices = all(
             each.counts_memory and each.cpu_source in sums and not each.membership.is_shared

@@ -1,4 +1,4 @@
-"""What the stages of a sample pass to each other: records that no stage changes. Pure."""
+"""Immutable records that the stages of a sample pass to each other. No I/O."""
 
 from __future__ import annotations
 
@@ -27,14 +27,23 @@ from jobfeatures_exporter.sampling.processes.attribution import Attribution, Key
 
 
 class LastSample(NamedTuple):
-    """What a sample needs to know of the sample before it: whose groups were, and the jobs' records."""
+    """What a sample needs from the sample before it.
+
+    `key_of` has the job of each control group by `JobDirectory.cpu_source`, `jobs` the records of all jobs
+    and other work.
+    """
 
     key_of: Mapping[str, JobKey | None] = MappingProxyType({})  # as in `Attributed`
     jobs: Mapping[WorkKey, JobSample] = MappingProxyType({})
 
 
 class NodeReading(NamedTuple):
-    """Figures of the node as a whole at one sample."""
+    """Figures of the node as a whole at one sample.
+
+    `signs` show which files of groups can have changed. `other_devices` are block devices whose transfers
+    count on the devices below them too. `epoch` names process groups over reboots. `huge_pages` has bytes in
+    use by page size.
+    """
 
     node: NodeSample
     signs: NodeSigns
@@ -44,7 +53,11 @@ class NodeReading(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """The control groups of jobs at one sample, and what was read of them since the sample before."""
+    """The control groups of jobs at one sample, and readings of groups made since the sample before.
+
+    `between` has these readings by `JobDirectory.cpu_source`. `gone` has, by job, the removed groups that
+    have such a reading.
+    """
 
     groups: GroupList
     between: Mapping[str, JobFigures]  # by `cpu_source`
@@ -52,7 +65,10 @@ class Listed(NamedTuple):
 
 
 class ProcessesRead(NamedTuple):
-    """The processes read at this sample (all of the node unless eBPF sums jobs' use), and their `owners`."""
+    """The processes read in this sample, and what was read of them to attribute them (`owners`).
+
+    They are all processes of the node if `are_all`.
+    """
 
     processes: Mapping[int, ProcessSample]
     are_all: bool
@@ -60,7 +76,13 @@ class ProcessesRead(NamedTuple):
 
 
 class Attributed(NamedTuple):
-    """Which processes and control groups belong to which job."""
+    """Which processes and control groups belong to which job or other work.
+
+    `keys` is by pid, and `key_of` by `JobDirectory.cpu_source` of a control group (None: the group does not
+    count). `groups` has the control groups of each job, `members` the processes of each key. `aliases` has
+    jobs by the name used before their id was known. `claims` are jobs whose groups the batch system has yet
+    to confirm.
+    """
 
     keys: Mapping[int, Key]  # by pid
     key_of: Mapping[str, JobKey | None]  # by `cpu_source` of groups; None: a stranger's
@@ -71,21 +93,28 @@ class Attributed(NamedTuple):
     claims: Collection[JobKey] = ()  # of groups that the batch system has yet to confirm
 
     def of_jobs(self) -> dict[JobKey, Sequence[ProcessSample]]:
-        """Return the processes of each job; empty for a job that has only control groups."""
+        """Return the processes of each job; a job of which only control groups were read has none."""
         found: dict[JobKey, Sequence[ProcessSample]] = dict.fromkeys(self.groups, ())
         found.update((key, those) for key, those in self.members.items() if isinstance(key, JobKey))
         return found
 
 
 class Counted(NamedTuple):
-    """Totals of what processes have used, including those that have ended, by job, unit or process group."""
+    """Totals of what processes have used, ended ones included, by job, unit or process group.
+
+    `ticks` are CPU time in clock ticks.
+    """
 
     ticks: Mapping[Key, CpuTicks]
     io: Mapping[JobKey, ProcessIo]
 
 
 class GroupReading(NamedTuple):
-    """What was read of one control group of a job at a sample."""
+    """What was read of one control group of a job at a sample.
+
+    `sums` are the kernel's (eBPF). With `has_gone`, the group was removed and the figures are its last ones.
+    `core_nanosecs` is CPU time on each CPU, empty if not counted; None: not requested.
+    """
 
     directory: JobDirectory
     figures: JobFigures
@@ -95,7 +124,12 @@ class GroupReading(NamedTuple):
 
 
 class JobReading(NamedTuple):
-    """What was read of a job at a sample; the same object as before if nothing of the job has run since."""
+    """What was read of one job at a sample; the same object as before if nothing of the job has run since.
+
+    `memory` is that of its groups, else the sum over its processes. `steps` has the groups of each step.
+    `has_lost` says that a group below the job's was removed before it was read, `is_still` that nothing of
+    the job has run.
+    """
 
     groups: Sequence[GroupReading] = ()
     memory: MemoryBytes = MemoryBytes()  # of its groups, else of its processes
@@ -106,7 +140,10 @@ class JobReading(NamedTuple):
 
 
 class Readings(NamedTuple):
-    """What was read of present and of ended jobs, and the memory of units and groups outside jobs."""
+    """What was read of jobs that are present (`jobs`) or have `ended`, and the memory of other work.
+
+    `memory` is that of containers, services, sessions and process groups outside jobs.
+    """
 
     jobs: Mapping[JobKey, JobReading] = MappingProxyType({})
     ended: Mapping[JobKey, JobReading] = MappingProxyType({})
@@ -114,7 +151,7 @@ class Readings(NamedTuple):
 
 
 def find_populated(listed: Listed, sums: Mapping[str, Sums]) -> list[Membership]:
-    """Return whose the jobs' control groups are that have processes, according to eBPF's sums."""
+    """Return the memberships of the jobs' control groups that have processes, according to eBPF's sums."""
     found = (each for each in listed.groups.directories if each.cpu_source in sums)
     return [each.membership for each in found if sums[each.cpu_source].processes]
 
@@ -125,7 +162,10 @@ def gather(
     read: ProcessesRead,
     staying: Collection[JobKey] = (),
 ) -> Attributed:
-    """Return control groups and processes by job; a job in `staying` is listed even if it has none."""
+    """Return which control groups and processes belong to which job.
+
+    A job in `staying` is included even if it has neither.
+    """
     key_of: dict[str, JobKey | None] = {}
     groups: dict[JobKey, list[JobDirectory]] = {}
     for directory in listed.groups.directories:
@@ -141,9 +181,9 @@ def gather(
 
 
 def list_groups(groups: GroupList, between: Mapping[str, JobFigures], last: LastSample) -> Listed:
-    """Return the present control groups of jobs, and the removed ones of which there is a last reading.
+    """Return the present control groups of jobs, and the removed groups that were read at their end.
 
-    `between` has the last readings since the `last` sample, by `cpu_source`.
+    `between` has the readings made since the `last` sample, by `JobDirectory.cpu_source`.
     """
     gone: dict[JobKey, list[JobDirectory]] = {}
     living = {each.cpu_source for each in groups.directories} if groups.gone else ()
@@ -155,6 +195,9 @@ def list_groups(groups: GroupList, between: Mapping[str, JobFigures], last: Last
 
 
 def find_lost(listed: Listed, readings: Readings, last: LastSample) -> set[JobKey | None]:
-    """Return the jobs of which a control group, or one below it, was removed since the last sample."""
+    """Return the jobs that have lost a control group, or a group below it, since the last sample.
+
+    None is among them if a lost group belonged to no known job.
+    """
     lost = {last.key_of.get(each.cpu_source) for each in listed.groups.gone}
     return lost | {key for key, each in readings.jobs.items() if each.has_lost}

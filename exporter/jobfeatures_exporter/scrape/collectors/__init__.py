@@ -1,7 +1,8 @@
-"""Collectors of metrics, one file and one line in `COLLECTORS` each; those in `controller` are for that role.
+"""Collectors of metrics: each has a file and an entry in `COLLECTORS`.
 
-A file offers `METRICS`, the declarations of its families, and `families(context)`, a pure function that
-yields them with samples. If a collector fails, only its own series are missing.
+Those in `controller` run only in the controller role. A file offers `METRICS`, the declarations of its
+families, and `families(context)`, a pure function that yields them with samples. If a collector fails, only
+its own series are missing.
 """
 
 from __future__ import annotations
@@ -25,7 +26,11 @@ NODE, CONTROLLER = ROLES = ("node", "controller")  # roles of the daemon
 
 
 class Collector(NamedTuple):
-    """One collector in `COLLECTORS`. Its file is imported only in the roles that run it."""
+    """A collector of metrics, as `COLLECTORS` lists it. Its file has its name, and is imported on demand.
+
+    `enabled` says whether it is on by default, `roles` in which roles of the daemon it runs, and `is_live`
+    whether it can be switched on and off while the daemon runs.
+    """
 
     name: str  # also the name of its file, in the room of its roles
     meaning: str
@@ -35,12 +40,12 @@ class Collector(NamedTuple):
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """Return the declarations of the collector's families."""
+        """Return the declarations of the collector's metrics."""
         metrics: tuple[Metric, ...] = _load(self).METRICS
         return metrics
 
     def families(self, context: Context) -> Iterator[Family]:
-        """Yield the collector's families with their samples."""
+        """Yield the collector's metric families with their samples."""
         families: Iterator[Family] = _load(self).families(context)
         return families
 
@@ -52,7 +57,7 @@ def _load(collector: Collector) -> ModuleType:
 
 
 def load_all(names: Iterable[str]) -> None:
-    """Import these collectors before the first scrape; log those that cannot be imported."""
+    """Import these collectors, so that the first scrape need not; log those that cannot be imported."""
     for name in names:
         try:
             _load(COLLECTORS[name])
@@ -121,7 +126,7 @@ METRICS = (FAILED, SPENT, SUCCESS, DURATION)
 
 
 def collect(context: Context, enabled: Collection[str]) -> list[Family]:
-    """Return the families of all enabled collectors, then those on the success of each collector."""
+    """Return the metric families of all enabled collectors, then those about the collectors' own success."""
     found: list[Family] = []
     success: dict[str, int] = {}
     duration: dict[str, float] = {}

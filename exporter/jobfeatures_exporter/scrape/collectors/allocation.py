@@ -1,4 +1,4 @@
-"""What each job is and what it was allocated, for comparison with what it uses."""
+"""Collector: what each job is, and what was allocated to it, for comparison with what it uses."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _UNSEEN = (None,) * 4
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the families on jobs' allocations, of all jobs on this node."""
+    """Yield the metric families about what jobs are and were allocated, for all jobs on this node."""
     jobs = context.shown_jobs
     seen = {sample.key: _SEEN(sample) for sample in context.batch_samples}
     found = [(key, (job, seen.get(key, _UNSEEN))) for key, job in jobs.items()]

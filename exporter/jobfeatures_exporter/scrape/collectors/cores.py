@@ -1,4 +1,4 @@
-"""CPU time of each job on each core, if enabled: as cgroup v1 counts it, else of its exclusive cores."""
+"""Collector: the CPU time of each job on each core, as cgroup v1 counts it, else of its exclusive cores."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ METRICS = (CPU,)
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the family of CPU time by job and core; on cgroup v2, cores that jobs share are left out."""
+    """Yield the metric family of CPU time by job and core.
+
+    On cgroup v2, cores that several jobs may use are left out.
+    """
     snapshot = context.snapshot
     if snapshot is None:
         return
@@ -32,7 +35,10 @@ def families(context: Context) -> Iterator[Family]:
 
 
 def find_own_cores(snapshot: Snapshot) -> dict[WorkKey, list[int]]:
-    """Return each batch job's exclusive cores, by cpuset; nothing if any batch job's cpuset is unknown."""
+    """Return for each batch job the numbers of the cores that no other batch job's cpuset has.
+
+    Empty if the cpuset of any batch job is unknown.
+    """
     once: set[int] = set()
     several: set[int] = set()
     jobs: dict[WorkKey, frozenset[int]] = {}
@@ -50,7 +56,11 @@ def find_own_cores(snapshot: Snapshot) -> dict[WorkKey, list[int]]:
 def core_nanosecs(
     snapshot: Snapshot, own: Mapping[WorkKey, list[int]], sample: JobSample
 ) -> Mapping[int, int]:
-    """Return a job's CPU time in ns by core: as v1 counts it, else all busy time of its exclusive cores."""
+    """Return a job's CPU time in nanoseconds by core.
+
+    On cgroup v1 it is what the kernel counts for the job. On v2 it is all busy time of the job's exclusive
+    cores (`own`) since boot.
+    """
     if sample.core_nanosecs or snapshot.node is None or sample.cgroup_version != 2:
         return sample.core_nanosecs
     cores = snapshot.node.cores

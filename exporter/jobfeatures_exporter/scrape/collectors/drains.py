@@ -1,4 +1,4 @@
-"""Drains of the node and of jobs: their deadlines, who requested them, and what a drain now would waste."""
+"""Collector: drains of the node and of jobs, who requested them, and what a drain now would waste."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ METRICS = (NODE_SHUTDOWN, JOB_SHUTDOWN, NODE_DRAINING, DRAINING_WASTE, DRAINING_
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the metric families of drains, and of what a drain or kill now would waste."""
+    """Yield the metric families about drains, and about what draining or killing the jobs now would waste."""
     view = context.drains
     if view is not None:
         shutdowns = machine_shutdowns(view.drains, view.announced)

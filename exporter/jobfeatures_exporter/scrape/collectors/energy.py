@@ -1,4 +1,4 @@
-"""Energy used by the node and its jobs."""
+"""Collector: the energy used by the node and by its jobs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ METRICS = (NODE, JOB_ENERGY, POWER, UP, BOARD, JOB_BOARD)
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the families of energy; a counter that cannot be read has no series."""
+    """Yield the metric families about energy; a counter that cannot be read has no series."""
     node = context.snapshot.node if context.snapshot is not None else None
     if node is not None:
         yield Family.by_word(NODE, dict(sorted(node.energy_joules.items())))

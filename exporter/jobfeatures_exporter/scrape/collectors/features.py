@@ -1,4 +1,4 @@
-"""The feature directories that the exporter publishes."""
+"""Collector: the feature directories that the exporter publishes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,10 @@ METRICS = (
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the families of feature directories; those on their publisher only if publishing is enabled."""
+    """Yield the metric families about feature directories.
+
+    Those about their publisher are included only if publishing is enabled.
+    """
     if context.publisher is not None:
         yield Family.single(PUBLISHED, context.publisher.published)
         yield Family.single(FAILURES, context.publisher.failures)

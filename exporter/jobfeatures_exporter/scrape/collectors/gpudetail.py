@@ -1,4 +1,4 @@
-"""Profile, errors and clock throttling of GPUs, and of jobs that hold a GPU exclusively, if enabled."""
+"""Collector: profiling metrics, errors and clock throttling of GPUs, and of jobs with GPUs of their own."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ METRICS: tuple[Metric, ...] = (*OF_CARDS.values(), *FLAGS.values(), *OF_JOBS.val
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the families of GPU details, without series for what a card cannot or failed to report."""
+    """Yield the metric families about GPU details; what a card cannot or failed to report has no series."""
     snapshot = context.snapshot
     if snapshot is None or not snapshot.gpu_drivers:
         return

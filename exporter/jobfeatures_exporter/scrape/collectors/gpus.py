@@ -1,4 +1,4 @@
-"""GPUs, and what each job uses of them. A failed reading has no series."""
+"""Collector: GPUs, and what each job uses of them. A failed reading has no series."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ METRICS = (INFO, UP, AGE, *_OF_CARD, UNATTRIBUTED, *_OF_JOB)
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the families of all cards; nothing on a node without cards."""
+    """Yield the metric families about all GPU cards; nothing on a node without cards."""
     snapshot = context.snapshot
     if snapshot is None or not snapshot.gpu_drivers:
         return

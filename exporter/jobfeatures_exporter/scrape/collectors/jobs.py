@@ -1,4 +1,4 @@
-"""What each job uses on this node. A failed reading has no series."""
+"""Collector: what each job uses on this node. A failed reading has no series."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ _IO_VALUES = attrgetter(*_OF_PROCESS_IO.values())
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the families of batch jobs, and of other kinds of work that jobs.kinds names."""
+    """Yield the metric families about batch jobs, and about other kinds of work that jobs.kinds names."""
     samples = [(job_labels(sample.key), sample) for sample in context.shown_samples]
     yield from context.rows.families(METRICS, samples, _row)
 

@@ -1,4 +1,4 @@
-"""How processes are read, and the figures of jobs that only the kernel's sums (eBPF) have."""
+"""Collector: how processes are measured, and figures of jobs that only the kernel's sums (eBPF) have."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ METRICS = (*OF_JOBS, *OF_SOCKETS, NETWORK, READER, LOST, LOST_BY_REASON, THREADS
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the families on reading processes; those of jobs only if eBPF programs sum by job."""
+    """Yield the metric families about measuring processes; those of jobs only if eBPF programs sum by job."""
     found = [(job_labels(each.key), each.scheduling) for each in context.shown_samples if each.scheduling]
     yield from context.rows.families(OF_JOBS, found, _row)
     counted = [(job_labels(each.key), each.network) for each in context.shown_samples if each.network]

@@ -1,4 +1,4 @@
-"""The node as a whole."""
+"""Collector: CPU time, memory, load and disks of the node as a whole."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ MEMORY_KINDS = {
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the families of the node; nothing before the first sample."""
+    """Yield the metric families about the node; nothing before the first sample."""
     snapshot = context.snapshot
     if snapshot is None:
         return

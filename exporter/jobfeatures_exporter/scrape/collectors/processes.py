@@ -1,4 +1,4 @@
-"""The processes of each job by command, if enabled: commands that use most by name, the rest as "other"."""
+"""Collector: the processes of each job by command; commands that use most by name, the rest as "other"."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ METRICS = (CPU, RESIDENT, PROCESSES)
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the families of jobs' commands; without samples unless settings ask for commands."""
+    """Yield the metric families about jobs' commands; without samples unless settings ask for commands."""
     snapshot = context.snapshot
     commands = [
         ((*key, each.command), each)

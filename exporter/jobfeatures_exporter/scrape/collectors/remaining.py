@@ -1,4 +1,4 @@
-"""The time left to each job until each limit or deadline that may end it."""
+"""Collector: the time left to each job until each limit or deadline that may end it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ MINIMUM = "minimum"
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the family of remaining seconds: for each job a series per known limit, and one for the least."""
+    """Yield the metric family of remaining seconds.
+
+    A job has a series for each known limit, and one for the limit that it reaches first.
+    """
     samples: list[Sample] = []
     for key, job in context.jobs_here.items():
         view = context.statuses.get(key)

@@ -1,4 +1,4 @@
-"""What jobs report about themselves in $JOBSTATUS."""
+"""Collector: what jobs report about themselves in $JOBSTATUS."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ METRICS = (AGE, JOB_SAYS_CPUS, JOB_SAYS_PRIORITY, JOB_SAYS_POSTPONABLE, VIOLATIO
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the families of job status; a job that has not written $JOBSTATUS has no series."""
+    """Yield the metric families about job status; a job that has not written $JOBSTATUS has no series."""
     views = context.statuses.items()
     yield Family.known(AGE, [(key, view.age_secs(context.now_secs)) for key, view in views])
     reported = [(key, view.status) for key, view in views if view.status is not None]

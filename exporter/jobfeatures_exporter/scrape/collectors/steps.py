@@ -1,4 +1,4 @@
-"""What each step of a job uses, if `jobs.steps` is set."""
+"""Collector: what each step of a job uses, if the setting `jobs.steps` is on."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ METRICS = (CPU, MEMORY, CHARGED, PEAK)
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the families of the steps; none if steps are not read."""
+    """Yield the metric families about steps; none if steps are not read."""
     steps = [
         ((*job_labels(sample.key), step.step), step)
         for sample in context.shown_samples

@@ -1,4 +1,4 @@
-"""Hardware and system of the node."""
+"""Collector: hardware and operating system of the node."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ METRICS = (INFO,)
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the families on hardware, without what is unknown; nothing before the first reading."""
+    """Yield the metric families about hardware; nothing before the first reading, nor what is unknown."""
     node = context.sysinfo
     if node is None:
         return

@@ -1,4 +1,4 @@
-"""What draining or killing each job now would waste."""
+"""Collector: what draining or killing each job now would waste."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ METRICS = (JOB_DRAINING_WASTE, JOB_KILL_WASTE, OVERDUE, JOB_CAPPED_WASTE)
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the families of waste; a job whose waste is unknown has no series."""
+    """Yield the metric families about waste; a job whose waste is unknown has no series."""
     yield from context.rows.families(METRICS, context.own_wastes.items(), _row)
 
 

@@ -1,4 +1,4 @@
-"""What jobs do with their CPU time, by the processor's performance counters."""
+"""Collector: what jobs do with their CPU time, by the processor's performance counters."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ METRICS = (UP, *FIGURES.values())
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the families of performance counters, without jobs whose counters are not read."""
+    """Yield the metric families about performance counters; a job whose counters are not read has none."""
     node = context.snapshot.node if context.snapshot is not None else None
     if node is not None and node.work_up:
         yield Family.by_word(UP, {event: int(up) for event, up in node.work_up.items()})

@@ -1,8 +1,8 @@
-"""Names of other exporters, so that dashboards made for them keep working.
+"""Profiles: metrics under the names of other exporters, so that dashboards made for these keep working.
 
-Each has a file and a line in `PROFILES`. A file offers `METRICS`, whose names are verbatim, and up to two
-functions: `of_node(view)` and `of_job(view, sample)` yield readings from the same snapshot as all other
-metrics. What the other exporter measures but a snapshot lacks is omitted.
+Each has a file and an entry in `PROFILES`. A file offers `METRICS`, whose names are used unchanged, and up to
+two functions: `of_node(view)` and `of_job(view, sample)` yield readings from the same snapshot as all other
+metrics. What the other exporter measures but a snapshot lacks is left out.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ log = logging.getLogger(__name__)
 
 
 class NamesOfOthers(NamedTuple):
-    """One profile in `PROFILES`: its file, and which readings its metrics need besides the usual ones."""
+    """A profile, as `PROFILES` lists it: its file, and the additional readings that its metrics need.
+
+    `reads_cores` means CPU time by core, `reads_programs` CPU time by program.
+    """
 
     meaning: str
     file: str
@@ -73,7 +76,10 @@ Readings = dict[WorkKey | None, list[Reading]]  # by job; None for the node
 
 
 def read_profiles(context: Context, names: Collection[str]) -> tuple[Readings, Family]:
-    """Return by job the readings of profiles `names`, and a family that tells which profiles succeeded."""
+    """Return the readings of the profiles in `names` by job, and a family that shows which succeeded.
+
+    Readings of the node as a whole have the key None.
+    """
     view = ContextView(context)
     found: Readings = {}
     success: dict[str, int] = {}
@@ -96,10 +102,10 @@ def read_profiles(context: Context, names: Collection[str]) -> tuple[Readings, F
 
 
 def to_families(readings: Iterable[Reading]) -> list[Family]:
-    """Return readings as families, without duplicate series.
+    """Return readings as metric families, without duplicate series.
 
-    If two profiles share a name, the first declares it for both; if two jobs
-    would have the same labels, the first is shown.
+    If two profiles have a metric with the same name, the first one's declaration is used for both. If two
+    jobs have the same labels, the first is shown.
     """
     samples: dict[Metric, dict[Values, Number]] = {}
     for metric, values, value in readings:

@@ -1,7 +1,7 @@
-"""Names of CEEMS' exporter: its compute units are batch jobs with a control group.
+"""Profile: names of CEEMS' exporter, whose compute units are batch jobs with a control group.
 
-Source: pkg/collector/cgroup.go there, and its expected outputs for the flags of cards. Pressure is the "full"
-one, in seconds. `uuid` is the job's id, `gpuuuid` the card's, `gpuiid` a MIG instance's number on it.
+Source: its pkg/collector/cgroup.go, and its expected outputs for the flags of cards. Pressure is the "full"
+one, in seconds. `uuid` is the job's id, `gpuuuid` the card's, `gpuiid` a MIG instance's number on the card.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ METRICS = (
 
 
 def of_job(view: ContextView, sample: JobSample) -> Iterator[Reading]:
-    """Yield the readings of one job; none for a job without a control group."""
+    """Yield the readings of one job under CEEMS' names; none for a job without a control group."""
     if sample.cgroup is None or not isinstance(sample.key, JobKey):
         return
     host = view.context.node_name

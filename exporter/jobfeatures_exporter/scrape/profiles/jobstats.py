@@ -1,4 +1,4 @@
-"""Names of Jobstats: plazonic/cgroup_exporter and plazonic/nvidia_gpu_prometheus_exporter.
+"""Profile: names of Jobstats' plazonic/cgroup_exporter and plazonic/nvidia_gpu_prometheus_exporter.
 
 Source: cgroup_exporter.go of the former, main.go of the latter. All are gauges, even CPU seconds. Empty
 `step` and `task` mean the whole job. Power is in milliwatts. A card that several jobs use has a series for
@@ -59,7 +59,7 @@ METRICS = (
 
 
 def of_job(view: ContextView, sample: JobSample) -> Iterator[Reading]:
-    """Yield the readings of one job: of its control group, and of the cards that it has or uses."""
+    """Yield the readings of one job's control group, and of the cards that it is allocated or uses."""
     job_id = job_id_of(sample)
     if job_id is None:
         return
@@ -83,7 +83,7 @@ def of_job(view: ContextView, sample: JobSample) -> Iterator[Reading]:
 
 
 def of_node(view: ContextView) -> Iterator[Reading]:
-    """Yield the number of cards, and the readings of cards without a job."""
+    """Yield the number of GPU cards, and the readings of cards without a job."""
     if not view.cards:
         return
     whole = [each for each in view.cards.values() if each.card.parent_uuid is None]

@@ -1,7 +1,7 @@
-"""Names of ncabatoff/process-exporter: a named group is a job, such as slurm/1234.
+"""Profile: names of ncabatoff/process-exporter, whose named groups are jobs here, such as slurm/1234.
 
-Source: collector/process_collector.go there. Page faults and context switches
-are the kernel's sums by job, if available.
+Source: its collector/process_collector.go. Page faults and context switches are the kernel's sums by job, if
+available.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _OTHER = "Other"
 
 
 def of_job(view: ContextView, sample: JobSample) -> Iterator[Reading]:
-    """Yield the readings of one job, unit or process group."""
+    """Yield the readings of one job, unit or process group under process-exporter's names."""
     values = ("/".join(job_labels(sample.key)),)
     yield from known(values, (PROCESSES, sample.processes), (THREADS, sample.threads))
     yield from known((*values, "user"), (CPU, sample.user_cpu_secs))

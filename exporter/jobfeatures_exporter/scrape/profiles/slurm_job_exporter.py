@@ -1,7 +1,7 @@
-"""Names of guilbaults/slurm-job-exporter: Slurm's jobs only.
+"""Profile: names of guilbaults/slurm-job-exporter, for Slurm's jobs only.
 
-Source: slurm-job-exporter.py there. Memory is in bytes, although names lack the unit, and power in
-milliwatts. `gpu` is the card's number, or a MIG instance's UUID.
+Source: its slurm-job-exporter.py. Memory is in bytes, although names lack the unit, and power in milliwatts.
+`gpu` is the card's number, or a MIG instance's UUID.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _STATES = {
 
 
 def of_job(view: ContextView, sample: JobSample) -> Iterator[Reading]:
-    """Yield the readings of one Slurm job."""
+    """Yield the readings of one Slurm job under slurm-job-exporter's names; none for other jobs."""
     if not isinstance(sample.key, JobKey) or sample.key.batch_system != "slurm":
         return
     job = view.job(sample.key)

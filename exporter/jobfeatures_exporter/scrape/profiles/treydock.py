@@ -1,7 +1,7 @@
-"""Names of treydock/cgroup_exporter: jobs that have a control group, by its path.
+"""Profile: names of treydock/cgroup_exporter, for jobs that have a control group, by its path.
 
-Source: collector/collector.go, cgroupv1.go and cgroupv2.go there. CPU seconds are counters without a suffix.
-Memory differs between the two versions of control groups, as it does there.
+Source: its collector/collector.go, cgroupv1.go and cgroupv2.go. CPU seconds are counters without a suffix.
+Memory differs between the two versions of control groups, as it does in the original.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ METRICS = (USER, SYSTEM, TOTAL, CPUS, RSS, CACHE, USED, LIMIT, FAILURES, SWAP, *
 
 
 def of_job(view: ContextView, sample: JobSample) -> Iterator[Reading]:
-    """Yield the readings of one job; none for a job without a control group."""
+    """Yield the readings of one job under treydock's names; none for a job without a control group."""
     if sample.cgroup is None:
         return
     values = (sample.cgroup,)

@@ -1,1 +1,1 @@
-"""The web configuration file of Prometheus' exporters: TLS and users."""
+"""Reads the web configuration file, as Prometheus' exporters have it: TLS and users."""

@@ -1,7 +1,7 @@
-"""HTTP's basic authentication (RFC 7617) against bcrypt hashes, which are slow on purpose.
+"""Checks passwords of HTTP's basic authentication (RFC 7617) against bcrypt hashes.
 
-So each user and password is checked once, in a thread, one check at a time; the result
-is cached under a keyed digest (the key is this process's own). Checks wait in a short queue
+Bcrypt is slow on purpose. So each user and password is checked only once, in a thread, one check at a time;
+the result is cached under a keyed digest, whose key never leaves this process. Checks wait in a short queue
 and are rate-limited per client; cached credentials bypass both.
 """
 
@@ -33,7 +33,7 @@ USED_BYTES: Final = 72  # of a password: bcrypt ignores the rest
 
 
 class PasswordVerdict(enum.Enum):
-    """The outcome of checking credentials."""
+    """The outcome of checking a user and password: right, wrong, or busy (not checked now)."""
 
     RIGHT = "right"
     WRONG = "wrong"
@@ -41,7 +41,7 @@ class PasswordVerdict(enum.Enum):
 
 
 class BasicAuth:
-    """Judges Authorization headers. All methods run in one event loop."""
+    """Checks the user and password in Authorization headers. All methods run in one event loop."""
 
     def __init__(self) -> None:
         self._pepper = os.urandom(32)
@@ -59,7 +59,11 @@ class BasicAuth:
     async def judge(
         self, header: str, client: object, users: Mapping[str, str], *, now_secs: float
     ) -> PasswordVerdict:
-        """Return whether a header has the name and password of one of `users`. `client` is who sent it."""
+        """Return whether the user and password in an Authorization header are right, wrong or not checked.
+
+        `users` are password hashes by name. `client` identifies the sender: each client's checks are
+        rate-limited. `now_secs` is a monotonic time.
+        """
         given = parse_basic(header)
         if given is None or not given[1]:
             return PasswordVerdict.WRONG  # also where the hash is that of an empty password

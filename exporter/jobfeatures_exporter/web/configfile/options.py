@@ -1,8 +1,8 @@
-"""The web configuration file of Prometheus exporters: text → options. Pure.
+"""Parses the web configuration file of Prometheus' exporters into options. Pure.
 
-Source: prometheus/exporter-toolkit, docs/web-configuration.md. A setting that Python's ssl cannot
-honour is an error where ignoring it would weaken access control, and otherwise a warning;
-docs/security.md has a table, key by key.
+Source: prometheus/exporter-toolkit, docs/web-configuration.md. A setting that Python's ssl cannot honour is
+an error where ignoring it would weaken access control, and otherwise a warning; docs/security.md has a table,
+key by key.
 """
 
 from __future__ import annotations
@@ -73,7 +73,11 @@ class Pem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsOptions:
-    """TLS parameters. Ciphers and curve have OpenSSL's names; None: OpenSSL's default."""
+    """TLS parameters of a listener. Ciphers and curve have OpenSSL's names; None: OpenSSL's default.
+
+    `client_ca` has the authorities that sign clients' certificates. `allowed_sans` are the alternative names
+    of which a client's certificate must have one (None: any).
+    """
 
     certificate: Pem
     private_key: Pem
@@ -97,7 +101,11 @@ class RateLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebOptions:
-    """The options in a web configuration file. `warnings` name the settings that are ignored, and why."""
+    """The options in a web configuration file, each None or empty if it is not set.
+
+    `users` are bcrypt hashes of passwords by name, `headers` are added to each response, and `rate` limits
+    requests. `warnings` name the settings that are ignored, and why.
+    """
 
     tls: TlsOptions | None = None
     users: Mapping[str, str] = field(default_factory=dict, repr=False)  # bcrypt hashes by name

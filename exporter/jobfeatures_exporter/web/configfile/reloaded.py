@@ -1,4 +1,4 @@
-"""A web configuration file, reloaded when it changes; an invalid new version leaves the old one in force."""
+"""Reads the web configuration file again when it changes; the old version stays while the new is invalid."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class WebFile:
 
 
 class FileTls:
-    """TLS for a listener, by the web configuration file as it is now."""
+    """Supplies a listener's TLS settings from the web configuration file, as it is now."""
 
     def __init__(self, file: WebFile) -> None:
         self._file = file
@@ -103,7 +103,7 @@ class FileTls:
         return self._file.context
 
     def admits(self, spoken: ssl.SSLObject) -> bool:
-        """Return whether the certificate of the client of a connection has an allowed name."""
+        """Return whether a connection's client may connect: its certificate has an allowed name."""
         tls = self._file.options.tls
         return tls is None or is_allowed(spoken.getpeercert(), tls.allowed_sans)
 

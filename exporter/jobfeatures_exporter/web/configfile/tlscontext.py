@@ -69,7 +69,10 @@ def _read(pem: Pem, source: str) -> bytes:
 
 
 def is_allowed(certificate: Mapping[str, Any] | None, allowed: Collection[str] | None) -> bool:
-    """Return whether a verified certificate (of `getpeercert`) has an allowed name; None: any is allowed."""
+    """Return whether a client's certificate has an allowed name; `allowed` None: any name, or none.
+
+    `certificate` is the verified one that `getpeercert` returns.
+    """
     return allowed is None or any(name in allowed for name in names_of(certificate or {}))
 
 

@@ -1,7 +1,7 @@
-"""YAML with one declared type per key, and line numbers in errors. Pure.
+"""Reads YAML with one declared type per key; errors name the line. Pure.
 
-Types are not guessed: a key named 123 or no is text. Constructs that make a small
-file expand (aliases) or ambiguous (duplicate keys) are refused.
+Types are not guessed: a key named 123 or no is text. Constructs that make a small file expand (aliases) or
+ambiguous (duplicate keys) are refused.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ class YamlFile:
         self._lines: dict[str, int] = {}  # by key
 
     def read(self, content: bytes, kinds: dict[str, Any]) -> dict[str, Any]:
-        """Return the file's values by key, of the types in `kinds`; an absent text is "", others are None."""
+        """Return the file's values by key, each of its type in `kinds`.
+
+        A key without a value has "" if it is of type text, else None.
+        """
         root = self._compose(content)
         if root is None or _is_null(root):
             raise ParseError("is empty; if that is intended, write {}", source=self._source)
@@ -41,7 +44,10 @@ class YamlFile:
         return found
 
     def fault(self, reason: str, key: str, text: str = "") -> ParseError:
-        """Return an error that names a key and its line; of a missing key, its parent's line."""
+        """Return an error that names a key and its line in the file.
+
+        If the key is missing in the file, the line is that of the section it belongs to.
+        """
         line = self._lines.get(key) or self._lines.get(key.rpartition(".")[0], 0)
         return ParseError(reason, source=self._source, line=line, field=key, text=text)
 

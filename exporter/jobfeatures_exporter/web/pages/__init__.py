@@ -1,9 +1,9 @@
-"""The pages for people: makes HTML text of the daemon's context. Pure.
+"""Makes the HTML pages for people from what the daemon knows (its `Context`). Pure.
 
-Plain HTML that works without its script, which only refreshes, sorts and filters. Style, script and icon are
-files of our own listener; nothing is inline (no ``style=``, no ``<script>`` with text) and nothing comes
-from elsewhere, as `CONTENT_SECURITY_POLICY` requires. All URLs are relative: the pages work behind a
-proxy that serves them below a path.
+The pages are plain HTML that works without its script, which only refreshes, sorts and filters. Style, script
+and icon are files of our own listener; nothing is inline (no ``style=``, no ``<script>`` with text) and
+nothing comes from elsewhere, as `CONTENT_SECURITY_POLICY` requires. All URLs are relative: the pages work
+behind a proxy that serves them below a path.
 
 None of this is imported before somebody opens a page.
 """

@@ -1,4 +1,4 @@
-"""The chart of a drain plan: core time wasted against the time of the shutdown. Pure."""
+"""Draws the chart of a drain plan: core time wasted, by the time of the shutdown. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ _STEPS = (60, 300, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400, 172_80
 
 
 def draw_curve(every: Sequence[CurvePoint], label: str, *, planned_secs: float | None = None) -> Html:
-    """Return the chart; `label` is its text alternative, `planned_secs` the time to a planned shutdown."""
+    """Return the chart of the cost of a shutdown by its time; `every` has the curve's points.
+
+    `label` is the text alternative, `planned_secs` the seconds to a planned shutdown (None: none is planned).
+    """
     points = thin(every, MAX_POINTS)
     span = max(max(points[-1].after_secs, planned_secs or 0.0) * 1.02, 60.0)
     top = max(max(point.core_secs, point.core_secs_before) for point in points)

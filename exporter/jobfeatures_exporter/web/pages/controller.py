@@ -1,4 +1,4 @@
-"""The page of the controller role: job search, nodes, queue, schedule quality, drain plans. Pure."""
+"""Makes the page of the controller role: job search, nodes, queue, schedule quality, drain plans. Pure."""
 
 from __future__ import annotations
 
@@ -63,7 +63,11 @@ def render_controller(
     find: str = "",
     node_url: str | None = None,
 ) -> str:
-    """Return the page of clusters; `families` has the figures of /metrics, `find` is the search text."""
+    """Return the HTML page of the controller role.
+
+    `families` are the metrics of /metrics, `views` the batch systems, `find` the text searched for, `found`
+    the jobs found, and `node_url` the template of links to nodes' pages.
+    """
     data = PageData(context, families)
     systems = ", ".join(view.source for view in views)
     troubles = [each for each in view_sources(data.numbers, words_of(context)) if each.is_failing]

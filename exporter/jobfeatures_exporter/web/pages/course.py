@@ -1,4 +1,4 @@
-"""The last hour as charts: sparklines of jobs, the time line of the node. Pure."""
+"""Draws the last hour: sparklines of jobs, and the time line of the node. Pure."""
 
 from __future__ import annotations
 
@@ -53,13 +53,20 @@ def _figures(course: Course) -> tuple[tuple[str, Sequence[float], Form], ...]:
 
 
 def job_lines(course: Course, now_secs: float, *wholes: float | None) -> list[Html | None]:
-    """Return sparklines of a job's CPUs, memory and busy GPUs, scaled to `wholes`: what it was allocated."""
+    """Return sparklines of the CPUs, memory and busy GPUs that a job used, from its `course`.
+
+    One with too few values is None. `wholes` are the amounts allocated to the job, in this order (None:
+    unknown): they are the top of each scale.
+    """
     figures = zip(_figures(course), wholes, strict=True)
     return [_spark(what, course, values, form, whole, now_secs) for (what, values, form), whole in figures]
 
 
 def time_line(course: Course, spans: Sequence[Span], data: PageData, shown: NodeView) -> Html | None:
-    """Return the section on the node's last hour: its load, its jobs' starts and ends; None without any."""
+    """Return the section on the node's last hour: its load (`course`), and starts and ends of jobs (`spans`).
+
+    Returns None if nothing is known of that hour.
+    """
     now_secs = data.now_secs
     since = now_secs - HOUR_SECS
     events = [(each.start_secs, each, "started") for each in spans if since <= each.start_secs <= now_secs]
@@ -104,7 +111,11 @@ def lines_of_job(
     limit: float | None = None,
     cards: float | None = None,
 ) -> Html:
-    """Return what a job used in the last hour: sparklines up to `given` CPUs, `limit` bytes, `cards` GPUs."""
+    """Return sparklines of what a job used in the last hour, with captions; a note if nothing is known.
+
+    The tops of their scales are the job's allocation: `given` CPUs, `limit` bytes of memory, `cards` GPUs
+    (None: unknown).
+    """
     course = course or Course()
     lines = zip(_figures(course), job_lines(course, now_secs, given, limit, cards), strict=True)
     found: list[Child] = [

@@ -1,4 +1,4 @@
-"""The exporter's own state: sources, collectors, directories, sinks; and the notice of problems. Pure."""
+"""Shows the exporter's own state: sources, collectors, directories, sinks, and problems. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ from jobfeatures_exporter.web.pages.pieces import (
 
 
 def health_section(data: PageData, shown: NodeView | None = None) -> Html:
-    """Return the section on the exporter's own state; parts not in use have no table."""
+    """Return the section on the exporter's own state; parts not in use have no table.
+
+    `shown` is what the page shows of the node, None on the controller's page.
+    """
     sinks_table = _sinks(data) if data.context.sinks else None
     left = tag("div", _sources(data, shown), sinks_table)
     right = tag("div", _own(data), _collectors(data))
@@ -132,7 +135,10 @@ def _millis(secs: float) -> str:
 
 
 def words_of(context: Context) -> dict[str, str]:
-    """Return by batch system its error message, or what it reports as wrong with this node."""
+    """Return, for each batch system, its error message, or else the fault of this node that it reports.
+
+    The text is empty if there is neither.
+    """
     return {
         each.name: each.last_error or (each.table.node_problem if isinstance(each.table, JobTable) else "")
         for each in context.sources
@@ -140,7 +146,10 @@ def words_of(context: Context) -> dict[str, str]:
 
 
 def troubles_notice(troubles: Sequence[SourceView], data: PageData, *more: Html) -> Html | None:
-    """Return the notice of failing sources, of jobs or series left out, and `more`; None if empty."""
+    """Return a notice of failing sources, and of jobs or series left out; None if there is nothing to say.
+
+    `more` is added to its end.
+    """
     found = [*(_trouble(each, data) for each in troubles), *_left_out(data), *more]
     return tag("div", *found, class_="notice", role="note") if found else None
 

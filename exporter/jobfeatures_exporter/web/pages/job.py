@@ -1,4 +1,4 @@
-"""The page of one job: its use, features and sources; and pages of ended and unknown jobs. Pure."""
+"""Makes the page of one job, and the pages of ended and unknown jobs. Pure."""
 
 from __future__ import annotations
 
@@ -68,7 +68,13 @@ _PRESENCES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDetails:
-    """Details of a job (processes, features, links) gathered only when its page is opened."""
+    """Details of a job that are gathered only when its page is opened.
+
+    `processes` are those shown (None: unknown), `arguments` their command lines by pid, and `more_processes`
+    counts those left out. `features` are keys and values, by the variable of their directory. `finding` is
+    the daemon's judgement on whether the job runs, `group` the path of its control group, and `grafana` a
+    link.
+    """
 
     processes: Sequence[Placed] | None = None  # None: unknown; an empty command is withheld
     arguments: Mapping[int, str] = field(default_factory=dict)  # by pid
@@ -88,7 +94,11 @@ def render_job(
     course: Course | None,
     details: JobDetails,
 ) -> str:
-    """Return the page of a job on this node."""
+    """Return the HTML page of a job on this node.
+
+    `families` are the metrics of /metrics, `shown` is what pages show of the job, `course` its last hour
+    (None: unknown).
+    """
     data, key = PageData(context, families), shown.key
     sample = context.snapshot.jobs.get(key) if context.snapshot is not None else None
     hints = [tag("p", badge(each.words, each.kind), " ", each.reason) for each in find_hints(shown)]
@@ -303,7 +313,10 @@ def render_gone(
     *,
     grafana: str = "",
 ) -> str:
-    """Return the page of a job that has left the node: its identity, last figures, last hour."""
+    """Return the page of a job that has left the node: its identity, last figures, last hour.
+
+    `past` are its last figures, `course` its last hour (None: no longer kept), and `grafana` is a link.
+    """
     data = PageData(Context(now_secs=now_secs), ())
     end_secs = now_secs if span.end_secs is None else span.end_secs
     ran_secs = max(0.0, end_secs - span.start_secs)
@@ -348,7 +361,7 @@ def _figures(past: EndedJob | None, ran_secs: float) -> list[Html]:
 
 
 def reported_later(job_id: str) -> tuple[Child, ...]:
-    """Return text with the command that shows the history of a job in Prometheus."""
+    """Return a hint for the page: the command that shows the history of a job in Prometheus."""
     command = tag("code", f"jobfeatures-exporter report {shorten(job_id)}")
     return ("Its history in Prometheus: ", command)
 

@@ -1,4 +1,4 @@
-"""The table of a node's jobs: rows with bars and sparklines, or one line per job. Pure."""
+"""Makes the table of a node's jobs: rows with bars and sparklines, or one line per job. Pure."""
 
 from __future__ import annotations
 
@@ -72,7 +72,10 @@ def jobs_table(
     has_gpus: bool,
     is_dense: bool = False,
 ) -> Html:
-    """Return the table of the jobs, with their last hour; `is_dense`: one line per job."""
+    """Return the table of the jobs in `shown`, with their last hour (`courses`).
+
+    If `is_dense`, it has one line per job. `has_gpus` says whether this node has GPUs.
+    """
     if not shown.count:
         return note(shown.without_jobs)
     if is_dense:
@@ -270,7 +273,10 @@ def _waste(metric: Metric, value: Number | None, basis: Basis | None, bound: str
 
 
 def hints_cell(each: JobView) -> Cell:
-    """Return the cell of the hints on a job, which sorts jobs by their worst hint, then by the number."""
+    """Return the cell with the hints on a job.
+
+    Users can sort jobs by it: by their worst hint, then by their number of hints.
+    """
     found = find_hints(each)
     weight = sum(_WEIGHTS[each.kind] for each in found)
     return Cell(listed([badge(each.words, each.kind) for each in found], " "), -weight, "hints")

@@ -1,4 +1,4 @@
-"""The frame of every page: head, navigation, footer. Pure."""
+"""Makes the frame of every page: head, navigation, footer. Pure."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ def page(
     base: str = "",
     kind: str | None = None,
 ) -> str:
-    """Return a whole page. `head` is shown next to the title; `links` (address, text) join the navigation.
+    """Return a whole page; `head` is shown next to the title.
 
-    `base` is the relative URL of the page at /, empty on that page. Links without a URL are left out.
+    `links` (address, text) are added to the navigation; those without an address are left out. `base` is the
+    relative URL of the front page, empty on that page itself. `kind` is a CSS class of the whole page.
     """
     every = [(base + href, text) for href, text in LINKS]
     every += [(base, "All jobs")] if base else []

@@ -1,7 +1,7 @@
-"""HTML that is safe against injection: all text is escaped unless it was made here. Pure.
+"""Makes HTML that is safe against injection: all text is escaped unless it was made here. Pure.
 
-Users choose job names freely, so they may contain anything: markup, line breaks,
-characters that reverse the text after them, ten thousand letters.
+Users choose job names freely, so they may contain anything: markup, line breaks, characters that reverse the
+text after them, ten thousand letters.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Attribute = str | int | float | bool | None
 
 
 class Html(str):
-    """Markup. Only this module makes it from plain text."""
+    """Text that is safe HTML. Any other text is escaped when it is put into an element."""
 
     __slots__ = ()
 
@@ -50,7 +50,7 @@ def join(*children: Child) -> Html:
 
 
 def listed(children: Sequence[Child], separator: str = ", ", most: int | None = None) -> Html:
-    """Return children with separators; of those beyond `most`, only how many there are."""
+    """Return children joined by separators; at most `most` of them, and then how many are left out."""
     shown = [join(separator, each) if number else join(each) for number, each in enumerate(children[:most])]
     more = len(children) - len(shown)
     return join(*shown, f" and {more:,} more" if more else None)

@@ -1,4 +1,4 @@
-"""The page of a node, and the section of its GPUs. Pure."""
+"""Makes the page of a node, and the section of its GPUs. Pure."""
 
 from __future__ import annotations
 
@@ -73,7 +73,11 @@ def render_node(
     history: History | None = None,
     asked: AskedPage = FRONT,
 ) -> str:
-    """Return the page of a node; `families` has the figures of /metrics, `asked` the order of the jobs."""
+    """Return the HTML page of a node.
+
+    `families` are the metrics of /metrics, `history` is the last hour (None: unknown), and `asked` says how
+    the jobs are shown and sorted.
+    """
     data = PageData(context, families)
     shown = view_context(context, data.numbers, MAX_ROWS)
     past = history or History()
@@ -130,7 +134,10 @@ def _choices(asked: AskedPage, full: str, *, are_lines: bool) -> Html:
 def view_context(
     context: Context, numbers: Numbers, limit: int | None = None, only: JobKey | None = None
 ) -> NodeView:
-    """Return what the page shows of the node: of up to `limit` jobs (None: all), or of the job `only`."""
+    """Return what the page shows of the node, with at most `limit` jobs (None: all), or only the job `only`.
+
+    `numbers` are the values of the node's metrics.
+    """
     return view_node(
         numbers,
         now_secs=context.now_secs,

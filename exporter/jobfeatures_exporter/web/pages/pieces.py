@@ -1,4 +1,4 @@
-"""Building blocks of the pages: figures, links, bars, badges, tiles, tables. Pure."""
+"""Makes building blocks of the pages: figures, links, bars, badges, tiles, tables. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ BAR_WIDTH, BAR_HEIGHT = 100, 8
 
 
 def figure(metric: Metric, value: Number | None, form: Form) -> Html:
-    """Return a figure of /metrics: formatted text, with the raw value and the metric's name as tooltip."""
+    """Return a value of /metrics as text, with the raw value and the metric's name as tooltip.
+
+    `form` formats the value as text; None is shown as a dash.
+    """
     if value is None:
         return tag("span", UNKNOWN, class_="none")
     return tag("data", form(value), value=repr(value), title=metric.sample_name)
@@ -42,7 +45,7 @@ def job_link(key: JobKey) -> Html:
 
 
 def known(value: float | None, form: Form) -> str:
-    """Return a number as text, a dash if it is unknown."""
+    """Return a number as text that `form` formats, a dash if it is unknown (None)."""
     return UNKNOWN if value is None else form(value)
 
 
@@ -117,12 +120,12 @@ class Cell:
 
 
 def numeric(content: Child, order: float | str | None = None) -> Cell:
-    """Return the right-aligned cell of a number."""
+    """Return the right-aligned table cell of a number; `order` is its sort key (None: its content)."""
     return Cell(content, order, "number")
 
 
 class PageData:
-    """The data of a page: the context, and the figures of /metrics by metric and labels."""
+    """The data that a page shows: a `Context`, and the values of /metrics by metric and labels."""
 
     def __init__(self, context: Context, families: Sequence[Family]) -> None:
         self.context = context
@@ -131,11 +134,17 @@ class PageData:
         self.now_secs = context.now_secs
 
     def figure(self, metric: Metric, form: Form, *labels: str) -> Html:
-        """Return the figure of a metric's sample with these label values, a dash if there is none."""
+        """Return the value of a metric with these label values as text, a dash if there is none.
+
+        `form` formats the value.
+        """
         return figure(metric, self.numbers.one(metric, *labels), form)
 
     def cell(self, metric: Metric, form: Form, *labels: str) -> Cell:
-        """Return the table cell of a metric's sample with these label values, sorted by its value."""
+        """Return the table cell of a metric's value with these label values, sorted by the value.
+
+        `form` formats the value.
+        """
         return numeric(self.figure(metric, form, *labels), self.numbers.one(metric, *labels))
 
     def moment(self, epoch_secs: float) -> Html:
@@ -173,9 +182,9 @@ def table(
 ) -> Html:
     """Return a table in its own scrollable box; columns empty in every row are left out.
 
-    `more` is the number of rows left out. `kind` are CSS classes: rows of ``cards`` become
-    cards on a phone; the script lets users sort and filter ``sortable`` tables, with
-    columns in `down_first` sorted in descending order first.
+    `identity` is its HTML id, `more` the number of rows left out. `kind` are CSS classes: rows of ``cards``
+    become cards on a phone, and the script lets users sort and filter ``sortable`` tables. Columns in
+    `down_first` are sorted in descending order first.
     """
     every = list(rows)
     filled = {at for row in every for at, cell in enumerate(row.cells) if cell.content}

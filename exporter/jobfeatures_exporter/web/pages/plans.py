@@ -1,4 +1,4 @@
-"""Drain plans of a cluster's pools and of one node, as charts and tables. Pure."""
+"""Shows drain plans of a cluster's pools and of one node, as charts and tables. Pure."""
 
 from __future__ import annotations
 
@@ -65,7 +65,10 @@ def _plan(curve: DrainCurve, number: int, data: PageData) -> Html:
 
 
 def label_of(now_core_secs: float, best: CurvePoint | ShutdownChoice | None) -> str:
-    """Return a sentence on a drain plan: waste now, and the cheapest choice; a chart's text alternative."""
+    """Return the text alternative of a drain plan's chart: the waste of shutting down now, and the least.
+
+    `best` is the choice with the least waste, None if unknown.
+    """
     text = f"Core hours wasted, by time of shutdown: now {format_core_time(now_core_secs)}"
     if best is None:
         return text
@@ -73,7 +76,10 @@ def label_of(now_core_secs: float, best: CurvePoint | ShutdownChoice | None) -> 
 
 
 def choices_table(points: Sequence[CurvePoint], *, identity: str) -> Html:
-    """Return a table of some of the times at which to shut down, including the cheapest."""
+    """Return a table of some of the times at which to shut down, including the cheapest.
+
+    `points` are all times, with their cost; `identity` is the table's HTML id.
+    """
     best = cheapest(points)
     head = ["Shutdown", "Waste", "Idle CPUs", "Killed work", "Jobs killed"]
     rows = [_row(point, is_best=point is best) for point in thin(points, MAX_CHOICES)]
@@ -97,7 +103,10 @@ MAX_JOBS = 200  # beyond, a plan takes too long for a page
 
 
 def node_plan_section(data: PageData, running: int) -> Html | None:
-    """Return the section of this node's drain plan; None if too little is known of all `running` jobs."""
+    """Return the section of this node's drain plan; None if no job is known well enough for a plan.
+
+    If the number of running jobs, `running`, is too large, it only names the command that makes the plan.
+    """
     if running > MAX_JOBS:
         text = note(
             f"More than {MAX_JOBS} jobs run here; for a plan, use ",

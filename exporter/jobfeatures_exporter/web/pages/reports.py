@@ -1,4 +1,4 @@
-"""What jobs report about themselves in JOBSTATUS. Pure."""
+"""Shows what jobs report about themselves in the files of $JOBSTATUS. Pure."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ STALE_SECS = 3600.0  # a report older than this is marked as stale
 
 
 def reports_section(data: PageData) -> Html | None:
-    """Return the section of jobs that report, and their format violations; None if no job could report."""
+    """Return the section of jobs' own reports and their format violations; None if no job could report."""
     statuses, violations = data.context.statuses, data.context.status_violations
     if not statuses and not any(violations.values()):
         return None

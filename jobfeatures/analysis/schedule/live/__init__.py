@@ -1,1 +1,1 @@
-"""Expected ends while a schedule is in progress, from accounting and the queue."""
+"""Computes expected ends while jobs still wait and run, from accounting and the queue."""

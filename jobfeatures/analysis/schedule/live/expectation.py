@@ -1,7 +1,7 @@
-"""When one job is expected to end by its user's share, and which earlier jobs take of the share: pure.
+"""Computes when one job is expected to end by its user's share, and which earlier jobs use the share.
 
-Bounds and verdicts come from `jobfeatures.analysis.schedule.live.outlook`; this module adds the numbers that
-explain them.
+Pure functions. The bounds of the end and the verdict come from `jobfeatures.analysis.schedule.live.outlook`;
+this module adds the numbers that explain them.
 """
 
 from __future__ import annotations
@@ -36,11 +36,14 @@ SHOWN_AHEAD: Final = 5
 
 
 class NotExpectedError(JobfeaturesError):
-    """No expected end can be computed for a job: it does not count, or its user's share is 0."""
+    """Raised when no end can be computed for a job: its values do not allow it, or its user's share is 0."""
 
 
 class Ahead(NamedTuple):
-    """An earlier job of the user that may still take some of the share when the job in question arrives."""
+    """An earlier job of the same user that may still use part of the share when the job in question arrives.
+
+    `leaves_secs` is the latest time until which the earlier job uses the share; None means unknown.
+    """
 
     facts: JobFacts
     leaves_secs: Number | None  # the share, at the latest; None: nobody knows
@@ -48,12 +51,14 @@ class Ahead(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """The bounds of one job's expected end, and what they rest on. Times: seconds by the clock of its facts.
+    """The bounds of one job's expected end, and the figures that explain them.
 
-    The expected end is between `lower_secs` and `upper_secs`; both are the same, and final, where the job and
-    all earlier ones of its user have ended. Of a job that has not ended, `full_secs` is the lower bound
-    should it use all of its limit. Where `is_partial` earlier jobs of its user may be missing: they could
-    only make it later, so that there is no upper bound and nothing is certainly late.
+    All times are in seconds, by the clock of the job's facts. The expected end is between `lower_secs` and
+    `upper_secs` (None: no bound). Both are the same, and final, once the job and all earlier jobs of its user
+    have ended. `full_secs` is the lower bound if the unfinished job uses its whole time limit.
+    `taken_cpu_secs` are the CPU seconds of the share, at least and at most, that earlier jobs use after this
+    job's arrival. `ahead` are some of the `ahead_jobs` jobs that do so. If `is_partial`, earlier jobs of the
+    user may be missing: then there is no upper bound, and the job is never called certainly late.
     """
 
     asked: JobsOfUser
@@ -88,7 +93,10 @@ class Expectation:
 
     @property
     def last_start_secs(self) -> Number | None:
-        """Return the latest start with which a waiting job surely ends in time; None if none is known."""
+        """Return the latest start at which a waiting job surely still ends by its expected end.
+
+        Returns None if no such time is known.
+        """
         limit_secs = self.facts.limit_secs
         if self.state != WAITS or self.upper_secs is None or limit_secs is None:
             return None
@@ -96,10 +104,10 @@ class Expectation:
 
     @property
     def late_secs(self) -> tuple[Number | None, Number] | None:
-        """Return how late the job is, at least (None: unknown) and at most; None if not started.
+        """Return by how many seconds the job is late: a pair of a minimum (None: unknown) and a maximum.
 
-        A running job is at most as late as if it ended now: as it runs on, its expected end moves at least as
-        fast.
+        Returns None for a job that has not started or is suspended. The maximum of a running job is its
+        lateness if it ended now: the longer it runs, the later its expected end, by at least the same time.
         """
         facts = self.facts
         if facts.end_secs is not None:
@@ -117,7 +125,10 @@ class Expectation:
 def compute_expectation(
     asked: JobsOfUser, shares: Shares, now_secs: float, *, mode: Mode = Mode.LITERAL, is_partial: bool = False
 ) -> Expectation:
-    """Return a job's expectation. `is_partial`: earlier jobs may be missing. Raises NotExpectedError."""
+    """Compute the expected end of the job that was asked about, and what explains it, as of `now_secs`.
+
+    `is_partial` says that earlier jobs of the user may be missing from `asked`. Raises NotExpectedError.
+    """
     facts = asked.jobs[asked.place]
     reason = why_not(facts)
     if reason is not None:

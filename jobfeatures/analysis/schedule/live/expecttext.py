@@ -1,4 +1,4 @@
-"""A job's `Expectation` as text for people and as JSON: pure."""
+"""Formats a job's `Expectation` as text for people, and as values for JSON. Pure functions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SPANS: Final = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 
 
 class Words:
-    """Writes times in one time zone, and as distances from now."""
+    """Formats times as text: as dates in one time zone, and as distances from now."""
 
     def __init__(self, now_secs: Number, zone: tzinfo | None) -> None:
         """Use this machine's time zone where `zone` is None."""
@@ -30,7 +30,7 @@ class Words:
         self._zone = zone
 
     def clock(self, secs: Number) -> str:
-        """Return a time as date and time of day, or in seconds of the log if that has no dates."""
+        """Return a time as date and time of day; if the log has no dates, as seconds since its time zero."""
         if secs < EPOCH_FROM:
             return f"second {_number(secs)} of the log"
         try:
@@ -63,7 +63,10 @@ def span(secs: Number) -> str:
 
 
 def format_expectation(found: Expectation, notes: tuple[str, ...] = (), zone: tzinfo | None = None) -> str:
-    """Return an expectation as readable text."""
+    """Return an expectation as text of several lines, followed by `notes`.
+
+    Times are shown in the time zone `zone`.
+    """
     words = Words(found.now_secs, zone)
     parts = [
         [printable(_headline(found, words))],
@@ -260,7 +263,7 @@ def _who(user: str | None) -> str:
 
 
 def make_document(found: Expectation, notes: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return an expectation as JSON's values: None means unknown, or not applicable."""
+    """Return an expectation as values for JSON, where None means unknown or not applicable."""
     facts, reported = found.facts, found.asked.reported
     late = found.late_secs
     return {

@@ -1,4 +1,7 @@
-"""The facts about a job that its expected end is computed from, by accounting, log or queue: pure."""
+"""Defines what must be known about a job to compute its expected end, and reads it from other records.
+
+These facts come from accounting, from a log, or from the queue. Pure.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,11 @@ from jobfeatures.records.model import Job, JobState
 
 
 class JobFacts(NamedTuple):
-    """One run of one job. None: unknown, or not yet. Times are seconds, all by the same clock."""
+    """What is known about one run of one job. None means unknown, or not yet known.
+
+    Times are in seconds, all by the same clock. `array_id` is empty for a job outside an array; `task` is the
+    job's index in its array, −1 for none. `tasks` is the number of array tasks that this entry stands for.
+    """
 
     job_id: str
     user: str | None
@@ -40,7 +47,10 @@ class JobFacts(NamedTuple):
 
     @property
     def runtime_secs(self) -> Number:
-        """Return how long an ended job ran, `UNKNOWN` or `IMPOSSIBLE`."""
+        """Return for how many seconds an ended job ran.
+
+        `UNKNOWN` or `IMPOSSIBLE` if no such number is known.
+        """
         return compute_runtime(self.start_secs, self.end_secs, self.suspended_secs)
 
 
@@ -54,9 +64,9 @@ def order_of(facts: JobFacts) -> Order:
 
 
 def why_not(facts: JobFacts) -> str | None:
-    """Return the reason why a job does not count, None if it does.
+    """Return the reason (a key of `REASONS`) why a job does not count in the figures, or None if it counts.
 
-    An ended job is judged by the rules for logs, any other by what is known so far.
+    An ended job is judged by the rules for logs, an unfinished job by what is known so far.
     """
     if facts.end_secs is None:
         submit, start = facts.submit_secs, facts.start_secs
@@ -86,9 +96,10 @@ def _known(value: Number | None) -> Number:
 
 
 def supersedes(new: JobFacts, old: JobFacts) -> bool:
-    """Return whether `new` replaces `old`: it is of a later run, or reports the end of the same run.
+    """Return whether the report `new` about a job replaces the report `old` about the same job.
 
-    A later report of the same end replaces the earlier one: it is a correction.
+    A report replaces an older one if it is about a later run, or if it reports the end of the same run. A
+    later report of the same end counts as a correction.
     """
     if (new.submit_secs or 0) != (old.submit_secs or 0):
         return (new.submit_secs or 0) > (old.submit_secs or 0)  # a requeue is a submission of its own
@@ -104,7 +115,10 @@ def supersedes(new: JobFacts, old: JobFacts) -> bool:
 
 
 def from_queue(job: Job) -> JobFacts | None:
-    """Return what the queue reports about an unfinished job, None for others: accounting reports those."""
+    """Return the facts that the queue reports about an unfinished job.
+
+    Returns None for a job that has finished (accounting reports those), and for one whose state is unknown.
+    """
     if job.state.is_finished or job.state is JobState.UNKNOWN:
         return None
     task = job.array_task_id or ""
@@ -126,7 +140,10 @@ def from_queue(job: Job) -> JobFacts | None:
 
 
 def from_record(record: JobRecord) -> JobFacts | None:
-    """Return what a log or accounting reports about a job, None for a step."""
+    """Return the facts about a job from a record of a log or of accounting.
+
+    Returns None for the record of a step.
+    """
     if record.step is not None:
         return None
     task = record.array_task_id or ""

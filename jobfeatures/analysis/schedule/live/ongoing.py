@@ -1,9 +1,9 @@
-"""The quality of a schedule in progress: expected ends kept up to date as jobs arrive and end. Pure.
+"""Measures a schedule in progress: keeps expected ends up to date as jobs arrive and end. Pure.
 
 Each user's jobs are kept in order of arrival. An ended job is settled once all jobs before it have ended too:
-then its expected end is final. It is placed into the user's share, added to the sums, and dropped. Jobs after
-the first unfinished one are kept, and placed anew at each query. A settled job is never taken back. Until
-then a job's records may come in any order, repeated or corrected, and give the same sums.
+then its expected end is final, and the job is placed into the user's share, added to the sums, and dropped.
+Jobs after the first unfinished one are kept, and placed anew at each query. Until a job is settled, its
+records may come in any order, repeated or corrected, and give the same sums.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class _User:
 
 
 class LiveSchedule:
-    """Jobs of one batch system that are unfinished or ended since `begin_secs`. Not thread-safe."""
+    """The jobs of one batch system that are unfinished or have ended since `begin_secs`. Not thread-safe."""
 
     def __init__(self, *, begin_secs: int, mode: Mode = Mode.LITERAL) -> None:
         self.begin_secs = begin_secs
@@ -92,13 +92,13 @@ class LiveSchedule:
         self._scale = shares.scale
 
     def apply_ended(self, reported: Iterable[JobFacts]) -> None:
-        """Take in accounting's records of ended jobs; records without an end are ignored."""
+        """Include accounting's records of ended jobs; records without an end are ignored."""
         for facts in reported:
             if facts.end_secs is not None:
                 self._apply(facts)
 
     def apply_queue(self, reported: Iterable[JobFacts], taken_at_secs: float) -> None:
-        """Take in a sample of the queue: all unfinished jobs, as of `taken_at_secs`."""
+        """Include a sample of the queue: all unfinished jobs, as of the time `taken_at_secs`."""
         for facts in reported:
             if facts.end_secs is None and self._apply(facts):
                 self._seen[facts.job_id] = taken_at_secs
@@ -197,22 +197,29 @@ class LiveSchedule:
         self._slowdowns[partition].add(max(1.0, response / max(facts.runtime_secs, TAU_SECS)), times)
 
     def horizon_secs(self, answered_secs: float) -> float:
-        """Return until when records are complete, given an accounting report complete at `answered_secs`.
+        """Return the time until which the records of jobs are complete.
 
-        That is the time of the last queue sample before the report: a job that had arrived by then
-        was in the queue or is in accounting. −∞ where there was no sample.
+        `answered_secs` is the time at which accounting reported all ended jobs. The result is the time of the
+        last queue sample before: a job that had arrived by then was in the queue, or is in accounting. It is
+        −∞ if there was no such sample.
         """
         return max((each for each in self._queue_secs if each <= answered_secs), default=-math.inf)
 
     def users_of_ended(self, before_secs: float) -> int:
-        """Return how many users have jobs that count, ended before this time, and are not settled yet."""
+        """Return how many users have jobs that ended before `before_secs` and are not settled.
+
+        Only jobs that count in the figures are considered.
+        """
         return sum(
             any(each.end_secs is not None and each.end_secs < before_secs for each in user.open.values())
             for user in self._users.values()
         )
 
     def settle(self, horizon_secs: float) -> None:
-        """Make expected ends final of jobs that ended by `horizon_secs`, where records are complete."""
+        """Make the expected ends of jobs that ended by `horizon_secs` final.
+
+        Records must be complete until that time; see `horizon_secs`.
+        """
         assert self.shares is not None  # noqa: S101  # set before
         for name in list(self._ripe):
             self._settle_user(name, self._users[name], horizon_secs)
@@ -284,7 +291,10 @@ class LiveSchedule:
         return user.lanes
 
     def outlooks(self, name: str, now_secs: float) -> list[Outlook]:
-        """Return bounds and verdicts for the unfinished jobs of the user `name`, in order of arrival."""
+        """Return the bounds of the expected end and the verdict for each unfinished job of one user.
+
+        The jobs are in order of arrival; `name` is the user's name.
+        """
         user = self._users.get(name)
         if user is None:
             return []

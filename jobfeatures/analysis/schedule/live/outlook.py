@@ -1,16 +1,16 @@
-"""Bounds of unfinished jobs' expected ends, and verdicts: whether they can still end in time.
+"""Computes bounds of unfinished jobs' expected ends, and verdicts: whether jobs can still end in time.
 
 A runtime not yet known is at least the elapsed time, and at most what the time limit allows. The longer
-earlier jobs run, the later a job is expected to end: elapsed times give lower bounds of expected ends, limits
-give upper bounds. And for each second that a job itself runs longer, its expected end is at least a second
-later: in any second it takes no more of the share than it asked for.
+earlier jobs run, the later a job is expected to end. So elapsed times give lower bounds of expected ends, and
+limits give upper bounds. For each second that a job itself runs longer, its expected end is at least a second
+later, because the job never uses more of the share than it requested. Therefore
 
 - a running job is certainly late if it would be late after using its whole limit,
   and certainly in time if it would be in time were it to end now;
 - a waiting job is certainly late if it would be late were it to start now and
   use its whole limit (Tóth and Klusáček's measure, used while jobs run).
 
-Pure. All of this holds provided that jobs keep to their limits and to the processors they asked for.
+All of this holds provided that jobs keep to their limits and to the processors that they requested. Pure.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ UNBOUNDED_SECS = 2**49  # later than any real time
 
 
 class Outlook(NamedTuple):
-    """Bounds of one unfinished job's expected end (epoch seconds; `upper_secs` None: none), and verdict."""
+    """The bounds of one unfinished job's expected end (epoch seconds), and whether it will be late.
+
+    `upper_secs` is None if there is no upper bound. `verdict` says how certain it is that the job ends late.
+    """
 
     facts: JobFacts
     lower_secs: Number
@@ -43,12 +46,15 @@ class Outlook(NamedTuple):
 
 
 def whole(secs: Number, mode: Mode) -> Number:
-    """Return a time rounded up to whole seconds, as expected ends are, or unchanged in fluid mode."""
+    """Return a time in seconds, rounded up to whole seconds unless the mode is fluid."""
     return secs if mode is Mode.FLUID else math.ceil(secs)
 
 
 def compute_elapsed(facts: JobFacts, now_secs: Number) -> Number:
-    """Return for how many seconds an unfinished job has run at least; unknown, so 0, if suspended."""
+    """Return for how many seconds an unfinished job has run at least.
+
+    For a suspended job that is 0, because it is not known since when it has been suspended.
+    """
     if facts.start_secs is None or facts.is_suspended:
         return 0
     return max(0, now_secs - facts.start_secs - facts.suspended_secs)
@@ -57,12 +63,12 @@ def compute_elapsed(facts: JobFacts, now_secs: Number) -> Number:
 def compute_outlooks(
     lanes: Lanes, jobs: Iterable[JobFacts], now_secs: Number, *, scale: int = 1
 ) -> Iterator[Outlook]:
-    """Yield bounds and verdict for each of one user's unfinished jobs, array tasks one by one.
+    """Yield bounds and verdict for each of one user's unfinished jobs; array tasks are separate jobs.
 
-    `lanes` is the user's share as earlier jobs left it, and is not changed. `jobs` are all jobs that count,
-    ended ones included, in order. Their processors times `scale` are the lanes they ask for. Tasks beyond
-    `MAX_TASKS` of a waiting array, and beyond `MAX_ALL_TASKS` of all arrays, are left out, and jobs after
-    them have no upper bound.
+    `lanes` is the user's share as the jobs before these have left it; it is not changed. `jobs` are all jobs
+    that count in the figures, ended ones included, in order of arrival. A job requests its processors times
+    `scale` from the lanes. Tasks beyond `MAX_TASKS` of a waiting array, and beyond `MAX_ALL_TASKS` of all
+    arrays, are left out; jobs after them have no upper bound.
     """
     low, high = lanes.copy(), lanes.copy()
     mode, is_bounded = lanes.mode, True
@@ -107,7 +113,7 @@ def compute_outlooks(
 
 
 def count_tasks(jobs: Iterable[JobFacts]) -> Iterator[int]:
-    """Yield for each of one user's jobs how many of its array tasks are taken into account."""
+    """Yield for each of one user's jobs the number of its array tasks that are taken into account."""
     left = MAX_ALL_TASKS
     for facts in jobs:
         count = min(facts.tasks, MAX_TASKS, 1 + left)
@@ -116,12 +122,12 @@ def count_tasks(jobs: Iterable[JobFacts]) -> Iterator[int]:
 
 
 def least_runtime(facts: JobFacts, now_secs: Number) -> Number:
-    """Return the shortest runtime in seconds that a started job may have in the end."""
+    """Return the shortest runtime, in seconds, that a job can have when it ends."""
     return compute_elapsed(facts, now_secs) if facts.end_secs is None else facts.runtime_secs
 
 
 def most_runtime(facts: JobFacts, now_secs: Number, mode: Mode) -> Number:
-    """Return the longest runtime in seconds that a job may have in the end: limit plus `OVERRUN_SECS`."""
+    """Return the longest runtime in seconds that a job can have when it ends: limit plus `OVERRUN_SECS`."""
     if facts.end_secs is not None:
         return whole(facts.runtime_secs, mode)
     limit = NEVER_SECS if facts.limit_secs is None else facts.limit_secs + OVERRUN_SECS

@@ -1,4 +1,7 @@
-"""One user's jobs as queue, accounting and logs report them, and which of them is asked about: pure."""
+"""Combines what queue, accounting and logs report about one user's jobs, and finds the job asked about.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +30,16 @@ _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([1-9][0-9]{0,8}))?)?\Z")
 
 
 class NoSuchJobError(JobfeaturesError):
-    """No job, or more than one, is meant by an id."""
+    """Raised when the job id that was asked about belongs to no job, or to more than one."""
 
 
 class ReportedJob(NamedTuple):
-    """The facts about one job, and further values that the batch system reported."""
+    """The facts about one job, and further values that the batch system reported about it.
+
+    `names` are other names of the job, such as ARRAY_TASK. The remaining fields are of a waiting job: the
+    task numbers of a waiting array such as ``2-5,9``, the reason why the job waits, the planned start, and
+    whether it is held until somebody releases it.
+    """
 
     facts: JobFacts
     names: frozenset[str] = frozenset()  # besides its id: by array and task, by job and component
@@ -42,7 +50,13 @@ class ReportedJob(NamedTuple):
 
 
 class JobsOfUser(NamedTuple):
-    """One user's jobs in order of arrival, and the index of the job in question."""
+    """One user's jobs in order of arrival.
+
+    `jobs[place]` is the job that was asked about, `reported` its report. If `is_whole_array`, the user asked
+    about an array, and the job is its last task. `components` is the number of components of the
+    heterogeneous job that the job belongs to. `unplaced` is the number of the user's other unfinished jobs
+    that are left out because too little is known about them.
+    """
 
     jobs: tuple[JobFacts, ...]
     place: int
@@ -53,7 +67,10 @@ class JobsOfUser(NamedTuple):
 
 
 def make_rules(share: str | None, shares_of: str | None) -> ShareRules:
-    """Return the shares that `schedule.share` and `schedule.share_of` give. Raises ConfigurationError."""
+    """Parse the settings `schedule.share` and `schedule.share_of` into share rules.
+
+    Raises ConfigurationError.
+    """
     default = parse_amounts("schedule.share", share, [CPU]) if share else {}
     if default.get(CPU) == 0:
         raise ConfigurationError("schedule.share", "must be above 0")
@@ -64,15 +81,19 @@ def make_rules(share: str | None, shares_of: str | None) -> ShareRules:
 
 
 def compute_begin(now_secs: float, history_secs: float) -> int:
-    """Return from when on ended jobs count: a multiple of `history_secs` (epoch), one to two of these ago.
+    """Return the epoch time from which ended jobs count.
 
-    A restart within the next `history_secs` thus mostly computes the same beginning.
+    It is a multiple of `history_secs`, one to two `history_secs` ago. So a daemon that restarts within
+    `history_secs` mostly computes the same time again.
     """
     return max(0, int((math.floor(now_secs / history_secs) - 1) * history_secs))
 
 
 def reported_by_queue(job: Job) -> ReportedJob | None:
-    """Return the queue's record of a job, even of one that just ended: accounting has it later."""
+    """Convert the queue's entry of a job, which may be waiting, running, or just ended.
+
+    The queue may report an end before accounting does. Returns None if the entry does not say enough.
+    """
     facts = from_queue(replace(job, state=JobState.RUNNING) if job.has_ended else job)
     if facts is None or (job.has_ended and job.end_secs is None):
         return None
@@ -90,7 +111,10 @@ def reported_by_queue(job: Job) -> ReportedJob | None:
 
 
 def reported_by_accounting(record: JobRecord) -> ReportedJob | None:
-    """Return accounting's record of an ended job, None of others: the queue knows more about these."""
+    """Convert accounting's record of an ended job. Returns None for a step and for a job without an end.
+
+    The queue knows more than accounting about unfinished jobs.
+    """
     facts = from_record(record)
     if facts is None or facts.end_secs is None:
         return None
@@ -98,9 +122,9 @@ def reported_by_accounting(record: JobRecord) -> ReportedJob | None:
 
 
 def reported_by_log(record: JobRecord, at_secs: Number) -> ReportedJob | None:
-    """Return what was known at `at_secs` about a job in a log, None where nothing was.
+    """Return what was known about a logged job at the time `at_secs`, or None if nothing was known.
 
-    A job without an end time counts as unfinished only where its state says so.
+    A job without an end time counts as unfinished only if its state says so.
     """
     facts = from_record(record)
     if facts is None or facts.submit_secs is None or facts.submit_secs > at_secs:
@@ -129,7 +153,7 @@ def _names(job: Job | JobRecord) -> frozenset[str]:
 
 
 def merge(reported: Iterable[ReportedJob]) -> dict[str, ReportedJob]:
-    """Return one record for each job id: the latest one of its last run."""
+    """Return by job id the latest report about the last run of each job."""
     found: dict[str, ReportedJob] = {}
     for each in reported:
         known = found.get(each.facts.job_id)
@@ -139,7 +163,10 @@ def merge(reported: Iterable[ReportedJob]) -> dict[str, ReportedJob]:
 
 
 def find_job(reported: dict[str, ReportedJob], asked: str) -> ReportedJob:
-    """Return the job with an id, ARRAY_TASK, JOB+COMPONENT; an array's last task. Raises NoSuchJobError."""
+    """Return the job named by `asked`: a job id, ARRAY_TASK, JOB+COMPONENT, or an array's id.
+
+    For an array's id, its last task is returned. Raises NoSuchJobError.
+    """
     members = [each for each in reported.values() if asked and each.facts.array_id == asked]
     if members:
         return max(members, key=lambda each: order_of(each.facts))
@@ -172,7 +199,10 @@ def _among_waiting(reported: Iterable[ReportedJob], asked: str) -> Iterator[Repo
 
 
 def count_until(tasks: str, task: int) -> tuple[int, bool]:
-    """Return how many tasks of ``2-5,9:2%3`` are numbered up to `task`, and whether one is `task`."""
+    """Count the tasks up to number `task` in a list such as ``2-5,9:2%3``.
+
+    Also return whether `task` is listed.
+    """
     count, is_there = 0, False
     for part in tasks.strip("[]").partition("%")[0].split(","):
         match = _RANGE.match(part)
@@ -187,7 +217,10 @@ def count_until(tasks: str, task: int) -> tuple[int, bool]:
 
 
 def choose_jobs(reported: Iterable[ReportedJob], asked: str) -> JobsOfUser:
-    """Return all jobs that count of the user whose job is `asked`, in order. Raises NoSuchJobError."""
+    """Return the jobs of the user who owns the job `asked`, in order of arrival. Raises NoSuchJobError.
+
+    Only jobs that count in the figures are included.
+    """
     known = merge(reported)
     found = find_job(known, asked)
     job_id, user = found.facts.job_id, found.facts.user

@@ -1,4 +1,4 @@
-"""Queries a batch system for one user's jobs, and for what the user's share depends on."""
+"""Queries a batch system for one user's jobs, and for the values on which the user's share depends."""
 
 from __future__ import annotations
 
@@ -43,7 +43,11 @@ class UserJobs:
         self._notes: list[str] = []
 
     def ask(self, job_id: str) -> Found:
-        """Return a job's user's jobs, shares, the time (epoch), notes. Raises SourceError, NoSuchJobError."""
+        """Query the user who owns the job `job_id`: the user's jobs and share.
+
+        Returns the user's jobs, the shares, the time of the query (epoch seconds), and notes for the reader.
+        Raises SourceError and NoSuchJobError.
+        """
         now_secs = self._clock.now_secs()
         begin_secs = compute_begin(now_secs, self._history_secs)
         user = None

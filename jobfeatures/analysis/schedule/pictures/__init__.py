@@ -1,5 +1,5 @@
-"""Schedule quality as pictures and as a report. Needs matplotlib, the extra ``analysis``.
+"""Draws the quality of schedules as pictures, and as an HTML report.
 
-`drawn` extracts from a schedule the little that is drawn; `draw` makes pictures
-of one or several views, `reportpage` an HTML page of pictures and tables.
+Needs matplotlib: the extra ``analysis``. `drawn` holds the data that are drawn of one schedule, `draw` draws
+one or several schedules, `reportpage` makes an HTML page of pictures and tables.
 """

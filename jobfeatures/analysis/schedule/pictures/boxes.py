@@ -1,4 +1,8 @@
-"""Draws box plots over users, one row per schedule: of VEET (late jobs' share), and of weighted tardiness."""
+"""Draws two box plots over users, side by side, with one row per schedule.
+
+One shows VEET, the percentage of a user's jobs that ended after their expected end, the other the weighted
+tardiness of each user.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,10 @@ HALF: Final = 0.3
 
 
 def draw_boxes(views: Sequence[DrawnSchedule], names: Sequence[str]) -> Figure:
-    """Draw box plots over users, VEET on the left, weighted tardiness on the right; `names` label rows."""
+    """Draw box plots over users: VEET on the left, weighted tardiness on the right.
+
+    Each schedule is a row; `names` are the labels of the rows.
+    """
     figure = Figure(figsize=(WIDTH, 1.75 + ROW_INCHES * len(views)), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
     veets = [np.array(list(view.document["veet"].values()), dtype=float) for view in views]

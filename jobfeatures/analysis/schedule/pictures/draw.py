@@ -29,7 +29,10 @@ _DOCTYPE = re.compile(r"<!DOCTYPE[^>]*>\s*")
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A figure with its title and its description as text; pictures of one `kind` share a section."""
+    """A figure with its title (`name`) and a description for readers who cannot see it (`alt`).
+
+    Pictures of the same `kind` are in the same section of a report. `files` holds rendered images by format.
+    """
 
     kind: str
     name: str  # of the file, without extension
@@ -39,7 +42,7 @@ class Picture:
 
 
 def render(picture: Picture, form: str) -> bytes:
-    """Return a picture as bytes in the form `png` or `svg`: the same for the same data."""
+    """Render a picture as an image file in the format `form`, `png` or `svg`; equal data give equal bytes."""
     if form not in picture.files:
         picture.files[form] = _render(picture, form)
     return picture.files[form]
@@ -71,7 +74,7 @@ def count_pictures(views: Sequence[DrawnSchedule]) -> int:
 
 
 def draw_pictures(views: Sequence[DrawnSchedule]) -> Iterator[Picture]:
-    """Yield a heatmap of each schedule and box plots of all, one at a time."""
+    """Yield the pictures one at a time: a heatmap of each schedule, and box plots of all schedules."""
     names = short_names([view.name for view in views])
     heats = compute_heats(views)
     norm = make_norm(heats)

@@ -1,4 +1,4 @@
-"""What is drawn of a schedule: small enough to be kept for many schedules until the end: numpy."""
+"""Extracts what is drawn of a schedule: little enough to be kept for many schedules. Needs numpy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ _ENDING = re.compile(rf"(\.(swf|jsonl?|csv|txt|log))?({'|'.join(map(re.escape, C
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DrawnSchedule:
-    """What is drawn of one schedule. Times are seconds since its log's time zero."""
+    """What is drawn of one schedule. Times are in seconds since its log's time zero.
+
+    `document` holds the figures, from `make_document`; `runs` the stored marks of late jobs. `use` by
+    resource and `waiting` hold one value for each interval between `edges`.
+    """
 
     document: Values  # as `make_document` returns it
     users: list[str]
@@ -41,7 +45,7 @@ class DrawnSchedule:
 
     @property
     def marks(self) -> Iterator[Marks]:
-        """Yield the marks of violated jobs (see `heatmap`), in blocks."""
+        """Yield, in blocks, the marks of the jobs that ended after their expected end (see `heatmap`)."""
         for run in self.runs:
             for first in range(0, run.size, AT_ONCE):
                 rows = run.read(first, AT_ONCE)
@@ -49,12 +53,15 @@ class DrawnSchedule:
 
     @property
     def marked_users(self) -> set[str]:
-        """Return the users who have violated jobs."""
+        """Return the users with at least one job that ended after its expected end."""
         return {user for user, veet in self.document["veet"].items() if veet > 0}
 
 
 class Sketch:
-    """Collects what is drawn of a schedule while it is evaluated; marks of late jobs are kept in a store."""
+    """Collects what to draw of a schedule while the schedule is evaluated.
+
+    Marks of late jobs go into a store.
+    """
 
     def __init__(self, whole: Whole, store: Store) -> None:
         self._whole, self._store = whole, store
@@ -63,14 +70,17 @@ class Sketch:
         self._steps: dict[str, Array] = {}
 
     def add(self, hand: Schedule, first_user: int) -> None:
-        """Add a hand (the jobs of some users); `first_user` is the index of its first user among all."""
+        """Add the jobs of some users; `first_user` is the index of the first of these among all users."""
         marks = make_marks(hand)
         rows = as_rows(marks._replace(user=marks.user + first_user)._asdict())
         self._runs.append(self._store.write(rows))
         add_steps(self._steps, hand.steps(self._edges))
 
     def view(self, document: Values) -> DrawnSchedule:
-        """Return what is to be drawn; `document` holds the schedule's figures, from `make_document`."""
+        """Return what to draw, once all jobs were added.
+
+        `document` holds the figures, from `make_document`.
+        """
         whole = self._whole
         return DrawnSchedule(
             document=document,
@@ -85,7 +95,10 @@ class Sketch:
 
 
 def short_names(names: Sequence[str], most: int = 28) -> list[str]:
-    """Return shorter names of logs for pictures, without directories and extensions if still unique."""
+    """Return names of logs, each at most `most` characters long, for use in pictures.
+
+    Directories and extensions are removed if the names remain distinct without them.
+    """
     bare = [_ENDING.sub("", each.rpartition("/")[2]) or each for each in names]
     if len(set(bare)) < len(set(names)):
         bare = list(names)
@@ -96,7 +109,7 @@ def short_names(names: Sequence[str], most: int = 28) -> list[str]:
 
 
 def share_words(document: Values) -> str:
-    """Return the default share of each resource in a few words."""
+    """Return a short text with the default share of each resource, such as ``64 CPU, 128 GiB``."""
     words = []
     for resource, shares in document["shares"].items():
         amount = shares["default"]
@@ -110,7 +123,7 @@ def share_words(document: Values) -> str:
 
 
 def shortened(name: str, most: int) -> str:
-    """Return a name without unprintable characters, shortened in the middle where it is too long."""
+    """Return a name without unprintable characters; if longer than `most`, its middle is left out."""
     name = shown_name(name)
     if len(name) <= most:
         return name

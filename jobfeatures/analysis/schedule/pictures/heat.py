@@ -1,4 +1,4 @@
-"""Draws a heatmap of late jobs, users × time, with used resources and waiting jobs underneath."""
+"""Draws a heatmap of late jobs (users × time), and below it the used resources and the waiting jobs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,11 @@ ALIKE: Final = 0.5  # schedules of one workload share at least this part of thei
 
 
 class Heat(NamedTuple):
-    """One heatmap: `cells` are rows (of `shared` users each) × columns; `span` is in seconds of the log."""
+    """The data of one heatmap. Each row of `cells` stands for `shared` users, each column for one of `grid`.
+
+    `ranked` are the users in the order of the rows; `span` is the time shown, in seconds since the log's time
+    zero.
+    """
 
     cells: Array
     grid: Grid
@@ -59,7 +63,10 @@ class Heat(NamedTuple):
 
 
 def compute_heats(views: Sequence[DrawnSchedule]) -> list[Heat]:
-    """Return the heatmap of each schedule; those of one workload have the same users and time span."""
+    """Return the heatmap of each schedule.
+
+    If all schedules are of the same workload, their heatmaps have the same users and the same time span.
+    """
     if are_alike(views):
         span = min(view.first_secs for view in views), max(view.last_secs for view in views)
         return [_heat(view, views, span) for view in views]
@@ -67,7 +74,10 @@ def compute_heats(views: Sequence[DrawnSchedule]) -> list[Heat]:
 
 
 def are_alike(views: Sequence[DrawnSchedule]) -> bool:
-    """Return whether schedules are of one workload: same users, and same start or half the time shared."""
+    """Return whether schedules appear to be of the same workload.
+
+    They do if they have the same users, and begin at the same time or have half of their time in common.
+    """
     firsts, lasts = [view.first_secs for view in views], [view.last_secs for view in views]
     if any(set(view.users) != set(views[0].users) for view in views):
         return False
@@ -94,7 +104,7 @@ def make_norm(heats: Sequence[Heat]) -> LogNorm:
 
 
 def draw_heat(view: DrawnSchedule, heat: Heat, norm: LogNorm, title: str) -> Figure:
-    """Draw the heatmap of one schedule."""
+    """Draw the heatmap of one schedule, with the colour scale `norm` that all heatmaps share."""
     rows = len(heat.cells)
     tall = _inches(rows)
     use_tall, queue_tall = 1.25, 0.8

@@ -1,8 +1,9 @@
-"""Where in time users' jobs ended after their expected ends: pure, numpy.
+"""Computes when each user's jobs were late, for heatmaps. Pure functions; needs numpy.
 
-A violated job marks the time from its latest start that would have kept the expected end, EET − runtime, for
-as long as it was late (Tóth and Klusáček, section 3.3, EET heatmaps). Time is cut into cells (there, of
-a minute); a mark has the cells from floor(begin / cell) on, ceil(tardiness / cell) of them.
+A job that ended after its expected end (EET) leaves a mark. The mark begins at the latest start that would
+have kept the expected end, EET − runtime, and is as long as the job was late (Tóth and Klusáček, section 3.3,
+EET heatmaps). Time is cut into cells, of a minute in that paper. A mark covers ceil(tardiness / cell) cells,
+from cell floor(begin / cell) on.
 """
 
 from __future__ import annotations
@@ -20,7 +21,11 @@ SHORT_SECS: Final = 7200  # shorter spans have cells of one second
 
 
 class Marks(NamedTuple):
-    """Of each violated job the index of its user, the begin of its mark (log seconds), and tardiness (s)."""
+    """The marks that jobs leave in a heatmap if they ended after their expected end: one entry per job.
+
+    `user` is the index of the job's user, `begin` the beginning of the mark in seconds since the log's time
+    zero, and `tardiness` its length, the seconds by which the job was late.
+    """
 
     user: Array
     begin: Array
@@ -28,7 +33,10 @@ class Marks(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """The columns of a heatmap, `width` cells of `cell_secs` each; the first begins at first × cell_secs."""
+    """The division of a heatmap's time into `columns` columns of `width` cells of `cell_secs` seconds.
+
+    The first column begins at `first` × `cell_secs`, in seconds since the log's time zero.
+    """
 
     cell_secs: int
     first: int
@@ -42,12 +50,12 @@ class Grid(NamedTuple):
 
     @property
     def begin_secs(self) -> int:
-        """Return when the first column begins, in seconds of the log."""
+        """Return when the first column begins, in seconds since the log's time zero."""
         return self.first * self.cell_secs
 
     @property
     def end_secs(self) -> int:
-        """Return when the last column ends, in seconds of the log."""
+        """Return when the last column ends, in seconds since the log's time zero."""
         return self.begin_secs + self.columns * self.column_secs
 
 
@@ -63,7 +71,10 @@ def make_marks(schedule: Schedule) -> Marks:
 
 
 def make_grid(first_secs: float, last_secs: float, most_columns: int) -> Grid:
-    """Return at most `most_columns` columns over a time span, each as few cells wide as possible."""
+    """Divide a time span into at most `most_columns` columns, each as few cells wide as possible.
+
+    Times are in seconds since the log's time zero.
+    """
     cell = CELL_SECS if last_secs - first_secs > SHORT_SECS else 1
     first = int(first_secs // cell)
     cells = max(1, int(-(-last_secs // cell)) - first)
@@ -72,11 +83,11 @@ def make_grid(first_secs: float, last_secs: float, most_columns: int) -> Grid:
 
 
 def compute_heatmap(marks: Iterable[Marks], row_of: Array, rows: int, grid: Grid) -> Array:
-    """Return rows × columns: the mean number of marks per cell of the column, over the row's users.
+    """Return an array of `rows` × the columns of `grid`, which counts late jobs.
 
-    `row_of` is the row of each user, −1 for those left out. Begins and ends
-    are entered by row and column and summed from left to right, so the cost
-    depends on the marks and the drawn area, not on the number of cells.
+    A value is the number of marks in a cell, summed over the users of the row, and averaged over the cells of
+    the column. `row_of` holds the row of each user, −1 for users left out. The cost depends on the number of
+    marks and on the size of the result, not on the number of cells.
     """
     cells = np.zeros((rows, grid.columns + 2))
     for users, begins, lasts in marks:
@@ -103,13 +114,20 @@ def _begun(row: Array, cell: Array, rows: int, grid: Grid) -> Array:
 
 
 def rank_users(weights: Sequence[dict[str, float]], marked: Sequence[set[str]]) -> list[str]:
-    """Return users with late jobs in any schedule, by descending sum of `weights`, then by name."""
+    """Return the users who have late jobs in any schedule, those with the largest sum of weights first.
+
+    Both arguments have one entry for each schedule: each user's weight, and the users with late jobs. Users
+    of equal weight are sorted by name.
+    """
     users = set().union(*marked)
     return sorted(users, key=lambda user: (-sum(each.get(user, 0) for each in weights), user))
 
 
 def rows_of(users: Sequence[str], ranked: Sequence[str], most_rows: int) -> tuple[Array, int, int]:
-    """Return the row of each user (−1: none), the number of rows, and the number of users per row."""
+    """Assign users to at most `most_rows` rows of a heatmap, in the order of `ranked`.
+
+    Returns the row of each of `users` (−1: none), the number of rows, and the number of users per row.
+    """
     shared = max(1, -(-len(ranked) // most_rows))
     row_of = {user: place // shared for place, user in enumerate(ranked)}
     rows = -(-len(ranked) // shared)

@@ -1,4 +1,4 @@
-"""One self-contained HTML file of pictures, tables and text. It loads nothing from elsewhere."""
+"""Writes pictures, tables and text as one self-contained HTML file, which loads nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _KINDS: Final = ("heatmap", "boxes")
 
 
 class Report:
-    """A page to which pictures are added one by one, as text, so that no figure stays in memory."""
+    """An HTML page to which pictures are added one by one; each is kept only as SVG text, to save memory."""
 
     def __init__(self, views: Sequence[DrawnSchedule]) -> None:
         self._documents = [view.document for view in views]
@@ -42,7 +42,7 @@ class Report:
         )
 
     def page(self) -> str:
-        """Return the complete page."""
+        """Return the HTML of the complete page."""
         documents = self._documents
         names = short_names([str(each["log"]) for each in documents])
         shortly = [{**document, "log": name} for document, name in zip(documents, names, strict=True)]
@@ -110,9 +110,10 @@ def _share_from(document: Values) -> list[str]:
 
 
 def to_inline(svg: str, prefix: str, alt: str) -> str:
-    """Return an SVG document as an element of an HTML page: unique ids with `prefix`, colours by theme.
+    """Convert an SVG document to an element inside an HTML page.
 
-    Only tags are changed: in SVG written by matplotlib, no text contains a `<`.
+    All ids get the `prefix`, so that they are unique in the page; colours follow the page's theme; `alt`
+    describes the picture. Only tags are changed: in SVG written by matplotlib, no text contains a `<`.
     """
     body = _TAG.sub(lambda tag: _themed(tag.group(), prefix), _HEAD.sub("", svg, count=1)).strip()
     start = re.match(r"<svg[^>]*>", body)

@@ -1,4 +1,4 @@
-"""Shared style of all pictures: colours, fonts, time axes, number formats."""
+"""Defines the style that all pictures share: colours, fonts, time axes, number formats."""
 
 from __future__ import annotations
 
@@ -68,14 +68,20 @@ _STYLE: Final[dict[str, Any]] = {
 
 
 def spaced(figure: Figure, **settings: float) -> None:
-    """Set the spacing between the parts of a figure, in the terms of matplotlib's layout engine."""
+    """Set the spacing between the parts of a figure.
+
+    `settings` are parameters of matplotlib's layout engine.
+    """
     layout: Any = figure.get_layout_engine()
     layout.set(**settings)
 
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Draw with the style of these pictures in the `with` block, whatever matplotlib settings users have."""
+    """Apply the style of these pictures inside the `with` block.
+
+    The user's matplotlib settings are ignored.
+    """
     with matplotlib.rc_context(), warnings.catch_warnings():
         # A character missing from the font is a box in PNG, and intact in SVG.
         warnings.filterwarnings("ignore", message="Glyph .* missing")
@@ -86,13 +92,16 @@ def styled() -> Iterator[None]:
 
 
 def dark_for_many() -> Colormap:
-    """Return colours from light to dark that colour-blind readers can order, all distinct from EMPTY."""
+    """Return a colour map from light (few) to dark (many) that colour-blind readers can distinguish.
+
+    All of its colours differ from EMPTY, the colour of empty cells.
+    """
     whole = matplotlib.colormaps["viridis_r"]
     return LinearSegmentedColormap.from_list("many", [whole(0.08 + 0.92 * step / 255) for step in range(256)])
 
 
 def time_unit(span_secs: float) -> tuple[int, str]:
-    """Return the unit in which to show a time span: its length in seconds, and its name."""
+    """Choose the unit in which to show a time span; return the unit's length in seconds, and its name."""
     return next(((secs, name) for least, secs, name in _UNITS if span_secs >= least), (1, "seconds"))
 
 
@@ -109,7 +118,7 @@ def lay_out_time(axes: Axes, first_secs: float, last_secs: float) -> None:
 
 
 def brief(value: float) -> str:
-    """Return a number as short text, such as 1.5 k."""
+    """Return a number as short text with about three digits, such as 12.5, 1,500 or 1.5·10⁷; "–" for NaN."""
     if value == 0 or not math.isfinite(value):
         return "0" if value == 0 else "–"
     size = abs(value)
@@ -122,13 +131,13 @@ def brief(value: float) -> str:
 
 
 def duration(secs: float) -> str:
-    """Return seconds as text in a suitable unit."""
+    """Return a number of seconds as short text in a suitable unit, such as 1.5 h."""
     unit, name = time_unit(secs)
     return f"{brief(secs / unit)} {_SHORT[name]}"
 
 
 def power(value: float) -> str:
-    """Return the label of a tick on a logarithmic axis."""
+    """Return the label of a tick on a logarithmic axis, such as 100 or 10⁵."""
     if value <= 0:
         return "0"
     exponent = round(math.log10(value))

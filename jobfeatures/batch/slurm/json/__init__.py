@@ -1,1 +1,1 @@
-"""Parsers of Slurm's JSON, which its commands print and slurmrestd answers, and the sources that use it."""
+"""Parsers of the JSON that Slurm's commands print and slurmrestd sends, and the sources that use it."""

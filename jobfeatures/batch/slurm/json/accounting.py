@@ -1,12 +1,11 @@
-"""Accounting of ``sacct --json`` and slurmrestd's ``/slurmdb/VERSION/jobs``, v0.0.37 to v0.0.43. Pure.
+"""Parses accounting from ``sacct --json`` and from slurmrestd. Pure.
 
-Jobs contain their steps. CPU time of a step's tasks is in milliseconds, memory
-and file I/O in bytes; requested and allocated resources are lists of trackable
-resources, with memory in MiB. Source: https://slurm.schedmd.com/rest_api.html
+slurmrestd sends it for ``/slurmdb/VERSION/jobs``; versions are v0.0.37 to v0.0.43. Jobs contain their steps.
+CPU time of a step's tasks is in milliseconds, memory and file I/O in bytes; requested and allocated resources
+are lists of trackable resources, with memory in MiB. Source: https://slurm.schedmd.com/rest_api.html
 
-v0.0.37 and v0.0.38 (Slurm 21.08 to 22.05) report exit code 0 for failed jobs and
-CPU time for steps only, and slurmrestd reports an end for running jobs; in v0.0.37
-a job's start is the time when it became eligible.
+v0.0.37 and v0.0.38 (Slurm 21.08 to 22.05) report exit code 0 for failed jobs and CPU time for steps only, and
+slurmrestd reports an end for running jobs; in v0.0.37 a job's start is the time when it became eligible.
 """
 
 from __future__ import annotations
@@ -67,10 +66,10 @@ def version_of(document: JsonRecord) -> str:
 def parse_db_job(
     record: JsonRecord, *, version: str, notes: Notes
 ) -> tuple[list[JobRecord], list[ParseError]]:
-    """Return a job and its steps, in this order, and the errors of those rejected; never raises.
+    """Return a job followed by its steps, and the errors of those that were rejected; never raises.
 
     A job or step is rejected if a field in `NEEDED` is malformed; any other malformed field is None, and
-    counted in `notes`.
+    counted in `notes`. `version` is that of the API, such as ``v0.0.40``.
     """
     try:
         job = _read(partial(_parse_job, version=version), record.values, notes)
@@ -284,10 +283,11 @@ def _exit(record: JsonRecord, word: str, *, version: str) -> tuple[int | None, i
 
 
 def db_state(record: JsonRecord, *path: str) -> str:
-    """Return the base state at `path`, a text or the first word of a list. Raises ParseError.
+    """Return the base state of a job or step: the text at `path`, or the first word of a list there.
 
-    A run that was requeued is ``["PENDING", "REQUEUED"]`` since Slurm 23.11: REQUEUED, as sacct prints
-    it; the part of a run before it was resized is ``["PENDING", "RESIZING"]``.
+    A run that was requeued is ``["PENDING", "REQUEUED"]`` since Slurm 23.11: this returns REQUEUED, as sacct
+    prints it. The part of a run before it was resized is ``["PENDING", "RESIZING"]``: this returns RESIZING.
+    Raises ParseError.
     """
     words = record.words(*path)
     word = REQUEUED if REQUEUED in words else words[0].partition(" ")[0] if words else ""
@@ -299,10 +299,10 @@ def db_state(record: JsonRecord, *path: str) -> str:
 
 
 def resources(record: JsonRecord, *path: str) -> dict[str, int]:
-    """Return the numbers in a list of trackable resources, by name: ``cpu``, ``mem``, ``gres/gpu``.
+    """Return the amounts in the list of trackable resources at `path`, by name, such as ``gres/gpu``.
 
-    One without a number is left out, and one with a malformed number too, but noted in `record.unread`.
-    Raises ParseError for a malformed number of CPUs, memory, nodes or GPUs.
+    A resource without a number is left out. So is one with a malformed number, which is noted in
+    `record.unread`; but a malformed number of CPUs, memory, nodes or GPUs raises ParseError.
     """
     found = {}
     for each in record.records(*path):

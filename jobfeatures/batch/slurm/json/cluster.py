@@ -1,4 +1,4 @@
-"""Nodes, partitions, reservations, licences and load of Slurm's JSON, v0.0.37 to v0.0.43. Pure.
+"""Parses nodes, partitions, reservations, licences and load in Slurm's JSON, v0.0.37 to v0.0.43. Pure.
 
 A node's state was a text, with its flags in a separate list; from v0.0.39 on one list has both. The same
 version moved a partition's nodes to ``nodes.configured`` and its state to ``partition.state``. Times of
@@ -72,7 +72,10 @@ def parse_json_cluster(
 
 
 def parse_json_node(record: JsonRecord) -> ClusterNode:
-    """Parse a node; raises ParseError. Memory is in MiB; CPUs and memory are those available to jobs."""
+    """Return the node in a JSON object; its CPUs and memory are those available to jobs.
+
+    Memory in the JSON is in MiB. Raises ParseError.
+    """
     name = record.text("name")
     if name is None or expand_nodes(name) != (name,):
         raise ParseError("not a node's name", field="name", text=str(name)[:80])
@@ -102,7 +105,7 @@ def node_states(record: JsonRecord) -> tuple[str, ...]:
 
 
 def parse_json_partition(record: JsonRecord) -> Partition:
-    """Parse a partition; raises ParseError."""
+    """Return the partition in a JSON object. Raises ParseError."""
     name = record.text("name")
     if name is None:
         raise ParseError("the partition has no name", field="name")
@@ -115,7 +118,10 @@ def parse_json_partition(record: JsonRecord) -> Partition:
 def parse_json_notice(
     node: JsonRecord, reservations: JsonRecord, *, node_name: str, now_secs: float, source: str
 ) -> NodeAnswer:
-    """Return a node's drain state, CPUs and shutdowns, from its record and reservations; never raises."""
+    """Return a node's drain state, CPUs and shutdowns, from its record and the reservations; never raises.
+
+    Reservations that end before `now_secs` (epoch) are ignored. `source` names the answer in errors.
+    """
     rejected: list[Rejected] = []
     try:
         record = _own_record(node, node_name)
@@ -162,7 +168,10 @@ def _maintenance(record: JsonRecord) -> Maintenance | None:
 
 
 def parse_json_diag(document: JsonRecord, *, source: str, taken_at_secs: float) -> Scheduler:
-    """Return the controller's load from an answer to ``diag``. Raises ParseError."""
+    """Return the load of slurmctld and its schedulers in slurmrestd's answer to ``diag``.
+
+    Raises ParseError.
+    """
     found = JsonRecord(document.get("statistics"))
     if (threads := found.count("server_thread_count")) is None:
         raise ParseError("the answer has no statistics", source=source, field="statistics")
@@ -199,7 +208,7 @@ def _requests(
 
 
 def parse_json_licences(document: JsonRecord, *, source: str, taken_at_secs: float) -> Licences:
-    """Parse an answer to ``licenses``. Raises ParseError if it has no list ``licenses``."""
+    """Return the licences in slurmrestd's answer to ``licenses``. Raises ParseError without that list."""
     records = document.listed("licenses", source)
     return make_licences(_licence, records, source=source, taken_at_secs=taken_at_secs)
 
@@ -214,7 +223,10 @@ def _licence(record: JsonRecord) -> Licence:
 
 
 def parse_json_reservations(document: JsonRecord, *, source: str, taken_at_secs: float) -> Reservations:
-    """Parse an answer to ``reservations``. Raises ParseError if it has no list ``reservations``."""
+    """Return the reservations in slurmrestd's answer to ``reservations``.
+
+    Raises ParseError if the list of this name is missing.
+    """
     records = document.listed("reservations", source)
     return make_reservations(_reservation, records, source=source, taken_at_secs=taken_at_secs)
 

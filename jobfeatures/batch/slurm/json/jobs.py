@@ -1,7 +1,7 @@
-"""Jobs of ``squeue --json``, ``scontrol --json show job`` and slurmrestd's ``/job/ID`` and ``/jobs``. Pure.
+"""Parses jobs from ``squeue --json``, ``scontrol --json show job`` and slurmrestd. Pure.
 
-The keys have kept their names from v0.0.37 to v0.0.43, except in
-``job_resources``, which has a job's share of each of its nodes:
+slurmrestd sends them for ``/job/ID`` and ``/jobs``. The keys have kept their names from v0.0.37 to v0.0.43,
+except in ``job_resources``, which has a job's share of each of its nodes:
 
 v0.0.37            ``allocated_nodes``: an object by the node's place in ``nodes``; ``cpus``, ``memory``
 v0.0.38 – v0.0.40  ``allocated_nodes``: a list; ``nodename``, ``memory_allocated``, cores by socket
@@ -63,11 +63,11 @@ def _cut(job: Job, source: str) -> Rejected:
 
 
 def parse_json_job(record: JsonRecord, *, node_name: str | None = None) -> Job:
-    """Parse one job; raises ParseError.
+    """Return the job in a JSON object. Raises ParseError.
 
     Times are epoch seconds, ``time_limit`` minutes, sizes MiB. The estimated start of a pending job becomes
-    `planned_secs`; its end is left out. `node_name` is this node's NodeName: CPUs, memory and GPUs are its
-    share. With None they are only known for a job on a single node.
+    `planned_secs`; its estimated end is left out. `node_name` is this node's NodeName: CPUs, memory and GPUs
+    are the job's share of this node. With None they are only known for a job on a single node.
     """
     job_id = checked_id(str(record.count("job_id")), field="job_id")
     words = record.words("job_state")

@@ -1,7 +1,7 @@
-"""Logs that ``sacct --json``, ``squeue --json`` or slurmrestd wrote, v0.0.37 to v0.0.43. Pure.
+"""Reads logs that ``sacct --json``, ``squeue --json`` or slurmrestd wrote, v0.0.37 to v0.0.43. Pure.
 
-A log is one JSON object, or several, read as a whole. A job with a ``job_state`` comes from
-the queue; the others come from accounting and contain their steps.
+A log is one JSON object, or several, read as a whole. A job with a ``job_state`` comes from the queue; the
+others come from accounting and contain their steps.
 """
 
 from __future__ import annotations
@@ -36,12 +36,15 @@ _JOBS = re.compile(
 
 
 def recognise(head: str) -> bool:
-    """Return whether a text begins like Slurm's JSON: with ``meta``, or, in later versions, ``jobs``."""
+    """Return whether `head`, the beginning of a log, is that of Slurm's JSON: ``meta`` or ``jobs``."""
     return _META.match(head) is not None or _JOBS.match(head) is not None
 
 
 def read_records(lines: Iterable[str], *, source: str, notes: Notes) -> Iterator[JobRecord | Rejected]:
-    """Yield the jobs of all documents, each followed by its steps, and what was rejected."""
+    """Yield the jobs of all JSON objects, each followed by its steps, and a Rejected for a malformed one.
+
+    `source` names the log in errors; `notes` counts values that could not be read.
+    """
     for found in parse_objects("".join(lines), source=source):
         try:
             if isinstance(found, ParseError):

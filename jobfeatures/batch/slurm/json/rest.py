@@ -26,7 +26,11 @@ _OFFERED = re.compile(r"/slurm/(v[0-9]+\.[0-9]+\.[0-9]+)/")
 
 
 class Rest(Server):
-    """Client of slurmrestd. Finds an API version at the first query, and another if the server drops it."""
+    """Client of slurmrestd.
+
+    It finds a common version of the API at the first query, and another one if the server no longer has that
+    version.
+    """
 
     def __init__(self, url: str, *, token_file: str | None = None, max_bytes: int = 32 * 2**20) -> None:
         """`url` is slurmrestd's address. Raise SourceError if it is malformed."""
@@ -78,7 +82,10 @@ class Rest(Server):
         )
 
     def fetch(self, path: str, timeout_secs: float) -> Response:
-        """Return the response to GET `path`. Raises SourceError if there is none, refused, or too long."""
+        """Return the response to GET `path`.
+
+        Raises SourceError if there is none, if access is denied, or if the response is too long.
+        """
         headers = {"Accept": "application/json"}
         if self._token_file is not None:  # read each time, because tokens expire and are replaced
             token = read_token(self._token_file)
@@ -92,7 +99,10 @@ class Rest(Server):
 
 
 def make_rest(config: SystemSettings[SlurmSettings], *, max_bytes: int) -> Rest:
-    """Return a client for ``slurm.rest_url``; answers have at most `max_bytes`. Raises ConfigurationError."""
+    """Return a client for the address in ``slurm.rest_url``. Raises ConfigurationError if not set or invalid.
+
+    Longer responses than `max_bytes` are refused.
+    """
     if config.own.rest_url is None:
         raise ConfigurationError("slurm.rest_url", "is not set: slurm.ask = rest needs it")
     try:
@@ -102,7 +112,7 @@ def make_rest(config: SystemSettings[SlurmSettings], *, max_bytes: int) -> Rest:
 
 
 def offered_versions(response: Response) -> tuple[str, ...]:
-    """Return the API versions in the paths of an OpenAPI document; () if the response is no such document."""
+    """Return the versions of Slurm's API in the paths of an OpenAPI document; () for another document."""
     try:
         paths = json.loads(response.body).get("paths", {})
         found = {match[1] for path in paths if (match := _OFFERED.match(path))}
@@ -118,7 +128,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 def read_token(path: str) -> str:
     """Return the token in a file: alone, or after ``SLURM_JWT=`` as ``scontrol token`` prints it.
 
-    Raises SourceError, also where users other than the owner may read the file.
+    Raises SourceError, also if users other than the owner may read the file.
     """
     try:
         data = read_private(path, MAX_TOKEN_BYTES)
@@ -133,7 +143,7 @@ def read_token(path: str) -> str:
 
 
 def user_of_token(token: str) -> str | None:
-    """Return the user name that a JWT claims (``sun``, slurm.schedmd.com/jwt.html); None without one."""
+    """Return the user name in a JWT (its claim ``sun``, slurm.schedmd.com/jwt.html); None if it has none."""
     parts = token.split(".")
     if len(parts) != 3:
         return None

@@ -1,4 +1,4 @@
-"""Slurm through slurmrestd: single jobs for a node, everything for the controller role."""
+"""Sources that query slurmrestd: about a node's jobs one by one, or about all for the controller role."""
 
 from __future__ import annotations
 
@@ -57,10 +57,11 @@ class JsonAsker:
         now_secs: float,
         known: Mapping[str, Job] = MappingProxyType({}),
     ) -> tuple[Answers, NodeAnswer | None]:
-        """Return the answers about jobs, with all details, and about this node if `about_node`, else None.
+        """Query the jobs `job_ids` and, if `about_node`, this node; return both answers (None for the node).
 
-        A job is gone only if Slurm answers with the error number of "Invalid job id". The first query without
-        an answer ends the poll, as further ones would wait too. Raises SourceError if that was the first.
+        All details are queried, even of `known` jobs. A job is gone only if Slurm answers with the error
+        number of "Invalid job id". The first query without an answer ends the poll, as further ones would
+        wait too; if it is the very first, SourceError is raised.
         """
         del known
         deadline = self._clock.monotonic_secs() + self._timeout_secs
@@ -145,7 +146,10 @@ class JsonCluster:
         self._timeout_secs = timeout_secs
 
     def poll_queue(self) -> JobTable:
-        """Return the queue, with jobs that ended within MinJobAge; incomplete if Slurm reports an error."""
+        """Return the queue, with jobs that ended within MinJobAge.
+
+        The table is incomplete if Slurm's answer reports an error.
+        """
         table, problems = self._ask_with_errors("jobs", "jobs", parse_json_jobs)
         return replace(table, complete=table.complete and not problems)
 
@@ -158,7 +162,10 @@ class JsonCluster:
         return replace(cluster, rejected=(*cluster.rejected, *self._errors_of(partitions)))
 
     def poll_accounting(self, since_secs: float) -> Accounting:
-        """Return the jobs and steps that were pending, running or ended since `since_secs` (epoch)."""
+        """Return the jobs, and their steps, that were pending, running or ended since `since_secs`.
+
+        `since_secs` is epoch time.
+        """
         question = f"jobs?start_time=uts{int(since_secs)}"
         return self._reported(question, "jobs", parse_json_accounting, service="slurmdb")
 

@@ -1,7 +1,7 @@
-"""Values of Slurm's JSON, in the shapes that its data parsers write: v0.0.37 to v0.0.46. Pure.
+"""Reads values of Slurm's JSON, in the shapes that its data parsers write: v0.0.37 to v0.0.46. Pure.
 
-Values are read by their shape, not by the version: sites run plugins of several
-versions at once, and a version changes while it is being developed.
+Values are read by their shape, not by the version: sites run plugins of several versions at once, and a
+version changes while it is being developed.
 
 ======================  ====================================================================
 a number                ``10``, or ``{"set": true, "infinite": false, "number": 10}`` (from v0.0.39)
@@ -45,12 +45,15 @@ _LARGEST = 2**63 - 1
 
 
 def parse_document(data: bytes | str, *, source: str) -> JsonRecord:
-    """Return the one JSON object that an answer has to be. Raises ParseError."""
+    """Return the JSON object that an answer consists of. Raises ParseError for anything else.
+
+    `source` names the answer in errors.
+    """
     return JsonRecord(parse_object(data, source=source))
 
 
 def missing_field(document: JsonRecord) -> str | None:
-    """Return a field in `ALWAYS_THERE` that an answer lacks, such as ``jobs[0].cpus``; None if none."""
+    """Return the first field of `ALWAYS_THERE` that an answer lacks, as ``jobs[0].cpus``; None if none."""
     for kind, names in ALWAYS_THERE.items():
         found = document.get(kind)
         for place, each in enumerate(found if isinstance(found, list) else ()):
@@ -78,7 +81,7 @@ class JsonRecord:
         return found
 
     def number(self, *path: str) -> Limit:
-        """Return the whole number at a path, or UNLIMITED; None if it is not set."""
+        """Return the whole number at a path, or UNLIMITED for "no limit"; None if it is not set."""
         return parse_number(self.get(*path), ".".join(path))
 
     def count(self, *path: str) -> int | None:
@@ -87,18 +90,24 @@ class JsonRecord:
         return found if isinstance(found, int) else None
 
     def nonzero(self, *path: str) -> int | None:
-        """Return the whole number at a path; None also for 0, for fields in which 0 means unknown or none."""
+        """Return the whole number at a path; None if not set, and for 0.
+
+        This is for fields in which 0 means that there is no value.
+        """
         return self.count(*path) or None
 
     def epoch(self, *path: str) -> int | None:
-        """Return the time at a path in epoch seconds; None for 0. Raises ParseError for milliseconds, too."""
+        """Return the time at a path in epoch seconds; None if not set, and for 0.
+
+        Raises ParseError also for a time in milliseconds.
+        """
         found = self.nonzero(*path)
         if found is not None and found >= MAX_EPOCH_SECS:
             raise ParseError("not seconds since the epoch", field=".".join(path), text=str(found))
         return found
 
     def mebibytes(self, *path: str) -> int | None:
-        """Return the size at a path, which is in MiB there, in bytes; None also for 0."""
+        """Return in bytes the size at a path, which Slurm writes in MiB; None if not set, and for 0."""
         found = self.nonzero(*path)
         return None if found is None else found * MEBIBYTE
 
@@ -108,7 +117,7 @@ class JsonRecord:
         return None if value is None or value in NOTHING else value
 
     def raw_text(self, *path: str) -> str | None:
-        """Return the text at a path as it is, but with U+FFFD for invalid Unicode; None if absent."""
+        """Return the text at a path as it is, with U+FFFD in place of invalid Unicode; None if absent."""
         value = self.get(*path)
         if value is None:
             return None
@@ -133,7 +142,10 @@ class JsonRecord:
         return tuple(dict.fromkeys(chain.from_iterable(lists)))
 
     def listed(self, name: str, source: str) -> list[JsonRecord]:
-        """Return the objects in the list `name`. Raises ParseError, which names `source`, without a list."""
+        """Return the objects in the list `name`. Raises ParseError if there is no such list.
+
+        `source` names the answer in errors.
+        """
         value = self.values.get(name)
         if not isinstance(value, list):
             raise ParseError(f"no list of {name}", source=source, field=name)
@@ -153,7 +165,10 @@ class JsonRecord:
 
 
 def parse_number(value: Any, field: str) -> Limit:
-    """Return a number from ``10``, ``null`` or ``{"set": …}``; None if it is not set. Raises ParseError."""
+    """Return a number from ``10``, ``null`` or ``{"set": …}``, or UNLIMITED; None if it is not set.
+
+    Raises ParseError, which names `field`.
+    """
     if isinstance(value, Mapping):
         if value.get("infinite") is True:
             return UNLIMITED
@@ -176,7 +191,10 @@ def parse_number(value: Any, field: str) -> Limit:
 
 
 def exit_code_of(record: JsonRecord) -> tuple[int | None, int | None]:
-    """Return the ``exit_code``'s status and signal, from an object or a wait status; only one is set."""
+    """Return the exit status and the signal in ``exit_code``; at least one of the two is None.
+
+    ``exit_code`` is an object or a wait status.
+    """
     if isinstance(record.get("exit_code"), Mapping):
         signals = (record.nonzero("exit_code", "signal", name) for name in ("id", "signal_id"))
         signal = next(filter(None, signals), None)
@@ -195,9 +213,9 @@ _FLAGS = (
 
 
 def state_word(words: Sequence[str]) -> str:
-    """Return the word that Slurm's commands would print for a state and its flags.
+    """Return the word that Slurm's commands would print for a state: `words` are the base state and flags.
 
-    Source: squeue(1), "JOB STATE CODES". POWER_UP_NODE adds nothing to the base state.
+    Source: squeue(1), "JOB STATE CODES". The flag POWER_UP_NODE is ignored.
     """
     for flag in _FLAGS:
         if flag in words:

@@ -1,1 +1,1 @@
-"""Logs that ``sacct -P`` or ``sacct -p`` of Slurm wrote, with a header and any columns. Pure."""
+"""Reads logs that ``sacct -P`` or ``sacct -p`` of Slurm wrote, with a header and any columns. Pure."""

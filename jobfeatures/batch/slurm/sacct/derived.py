@@ -1,4 +1,4 @@
-"""Fields of a job's record that depend on several columns of sacct. Pure."""
+"""Computes the fields of a job's record that depend on several columns of sacct. Pure."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ _WITHOUT_0: Final = frozenset({JobState.FAILED, JobState.PREEMPTED})
 
 
 def derive_columns(values: Mapping[str, Any], count: int) -> dict[str, list[Any]]:
-    """Return the columns named in `DERIVED`, from `values`, the columns named in `REPORTED`, of `count` rows.
+    """Compute the columns `DERIVED`, by name, from the columns `REPORTED` in `values`, of `count` rows.
 
-    Rows of jobs that ran and have ended are taken as they are; of others, `derive` makes the values.
+    For jobs that ran and have ended, the reported values are used as they are; for others `derive` computes
+    them.
     """
     given = {name: values.get(name) or [_ABSENT.get(name)] * count for name in REPORTED}
     # sacct before 26.05 takes 128 from exit statuses; what was taken from its nodes had none.
@@ -75,7 +76,7 @@ def derive_columns(values: Mapping[str, Any], count: int) -> dict[str, list[Any]
 
 
 def pairs_of(columns: Sequence[tuple[str, Sequence[Any]]], count: int) -> list[tuple[tuple[str, Any], ...]]:
-    """Return, for each of `count` rows, pairs (column's name, value) of the values that are not None."""
+    """Return, for each of `count` rows, the values that are not None, as pairs (column's name, value)."""
     named = [
         [None if value is None else (name, value) for value in column]
         for name, column in columns
@@ -106,7 +107,7 @@ def derive(
     user: float | None,
     system: float | None,
 ) -> tuple[Any, ...]:
-    """Return one job's values of `DERIVED`, in this order, from its values of `REPORTED`.
+    """Return one job's values of the columns `DERIVED`, in this order, from those of the columns `REPORTED`.
 
     A job that never had a CPU or a node has not run, whatever its Start is. The end of a running or pending
     job is unknown. CPU time is reported when steps end, so 0 for a running job means unknown.

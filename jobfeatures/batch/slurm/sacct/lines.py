@@ -1,9 +1,9 @@
-"""Lines of ``sacct -P`` → rows with as many fields as the header has names.
+"""Splits lines of ``sacct -P`` into rows with as many fields as the header has names.
 
 sacct escapes nothing: a name may contain the delimiter and newlines. A row with too many fields is repaired
-if only one column is free text; a row on several lines is joined if none of them looks like a row of its own.
-A repaired row with anything unreadable is rejected, like anything else; to lose nothing, run sacct with
-``--json`` or a ``--delimiter`` that no name has.
+if only one column is free text. A row on several lines is joined if none of these lines looks like a row
+itself. A repaired row with anything unreadable is rejected, as are all other lines that make no row. A log
+made with ``--json``, or with a ``--delimiter`` that no name has, loses nothing.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ def parse_header(line: str) -> tuple[str, list[str]]:
 
 
 class Rows:
-    """Splits a log's lines after the header into batches of rows; lines that make no row are `rejected`."""
+    """Splits a log's lines after the header into batches of rows.
+
+    The errors of lines that make no row are in `rejected`, the line numbers of repaired rows in `repaired`.
+    """
 
     def __init__(self, lines: Iterable[str], delimiter: str, names: Sequence[str]) -> None:
         self.rejected: list[ParseError] = []
@@ -59,7 +62,7 @@ class Rows:
         self._mendable = free[0] if len(free) == 1 else None
 
     def batches(self) -> Iterator[tuple[Sequence[int], Sequence[Sequence[str]]]]:
-        """Yield the line numbers and the columns of each batch of rows. The header is line 1."""
+        """Yield, for each batch of rows, their line numbers and their columns. The header is line 1."""
         number = 2
         kept: list[tuple[int, str]] = []
         while True:

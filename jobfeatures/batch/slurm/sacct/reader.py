@@ -1,4 +1,4 @@
-"""Rows → records of jobs and steps, many at a time and column by column; unused columns are not converted."""
+"""Converts rows of sacct to records of jobs and steps, column by column; unused columns are skipped."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ class _Column:
 
 
 class RecordConverter:
-    """Converts rows of sacct, given as columns of texts, to records of jobs and steps; caches conversions."""
+    """Converts rows of sacct, given as columns of texts, to records of jobs and steps; caches results."""
 
     def __init__(
         self,
@@ -237,7 +237,7 @@ class RecordConverter:
                 return found
 
     def convert(self, columns: Sequence[Sequence[str]]) -> Sequence[Entry]:
-        """Return the rows' records, as a `JobBatch` with `folds_steps`. ParseErrors name the column."""
+        """Return the rows' records, in one `JobBatch` if steps are folded. ParseError names the column."""
         if not columns:
             return []
         heads: Sequence[str] = columns[self._id_place]
@@ -387,7 +387,7 @@ def read_rows(
     notes: Notes,
     folds_steps: bool,
 ) -> Iterator[Entry | Rejected]:
-    """Yield the jobs of the lines after a header, each followed by its steps, and rejected rows.
+    """Yield the jobs of the lines after a header, each followed by its steps, and a Rejected for a bad row.
 
     `zone` is the time zone of the machine that ran sacct; None: this machine's. Memory use is constant.
     """

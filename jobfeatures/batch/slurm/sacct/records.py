@@ -1,4 +1,4 @@
-"""Jobs from sacct's logs, and from its answers to the controller role. Pure."""
+"""Reads jobs from sacct's logs, and from its answers to the controller role. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BATCH = 256  # records converted together
 
 
 def recognise(head: str) -> bool:
-    """Return whether a text begins with a header that sacct prints."""
+    """Return whether `head`, the beginning of a log, is a header that sacct prints."""
     try:
         parse_header(head.lstrip().partition("\n")[0])
     except ParseError:
@@ -41,11 +41,12 @@ def read_records(
     zone: tzinfo | None = None,
     folds_steps: bool = False,
 ) -> Iterator[JobRecord | StepUse | JobBatch | Rejected]:
-    """Yield the jobs of a log, each followed by its steps.
+    """Yield the jobs of a log, each followed by its steps, and a Rejected for each malformed row.
 
-    `zone` is the time zone of the machine that ran sacct (None: this machine's);
-    times in epoch seconds (``SLURM_TIME_FORMAT=%s``) need none. Each run of a requeued
-    job (``sacct -D``) has a record.
+    `zone` is the time zone of the machine that ran sacct (None: this machine's); times in epoch seconds
+    (``SLURM_TIME_FORMAT=%s``) need none. Each run of a requeued job (``sacct -D``) has a record. With
+    `folds_steps`, steps are merged into their jobs. `source` names the log in errors; `notes` counts values
+    that could not be read.
     """
     rest = iter(lines)
     try:

@@ -1,9 +1,9 @@
-"""What the state REQUEUED means in accounting: not only runs that were taken from their nodes. Pure.
+"""Finds out what the state REQUEUED in accounting means, besides that a run was taken from its nodes. Pure.
 
 Slurm also requeues a scrontab's job at its end, for its next time, and one that exits with a code of
-RequeueExit. A run that is taken away has the ExitCode 0:0 (26.05.5), so one with another has ended by itself.
-With 0:0 and a batch step that is COMPLETED nobody knows: a scrontab's run has succeeded, or a script has
-ended in order when its requeue was announced, or asked for it.
+RequeueExit. A run that was taken from its nodes has the ExitCode 0:0 (26.05.5), so one with another code has
+ended by itself. With 0:0 and a batch step that is COMPLETED nobody knows: either a scrontab's run has
+succeeded, or a script has ended in order when its requeue was announced, or asked for it.
 """
 
 from __future__ import annotations
@@ -23,16 +23,21 @@ _EXIT = re.compile("[0-9]+:[0-9]+")
 
 
 def state_of_requeued(*, has_code: bool, batch_step: str | None) -> JobState:
-    """Return how a REQUEUED run ended: FAILED if it `has_code`, else by its batch step's state, if any."""
+    """Return how a run in state REQUEUED ended.
+
+    FAILED if it has an exit code (`has_code`). Else UNKNOWN if its batch step's state is COMPLETED, and
+    PREEMPTED if the step has another state or there is none (None).
+    """
     if has_code:
         return JobState.FAILED
     return JobState.UNKNOWN if batch_step == JobState.COMPLETED.value else JobState.PREEMPTED
 
 
 def with_ends(batches: Iterable[Batch], names: Sequence[str]) -> Iterator[Batch]:
-    """Yield batches of rows, with a job's state REQUEUED replaced by, for example, ``REQUEUED FAILED``.
+    """Yield batches of rows in which a job's state REQUEUED also says how it ended: ``REQUEUED FAILED``.
 
-    A batch has the rows' line numbers, and their columns. Its last rows may be put into the next one.
+    A batch holds the line numbers and the columns of some rows; `names` are the columns' names. The last rows
+    of a batch may be moved to the next one.
     """
     places = {name: place for place, name in reversed([*enumerate(names)])}
     head, state, code = (

@@ -1,4 +1,4 @@
-"""Adds the memory use of steps to the jobs before them, in batches of rows and across batches. Pure."""
+"""Adds the memory use of steps to the jobs before them, within batches of rows and across batches. Pure."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ def with_steps(
     clusters: Sequence[str | None],
     memory_bytes: Sequence[int | None],
 ) -> tuple[list[int | None], list[bool]]:
-    """Return each row's memory use in bytes, for a job the largest of its and its steps'; and what to keep.
+    """Return each row's memory use in bytes, and whether to keep the row.
 
-    `heads` are job ids. Rows of steps that follow their job are not to be kept.
+    The memory use of a job is the largest of its own and its steps'. Rows of steps that follow their job are
+    not kept. `heads` are the rows' job ids; a row is a step if its value in `steps` is not None.
     """
     most = list(memory_bytes)
     is_shown = [True] * len(most)
@@ -39,12 +40,16 @@ def with_steps(
 
 
 def is_step(each: Entry) -> bool:
-    """Return whether an entry is one step, not a job or a batch."""
+    """Return whether an entry is the record of one step, not that of a job, nor a batch of jobs."""
     return not isinstance(each, JobBatch) and each.step is not None
 
 
 def steps_of_last(last: list[Entry], found: Sequence[Any], notes: Notes) -> int:
-    """Add the first steps of `found` to the job `last[0]` if they are its own; return how many these are."""
+    """Add to the job `last[0]` the steps at the beginning of `found` that belong to it; return their number.
+
+    `last` is a job followed by its steps so far. If `last[0]` is a batch of jobs, the steps belong to the
+    batch's last job; they are counted in `notes` and not kept.
+    """
     job: Any = last[0] if last else None
     if job is None or is_step(job):
         return 0

@@ -40,7 +40,7 @@ _IN_HOUR = {f":{secs // 60:02}:{secs % 60:02}": secs for secs in range(3600)}
 
 
 class Kept(dict[str, Any]):
-    """A cache of converted texts, cleared when it has grown too large."""
+    """A cache of converted texts, by text; it is emptied when it has grown too large."""
 
     def __init__(self, convert: Callable[[str], Any]) -> None:
         super().__init__()
@@ -53,14 +53,14 @@ class Kept(dict[str, Any]):
         return value
 
     def column(self, texts: Sequence[str]) -> list[Any]:
-        """Return the converted texts of a column, fast if all are the same."""
+        """Return the converted texts of a column."""
         if texts and texts.count(texts[0]) == len(texts):
             return [self[texts[0]]] * len(texts)
         return list(map(self.__getitem__, texts))
 
 
 class KeptNodes(Kept):
-    """A cache of names of single nodes; lists of nodes are left to the smaller cache of their parser."""
+    """A cache of names of single nodes. Lists of nodes are not kept here, as their parser has a cache."""
 
     def __missing__(self, text: str) -> Any:
         return super().__missing__(text) if len(text) < MAX_NODE and "[" not in text else self._convert(text)
@@ -84,8 +84,8 @@ ENDED = {REQUEUED: JobState.PREEMPTED, "RESIZING": JobState.UNKNOWN}  # of what 
 def parse_job_id(text: str) -> Identity:
     """Split ``12``, ``12_3``, ``12_[4-9%2]`` or ``12+1`` into its parts. Raises ParseError.
 
-    sacct cuts a list of tasks after 64 characters unless SLURM_BITSTR_LEN is set, ``12_[1,3,6...%3]``: then
-    the tasks before the cut are returned.
+    sacct truncates a list of tasks after 64 characters unless SLURM_BITSTR_LEN is set, as in
+    ``12_[1,3,6...%3]``: the tasks before the cut are returned.
     """
     match = matched(_JOB, text, "not a job id", field="JobID")
     if match[2] is not None:
@@ -104,15 +104,19 @@ def are_job_ids(texts: Sequence[str]) -> bool:
 
 
 def split_step(text: str) -> tuple[str, str, str]:
-    """Split ``12.batch`` into job id, dot and step; the dots of a cut list, ``12_[1,3...]``, are no step."""
+    """Split ``12.batch`` into job id, dot and step; the last two are "" for a job.
+
+    The dots of a truncated list of tasks, ``12_[1,3...]``, do not begin a step.
+    """
     return (text, "", "") if text.endswith("]") else text.partition(".")
 
 
 def parse_state(text: str) -> JobState:
-    """Return a state from its first word (``CANCELLED by 6001``, ``CANCELLED+`` where truncated).
+    """Return the state that the first word of a text means; UNKNOWN for an unknown word.
 
-    REQUEUED is PREEMPTED, as the run ended early, or the state that `with_ends` puts behind it. RESIZING is
-    UNKNOWN: only a part of the job ended, which goes on with other resources. Raises ParseError.
+    Samples: ``CANCELLED by 6001``, and ``CANCELLED+`` if truncated. REQUEUED means PREEMPTED, as the run
+    ended early, or the state that `with_ends` puts after it. RESIZING means UNKNOWN: only a part of the job
+    ended, which goes on with other resources. Raises ParseError.
     """
     word, _, more = text.partition(" ")
     word = word.rstrip("+")
@@ -124,7 +128,7 @@ def parse_state(text: str) -> JobState:
 
 
 def parse_state_word(text: str) -> str | None:
-    """Return Slurm's own word for a state; None if `JobState` has the same word."""
+    """Return Slurm's own word for a state; None if `JobState` has a member of that name."""
     word = text.partition(" ")[0].rstrip("+")
     return None if word in JobState.__members__ or text == FAILED_AND_REQUEUED else word
 
@@ -135,7 +139,10 @@ def parse_text(text: str) -> str | None:
 
 
 def parse_nodes(text: str) -> tuple[str, ...] | None:
-    """Return the names of a compressed list; () for ``None assigned``, not run. Raises ParseError."""
+    """Return the node names in a compressed list; () for ``None assigned``, if a job has not run.
+
+    None if unknown. Raises ParseError.
+    """
     return None if text != NO_NODES and text in UNKNOWN else expand_kept(text)
 
 
@@ -183,7 +190,7 @@ def parse_durations(texts: Sequence[str]) -> list[float | int | None]:
 def parse_numbers(
     texts: Sequence[str], parse: Callable[[str], int | None] = parse_number
 ) -> list[int | None]:
-    """Apply `parse_number`, or another function that makes digits a number, to each text."""
+    """Apply `parse_number`, or another `parse`, to each text; faster than one by one."""
     together = "".join(texts)
     if together.isdigit() and together.isascii() and all(texts) and max(map(len, texts)) < 19:
         return list(map(int, texts))
@@ -191,21 +198,24 @@ def parse_numbers(
 
 
 def parse_time_limit(text: str) -> Limit:
-    """Return Timelimit in seconds; its text is a duration or UNLIMITED."""
+    """Return the column Timelimit in seconds; its text is a duration or UNLIMITED."""
     if text == "UNLIMITED":
         return UNLIMITED
     return None if text in UNKNOWN else parse_slurm_duration(text, field="Timelimit")
 
 
 def parse_raw_time_limit(text: str) -> Limit:
-    """Return TimelimitRaw in seconds; its text is minutes or UNLIMITED."""
+    """Return the column TimelimitRaw in seconds; its text is a number of minutes or UNLIMITED."""
     if text == "UNLIMITED":
         return UNLIMITED
     return None if text in UNKNOWN else parse_count(text, field="TimelimitRaw") * 60
 
 
 def parse_exit_code(text: str) -> tuple[int | None, int | None]:
-    """Return exit status and signal of ``0:9``. Signal 0 is none; with a signal, status 0 is None."""
+    """Return exit status and signal from a text such as ``0:9``.
+
+    A signal of 0 is None, as there was none. With a signal, a status of 0 is None.
+    """
     if text in UNKNOWN:
         return None, None
     match = matched(_EXIT, text, "not CODE:SIGNAL", field="ExitCode")
@@ -214,7 +224,10 @@ def parse_exit_code(text: str) -> tuple[int | None, int | None]:
 
 
 def parse_energy(text: str) -> int | None:
-    """Return joules of ``1.20K``, where a K is 1000; None for 0, and for 2**64 - 2, which means unknown."""
+    """Return an energy in joules, such as 1200 for ``1.20K``; None if unknown.
+
+    Both 0 and 2**64 - 2 mean unknown. Raises ParseError.
+    """
     if text in UNKNOWN:
         return None
     match = matched(_ENERGY, text, "not an energy", field="ConsumedEnergy")
@@ -224,7 +237,7 @@ def parse_energy(text: str) -> int | None:
 
 
 def parse_memory(text: str) -> int | None:
-    """Return the bytes of ``mem=`` in a list such as ``cpu=2,mem=200M``; None without."""
+    """Return the bytes of ``mem=`` in a list such as ``cpu=2,mem=200M``; None if it is not in the list."""
     return parse_resources(text).get("mem") if text else None
 
 
@@ -250,19 +263,25 @@ def parse_sizes(texts: Sequence[str]) -> list[int | None]:
 
 
 class RequestedMemory(NamedTuple):
-    """ReqMem: bytes, and their base: ``n`` per node, ``c`` per CPU, "" for the whole job."""
+    """The column ReqMem: a size in bytes, and what it is for.
+
+    `per` is ``n`` for each node, ``c`` for each CPU, "" for the whole job.
+    """
 
     size_bytes: int
     per: str
 
     def of_job(self, cpus: int | None, nodes: int | None) -> int | None:
-        """Return the bytes of the whole job; None if the needed number of CPUs or nodes is unknown."""
+        """Return the bytes for the whole job; None if the number of CPUs or nodes is unknown and needed."""
         count = 1 if not self.per else cpus if self.per == "c" else nodes
         return self.size_bytes * count if count and self.size_bytes else None
 
 
 def parse_requested_memory(text: str) -> RequestedMemory | None:
-    """Parse ``4Gn``, ``2000Mc`` (up to 20.11) or ``4G``; a bare number is MiB. Raises ParseError."""
+    """Parse ReqMem: ``4Gn``, ``2000Mc`` (up to 20.11) or ``4G``; a bare number is MiB. None if unknown.
+
+    Raises ParseError.
+    """
     if text in UNKNOWN or text == NO_MEMORY:
         return None
     per = text[-1] if text[-1] in "nc" else ""
@@ -272,8 +291,9 @@ def parse_requested_memory(text: str) -> RequestedMemory | None:
 class Times:
     """Converts columns of times, in ISO local time or epoch seconds, to epoch seconds.
 
-    sacct prints local time; an offset that ``SLURM_TIME_FORMAT`` adds is respected. `are_odd` is set if a
-    time is `Twice` or `Skipped`, because clocks repeat or skip its hour.
+    sacct prints local time; an offset that ``SLURM_TIME_FORMAT`` adds is respected. A time in an hour that
+    clocks repeat or skip is ambiguous: its result is an int of the class `Twice` or `Skipped`, and `are_odd`
+    becomes True.
     """
 
     def __init__(self, zone: tzinfo | None = None) -> None:

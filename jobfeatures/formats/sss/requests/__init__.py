@@ -1,1 +1,1 @@
-"""What a job object asks for: expressions, nodes, dependencies. Pure."""
+"""Interprets what a job object requests: expressions, nodes, dependencies. Pure."""

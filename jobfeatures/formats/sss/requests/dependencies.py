@@ -1,4 +1,4 @@
-"""Dependencies between the jobs of a group: the graph and an execution order. Pure.
+"""Finds the dependencies between the jobs of a group, and an order in which they can run. Pure.
 
 Source: SSS Job Object Specification 3.1.0, sections 3.0 and 5.1 (Dependency).
 """
@@ -19,7 +19,11 @@ _Graph = dict[_Node, list[_Node]]  # node → the nodes it waits for
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """A job may start once another has ended in a certain way. `code`: with OnExit, this exit code only."""
+    """A condition for the start of a job: another job (`on`) has ended in a certain way (`condition`).
+
+    `designator` says whether `on` is an id or a name. With the condition OnExit, `code` is the exit code that
+    the other job must have.
+    """
 
     on: str
     designator: str = _ID  # or JobName
@@ -27,7 +31,10 @@ class Dependency:
     code: int | None = None
 
     def is_met(self, *, has_ended: bool, exit_code: int | None) -> bool | None:
-        """Return whether the other job's outcome lets this one start; None if its exit code is needed."""
+        """Return whether the other job's outcome lets this job start.
+
+        Returns None if that depends on the other job's exit code, which is not known.
+        """
         if not has_ended:
             return False
         if self.condition == "OnExit" and self.code is None:
@@ -41,11 +48,11 @@ class Dependency:
 
 @dataclass(frozen=True, slots=True)
 class JobOrder:
-    """The jobs of a group, by id.
+    """The order of the jobs of a group, by id.
 
-    `order`: an order in which they can run, empty if there is a cycle: then `cycle` is one, each job waiting
-    for the next. `missing`: pairs of a job and an id or name that it waits for but no job of the group has;
-    these may be earlier jobs.
+    `order` is an order in which the jobs can run. If there is a cycle, `order` is empty, and `cycle` holds
+    jobs each of which waits for the next. `missing` holds pairs of a job and an id or name that it waits for,
+    but that no job of the group has; these may be earlier jobs.
     """
 
     order: tuple[str, ...]

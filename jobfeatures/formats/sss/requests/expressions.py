@@ -1,4 +1,4 @@
-"""Requests as Boolean expressions: which candidates satisfy them, and which are preferred. Pure.
+"""Evaluates requests as Boolean expressions: which candidates satisfy them, and which are preferred. Pure.
 
 Source: SSS Job Object Specification 3.1.0, section 8.1. Where it leaves a choice:
 
@@ -12,8 +12,7 @@ Source: SSS Job Object Specification 3.1.0, section 8.1. Where it leaves a choic
 - performanceFactor is a hint for a scheduler, which the specification attaches
   to no other property: it is passed on, and changes nothing.
 
-A property that a candidate lacks is unknown, neither true nor false; so is any
-result that depends on it.
+A property that a candidate lacks is unknown, neither true nor false; so is any result that depends on it.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _COMPARE: Final[Mapping[str, Callable[[Fraction, Fraction], bool]]] = {
 
 @dataclass(frozen=True, slots=True)
 class ExpressionPart:
-    """A property or a parenthesis in an expression, and how it is joined to the part before it."""
+    """One part of an expression: a property or a parenthesis, and the conjunction with the part before it."""
 
     conj: str
     what: Property | Parenthesis
@@ -62,9 +61,9 @@ class Parenthesis:
 
 @dataclass(frozen=True, slots=True)
 class CandidateVerdict:
-    """Whether a candidate satisfies an expression (None: unknown), and how well.
+    """Whether a candidate satisfies an expression (None: unknown), and how well (`score`).
 
-    `by` are the satisfied properties, outside negations.
+    `by` holds the properties that the candidate satisfies, except negated ones.
     """
 
     is_satisfied: bool | None
@@ -82,7 +81,7 @@ _Weighed = tuple[int, CandidateVerdict]
 
 
 def parse_expression(requests: Sequence[Property]) -> Parenthesis:
-    """Return requested properties as a tree. Raises ParseError for unbalanced groups."""
+    """Parse the requested properties into a tree. Raises ParseError for unbalanced groups."""
     stack: list[tuple[str, list[ExpressionPart], Property | None]] = [("And", [], None)]
     for each in requests:
         conj, group = each.text("conj", "And"), each.number("group")
@@ -106,10 +105,10 @@ def parse_expression(requests: Sequence[Property]) -> Parenthesis:
 def evaluate(
     expression: Parenthesis, candidate: Candidate, about: Container[str] | None = None
 ) -> CandidateVerdict:
-    """Return the verdict of an expression on a candidate.
+    """Evaluate an expression for one candidate, such as a node.
 
-    With `about`, only properties with these names are evaluated, such as those of nodes. Raises ParseError
-    for an invalid pattern or comparison.
+    With `about`, only properties with these names are evaluated. Raises ParseError for an invalid pattern or
+    comparison.
     """
     return _evaluate(expression, candidate, about) or CandidateVerdict(is_satisfied=True)
 
@@ -117,7 +116,11 @@ def evaluate(
 def rank(
     expression: Parenthesis, candidates: Iterable[Candidate], about: Container[str] | None = None
 ) -> list[tuple[int, CandidateVerdict]]:
-    """Return (position, verdict) of the candidates that satisfy an expression, the preferred ones first."""
+    """Return the candidates that satisfy an expression, the preferred ones first, with their verdicts.
+
+    The integer is the candidate's position in `candidates`. With `about`, only properties with these names
+    are evaluated.
+    """
     verdicts = ((place, evaluate(expression, each, about)) for place, each in enumerate(candidates))
     found = [(place, verdict) for place, verdict in verdicts if verdict.is_satisfied]
     return sorted(found, key=lambda each: -each[1].score)

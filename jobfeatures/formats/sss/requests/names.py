@@ -1,8 +1,8 @@
-"""Features and nodes that one text describes: as a list, as ranges or as a pattern.
+"""Interprets texts that name several features or nodes: as a list, as ranges or as a pattern.
 
 Source: SSS Job Object Specification 3.1.0, section 5.1 (Feature, Node). Ranges are expanded within the bounds
-of `nodelist`. A pattern has to match an entire name. Patterns are untrusted: they are run by RE2, in time
-linear in the text; Perl features that it lacks (backreferences, lookaround) are rejected.
+of `nodelist`. A pattern has to match an entire name. Patterns are untrusted: RE2 runs them in time linear in
+the text; Perl features that it lacks (backreferences, lookaround) are rejected.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ PATTERN_BYTES: Final = 2**20  # of memory that RE2 may use for one pattern
 
 
 def expand_names(each: Property) -> tuple[str, ...]:
-    """Return the distinct names that a Feature or Node lists. Raises ParseError for a pattern or too many."""
+    """Return the distinct names that a Feature or Node property lists.
+
+    Raises ParseError for a pattern, and for too many names.
+    """
     aggregation = each.text("aggregation")
     text = str(each.value)
     if aggregation == "Pattern":
@@ -35,10 +38,10 @@ def expand_names(each: Property) -> tuple[str, ...]:
 
 
 def make_matcher(each: Property) -> Callable[[str], bool]:
-    """Return a function that tells whether a name is among those that a property describes.
+    """Return a function that says whether a name is among those that a property describes.
 
-    With op Match the value of any property is a pattern. Raises ParseError as
-    `expand_names` does, and for an invalid pattern.
+    With op Match, the value of the property is a pattern. Raises ParseError as `expand_names` does, and for
+    an invalid pattern.
     """
     if each.text("aggregation") == "Pattern" or each.text("op") == "Match":
         return _pattern(each)

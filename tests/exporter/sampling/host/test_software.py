@@ -5,7 +5,7 @@ import json
 import pytest
 
 from jobfeatures.errors import ParseError
-from jobfeatures_exporter.model.snapshot import Software
+from jobfeatures_exporter.model.hardware import Software
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.host import software
 from jobfeatures_exporter.sampling.host.software import parse_cuda_versions, read_software

@@ -4,6 +4,7 @@ import pytest
 
 from jobfeatures.records.model import Job, JobKey, JobState
 from jobfeatures_exporter.model.context import Context
+from jobfeatures_exporter.model.hardware import SysinfoSample
 from jobfeatures_exporter.model.measured import MemoryBytes, OpenFiles
 from jobfeatures_exporter.model.snapshot import (
     BlockIo,
@@ -19,7 +20,6 @@ from jobfeatures_exporter.model.snapshot import (
     Scheduling,
     Snapshot,
     StepSample,
-    SysinfoSample,
 )
 
 NOW = 1_800_000_000.0

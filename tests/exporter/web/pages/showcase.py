@@ -20,6 +20,7 @@ from jobfeatures_exporter.cluster.sums import compute_cluster_sums, compute_queu
 from jobfeatures_exporter.families.exposition import Family
 from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.model.ended import EndedJob
+from jobfeatures_exporter.model.hardware import SysinfoSample
 from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.model.snapshot import (
     CpuSecs,
@@ -31,7 +32,6 @@ from jobfeatures_exporter.model.snapshot import (
     NodeSample,
     ProcessSample,
     Snapshot,
-    SysinfoSample,
 )
 from jobfeatures_exporter.model.statuses import SinkStatus
 from jobfeatures_exporter.sampling.host.units import TICKS_PER_SEC

@@ -1,4 +1,4 @@
-"""Nodes of each batch system, by partition. Only in the controller role."""
+"""Collector in the controller role: the nodes of each batch system, by partition."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ ALWAYS = {"states": ("ALLOCATED", "DOWN", "IDLE", "MIXED"), "flags": ("DRAIN",)}
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the families on nodes, of each batch system that has answered."""
+    """Yield the metric families about nodes, for each batch system that has answered."""
     for metric, name in (*_SUMS.items(), *_OF_NODES.items()):
         always = ALWAYS.get(name, ())
         found = (samples_of(sums, name, sums.partitions, always) for sums in context.clusters)

@@ -1,4 +1,4 @@
-"""Shares of accounts and users. Only in the controller role."""
+"""Collector in the controller role: fair shares of accounts and users."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ METRICS = tuple(_VALUES)
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the families of shares: of all accounts, and of the users with the most usage."""
+    """Yield the metric families about shares: of all accounts, and of the users with the most usage."""
     shown = [
         ((reported.source, each.account, each.user), each)
         for reported in context.administration

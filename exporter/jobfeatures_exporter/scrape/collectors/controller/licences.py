@@ -1,4 +1,4 @@
-"""Licences of each batch system. Only in the controller role."""
+"""Collector in the controller role: the licences of each batch system."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ METRICS = (LICENCES,)
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the family of licences."""
+    """Yield the metric family about licences."""
     yield Family.known(
         LICENCES,
         [

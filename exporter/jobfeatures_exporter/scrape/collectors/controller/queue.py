@@ -1,4 +1,4 @@
-"""The queue of each batch system, by partition. Only in the controller role."""
+"""Collector in the controller role: the queue of each batch system, by partition."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ NOBODY = Waiting(0, 0, 0)
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the families of queues, including known partitions whose queue is empty."""
+    """Yield the metric families about queues; known partitions with an empty queue are included."""
     partitions = {cluster.source: tuple(cluster.partitions) for cluster in context.clusters}
     queues = [(queue, partitions.get(queue.source, ())) for queue in context.queues]
     for metric, (name, always) in _SUMS.items():

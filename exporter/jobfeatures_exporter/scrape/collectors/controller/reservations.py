@@ -1,4 +1,4 @@
-"""Reservations of each batch system. Only in the controller role."""
+"""Collector in the controller role: the reservations of each batch system."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ METRICS = tuple(_VALUES)
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the families of reservations."""
+    """Yield the metric families about reservations."""
     reported = [each for each in context.administration if isinstance(each, Reservations)]
     found = [((one.source, each.name), each) for one in reported for each in one.reservations]
     for metric, value in _VALUES.items():

@@ -1,4 +1,4 @@
-"""The quality of the schedule, in the controller role: waits, and expected ends by users' shares."""
+"""Collector in the controller role: waiting times, and expected ends of jobs by users' shares."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ _OF_USER: dict[Metric, Callable[[UserQuality], Number]] = {
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the families on the quality of each batch system's schedule."""
+    """Yield the metric families about the quality of each batch system's schedule."""
     found = context.schedules
     yield Family(WAIT, [each for one in found for each in _histograms(one.source, one.wait_secs)])
     yield Family(SLOWDOWN, [each for one in found for each in _histograms(one.source, one.slowdown)])

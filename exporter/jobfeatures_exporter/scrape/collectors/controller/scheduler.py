@@ -1,4 +1,4 @@
-"""How busy the batch system's controller is, by its own account. Only in the controller role."""
+"""Collector in the controller role: how busy the batch system's controller is, as it reports itself."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ METRICS = (
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the families on the load of each batch system's scheduler."""
+    """Yield the metric families about the load of each batch system's scheduler."""
     found = [each for each in context.administration if isinstance(each, Scheduler)]
     types = [((one.source, each.name), each) for one in found for each in one.types]
     users = [

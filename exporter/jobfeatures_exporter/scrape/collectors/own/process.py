@@ -1,4 +1,4 @@
-"""The exporter itself: its build and its resource usage."""
+"""Collector: the exporter itself, its build and its resource usage."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ METRICS = (RELOADED, RELOADED_AT, BUILD, SAMPLE, CPU, RESIDENT, VIRTUAL, START, 
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the families on this exporter's process; those named process_* are common to all exporters.
+    """Yield the metric families about this exporter's process; those named process_* are standard ones.
 
-    prometheus_client's collector is not used: it lists every open descriptor,
-    and this exporter keeps thousands open.
+    They are not made by prometheus_client's collector, which lists every open descriptor: this exporter keeps
+    thousands open.
     """
     yield Family(BUILD, [((__version__, find_revision(), sys.version.partition(" ")[0]), 1)])
     if context.snapshot is not None:
@@ -70,7 +70,7 @@ def families(context: Context) -> Iterator[Family]:
 
 
 def count_open() -> int:
-    """Return how many descriptors this process has open; Linux 6.2 and later report the count."""
+    """Return how many file descriptors this process has open; Linux 6.2 and later report the count."""
     return os.stat("/proc/self/fd").st_size or len(os.listdir("/proc/self/fd"))
 
 

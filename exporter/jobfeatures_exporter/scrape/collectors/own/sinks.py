@@ -1,4 +1,4 @@
-"""Documents in Sonar's format: how many were sent, are waiting, or were lost."""
+"""Collector: how many documents in Sonar's format were sent, are waiting, or were lost."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ METRICS = (SENT, FAILED, DROPPED, WAITING, AGE, FAULTY, UNREADABLE)
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the families of sinks of Sonar's documents, without samples if no documents are made."""
+    """Yield the metric families about sinks of Sonar documents; without samples if no documents are made."""
     sinks = context.sinks
     for metric, counts_of in _BY_TYPE.items():
         pairs = [(sink.name, each) for sink in sinks for each in sorted(counts_of(sink).items())]

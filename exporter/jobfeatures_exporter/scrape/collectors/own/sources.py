@@ -1,4 +1,4 @@
-"""Batch sources: the age of their last answer, and whether they still answer."""
+"""Collector: batch sources, the age of their last answer, and whether they still answer."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ METRICS = (SOURCE_AGE, SOURCE_UP, FAILING, COMPLETE, FAILURES, REJECTED, JOBS, O
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the families of batch sources."""
+    """Yield the metric families about batch sources."""
     now = context.now_secs
     sources = [((source.name,), source) for source in context.sources]
     tables = [(name, source.table) for name, source in sources if isinstance(source.table, JobTable)]

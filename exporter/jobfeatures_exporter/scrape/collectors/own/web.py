@@ -1,4 +1,4 @@
-"""The listeners: their responses, and the requests and connections they refused."""
+"""Collector: the HTTP listeners, their responses, and the requests and connections that they refused."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ METRICS = (REQUESTS, REJECTED, REJECTED_BY_REASON, CONNECTIONS, FAILURES, GOOD)
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the families of the listeners that are open."""
+    """Yield the metric families about the HTTP listeners that are open."""
     status = context.web
     if status is None:
         return
