@@ -378,3 +378,32 @@ def test_where_v2_does_not_count_memory_a_job_has_that_of_its_processes(node, ma
     node.job_v2("job_4", user_usec=1_500_000, memory=8192)  # it is enabled later
     memories = [sampler.sample().jobs[slurm("4")].memory for _ in range(3)]
     assert (memories[-1].anon, memories[-1].charged) == (8192, 8192)
+
+
+def test_processes_of_another_pid_namespace_are_unknown_not_0(node, make):
+    """As on v2 in a container that has not the host's: the kernel lists them as 0, in the group of a step."""
+    step = node.job_v2("job_4", user_usec=1_500_000) / "step_0"
+    step.mkdir()
+    (step / "cgroup.procs").write_text("0\n0\n")
+    node.job_v2("job_5")
+    snapshot = make().sample()
+    jobs = {key.job_id: each for key, each in snapshot.jobs.items()}
+    assert (jobs["4"].user_cpu_secs, jobs["4"].processes, jobs["4"].threads, jobs["4"].process_io) == (
+        1.5, None, None, None,
+    )  # fmt: skip
+    assert (jobs["5"].processes, jobs["5"].threads) == (0, 0)
+    assert snapshot.unreadable == {"job_processes_hidden": 1}
+
+
+@pytest.mark.parametrize("is_apart", [True, False])
+def test_on_v1_a_group_that_runs_without_processes_has_hidden_ones_in_a_pid_namespace_of_its_own(
+    node, make, is_apart
+):
+    if is_apart:
+        (node.proc / "self/ns").mkdir(parents=True)
+        (node.proc / "self/ns/pid").touch()  # its inode is not that of the initial one
+    sampler, seen = make(), []
+    for secs in (1.0, 1.0, 2.0, 2.0):
+        node.job_v1("slurm/uid_1/job_2", usage_secs=secs, user=int(100 * secs))
+        seen.append(sampler.sample().jobs[slurm("2")].processes)
+    assert seen == [0, 0, None if is_apart else 0, 0]

@@ -18,7 +18,9 @@ from jobfeatures_exporter.sampling.layout.hierarchies import (
     is_removed,
     parse_process_cgroup,
 )
+from jobfeatures_exporter.sampling.layout.jobdirectory import JobDirectory
 from jobfeatures_exporter.sampling.processes.attribution import Owners
+from jobfeatures_exporter.sampling.processes.namespace import hides_processes
 
 MAX_GAP_SAMPLES = 32
 _LINE = re.compile(r"^(RssAnon|RssFile|RssShmem|VmSwap|HugetlbPages):[ \t]+([0-9]{1,16}) kB$", re.MULTILINE)
@@ -133,6 +135,13 @@ class Members:
             hugetlb=sum_known([each.hugetlb for each in memories]),
             swap=sum_known([each.swap for each in memories]),
         )
+
+    def are_hidden(self, directories: Iterable[JobDirectory], *, have_run: bool) -> bool:
+        """Return whether groups in which no process was found have some, see `hides_processes`; counted."""
+        found = any(hides_processes(each, self._procfs, has_run=have_run) for each in directories)
+        if found:
+            self._unreadable.count("job_processes_hidden")
+        return found
 
     def _forget(self, pid: int) -> None:
         self._regroup(pid, self._known.pop(pid), _NO_GROUPS)

@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 
 from jobfeatures.errors import ParseError
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.groups.groupfiles import read_processes
 from jobfeatures_exporter.sampling.layout.hierarchy import find_hierarchies
-from jobfeatures_exporter.sampling.layout.jobdirectory import UNIFIED
+from jobfeatures_exporter.sampling.layout.jobdirectory import UNIFIED, JobDirectory
 
 MAX_GROUPS = 65_536  # looked at to find our own
 FIND_AGAIN = 10_000  # lines later, if it was not found
 _UP = "/.."
+INITIAL_PID_NAMESPACE = 0xEFFF_FFFC  # its inode: include/linux/proc_ns.h of Linux
 
 
 class GroupNamespace:
@@ -71,6 +73,24 @@ class GroupNamespace:
             error = ParseError("the exporter's own control group is not found", source=top)
             self._unreadable.add("cgroup_namespace", error)
         return None
+
+
+def hides_processes(directory: JobDirectory, procfs: str, *, has_run: bool) -> bool:
+    """Return whether a job's group in which we see no process has some of a PID namespace that is not ours.
+
+    So it is with all of the host's where the exporter's container has a PID namespace of its own. v2 lists
+    them as 0, in the group or below it. v1 does not list them: there a group tells that `has_run` meanwhile.
+    """
+    if directory.version != 2:
+        try:
+            return has_run and os.stat(f"{procfs}/self/ns/pid").st_ino != INITIAL_PID_NAMESPACE
+        except OSError:
+            return False
+    for path in _groups(directory.groups[UNIFIED]):
+        with suppress(OSError):  # it has been removed
+            if b"0" in read_processes(path).split():
+                return True
+    return False
 
 
 def _groups(top: str) -> Iterator[str]:

@@ -46,6 +46,7 @@ from jobfeatures_exporter.sampling.stages.values import (
     Readings,
 )
 
+_OF_PROCESSES = ("processes", "threads", "process_io", "scheduling", "network")  # fields of `JobSample`
 _NETWORK = Figures._fields.index("received_bytes")
 _IO_OF = attrgetter(*ProcessIo._fields)  # `Figures` has fields of the same names
 
@@ -139,6 +140,8 @@ class JobRecorder:
         }
         reported.update(_summed(ledger, groups, tells_network=self._tells_network))
         reported["process_io"] = _no_lower(reported["process_io"], run.io) if self._tells_io else None
+        if reading.hides_processes:
+            reported.update(dict.fromkeys(_OF_PROCESSES))
         run.io = reported["process_io"] or run.io
         memberships = [each.directory.membership for each in groups] or _memberships(processes, found.owners)
         nodes = {each.node for each in memberships}

@@ -38,9 +38,10 @@ class JobReader:
         self._steps = steps
         self._last: dict[JobKey, tuple[object, JobReading]] = {}  # with what tells whether it stands still
         self._memory: dict[UnitKey | GroupKey, tuple[Sequence[ProcessSample], MemoryBytes]] = {}
-        self.counts_memory = (
-            False  # whether a job's memory is known by its processes alone, though it has groups
-        )
+        # Jobs with groups of which no process was seen in this sample, and in the last one.
+        self._unseen: set[JobKey] = set()
+        self._unseen_before: set[JobKey] = set()
+        self.counts_memory = False  # whether the memory of a job with groups is known by its processes alone
         self.counts_huge_pages = False  # whether a job's huge pages are known by its processes alone
 
     def read(
@@ -63,6 +64,7 @@ class JobReader:
             job: [_of_removed(each, listed, sums) for each in those] for job, those in listed.gone.items()
         }
         known, self._last = self._last, {}
+        self._unseen_before, self._unseen = self._unseen, set()
         jobs: dict[JobKey, JobReading] = {}
         for job, processes in found.of_jobs().items():
             directories, removed = found.groups.get(job, ()), gone.pop(job, ())
@@ -93,6 +95,7 @@ class JobReader:
                     {} if self._steps is None else self._steps.read(directories),
                     is_frozen,
                     any(each.has_lost for each in groups),
+                    self._are_hidden(job, found, readings, reading),
                 )
             self._last[job] = seen, reading
             jobs[job] = reading
@@ -134,6 +137,18 @@ class JobReader:
                 huge_bytes = huge_bytes or 0
             huge_bytes = None if huge_bytes is None else min(huge_bytes, in_use)
         return memory if huge_bytes == memory.hugetlb else memory._replace(hugetlb=huge_bytes)
+
+    def _are_hidden(
+        self, job: JobKey, found: Attributed, readings: Sequence[GroupReading], before: JobReading | None
+    ) -> bool:
+        """Return whether a job's groups have processes that we cannot see: see `Members.are_hidden`."""
+        if found.members.get(job) or any(each.sums and each.sums.processes for each in readings):
+            return False
+        was_unseen = job in self._unseen_before
+        self._unseen.add(job)
+        used = [each.figures.cpu for each in readings]
+        have_run = was_unseen and before is not None and used != [each.figures.cpu for each in before.groups]
+        return self._members.are_hidden(found.groups.get(job, ()), have_run=have_run)
 
     def _read_others(self, found: Attributed, epoch: int | None) -> Mapping[UnitKey | GroupKey, MemoryBytes]:
         """Return the memory of units and process groups; the same object for the same processes."""

@@ -136,6 +136,7 @@ class JobReading(NamedTuple):
     steps: Mapping[str, Sequence[tuple[JobDirectory, JobFigures]]] = MappingProxyType({})  # by name
     is_frozen: bool = False
     has_lost: bool = False  # whether a group below one of its groups was removed unread
+    hides_processes: bool = False  # whether its processes are of another PID namespace
     is_still: bool = False  # whether nothing of the job has run since it was read before
 
 
