@@ -26,7 +26,7 @@ DIRECTORY = JobDirectory(
 )
 SOURCE = DIRECTORY.cpu_source
 LAST = LastSample({SOURCE: KEY}, {KEY: JobSample(key=KEY, accounting=FigureSource.CGROUP, uid=6001)})
-IDLE = SimpleNamespace(running=0, blocked=0)
+IDLE = SimpleNamespace(running=0, blocked=0, processes=1)
 
 
 class Group:
@@ -55,6 +55,9 @@ class Members:
 
     def memory(self, processes):
         return MemoryBytes(anon=100 * len(processes), hugetlb=50 if processes else None)
+
+    def are_hidden(self, directories, *, have_run):
+        return False
 
 
 @pytest.fixture
@@ -88,7 +91,10 @@ def test_a_job_none_of_whose_threads_has_run_is_read_once(read, group):
 
 @pytest.mark.parametrize(
     "more",
-    [{"sums": SimpleNamespace(running=1, blocked=0)}, {"between": {SOURCE: JobFigures(MemoryBytes())}}],
+    [
+        {"sums": SimpleNamespace(running=1, blocked=0, processes=1)},
+        {"between": {SOURCE: JobFigures(MemoryBytes())}},
+    ],
 )
 def test_one_that_runs_or_was_read_between_two_samples_is_read_each_time(read, group, more):
     for _ in range(3):
@@ -114,9 +120,9 @@ def test_of_a_removed_group_what_was_read_before_is_its_jobs_and_of_an_ended_job
 
 def test_cpu_time_by_core_is_read_on_request(read):
     assert read().jobs[KEY].groups[0].core_nanosecs is None
-    assert read(sums=SimpleNamespace(running=1, blocked=0), cores=True).jobs[KEY].groups[0].core_nanosecs == (
-        7,
-    )
+    assert read(sums=SimpleNamespace(running=1, blocked=0, processes=1), cores=True).jobs[KEY].groups[
+        0
+    ].core_nanosecs == (7,)
 
 
 @pytest.mark.parametrize(
