@@ -62,13 +62,20 @@ def parse_status(text: str, *, taken_at_secs: float) -> Cluster:
 def _node(name: str, slots: Sequence[Fields]) -> ClusterNode:
     """Return a machine, which may have several startds, such as pilots. Each reports its own totals."""
     names = ((slot.text("Name") or "").partition("@")[2] for slot in slots)  # pilot@wn1 of slot1_1@pilot@wn1
-    startds = grouped(zip(names, slots, strict=True)).values()
+    startds = list(grouped(zip(names, slots, strict=True)).values())
+    drained = [_drain(each) for each in startds]
+    open_ones = [all(drained) or not each for each in drained]  # what a draining one has free is nobody's
     kinds = ("Cpus", "Memory", "GPUs")
-    cpus, memory, gpus = (sum_all([_most(each, kind) for each in startds]) for kind in kinds)
     used = [sum(_allocated(each, kind) for each in startds) for kind in kinds]
+    cpus, memory, gpus = (
+        sum_all(
+            [_usable(each, kind, is_open=is_open) for each, is_open in zip(startds, open_ones, strict=True)]
+        )
+        for kind in kinds
+    )
     return ClusterNode(
         name=name,
-        states=_states(slots, used[0], cpus),
+        states=_states(slots, used[0], cpus, drains=all(drained)),
         cpus=cpus,
         allocated_cpus=used[0],
         memory_bytes=None if memory is None else memory * MIB,
@@ -88,12 +95,24 @@ def _allocated(slots: Sequence[Fields], name: str) -> int:
     return allocated if total is None else min(allocated, total)
 
 
-def _states(slots: Sequence[Fields], allocated: int, cpus: int | None) -> tuple[str, ...]:
+def _usable(slots: Sequence[Fields], name: str, *, is_open: bool) -> int | None:
+    """Return how much of `name` a startd's jobs have or can get: slots whose START is false give nothing."""
+    total, allocated = _most(slots, name), _allocated(slots, name)
+    if total is None or not is_open:
+        return total and allocated
+    free = [each for each in slots if each.flag("PartitionableSlot") or each.text("State") not in CLAIMED]
+    given = [each for each in free if each.ad.value("Start") is not False]
+    if len(given) == len(free) or _drain(slots):
+        return total
+    return min(total, allocated + sum(each.count(name) or 0 for each in given))
+
+
+def _states(slots: Sequence[Fields], allocated: int, cpus: int | None, *, drains: bool) -> tuple[str, ...]:
     """Return the node's state words, computed from its slots' states."""
     if all(each.flag("Offline") for each in slots):
         return "DOWN", "POWERED_DOWN"
     base = busy_state(allocated, cpus)
-    return (base, "DRAIN") if _drain(slots) else (base,)
+    return (base, "DRAIN") if drains else (base,)
 
 
 def _drain(slots: Sequence[Fields]) -> bool:

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,7 +17,7 @@ from jobfeatures.batch.htcondor.machine import STATUS_ATTRIBUTES, parse_notice, 
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.classad.ad import ClassAd, name_of
 from jobfeatures.records.model import ClusterNode, Job, JobKey, JobState, Limits, NodeNotice
-from jobfeatures_exporter.cluster.sums import compute_queue_sums
+from jobfeatures_exporter.cluster.sums import compute_cluster_sums, compute_queue_sums
 
 FOLDER = Path(__file__).parents[3] / "fixtures" / "htcondor"
 MIB = 2**20
@@ -440,6 +441,35 @@ def node_of(*startds):
     text = json.dumps([ad for each in startds for ad in each])
     [node] = parse_status(text, taken_at_secs=1.0).nodes
     return node
+
+
+def slot_of(startd: str, number: str, **more: Any) -> dict[str, Any]:
+    values = {"State": "Unclaimed", "Activity": "Idle", "Cpus": 1, "TotalCpus": 4.0, "Start": True}
+    return {"Name": f"slot{number}@{startd}", "Machine": "wn1", **values, **more}
+
+
+def pilot(name: str, *, used: int, **more: Any) -> list[dict[str, Any]]:
+    busy = {"State": "Claimed", "Activity": "Busy", "Cpus": used, "TotalCpus": 8, **more}
+    left = {"PartitionableSlot": True, "Cpus": 8 - used, "TotalCpus": 8, **more}
+    return [slot_of(f"{name}@wn1", "1", **left), slot_of(f"{name}@wn1", "1_1", **busy)]
+
+
+@pytest.mark.parametrize(
+    ("slots", "cpus", "idle", "states"),
+    [
+        ([slot_of("wn1", str(n)) for n in range(1, 5)], 4, 4, ("IDLE",)),
+        ([slot_of("wn1", str(n), Start=n < 4) for n in range(1, 5)], 3, 3, ("IDLE",)),
+        ([slot_of("wn1", str(n), Start=False) for n in range(1, 5)], 4, 0, ("IDLE", "DRAIN")),
+        (pilot("old", used=2) + pilot("new", used=4), 16, 10, ("MIXED",)),
+        (pilot("old", used=2, Start=False) + pilot("new", used=4), 10, 4, ("MIXED",)),
+        (pilot("old", used=2, Draining=True) + pilot("new", used=4), 10, 4, ("MIXED",)),
+        (pilot("old", used=2, Draining=True) + pilot("new", used=4, Start=False), 16, 0, ("MIXED", "DRAIN")),
+    ],
+)
+def test_what_slots_and_pilots_that_start_nothing_have_free_is_not_idle(slots, cpus, idle, states):
+    found = parse_status(json.dumps(slots), taken_at_secs=1.0)
+    assert (found.nodes[0].cpus, found.nodes[0].states) == (cpus, states)
+    assert compute_cluster_sums(found).cpus.get(("", "idle"), 0) == idle
 
 
 def test_a_captured_host_of_23_9_6_with_two_startds_and_backfill_slots_is_one_node():
