@@ -13,7 +13,7 @@ from jobfeatures.records.quantities import parse_count
 from jobfeatures_exporter.model.snapshot import ProcessDetail, ProcessSample
 from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable, read_text
 from jobfeatures_exporter.sampling.parsers.counterfiles import parse_process_io
-from jobfeatures_exporter.sampling.processes.members import find_memory, read_memory
+from jobfeatures_exporter.sampling.processes.members import find_memory, find_unmapped, read_memory
 from jobfeatures_exporter.sampling.processes.scan import PAGE_BYTES
 
 
@@ -33,7 +33,12 @@ def read_details(
 ) -> dict[int, ProcessDetail]:
     """Return the figures from `read_detail` of each process, by pid, without processes that have ended."""
     found = {each.pid: read_detail(procfs, each, unreadable) for each in processes}
-    return {pid: detail for pid, detail in found.items() if detail is not None}
+    unmapped = find_unmapped(procfs)
+    return {
+        pid: detail if unmapped is None or detail.uid != unmapped else detail._replace(uid=None)
+        for pid, detail in found.items()
+        if detail is not None
+    }
 
 
 def read_detail(procfs: str, process: ProcessSample, unreadable: Unreadable) -> ProcessDetail | None:

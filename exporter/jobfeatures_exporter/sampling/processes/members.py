@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from jobfeatures.batch.groups import Membership
 from jobfeatures.errors import ParseError
 from jobfeatures.records.combining import sum_known
+from jobfeatures.records.quantities import parse_count
 from jobfeatures_exporter.model.measured import DYING, MemoryBytes
 from jobfeatures_exporter.model.snapshot import ProcessSample, UnitKey
 from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
@@ -73,6 +74,7 @@ class Members:
         self._find_places = places
         self._places = places()
         self._procfs = procfs
+        self._unmapped = find_unmapped(procfs)
         self._absolute = absolute
         self._unreadable = unreadable
         self._known: dict[int, _Known] = {}
@@ -183,7 +185,9 @@ class Members:
             if text is not None:
                 self._regroup(pid, known, parse_process_groups(text))
         uid = tried("process_owner", read_owner, folder)
-        if uid is not None:
+        if uid is not None and uid == self._unmapped:
+            self._unreadable.count("process_owner_unmapped")
+        elif uid is not None:
             self._uids[pid] = uid
 
     def _remembered(self, process: ProcessSample) -> Membership | UnitKey | None:
@@ -211,6 +215,19 @@ def _next_gap(known: _Known, pid: int) -> int:
     known.gap = min(max(1, known.gap * 2), MAX_GAP_SAMPLES)
     # Processes that existed at the start should not all be due in the same sample.
     return known.gap + pid % known.gap if known.gap < MAX_GAP_SAMPLES else known.gap
+
+
+def find_unmapped(procfs: str) -> int | None:
+    """Return the uid that stands for users whom our user namespace does not map; None: it maps all.
+
+    Source: user_namespaces(7), ``/proc/sys/kernel/overflowuid``.
+    """
+    try:
+        if read_text(f"{procfs}/self/uid_map").split() == ["0", "0", "4294967295"]:
+            return None
+        return parse_count(read_text(f"{procfs}/sys/kernel/overflowuid").strip())
+    except (OSError, ParseError):
+        return None
 
 
 def read_owner(folder: str) -> int:

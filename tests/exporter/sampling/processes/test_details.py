@@ -60,6 +60,14 @@ def test_a_process_tells_its_user_memory_data_and_io(procfs):
     assert unreadable.counts == {}
 
 
+def test_a_user_whom_our_user_namespace_does_not_map_is_unknown(procfs):
+    (procfs / "self").mkdir()
+    (procfs / "self/uid_map").write_text("0 1000 1\n")
+    (procfs / "sys/kernel").mkdir(parents=True)
+    (procfs / "sys/kernel/overflowuid").write_text(f"{os.geteuid()}\n")
+    assert read_details(str(procfs), [sample_of(procfs / "6663")], Unreadable())[6663].uid is None
+
+
 @pytest.mark.parametrize(
     ("name", "kind"), [("statm", "process_statm"), ("status", "process_status"), ("io", "process_io")]
 )

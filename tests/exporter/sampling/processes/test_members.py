@@ -258,3 +258,22 @@ def test_any_text_gives_sizes_or_the_error(text):
         assert all(each is None or each % 1024 == 0 for each in parse_process_memory(text))
     except ParseError:
         pass
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_an_owner_whom_our_user_namespace_does_not_map_is_unknown_not_nobody(node, unreadable, mapped):
+    """Constructed: rootless containers map few users, and the kernel shows one uid for all others."""
+    node.process(10)
+    owner = os.stat(node.proc / "10").st_uid
+    (node.proc / "self").mkdir()
+    (node.proc / "self/uid_map").write_text(
+        "         0          0 4294967295\n" if mapped else "         0       1000          1\n"
+    )
+    (node.proc / "sys/kernel").mkdir(parents=True)
+    (node.proc / "sys/kernel/overflowuid").write_text(f"{owner}\n")
+    members = Members(str(node.proc), unreadable)
+    scanner = ProcessScanner(str(node.proc))
+    found = members.update(scanner.scan()).uids
+    scanner.close()
+    assert found == ({10: owner} if mapped else {})
+    assert unreadable.counts == ({} if mapped else {"process_owner_unmapped": 1})
