@@ -12,7 +12,7 @@ threads, MiB    at the end; resident memory
 folder. --gaps SECS also shows what a job feels: a loop on each CPU counts gaps above 20 µs, with each program alone and
 with neither.
 
-Usage: tests/labs/isolated.sh .venv/bin/python tests/benchmarks/bench_noise.py [--loads a,c] [--intervals 0,15,60]
+Usage: tests/labs/isolated.sh .venv/bin/python tests/benchmarks/bench_noise.py [--loads s,a,c] [--intervals 0,15,60]
     [--secs 120] [--rounds 5] [--source spool,scontrol] [--gaps 60]
 
 On v2 where the machine has v1: in User Mode Linux, without eBPF,

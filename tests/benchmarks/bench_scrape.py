@@ -13,7 +13,7 @@ node_exporter, least   the same with what ours reports about the node: cpu, memi
 
 Loads (several, with commas): a: 16 jobs of 64 processes that sleep, 50 of all run between two scrapes.
 b: the same, all of them run. c: 4 jobs of 16 processes and one of 64 threads each. d: 200 jobs of 15
-processes. A number: as many jobs of 3 processes. In an emulated machine load b leaves no time to anything else, unless
+processes. s: 16 jobs of 20 that all sleep. A number: as many jobs of 3 processes. In an emulated machine load b leaves no time to anything else, unless
 more passes between two scrapes.
 
 Usage: python tests/benchmarks/bench_scrape.py [--loads a,b,c,d,1000] [--rounds 30] [--between SECS]
@@ -63,6 +63,7 @@ LOADS = {
     "b": Load(16, 1024, 1024),
     "c": Load(4, 68, 68, 4, 64),
     "d": Load(200, 3000, 50),
+    "s": Load(16, 320, 0),
 }
 
 
