@@ -254,7 +254,7 @@ class Features:
                 detail = f"{used:.0f} s used by {reported}; {detail}"
         if used is None:
             if most is None:
-                return None, "neither what was used nor jobstart_secs is known"
+                return None, "neither the used CPU time nor jobstart_secs is known"
             return (limit - most) / cpus, f"at worst: {detail}, and since the start"
         left = (limit - used) / cpus
         if most is not None and most > used:
@@ -844,7 +844,7 @@ class _End:
                 if ends
                 else "no notice is given unless it becomes known"
             )
-            self._once(f"when the job ends cannot be read, {known}: {error}")
+            self._once(f"the end of the job cannot be read, {known}: {error}")
             self._ends.update(ends)
         self.basis = min(self._ends, key=self._ends.get, default="")
         self.at_secs = self._ends.get(self.basis)

@@ -63,7 +63,7 @@ class LastJobs:
         if not kept:
             return table
         remark = Rejected(
-            table.source, f"a server is silent, its last known jobs are kept: {complaint[:200]}"
+            table.source, f"a server does not answer, so its last known jobs are kept: {complaint[:200]}"
         )
         return replace(
             table,

@@ -93,7 +93,7 @@ def _write(location: str, values: Mapping[str, Value], allocated_cpu: int | None
         return 2
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
-        complain(f"not reported: {place}{error.strerror or error}")
+        complain(f"nothing was reported: {place}{error.strerror or error}")
         return 1
     return 0
 

@@ -168,7 +168,7 @@ def find_difference(one: Job, other: Job) -> str | None:
     for name in ("uid", "restarts", "sluid"):
         mine, theirs = getattr(one, name), getattr(other, name)
         if _differ(mine, theirs):
-            return f"{name} {mine}, not {theirs}"
+            return f"{name} is {mine}, not {theirs}"
     return None
 
 

@@ -45,10 +45,13 @@ class Contradictions:
             left_secs = (shutdown_secs or 0) - now_secs
             if left_secs < (promised_secs or 0):
                 self._say(
-                    f"{what}: a shutdown in {left_secs:.0f} s, but grace_secs promises {promised_secs} s"
+                    f"{what}: a shutdown is {left_secs:.0f} s ahead, but grace_secs promises "
+                    f"{promised_secs} s notice"
                 )
         if start_secs is not None and start_secs != before[1] and start_secs > now_secs + CLOCK_SKEW_SECS:
-            self._say(f"{what}: its start is {start_secs - now_secs:.0f} s ahead of this node's clock")
+            self._say(
+                f"{what}: the reported start is {start_secs - now_secs:.0f} s ahead of this node's clock"
+            )
 
     def forget(self, key: JobKey) -> None:
         """Forget a job that has ended."""

@@ -140,7 +140,7 @@ class _Reader:
         elif found.st_nlink > 1:  # closing used_CPU under a second name would drop its lock
             problem = f"has {found.st_nlink} hard links"
         elif found.st_size > MAX_VALUE_BYTES:
-            problem = f"{found.st_size} bytes, more than {MAX_VALUE_BYTES}"
+            problem = f"has {found.st_size} bytes, more than {MAX_VALUE_BYTES}"
         if problem:
             raise UnsafePathError(f"{self.path}/{name}: {problem}")
         return file if found.st_nlink else None  # removed since it was opened

@@ -94,10 +94,13 @@ def test_a_namespace_with_a_run_of_its_own_hides_features_and_doctor_says_so(see
     found = seen["hidden"][name]
     assert found["seen"] == "none"
     kind = "namespace/tmpfs (job_container.conf)" if name == "tmpfs" else "namespace/linux (namespace.yaml)"
-    assert f"{kind} gives each job another /run: it finds nothing of /run/jobfeatures" in found["doctor"]
+    assert (
+        f"{kind} gives each job a /run of its own, in which it cannot find /run/jobfeatures"
+        in found["doctor"]
+    )
 
 
 def test_a_namespace_with_other_folders_hides_nothing(seen):
     found = seen["hidden"]["elsewhere"]
     assert found["seen"] == "/run/jobfeatures/jobfeatures"
-    assert "gives each job another" not in found["doctor"]
+    assert "gives each job a /" not in found["doctor"]

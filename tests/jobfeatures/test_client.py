@@ -346,7 +346,7 @@ def test_where_nobody_tells_what_was_used_all_cpus_are_taken_to_have_been_busy(
     fill(job, cpu_limit_secs=8000, allocated_CPU=4)
     left = features.remaining(NOW)
     assert left.seconds is None
-    assert "neither what was used nor jobstart_secs" in left.notes[0]
+    assert "neither the used CPU time nor jobstart_secs" in left.notes[0]
     fill(job, jobstart_secs=NOW - 500)
     left = features.remaining(NOW)
     assert left.bases == {"cpu_limit": 1500}

@@ -101,7 +101,7 @@ def gather_report(found: SelectedJobs, job_id: str, run: ReportedRun, answers: S
     if nodes and all(node.allocated_cpus is None for node in nodes):
         notes.append("no batch system reported its allocation: only its processes are known")
     if run.start_secs is None:
-        notes.append("the start of the job is not known: no part of its time is")
+        notes.append("the start of the job is not known, so shares of its time are not either")
     info = _info(places.values()) or found.info.get(job_id, {})
     walls = [value for numbers in places.values() for value in numbers.all(allocation.WALL).values()]
     states = {values[-1] for numbers in places.values() for values in numbers.all(allocation.STATE)}

@@ -73,7 +73,7 @@ def examine(config: ExporterConfig) -> Iterator[DoctorFinding]:
         check(config)
         yield good("settings", "consistent")
     except ConfigurationError as error:
-        yield wrong("settings", str(error), "correct the key that is named")
+        yield wrong("settings", str(error), "correct this setting")
     seen: frozenset[JobKey] = frozenset()
     if config.role == CONTROLLER:
         yield from _cluster(config)
@@ -148,7 +148,7 @@ def _sources(
     config: ExporterConfig, answers: Sequence[_Asked], snapshot: Snapshot, places: Places
 ) -> Iterator[DoctorFinding]:
     if not answers:
-        remedy = f"batch.sources names one of {', '.join(SYSTEMS)}"
+        remedy = f"if there is one, name it in batch.sources: {', '.join(SYSTEMS)}"
         yield (wrong if _living(snapshot) else note)("batch system", "none is found on this node", remedy)
     named = config.shared.batch.common.cgroup_parents
     groups = GroupReader(
@@ -161,7 +161,7 @@ def _sources(
             continue
         yield from _answer(name, table)
         if unlisted:
-            words = f"whether it runs others here is unknown: {unlisted}"
+            words = f"other jobs may run here, but the list of jobs cannot be read: {unlisted}"
             yield note(f"{name} jobs", words, "run the same command by hand, as the daemon's user")
         yield from jobs_without_group(name, table, snapshot, places, groups)
         if name in HOOK_SITES:
@@ -175,11 +175,11 @@ def _answer(name: str, table: JobTable) -> Iterator[DoctorFinding]:
     if table.node_problem:
         words = f"{name} answers, but not about this node: {table.node_problem}"
         advice = SourceView(name, has_answered=True, is_up=True, failures=0, words=table.node_problem).advice
-        yield wrong(name, words, advice or "set node.name to this machine's name there")
+        yield wrong(name, words, advice or "set node.name to the name of this machine in the batch system")
     for each in table.rejected[:3]:
         yield note(name, f"record skipped: {each}", "the rest of the answer is used")
     if not table.complete:
-        yield note(name, "the answer lacks jobs of this node", ALL_JOBS)
+        yield note(name, "the answer does not list all jobs of this node", ALL_JOBS)
     ahead = table.clock_ahead_secs
     if ahead is not None and abs(ahead) > MAX_CLOCK_AHEAD_SECS:
         which = "ahead of" if ahead > 0 else "behind"
@@ -205,9 +205,9 @@ def _hook(system: str, hook: NamedHook) -> tuple[Mark, str, str]:
     program = program_of(hook.command)
     if hook.wanted:
         is_so = hook.command == hook.wanted
-        return Mark.GOOD if is_so else Mark.WRONG, set_to, f"it has to be {hook.wanted}: {page}"
+        return Mark.GOOD if is_so else Mark.WRONG, set_to, f"must be {hook.wanted}: see {page}"
     if not hook.command:
-        remedy = f"set it, so that jobs have features from their start: {page}"
+        remedy = f"set it, so that jobs have features from their start: see {page}"
         return Mark.NOTE, f"{hook.name} is not set", remedy
     if any(char in program for char in "*?["):
         return Mark.GOOD, set_to, ""
@@ -215,17 +215,29 @@ def _hook(system: str, hook: NamedHook) -> tuple[Mark, str, str]:
         return Mark.WRONG, f"{set_to} does not run as root", f"put {hook.begins} before it"
     if program.startswith("/"):
         if not os.access(program, os.X_OK if hook.is_run else os.R_OK):
-            return Mark.WRONG, f"{set_to} cannot be run on this node", f"install it, or correct this: {page}"
+            return (
+                Mark.WRONG,
+                f"{set_to} cannot be run on this node",
+                f"install the program or correct the setting: see {page}",
+            )
         if os.stat(program).st_mode & stat.S_IWOTH:
             return Mark.WRONG, f"{set_to}: others may write to it", f"chmod go-w {program}"
     try:
         is_ours = mentions_us(hook.command)
     except OSError as error:
-        return Mark.NOTE, f"{set_to}: {error.strerror}", f"see that it calls our hook: {page}"
+        return (
+            Mark.NOTE,
+            f"{set_to}: {error.strerror}",
+            f"check that it calls the hook of jobfeatures: see {page}",
+        )
     if hook.costs:
-        return (Mark.NOTE, f"{set_to}: {hook.costs}", page) if is_ours else (Mark.GOOD, set_to, "")
+        return (Mark.NOTE, f"{set_to}: {hook.costs}", f"see {page}") if is_ours else (Mark.GOOD, set_to, "")
     if not is_ours:
-        return Mark.NOTE, f"{set_to} does not mention jobfeatures", f"call our hook from it: {page}"
+        return (
+            Mark.NOTE,
+            f"{set_to} does not mention jobfeatures",
+            f"call the hook of jobfeatures from it: see {page}",
+        )
     return Mark.GOOD, set_to, ""
 
 
@@ -233,7 +245,9 @@ def _cluster(config: ExporterConfig) -> Iterator[DoctorFinding]:
     try:
         sources = make_cluster_sources(config, SystemClock())
     except ConfigurationError as error:
-        yield wrong("batch system", str(error), "install its commands here, or name it")
+        yield wrong(
+            "batch system", str(error), "install the batch system's commands here, or correct batch.sources"
+        )
         return
     for source in sources:
         try:
@@ -257,16 +271,16 @@ def _control_groups(config: ExporterConfig, seen: frozenset[JobKey]) -> DoctorFi
         found = find_hierarchies(config.path.cgroup)
     except OSError as error:
         words = f"{config.path.cgroup}: {error.strerror}"
-        return wrong(what, words, "path.cgroup is where they are mounted")
+        return wrong(what, words, "set path.cgroup to where control groups are mounted")
     if not found:
-        words = f"none at {config.path.cgroup}: jobs are known by their processes alone"
+        words = f"none at {config.path.cgroup}: jobs can be found by their processes alone"
         return note(what, words, "mount cgroup2, or set path.cgroup")
     version = "v2" if found.keys() == {UNIFIED} else f"v1 ({', '.join(sorted(found))})"
     try:
         read_text(f"{config.path.procfs}/pressure/cpu")  # RHEL 8 has the file, which cannot be read
     except OSError:
-        words = f"{version}, {jobs}; the kernel does not count pressure"
-        return note(what, words, "psi=1 on the kernel's command line")
+        words = f"{version}, {jobs}; the kernel does not report pressure (PSI)"
+        return note(what, words, "add psi=1 to the kernel's command line")
     return good(what, f"{version}, {jobs}")
 
 
@@ -281,7 +295,7 @@ def _reader(config: ExporterConfig) -> Iterator[DoctorFinding]:
 
 def _tree(config: ExporterConfig, seen: frozenset[JobKey]) -> Iterator[DoctorFinding]:
     if not config.features_publish:
-        yield note("features", "are not published", "features.publish")
+        yield note("features", "are not published", "to publish them, set features.publish = true")
         return
     try:
         check_features_root(config)
@@ -291,27 +305,31 @@ def _tree(config: ExporterConfig, seen: frozenset[JobKey]) -> Iterator[DoctorFin
     tree = FeatureTree(config.shared.batch.common.root)
     if not os.path.isdir(tree.machine_path):
         words = f"nothing is published at {tree.root}"
-        yield note("features", words, "start the daemon, or let a prolog run our hook")
+        yield note("features", words, "start the daemon, or let a prolog run jobfeatures publish")
         return
     try:
         published = tree.published().keys()
         faults = judge(Case(read_listing(tree.machine_path, DirectoryKind.MACHINE), time.time()))
         failures = tree.hook_failures() if os.path.isdir(f"{tree.root}/{FAILURES}") else {}
     except (CannotCheckError, JobfeaturesError, OSError) as error:
-        yield wrong("features", f"{tree.root}: {error}", "make it readable for root")
+        yield wrong(
+            "features", f"{tree.root}: {error}", "make the folder readable for the user who runs doctor"
+        )
         return
     yield good("features", f"{tree.root}: {counted(len(published), 'job')} published")
     for each in faults:
         if each.severity is Severity.ERROR:
             words = f"{tree.machine_path}: {each.key} {each.text}"
-            yield wrong("features", words, f"docs/check.md has the rule {each.rule}")
+            yield wrong("features", words, f"see the rule {each.rule} in docs/check.md")
     for key in sorted(seen - set(published)):
-        words = f"{key.batch_system} job {key.job_id} is here and has no directory"
-        yield wrong("features", words, "check that its prolog runs our hook, or that the daemon runs")
+        words = f"{key.batch_system} job {key.job_id} runs here, but has no feature directory"
+        yield wrong(
+            "features", words, "check that the prolog runs jobfeatures publish, or that the daemon runs"
+        )
     for (action, reason), count in sorted(each for each in failures.items() if each[1]):
         words = f"{action} failed {counted(count, 'time')}: {reason}"
-        full = f"make room: df {tree.root}; df -i {tree.root}"
-        remedy = full if reason == "enospc" else "journalctl -t jobfeatures has the job and the reason"
+        full = f"free space or inodes: df {tree.root}; df -i {tree.root}"
+        remedy = full if reason == "enospc" else "journalctl -t jobfeatures shows the job and the reason"
         yield wrong("hooks", words, remedy)
 
 
@@ -325,7 +343,7 @@ def _certificate(config: ExporterConfig) -> Iterator[DoctorFinding]:
         yield wrong(what, str(error), see("It does not start"))
         return
     if tls is None or not tls.certificate.path:
-        yield note(what, "not checked: the web configuration has it inline", "")
+        yield note(what, "not checked, because the web configuration contains its text, not its file", "")
         return
     try:
         held = _decode(tls.certificate.path)
@@ -334,14 +352,18 @@ def _certificate(config: ExporterConfig) -> Iterator[DoctorFinding]:
         return
     left = ssl.cert_time_to_seconds(held["notAfter"]) - time.time()
     if left < SOON_SECS:
-        words = f"{tls.certificate.path} {'ended' if left < 0 else 'ends'} {held['notAfter']}"
-        yield (wrong if left < 0 else note)(what, words, "replace it: a new one is used at once")
+        words = f"{tls.certificate.path} {'expired' if left < 0 else 'expires'} {held['notAfter']}"
+        yield (wrong if left < 0 else note)(
+            what, words, "replace the file: a new certificate is used at once"
+        )
     names = {value for kind, value in held.get("subjectAltName", ()) if kind in {"DNS", "IP Address"}}
     wanted = {socket.gethostname(), socket.getfqdn(), node_name(config.shared.node.name, {})}
     if not names & wanted and not any(name.startswith("*.") or _is_own_address(name) for name in names):
         its = ", ".join(sorted(names)) or "no name"
-        words = f"is for {its}, and this machine is {', '.join(sorted(wanted))}"
-        yield wrong(what, words, "use one with the names that /sd lists, which Prometheus connects to")
+        words = f"is for {its}, but this machine is {', '.join(sorted(wanted))}"
+        yield wrong(
+            what, words, "use a certificate with the name to which Prometheus connects, as /sd lists it"
+        )
     elif left >= SOON_SECS:
         yield good(what, f"{', '.join(sorted(names))}, until {held['notAfter']}")
 
@@ -367,7 +389,7 @@ def _clock() -> DoctorFinding:
         zeros = ctypes.create_string_buffer(TIMEX_BYTES)  # modes 0: change nothing
         state = ctypes.CDLL(None).adjtimex(zeros)
     except (OSError, AttributeError):
-        return note("clock", "unknown whether it is synchronised")
+        return note("clock", "it is unknown whether the clock is synchronised")
     if state == TIME_ERROR:
         return note("clock", "not synchronised, according to the kernel", "run chrony or systemd-timesyncd")
     return good("clock", "synchronised, according to the kernel")
@@ -388,13 +410,13 @@ def _listener(config: ExporterConfig) -> DoctorFinding:
     except (OSError, JobfeaturesError) as error:
         unit = "jobfeatures-controller" if config.role == CONTROLLER else "jobfeatures-exporter"
         words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        return wrong(what, words, f"systemctl status {unit} says why it does not run")
+        return wrong(what, words, f"see systemctl status {unit}")
     words = "; ".join(answer.body.decode("utf-8", "replace").split("\n")[:3]).strip("; ")
     if answer.status != 200:
-        return wrong(what, words, "the sources above say more")
+        return wrong(what, words, "see what is wrong with the batch systems above")
     if found := re.search(rb"(?m)^batch_exporter_series_over_budget ([1-9]\d*)", page):
-        words += f"; leaves out {found[1].decode()} series of /metrics"
-        return note(what, words, "raise metrics.max_series, and Prometheus' sample_limit with it")
+        words += f"; /metrics leaves out {found[1].decode()} series"
+        return note(what, words, "raise metrics.max_series, and sample_limit of Prometheus with it")
     if is_loopback(host):
-        words += "; only this machine can scrape it, unless web.listen_address says otherwise"
+        words += "; only this machine can scrape it: to change that, set web.listen_address"
     return good(what, words)

@@ -19,10 +19,10 @@ from jobfeatures_exporter.sampling.gpu.monitor import DEADLINE_SECS, chosen_driv
 from jobfeatures_exporter.startup.findings import DoctorFinding, good, note, see, wrong
 
 _REMEDIES = {
-    "not installed": "install the library, or leave the driver out of gpu.drivers",
-    "Not Loaded": "modprobe nvidia, then dmesg; without such GPUs, leave the driver out of gpu.drivers",
+    "not installed": "install the library, or remove the driver from gpu.drivers",
+    "Not Loaded": "modprobe nvidia and see dmesg; without NVIDIA GPUs, remove the driver from gpu.drivers",
     "Library Not Found": "install the library of the driver's own version (libnvidia-ml.so.1)",
-    "mismatch": "reboot, or reload the driver: it and its library are of different versions",
+    "mismatch": "reboot, or reload the driver: driver and library have different versions",
 }
 
 
@@ -36,12 +36,10 @@ def examine_gpus(config: ExporterConfig) -> Iterator[DoctorFinding]:
         try:
             found = answers.get(timeout=DEADLINE_SECS)
         except queue.Empty:
-            yield wrong(what, f"no answer within {DEADLINE_SECS:g} s", "dmesg; reset the GPU, or reboot")
+            yield wrong(what, f"no answer within {DEADLINE_SECS:g} s", "see dmesg; reset the GPU, or reboot")
             continue
         if isinstance(found, str):
-            remedy = next(
-                (remedy for words, remedy in _REMEDIES.items() if words in found), "dmesg says more"
-            )
+            remedy = next((remedy for words, remedy in _REMEDIES.items() if words in found), "see dmesg")
             yield wrong(what, found, remedy)
             continue
         yield from _cards(what, found)

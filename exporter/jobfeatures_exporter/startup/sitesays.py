@@ -72,8 +72,8 @@ def jobs_without_group(
         words = f"{_some(missed, running)}: no control group is found; {describe(daemon)}"
         yield wrong(f"{name} jobs", words, _remedy(daemon, places, groups))
     if others and SYSTEMS[name].has_groups:
-        words = f"{_some(others, running)} have no control group, and none is to be expected"
-        remedy = "they have no step here, or none is made for jobs: "
+        words = f"{_some(others, running)} have no control group, as is normal"
+        remedy = "they have no step here, or the batch system makes no control groups: "
         yield note(f"{name} jobs", words, remedy + see("Jobs are missing, wrong, or shown twice"))
 
 
@@ -92,7 +92,7 @@ def _remedy(daemon: DaemonGroups, places: Places, groups: GroupReader) -> str:
     if container := container_of(daemon.group):  # other daemons' containers are not this node's to name
         parents = [each for each in parents if f"{each}/".startswith(f"{container}/")] or [container]
     if not parents:
-        return f"name what they stand below in batch.cgroup_parents: {CONTROL_GROUPS}"
+        return f"set batch.cgroup_parents to the groups above those of jobs: {CONTROL_GROUPS}"
     values = ", ".join(f'"{pattern_of(each)}"' for each in parents)
     why = "; ".join(
         printable(f"below {each}: {places.refused[each]}") for each in parents if each in places.refused
@@ -103,7 +103,7 @@ def _remedy(daemon: DaemonGroups, places: Places, groups: GroupReader) -> str:
 def unseen_processes(config: ExporterConfig) -> Iterator[DoctorFinding]:
     """Yield findings if processes are hidden from us, or the paths of their control groups unknown."""
     if not os.path.exists(f"{config.path.procfs}/1"):
-        yield wrong("processes", f"those of others are hidden in {config.path.procfs}", HIDDEN)
+        yield wrong("processes", f"processes of other users are hidden in {config.path.procfs}", HIDDEN)
     elif GroupReader(config.path.procfs, config.path.cgroup).is_lost():
         words = (
             f"the exporter's own is not below {config.path.cgroup}, and processes' paths are relative to it"
@@ -117,11 +117,11 @@ def refused_places(places: Places) -> Iterator[DoctorFinding]:
     The first few are named by path, the others counted in one finding.
     """
     for path, why in sorted(places.refused.items())[:MAX_NAMED]:
-        words = printable(f"those below {path} look like jobs' and do not count: {why}")
+        words = printable(f"those below {path} look like those of jobs, but are ignored: {why}")
         remedy = f'if they are jobs\', set batch.cgroup_parents = ["{pattern_of(path)}"]: {CONTROL_GROUPS}'
         yield note("control groups", words, remedy)
     if (more := len(places.refused) - MAX_NAMED) > 0:
-        yield note("control groups", f"{more} more like these do not count", f"see {CONTROL_GROUPS}")
+        yield note("control groups", f"{more} more of this kind are ignored", f"see {CONTROL_GROUPS}")
 
 
 def hidden_features(system: str, config: ExporterConfig, node: str) -> Iterator[DoctorFinding]:
@@ -132,15 +132,19 @@ def hidden_features(system: str, config: ExporterConfig, node: str) -> Iterator[
     except SourceError:
         return  # said of its hooks
     except (OSError, ParseError) as error:
-        yield note(what, f"which folders they see is unknown: {error}", "run doctor as root")
+        yield note(what, f"which folders jobs see is unknown: {error}", "run doctor as root")
         return
     if hidden is None or not config.features_publish:
         return
     root = f"{config.shared.batch.common.root}/"
     for folder in hidden.folders:
         if root.startswith(f"{folder}/"):
-            words = f"{hidden.setting} gives each job another {folder}: it finds nothing of {root[:-1]}"
-            yield wrong(what, words, f"take {folder} out of it, or set features.root elsewhere")
+            words = (
+                f"{hidden.setting} gives each job a {folder} of its own, in which it cannot find {root[:-1]}"
+            )
+            yield wrong(
+                what, words, f"remove {folder} from that setting, or set features.root to another folder"
+            )
 
 
 def _hidden_folders(system: str, config: ExporterConfig, node: str) -> Hidden | None:

@@ -18,7 +18,7 @@ from jobfeatures_exporter.view.units import format_span
 ADVICE = (
     (
         r"knows no node of this name|nothing about |not about this host|not a host's name",
-        "if it knows this machine by another name, set node.name to that name",
+        "if the batch system has another name for this machine, set node.name to it",
     ),
     (r"\A[^\s:]+: No such file or directory", "its command is not found: set its full path in {setting}"),
     (
@@ -45,8 +45,8 @@ READ_ONE_BY_ONE = "Processes are read without eBPF, one by one, which takes up t
 _GET_EBPF = (
     (r"\Ano libbpf|\Alibbpf has no", "Install libbpf, or a newer one (Debian: libbpf1, Red Hat: libbpf)"),
     (r"load: Operation not permitted", "Start the daemon as root, or with CAP_BPF and CAP_PERFMON"),
-    (r"others may write it", "Take the right to write this file from all but its owner"),
-    (r"not this machine's own /proc", "In a container the node's eBPF cannot be had"),
+    (r"others may write it", "Let only its owner write to this file: chmod go-w"),
+    (r"not this machine's own /proc", "In a container, the node's eBPF cannot be used"),
     (r"", "eBPF needs Linux 5.13 or newer with BTF (/sys/kernel/btf/vmlinux), and control groups"),
 )
 

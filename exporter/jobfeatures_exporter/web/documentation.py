@@ -14,7 +14,7 @@ from html import escape
 
 from aiohttp import web
 
-ABSENT = "the documentation is not installed here: it comes with the packages, and with the source in docs/\n"
+ABSENT = "the documentation is not installed here: it is in the packages and in docs/ of the source\n"
 _PICTURES = {"png": "image/png", "svg": "image/svg+xml"}
 _DOCUMENT = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>

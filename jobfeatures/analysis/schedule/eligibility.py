@@ -28,7 +28,7 @@ REASONS: Final = {
     NEVER_STARTED: "the job never started, or was cancelled before",
     NO_RUNTIME: "the runtime is unknown",
     NO_START: "the start is unknown",
-    NEGATIVE: "it started before it arrived, ended before it started, or ran for longer than any clock",
+    NEGATIVE: "it started before it arrived, ended before it started, or ran impossibly long",
     NO_USER: "the user is unknown",
     NO_CPUS: "neither allocated nor requested processors are known",
 }

@@ -175,8 +175,8 @@ def make_workload(
     if not sum(counts):
         raise _nothing(log, skipped)
     if settled is not None:
-        notes["come when the job that they follow has ended"] = followers
-        what = "follow one that is not simulated: they come when they were submitted, if that is known"
+        notes["arrive when the job that they follow has ended"] = followers
+        what = "follow a job that is not simulated: they arrive when they were submitted, if that is known"
         notes[what] = settled.cut
     columns = {name: made.numbers(name) for name in ("submits", "runtimes", "estimates", "users", "cpus")}
     if is_linked:
@@ -365,11 +365,11 @@ def _in_ticks(log: ScheduleLog, times: Array, ticks: int) -> Array:
 
 def _notes(log: ScheduleLog, pool: Pool, position: Array) -> dict[str, int]:
     """Count unknown values that would have affected the simulation."""
-    counts = {"do not say for how long they ask: they are estimated to run for what they ran": len(position)}
+    counts = {"have no requested time: their runtime is taken instead": len(position)}
     if log.requested_secs is not None:
         counts = {what: int((log.requested_secs[position] <= 0).sum()) for what in counts}
     if any(node.memory_kib is not None for node in pool.nodes):
-        what = "do not say how much memory they want: taken as none"
+        what = "have no requested memory: taken as none"
         counts[what] = len(position) if log.memory_kib is None else int((log.memory_kib[position] < 0).sum())
-    counts["do not say who their user is: taken as one"] = int((log.user.codes[position] < 0).sum())
+    counts["have no user: all are taken as one user's"] = int((log.user.codes[position] < 0).sum())
     return counts

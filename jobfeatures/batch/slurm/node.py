@@ -146,7 +146,7 @@ def floating(maintenances: Iterable[Maintenance], nodes: Collection[str]) -> tup
     """
     if all(each.nodes.isdisjoint(nodes) for each in maintenances if each.floats):
         return ()
-    reason = "its start moves on with the clock, so that no shutdown is announced"
+    reason = "the start of this reservation moves on with the clock, so no shutdown is announced"
     return (Rejected(RESERVATION_SOURCE, reason, field="Flags", text=FLOATS),)
 
 

@@ -85,7 +85,7 @@ def understood_child(child: Element, content: Mapping[str, Slot], policy: str, w
 def _pass_over(element: Element, inherited: str, warn: Warn) -> None:
     """Skip an unknown element, if its policy and those of all elements inside allow it."""
     policy = policy_of(element, inherited)
-    _judge("element is not known here", element, element.name, "", policy, warn)
+    _judge("unknown element here", element, element.name, "", policy, warn)
     for child in element.children:
         _pass_over(child, policy, warn)
 
@@ -95,9 +95,9 @@ def _understands_attributes(element: Element, slot: Slot, policy: str, warn: War
     for name, value in element.attributes.items():
         field = f"{element.name}@{name}"
         if name not in slot.attributes:
-            _judge("attribute is not known here", element, field, value, policy, warn)
+            _judge("unknown attribute here", element, field, value, policy, warn)
         elif not is_understood(element.name, name, value):
-            _judge("attribute value is not known", element, field, value, policy, warn)
+            _judge("unknown value of the attribute", element, field, value, policy, warn)
             understands = False
     return understands
 
@@ -107,8 +107,4 @@ def _judge(reason: str, element: Element, field: str, text: str, policy: str, wa
     if policy == REJECT:
         raise ParseError(reason, line=element.line, field=shown_name(field), text=text)
     if policy == "Warn":
-        warn(
-            Rejected(
-                "", f"{reason}; passed over", element.line, shown_name(field), shown(text) if text else ""
-            )
-        )
+        warn(Rejected("", f"{reason}; ignored", element.line, shown_name(field), shown(text) if text else ""))

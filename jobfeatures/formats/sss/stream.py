@@ -239,7 +239,7 @@ class _Group:
                        ROOTS["JobGroup"], REJECT, notes.append)  # fmt: skip
             self._policy = policy_of(element)
         except ParseError as error:
-            self._refused = "not read, as its JobGroup was refused"
+            self._refused = "skipped, because its JobGroup was rejected"
             yield error
         yield from notes
 
@@ -259,7 +259,7 @@ class _Group:
             yield from self._take_property(element, notes)
         except ParseError as error:
             if element.name == "JobDefaults":
-                self._refused = "not read, as the JobDefaults of its group were refused"
+                self._refused = "skipped, because the JobDefaults of its group were rejected"
             yield error
         yield from notes
 
@@ -283,7 +283,7 @@ class _Group:
         defaults = read_container(element, CONTENT["JobGroup"]["JobDefaults"], self._policy, [])
         self._defaults = defaults if isinstance(defaults, SssJob) else None
         if late:
-            yield error_at(element, "comes after many jobs, which were read without it")
+            yield error_at(element, "comes after many jobs, to which it was not applied")
         yield from self.finish()
 
     def _read(self, element: Element, before: str, text: str) -> Iterator[Found]:

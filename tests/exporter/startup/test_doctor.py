@@ -123,8 +123,8 @@ def test_jobs_are_looked_for_where_the_settings_say_that_a_batch_system_keeps_th
     FeatureTree(config.shared.batch.common.root).prepare()
     FeatureTree(config.shared.batch.common.root).write_machine({"total_cpu": "4"})
     elsewhere = changed(config, htcondor_execute_directory=str(scratch.parent))
-    assert [each.words for each in found(elsewhere, "features") if "no directory" in each.words] == [
-        "htcondor job 12.0 is here and has no directory"
+    assert [each.words for each in found(elsewhere, "features") if "no feature directory" in each.words] == [
+        "htcondor job 12.0 runs here, but has no feature directory"
     ]
 
 
@@ -183,7 +183,10 @@ def test_a_kernel_that_does_not_count_pressure_is_told_though_the_file_may_be_th
     """As on RHEL 8, where the file is there and cannot be read; here a directory stands in for it."""
     unread(node.proc / "pressure/cpu")
     (finding,) = found(config, "control groups")
-    assert (finding.mark, finding.words) == (Mark.NOTE, "v2, 0 jobs; the kernel does not count pressure")
+    assert (finding.mark, finding.words) == (
+        Mark.NOTE,
+        "v2, 0 jobs; the kernel does not report pressure (PSI)",
+    )
 
 
 def test_a_job_that_is_here_without_a_directory_is_named(config, node):
@@ -194,8 +197,8 @@ def test_a_job_that_is_here_without_a_directory_is_named(config, node):
     for number in (7, 8):
         node.process(number, cgroup=f"0::/system.slice/slurmstepd.scope/job_{number}\n")
     tree.write_job(JobKey("slurm", "8"), {"job_id": "8"})
-    wrong = [each.words for each in found(config, "features") if "has no directory" in each.words]
-    assert wrong == ["slurm job 7 is here and has no directory"]
+    wrong = [each.words for each in found(config, "features") if "has no feature directory" in each.words]
+    assert wrong == ["slurm job 7 runs here, but has no feature directory"]
 
 
 def test_a_tree_that_others_may_change_and_a_value_that_is_none_are_wrong(config):
@@ -213,11 +216,11 @@ def test_a_tree_that_others_may_change_and_a_value_that_is_none_are_wrong(config
     ("name", "days", "mark", "said"),
     [
         ("n1", 90, Mark.GOOD, "n1, until"),
-        ("other.example.org", 90, Mark.WRONG, "is for other.example.org, and this machine is"),
+        ("other.example.org", 90, Mark.WRONG, "is for other.example.org, but this machine is"),
         ("127.0.0.1", 90, Mark.GOOD, "127.0.0.1, until"),
-        ("192.0.2.7", 90, Mark.WRONG, "is for 192.0.2.7, and this machine is"),
-        ("n1", 3, Mark.NOTE, "ends"),
-        ("n1", -1, Mark.WRONG, "ended"),
+        ("192.0.2.7", 90, Mark.WRONG, "is for 192.0.2.7, but this machine is"),
+        ("n1", 3, Mark.NOTE, "expires"),
+        ("n1", -1, Mark.WRONG, "expired"),
     ],
 )
 def test_a_certificate_is_judged_by_its_names_and_its_end(
@@ -246,7 +249,10 @@ def test_a_certificate_written_into_the_web_configuration_is_not_judged(config, 
     texts = {"cert": Path(certificate).read_text(), "key": Path(key).read_text()}
     file.write_text(f"tls_server_config: {json.dumps(texts)}\n")
     (finding,) = found(changed(config, web_config_file=str(file)), "certificate")
-    assert (finding.mark, finding.words) == (Mark.NOTE, "not checked: the web configuration has it inline")
+    assert (finding.mark, finding.words) == (
+        Mark.NOTE,
+        "not checked, because the web configuration contains its text, not its file",
+    )
 
 
 def test_what_the_daemon_says_of_itself_is_repeated(config, daemon):
@@ -255,7 +261,7 @@ def test_what_the_daemon_says_of_itself_is_repeated(config, daemon):
     assert found(asked, "daemon")[0].mark is Mark.GOOD
     answer[2] = b"# TYPE x gauge\nbatch_exporter_series_over_budget 2843\n"
     (finding,) = found(asked, "daemon")
-    assert (finding.mark, "leaves out 2843 series of /metrics" in finding.words) == (Mark.NOTE, True)
+    assert (finding.mark, "/metrics leaves out 2843 series" in finding.words) == (Mark.NOTE, True)
     answer[:2] = 503, b"not ready\nslurm: never answered\n"
     (finding,) = found(asked, "daemon")
     assert (finding.mark, finding.words) == (Mark.WRONG, "not ready; slurm: never answered")
@@ -326,7 +332,7 @@ def test_the_command_prints_what_is_found_and_what_may_help_and_its_status_tells
     assert main(["doctor", *flags, "--features.root", str(tmp_path / "features")]) == 1
     out = capsys.readouterr().out
     assert (
-        "WRONG  daemon at 127.0.0.1:1: Connection refused\n       → systemctl status jobfeatures-exporter"
+        "WRONG  daemon at 127.0.0.1:1: Connection refused\n       → see systemctl status jobfeatures-exporter"
         in out
     )
     assert "ok     spool: answers: 0 jobs on this node" in out
@@ -339,5 +345,5 @@ def test_where_slurm_does_not_list_its_jobs_it_is_unknown_whether_all_are_seen(c
     assert finding.mark is Mark.NOTE
     assert (
         finding.words
-        == f"whether it runs others here is unknown: {tmp_path}/squeue: No such file or directory"
+        == f"other jobs may run here, but the list of jobs cannot be read: {tmp_path}/squeue: No such file or directory"
     )

@@ -62,5 +62,5 @@ def test_a_collector_that_is_damaged_is_told_at_the_start_and_not_only_at_a_scra
     monkeypatch.setitem(collectors.COLLECTORS, "waste", collectors.Collector("damaged", ""))
     serve(make_config(tmp_path), on_listening=end)
     [told] = until(lambda: [each for each in caplog.records if each.levelname == "ERROR"])
-    assert (told.message, told.collector) == ("collector cannot be loaded", "waste")
+    assert (told.message, told.collector) == ("unexpected error: this collector cannot be loaded", "waste")
     assert "invalid syntax" in caplog.text

@@ -146,7 +146,7 @@ def test_jobs_run_and_have_no_group_that_is_found_is_wrong(judged):
             ),
             'set batch.cgroup_parents = ["/lxc.payload.7"]',
         ),
-        (Groups(), "name what they stand below in batch.cgroup_parents: docs/control-groups.md"),
+        (Groups(), "set batch.cgroup_parents to the groups above those of jobs: docs/control-groups.md"),
         (Groups(group=None), "see to it"),
         (Groups(group=""), LOST),
     ],
@@ -163,7 +163,7 @@ def test_why_a_place_is_refused_that_would_have_to_be_named(judged):
     (found,) = refused_places(places)
     assert (found.mark, found.words) == (
         Mark.NOTE,
-        "those below /site/batch look like jobs' and do not count: it belongs to uid 1000",
+        "those below /site/batch look like those of jobs, but are ignored: it belongs to uid 1000",
     )
 
 
@@ -174,11 +174,11 @@ def test_of_refused_groups_the_first_are_named_with_what_to_set_and_the_rest_cou
     wanted = '"/kubepods.slice/kubepods-pod*.slice/cri-containerd-*.scope/system.slice"'
     assert first.remedy == f"if they are jobs', set batch.cgroup_parents = [{wanted}]: docs/control-groups.md"
     assert len(others) == 9
-    assert last.words == "1991 more like these do not count"
+    assert last.words == "1991 more of this kind are ignored"
 
 
 def test_jobs_of_which_no_group_is_to_be_expected_are_a_note(judged):
-    told = "running here have no control group, and none is to be expected"
+    told = "running here have no control group, as is normal"
     for more in ({"groupless": ["7"]}, {"groups": Groups(makes_none=True)}):
         ((mark, words, _),) = judged(running("7"), **more)
         assert (mark, words) == (Mark.NOTE, f"job 7 of 1 {told}")
@@ -237,7 +237,7 @@ def test_a_folder_of_features_that_slurm_hides_from_jobs_is_wrong(say, kind, fil
     found = list(hidden_features("slurm", say({"scontrol": kind}, **{f"{place}{name}": file}), "n1"))
     assert [each.mark for each in found] == ([Mark.WRONG] if hidden else [])
     assert all(
-        f"gives each job another {hidden}: it finds nothing of /run/jobfeatures" in each.words
+        f"gives each job a {hidden} of its own, in which it cannot find /run/jobfeatures" in each.words
         for each in found
     )
 
@@ -259,7 +259,7 @@ def test_what_cannot_be_read_is_unknown_and_who_does_not_answer_is_named_elsewhe
 def test_nodes_that_nobody_can_read_leave_it_unknown(say):
     config = say({"scontrol": TMPFS}, job_container_conf="NodeName=n[1- Dirs=/run\n")
     (finding,) = hidden_features("slurm", config, "n1")
-    assert (finding.mark, finding.words.startswith("which folders they see is unknown: ")) == (
+    assert (finding.mark, finding.words.startswith("which folders jobs see is unknown: ")) == (
         Mark.NOTE,
         True,
     )

@@ -235,4 +235,4 @@ def test_a_server_s_refusal_is_told(job, server, monkeypatch, capsys, status, en
 def test_a_server_that_is_not_there_is_told(job, monkeypatch, capsys):
     monkeypatch.setenv("JOBSTATUS", "http://127.0.0.1:1/jobstatus/token")
     assert main(["report", "--used-cpu", "5"]) == 1
-    assert "not reported" in capsys.readouterr().err
+    assert "nothing was reported" in capsys.readouterr().err

@@ -151,7 +151,7 @@ def test_submission_is_the_end_of_the_preceding_job_and_think_time(tmp_path, cap
     path, out = tmp_path / "log.swf", str(tmp_path / "out.swf")
     path.write_text(FEEDBACK)
     assert main(["simulate", str(path), "--policy", name, "--output", out]) == 0
-    assert "2 jobs come when the job that they follow has ended" in capsys.readouterr().err
+    assert "2 jobs arrive when the job that they follow has ended" in capsys.readouterr().err
     with open(out) as stream:
         lines = [line.split() for line in stream if not line.startswith(";")]
     assert [[*line[:4], *line[16:]] for line in lines] == [

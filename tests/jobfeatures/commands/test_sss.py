@@ -33,7 +33,7 @@ def test_a_good_group_has_no_errors(check):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("<Telescope/>", "F:3:Telescope: column 16: element is not known here\n"),
+        ("<Telescope/>", "F:3:Telescope: column 16: unknown element here\n"),
         (
             "<Processors>four</Processors>",
             "F:3:Processors: column 16: must be of type Integer, not negative: 'four'\n",

@@ -244,9 +244,9 @@ def test_the_control_group_decides_which_user_s_job_is_here():
 @pytest.mark.parametrize(
     ("one", "other", "proof"),
     [
-        ({"uid": ALICE}, {"uid": BOB}, f"uid {ALICE}, not {BOB}"),
-        ({"restarts": 0}, {"restarts": 1}, "restarts 0, not 1"),
-        ({"sluid": "a"}, {"sluid": "b"}, "sluid a, not b"),
+        ({"uid": ALICE}, {"uid": BOB}, f"uid is {ALICE}, not {BOB}"),
+        ({"restarts": 0}, {"restarts": 1}, "restarts is 0, not 1"),
+        ({"sluid": "a"}, {"sluid": "b"}, "sluid is a, not b"),
         ({"uid": None}, {"uid": BOB}, None),
         ({"restarts": None}, {"restarts": 1}, None),
         ({"start_secs": 1}, {"start_secs": 2}, None),

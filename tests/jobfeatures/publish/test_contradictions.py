@@ -49,7 +49,7 @@ def test_the_same_is_said_once_and_another_time_again(caplog):
     for _ in range(3):
         check(contradictions, 1057)
     assert contradictions.count == 1
-    assert caplog.messages == ["job 7: a shutdown in 57 s, but grace_secs promises 300 s"]
+    assert caplog.messages == ["job 7: a shutdown is 57 s ahead, but grace_secs promises 300 s notice"]
     check(contradictions, 1030)
     contradictions.forget(KEY)
     check(contradictions, 1030)

@@ -62,7 +62,7 @@ def load_all(names: Iterable[str]) -> None:
         try:
             _load(COLLECTORS[name])
         except Exception:  # supervised, as at a scrape
-            log.exception("collector cannot be loaded", extra={"collector": name})
+            log.exception("unexpected error: this collector cannot be loaded", extra={"collector": name})
 
 
 _of_cluster = partial(Collector, roles=(CONTROLLER,), is_live=False)

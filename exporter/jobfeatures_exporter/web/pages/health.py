@@ -171,8 +171,8 @@ def _left_out(data: PageData) -> Iterator[Html]:
             # Without its text, which may be anybody's; and the reason is not cut for the file's name.
             shown = str(replace(latest, text="", source=shorten(latest.source, 120)))
             words = join(name(shown, 300), f", and {more:,} more" if more else None)
-            advice = "Jobs may be missing here, or lack what cannot be read; see the log."
-            yield _problem(f"Not all that {each.name} says can be used", words, advice)
+            advice = "Jobs or some of their data may be missing here; see the log."
+            yield _problem(f"Some records of {each.name} are skipped", words, advice)
     if count := data.numbers.one(DROPPED):
         summary = f"{format_count(count)} series are left out of /metrics"
         advice = "Raise metrics.max_series, and Prometheus' sample_limit with it."

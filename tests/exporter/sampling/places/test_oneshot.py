@@ -162,7 +162,9 @@ def test_doctor_says_what_to_set_for_lsf_below_a_parent_that_neither_holds_its_d
         else "no daemon of lsf runs on this host"
     )
     note = said["control groups", Mark.NOTE]
-    assert f"those below /site/lsf/cluster1 look like jobs' and do not count: {why}: if they are" in note
+    assert (
+        f"those below /site/lsf/cluster1 look like those of jobs, but are ignored: {why}: if they are" in note
+    )
     assert 'set batch.cgroup_parents = ["/site/lsf/cluster1"]' in note
     wrong = said["lsf jobs", Mark.WRONG]
     assert "job 12 of 1 running here: no control group is found" in wrong

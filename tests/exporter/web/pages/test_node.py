@@ -51,15 +51,15 @@ def test_what_is_left_out_stands_at_the_top_with_what_helps():
     (notice,) = read_page(page).all("div", class_="notice")
     last = sources[-1].name
     assert notice.text.replace(THIN, " ") == (
-        f"Not all that {last} says can be used: /spool/7.xml:3:Duration: must be at least 0, and 2 more"
-        "Jobs may be missing here, or lack what cannot be read; see the log."
+        f"Some records of {last} are skipped: /spool/7.xml:3:Duration: must be at least 0, and 2 more"
+        "Jobs or some of their data may be missing here; see the log."
         "2,843 series are left out of /metrics: the lightest jobs are summed there"
         "Raise metrics.max_series, and Prometheus' sample_limit with it."
         f"{READ_ONE_BY_ONE}: no libbpf.so.1 or libbpf.so.0"
         "Install libbpf, or a newer one (Debian: libbpf1, Red Hat: libbpf); "
         'to go without eBPF, set sampling.processes = "procfs".'
     )
-    assert page.index("Not all that") < page.index("CPUs busy") < page.index("This exporter")
+    assert page.index("Some records of") < page.index("CPUs busy") < page.index("This exporter")
 
 
 def test_a_long_name_of_a_file_does_not_hide_why_it_cannot_be_used():
@@ -67,7 +67,7 @@ def test_a_long_name_of_a_file_does_not_hide_why_it_cannot_be_used():
     skipped = (Rejected("/spool/" + "d" * 255, "not a <b>job", field="Duration"),)
     context = replace(context, sources=(replace(context.sources[0], skipped=skipped),))
     (notice,) = read_page(node_page(context)).all("div", class_="notice")
-    assert "ddd…:Duration: not a <b>jobJobs may" in notice.text
+    assert "ddd…:Duration: not a <b>jobJobs or" in notice.text
 
 
 def test_a_node_whose_processes_are_read_one_by_one_by_wish_says_nothing_of_it():

@@ -91,9 +91,7 @@ def test_what_cannot_be_simulated_is_counted_by_reason(read_swf):
     }
     assert (len(workload.position), log.unreadable) == (4, 1)
     assert "not simulated: 1 × it asks for more processors than there are" in remarks(workload)
-    assert "1 jobs do not say for how long they ask: they are estimated to run for what they ran" in remarks(
-        workload
-    )
+    assert "1 jobs have no requested time: their runtime is taken instead" in remarks(workload)
 
 
 def test_jobs_that_no_node_can_hold_are_left_out(read_records):
@@ -111,7 +109,7 @@ def test_jobs_that_no_node_can_hold_are_left_out(read_records):
     workload = make_workload(log, parse_nodes("--nodes", "2x4cpu,4KB,1gpu"))
     assert workload.position.tolist() == [0, 6]
     assert workload.skipped == {"too_many_cpus": 1, "too_much_memory": 1, "too_many_gpus": 1, "no_room": 2}
-    assert "1 jobs do not say how much memory they want: taken as none" in remarks(workload)
+    assert "1 jobs have no requested memory: taken as none" in remarks(workload)
     assert make_workload(log, parse_nodes("--nodes", "2x4cpu")).skipped == {
         "too_many_cpus": 1,
         "too_many_gpus": 2,
@@ -173,7 +171,7 @@ def test_a_model_runs_with_jobs_that_have_no_arrival_times_of_their_own(read_swf
     log = read_swf("; MaxProcs: 5", *MODEL)
     found = simulated(log, chosen_pool(log), Policy.EASY)
     assert (found.submit.tolist(), found.start.tolist()) == ([0, 610, 660], [0, 610, 660])
-    assert "2 jobs come when the job that they follow has ended" in remarks(make_workload(log, one_pool(5)))
+    assert "2 jobs arrive when the job that they follow has ended" in remarks(make_workload(log, one_pool(5)))
 
 
 def test_who_follows_a_job_that_is_not_simulated_comes_when_submitted_if_that_is_known(read_swf):
@@ -182,7 +180,7 @@ def test_who_follows_a_job_that_is_not_simulated_comes_when_submitted_if_that_is
     workload = make_workload(log, one_pool(5))
     assert (workload.position.tolist(), workload.skipped) == ([3], {"no_submit_time": 2, "too_many_cpus": 1})
     assert any(
-        "3 jobs follow one that is not simulated: they come when they were submitted" in each
+        "3 jobs follow a job that is not simulated: they arrive when they were submitted" in each
         for each in remarks(workload)
     )
     assert waits_of(run(log, workload, Policy.FIFO)).tolist() == [0]

@@ -14,7 +14,7 @@ CATEGORIZED = [term for term in TABLE if ElementPlace.JOB in term.places and ter
 
 
 def unknown(data: str) -> list[str]:
-    return [note.field for note in parse_jobs(data.encode(), source="s")[1] if "not known" in note.reason]
+    return [note.field for note in parse_jobs(data.encode(), source="s")[1] if "unknown" in note.reason]
 
 
 @together((term,) for term in CATEGORIZED)

@@ -76,7 +76,7 @@ def test_a_group_with_defaults_on_one_of_its_nodes(sss_fixtures):
             limits=Limits(wall_secs=12 * 3600, cpu_secs=UNLIMITED, memory_bytes=512 * MIB),
         ),
     )
-    assert document.rejected == (Rejected("s", "column 5: element is not known here", 60, "Telescope"),)
+    assert document.rejected == (Rejected("s", "column 5: unknown element here", 60, "Telescope"),)
     assert document.warnings == ()
 
 

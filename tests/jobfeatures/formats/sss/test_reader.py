@@ -128,7 +128,7 @@ def test_every_construct_is_read(sss_fixtures):
     parsed = parse_object((sss_fixtures / "everything.xml").read_bytes(), source="f.xml")
     assert parsed.root == EVERYTHING
     assert [str(each) for each in parsed.warnings] == [
-        "f.xml:81:Telescope: column 5: element is not known here; passed over"
+        "f.xml:81:Telescope: column 5: unknown element here; ignored"
     ]
 
 
@@ -187,15 +187,15 @@ def test_variables_keep_their_blanks_and_lines():
         ("<Requested>much</Requested>", "Requested", "column 1: text between elements"),
         ('<TaskDistribution type="Geometry">{1,}</TaskDistribution>', "TaskDistribution", "column 1: must be of type String, sets of numbers in braces"),
         ('<TaskDistribution type="TasksPerNode">two</TaskDistribution>', "TaskDistribution", "column 1: must be of type Integer, not negative"),
-        ('<TaskDistribution type="Odd">2</TaskDistribution>', "TaskDistribution@type", "column 1: attribute value is not known"),
-        ('<OutputFile redirectList="Append,Erase"/>', "OutputFile@redirectList", "column 1: attribute value is not known"),
-        ('<InputFile redirectList="Append"/>', "InputFile@redirectList", "column 1: attribute value is not known"),
-        ('<Dependency condition="OnFire">1</Dependency>', "Dependency@condition", "column 1: attribute value is not known"),
-        ('<Processors consumptionRate="much">1</Processors>', "Processors@consumptionRate", "column 1: attribute value is not known"),
-        ('<Feature aggregation="Range">a</Feature>', "Feature@aggregation", "column 1: attribute value is not known"),
+        ('<TaskDistribution type="Odd">2</TaskDistribution>', "TaskDistribution@type", "column 1: unknown value of the attribute"),
+        ('<OutputFile redirectList="Append,Erase"/>', "OutputFile@redirectList", "column 1: unknown value of the attribute"),
+        ('<InputFile redirectList="Append"/>', "InputFile@redirectList", "column 1: unknown value of the attribute"),
+        ('<Dependency condition="OnFire">1</Dependency>', "Dependency@condition", "column 1: unknown value of the attribute"),
+        ('<Processors consumptionRate="much">1</Processors>', "Processors@consumptionRate", "column 1: unknown value of the attribute"),
+        ('<Feature aggregation="Range">a</Feature>', "Feature@aggregation", "column 1: unknown value of the attribute"),
         ("<TaskGroup><Id/></TaskGroup>", "Id", "column 12: is empty"),
         ("<TaskGroupDefaults>tg1</TaskGroupDefaults>", "TaskGroupDefaults", "column 1: defaults cannot be a reference"),
-        ("<Telescope/>", "Telescope", "column 1: element is not known here"),
+        ("<Telescope/>", "Telescope", "column 1: unknown element here"),
     ],
 )  # fmt: skip
 def test_faults_are_told_with_line_column_and_element(content, field, reason):
@@ -213,7 +213,7 @@ def test_faults_are_told_with_line_column_and_element(content, field, reason):
         ("<JobGroup><Job>1</Job></JobGroup>", "1:JobGroup: column 1: has no Id"),
         ("<Job/>", "1:Job: column 1: has no Id, and does not refer to another"),
         ("<Task><Id>1</Id></Task>", "1:Task: column 1: the root must be a Job or a JobGroup"),
-        ('<Job units="x">1</Job>', "1:Job@units: column 1: attribute is not known here: 'x'"),
+        ('<Job units="x">1</Job>', "1:Job@units: column 1: unknown attribute here: 'x'"),
     ],
 )
 def test_documents_that_are_none(document, reason):
@@ -246,7 +246,7 @@ def test_the_nearest_policy_around_or_on_an_element_decides(content):
             data = f"<Job{around}><Id>1</Id>{content.format(on)}</Job>".encode()
             decides = inner or outer or "Reject"
             if decides == "Reject":
-                with pytest.raises(ParseError, match="not known"):
+                with pytest.raises(ParseError, match="unknown"):
                     parse_object(data)
                 continue
             parsed = parse_object(data)

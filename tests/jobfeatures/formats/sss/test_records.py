@@ -88,7 +88,7 @@ def test_the_moderate_example(sss_fixtures):
 
 def test_a_group_with_defaults(sss_fixtures):
     found = read((sss_fixtures / "job_group.xml").read_text())
-    assert ids(found) == ["voyage.0", "voyage.1", "60: column 5: element is not known here"]
+    assert ids(found) == ["voyage.0", "voyage.1", "60: column 5: unknown element here"]
     first, second, _ = found
     assert (first.user, first.account, first.submit_secs) == ("keiko", "Exploration", 1690000000)
     assert (first.nodes, first.total_cpus, first.requested_cpus) == (("node1", "node12"), 2, 2)
@@ -204,7 +204,7 @@ def test_defaults_that_come_very_late_are_an_error_and_hold_from_there(monkeypat
     text = f"<JobGroup>\n{many}<JobDefaults><User>a</User></JobDefaults>\n{job('x')}</JobGroup>\n"
     found = read(text)
     assert ids(found)[-2:] == [
-        "103: column 1: comes after many jobs, which were read without it",
+        "103: column 1: comes after many jobs, to which it was not applied",
         "x",
     ]
     assert [each.user for each in (found[0], found[-1])] == [None, "a"]
@@ -220,7 +220,7 @@ def test_few_large_jobs_wait_for_defaults(monkeypatch):
         if isinstance(each, Rejected)
     ]
     assert found[0].reason == "column 16: longer than 131072 characters"  # none is kept, all are told
-    assert found[-1].reason == "column 1: comes after many jobs, which were read without it"
+    assert found[-1].reason == "column 1: comes after many jobs, to which it was not applied"
 
 
 def test_what_is_broken_costs_its_document_or_its_job_only():
@@ -245,14 +245,14 @@ def test_the_end_of_a_group_is_seen_while_nothing_else_is_understood():
 def test_refused_defaults_refuse_the_jobs_of_their_group():
     text = f"<JobGroup>\n<JobDefaults><Moon/></JobDefaults>\n{job('1')}</JobGroup>\n{job('2')}"
     assert ids(read(text)) == [
-        "2: column 14: element is not known here",
-        "3: column 1: not read, as the JobDefaults of its group were refused",
+        "2: column 14: unknown element here",
+        "3: column 1: skipped, because the JobDefaults of its group were rejected",
         "2",
     ]
     text = f"<JobGroup moon='1'>\n{job('1')}</JobGroup>\n"
     assert ids(read(text)) == [
-        "1: column 1: attribute is not known here",
-        "2: column 1: not read, as its JobGroup was refused",
+        "1: column 1: unknown attribute here",
+        "2: column 1: skipped, because its JobGroup was rejected",
     ]
 
 
