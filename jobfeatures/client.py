@@ -133,7 +133,7 @@ class Features:
                 self._seen[area] = time.monotonic()
         else:
             raise FeaturesLocationError(
-                f"${VARIABLES[area]}: neither an absolute path nor an http(s) address: {location!r}"
+                f"${VARIABLES[area]}: must be an absolute path or an http(s) address, not {location!r}"
             )
         if content is None:
             return None

@@ -113,7 +113,7 @@ class System(ABC, Generic[Own_contra]):
 
         Raises ParseError, always if the batch system has no hooks.
         """
-        raise ParseError(f"{self.name} has no prologs", source="environment")
+        raise ParseError(f"batch system {self.name} has no prolog", source="environment")
 
     def ask_in_prolog(
         self, job: Job, config: SystemSettings[Own_contra], *, node_name: str, timeout_secs: float

@@ -54,7 +54,7 @@ def read_listing(
         entries, missing = read_server(location)
         is_cut = False
     else:
-        raise CannotCheckError("neither an absolute path nor an http(s) address")
+        raise CannotCheckError("must be an absolute path or an http(s) address")
     kind = kind or guess_kind(location, entries)
     if kind is None:
         raise CannotCheckError("neither keys nor name show which kind of directory this is: use --kind")

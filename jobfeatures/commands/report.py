@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     is_url = location.startswith(("http://", "https://"))
     if not is_url and not location.startswith("/"):
         raise ConfigurationError(
-            f"${VARIABLE}", f"neither an absolute path nor an address: {shown(location)}"
+            f"${VARIABLE}", f"must be an absolute path or an address, not {shown(location)}"
         )
     reverts = values.get(CAN_POSTPONE) is True and read_can_postpone(location) is False
     reverted_secs = None if reverts or is_url else read_reverted_secs(location, time.time())
@@ -116,14 +116,14 @@ def _parse(name: str, text: str, now_secs: int) -> Value:
         return None
     if STATUS_KEYS[name] is None:
         if text.lower() not in _BOOLEANS:
-            raise ConfigurationError(_option(name), f"neither true nor false: {shown(text)}")
+            raise ConfigurationError(_option(name), f"must be true or false, not {shown(text)}")
         return _BOOLEANS[text.lower()]
     if name in _TIMES and text == "now":
         return now_secs
     if name in _TIMES and _RELATIVE.match(text):
         return now_secs + int(text)
     if not _INTEGER.match(text):
-        raise ConfigurationError(_option(name), f"not an integer: {shown(text)}")
+        raise ConfigurationError(_option(name), f"must be an integer, not {shown(text)}")
     return int(text)
 
 

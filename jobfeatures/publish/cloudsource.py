@@ -105,7 +105,9 @@ class CloudSource(PolledSource):
             or not text.startswith(("/", "http://", "https://"))
             or not text.isprintable()
         ):
-            raise SourceError(f"{self._server.name}: HTTP {answer.status}: no location of machine features")
+            raise SourceError(
+                f"{self._server.name}: HTTP {answer.status}: not a location of machine features"
+            )
         return text
 
     @staticmethod

@@ -222,7 +222,7 @@ def must_be_ours(descriptor: int, path: str) -> None:
     """Raise UnsafePathError if an open file is another user's, or others may write to it."""
     found = os.fstat(descriptor)
     if found.st_uid not in (0, os.geteuid()):
-        raise UnsafePathError(f"{path}: belongs to uid {found.st_uid}, not to root or {os.geteuid()}")
+        raise UnsafePathError(f"{path}: belongs to uid {found.st_uid}, not to root or uid {os.geteuid()}")
     if found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX:
         raise UnsafePathError(
             f"{path}: writable by others (mode {stat.S_IMODE(found.st_mode):o}); chmod go-w"

@@ -152,7 +152,7 @@ class _Reader:
         except OSError as error:
             raise self._unreadable(name, error) from error
         if len(content) > MAX_VALUE_BYTES:  # it has grown since the check
-            raise UnsafePathError(f"{self.path}/{name}: more than {MAX_VALUE_BYTES} bytes")
+            raise UnsafePathError(f"{self.path}/{name}: larger than {MAX_VALUE_BYTES} bytes")
         return content, written_at_secs
 
     def _unreadable(self, name: str, error: OSError) -> UnreadableError:

@@ -103,12 +103,14 @@ class _Folder:
         except BlockingIOError:  # the owner holds a lease on it
             raise LockTimeoutError(f"{self._path}/{name}: another process holds a lease on it") from None
         except OSError as error:
-            raise UnsafePathError(f"{self._path}/{name}: {error.strerror}") from error
+            raise UnsafePathError(f"{self._path}/{name}: cannot be opened: {error.strerror}") from error
         self._stack.callback(os.close, file)
         found = os.fstat(file)
         if stat.S_ISREG(found.st_mode) and found.st_uid == self._owner_uid and found.st_nlink == 1:
             return file
-        raise UnsafePathError(f"{self._path}/{name}: must be a regular file of uid {self._owner_uid} alone")
+        raise UnsafePathError(
+            f"{self._path}/{name}: must be a regular file of uid {self._owner_uid} with one link"
+        )
 
     def make(self, name: str) -> int:
         """Create an empty file and give it to the job's user."""
@@ -137,7 +139,7 @@ class _Folder:
         """Return a file's content. Raises UnsafePathError if it is too long."""
         content = os.pread(file, MAX_VALUE_BYTES + 1, 0)
         if len(content) > MAX_VALUE_BYTES:
-            raise UnsafePathError(f"{self._path}/{name}: more than {MAX_VALUE_BYTES} bytes")
+            raise UnsafePathError(f"{self._path}/{name}: larger than {MAX_VALUE_BYTES} bytes")
         return content
 
     def write(self, files: dict[str, int], values: Mapping[str, bytes]) -> None:

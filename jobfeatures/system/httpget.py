@@ -191,7 +191,7 @@ def _reason(error: Exception) -> str:
     """Return why there was no answer, and what to look at."""
     if isinstance(error, ssl.SSLCertVerificationError):
         hint = "; name its CA (ca-file)" if error.verify_code in UNKNOWN_ISSUER else ""
-        return f"its certificate is refused: {error.verify_message}{hint}"
+        return f"the server's certificate is refused: {error.verify_message}{hint}"
     if isinstance(error, ssl.SSLError) and error.reason == "WRONG_VERSION_NUMBER":
         return "the server does not use TLS: http:// instead of https://?"
     if isinstance(error, BadStatusLine) and not isinstance(error, RemoteDisconnected):

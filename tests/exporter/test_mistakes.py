@@ -77,7 +77,7 @@ MISTAKES = [
     (f"{X} report 4711 --prometheus http://127.0.0.1:HTTP_PORT", ": http://127.0.0.1:HTTP_PORT: answered with HTTP status 404: is this the address of a Prometheus server?", 1),
     (f"{X} report 4711 --prometheus prometheus", ": --prometheus: must be an address such as http://node1:9820, not 'prometheus'", 2),
     (f"{X} top --once --url https://127.0.0.1:HTTP_PORT", ": https://127.0.0.1:HTTP_PORT/metrics: the server does not use TLS: http:// instead of https://?", 1),
-    (f"{X} top --once --url https://127.0.0.1:TLS_PORT --url.ca-file FOLDER/old.crt", ": https://127.0.0.1:TLS_PORT/metrics: its certificate is refused: certificate has expired", 1),
+    (f"{X} top --once --url https://127.0.0.1:TLS_PORT --url.ca-file FOLDER/old.crt", ": https://127.0.0.1:TLS_PORT/metrics: the server's certificate is refused: certificate has expired", 1),
     (f"{X} top --once --url http://no.such.host.invalid", ": http://no.such.host.invalid/metrics: Name or service not known; is the host's name right?", 1),
     (f"{J} drain plan --metrics http://127.0.0.1:1/metrics", ": http://127.0.0.1:1/metrics: Connection refused; does the server run there?", 1),
     # jobs

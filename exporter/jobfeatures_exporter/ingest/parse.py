@@ -77,7 +77,7 @@ def _sample(attributes: Json, reader: Reader) -> SampleRecord:
     has_loads = any(name in system for name in _LOADS)
     for name, most in (("gpus", MAX_CARDS), ("disks", MAX_DISKS)):
         if len(system.get(name) or ()) > most:
-            raise ParseError(f"more than {most} {name}", field=f"{path}.system.{name}")
+            raise ParseError(f"has more than {most} {name}", field=f"{path}.system.{name}")
     jobs = list(reader.items(attributes, "jobs", path))
     if len(jobs) > MAX_JOBS:
         raise ParseError(f"more than {MAX_JOBS} jobs", field=f"{path}.jobs")

@@ -117,7 +117,7 @@ class SinkKeeper:
                 self._refused += 1
             else:
                 if self._failures:
-                    log.info("documents are sent again", extra={"sink": self.name})
+                    log.info("the sink accepts documents again", extra={"sink": self.name})
                 self._sent[message.kind] += 1
                 self._last_success_secs = self._clock.now_secs()
                 self._failures = 0

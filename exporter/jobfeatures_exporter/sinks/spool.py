@@ -233,8 +233,10 @@ class _Folder:
     def pass_over(self, number: int, error: OSError | ParseError) -> None:
         """Rename an unreadable file, so that it is not read again; leave one of a later version in place."""
         is_later = isinstance(error, ParseError) and error.field == "format"
-        what = "of a later version is left in place" if is_later else "cannot be read, renamed to *.corrupt"
-        log.warning("a spooled document %s: %s", what, error, extra={"folder": self.path})
+        what = "left in place" if is_later else "renamed to *.corrupt"
+        log.warning(
+            "a spooled document cannot be used and is %s: %s", what, error, extra={"folder": self.path}
+        )
         if is_later:
             return
         self.corrupt += 1
@@ -273,7 +275,7 @@ def parse_spooled(data: bytes, *, source: str = "spool") -> Message:
     line, _, body = data.partition(b"\n")
     head = parse_own(line, source=source)
     if {name: type(value) for name, value in head.items()} != _FIELDS:
-        raise ParseError("the first line is not that of a spooled document", source=source, line=1)
+        raise ParseError("the first line must be the header of a spooled document", source=source, line=1)
     crc32 = head.pop("crc32")
     if zlib.crc32(body) != crc32:
         raise ParseError("the document is damaged", source=source, line=2)

@@ -201,13 +201,13 @@ def _hooks(system: str, config: ExporterConfig) -> Iterator[DoctorFinding]:
 
 def _hook(system: str, hook: NamedHook) -> tuple[Mark, str, str]:
     """Return the severity of one hook's state, the state in words, and a remedy."""
-    set_to, page = f"{hook.name}={hook.command}", f"docs/batch/{system}.md"
+    set_to, page = f"{hook.name}={hook.command}", f"see docs/batch/{system}.md"
     program = program_of(hook.command)
     if hook.wanted:
         is_so = hook.command == hook.wanted
-        return Mark.GOOD if is_so else Mark.WRONG, set_to, f"must be {hook.wanted}: see {page}"
+        return Mark.GOOD if is_so else Mark.WRONG, set_to, f"must be {hook.wanted}: {page}"
     if not hook.command:
-        remedy = f"set it, so that jobs have features from their start: see {page}"
+        remedy = f"set it, so that jobs have features from their start: {page}"
         return Mark.NOTE, f"{hook.name} is not set", remedy
     if any(char in program for char in "*?["):
         return Mark.GOOD, set_to, ""
@@ -215,29 +215,17 @@ def _hook(system: str, hook: NamedHook) -> tuple[Mark, str, str]:
         return Mark.WRONG, f"{set_to} does not run as root", f"put {hook.begins} before it"
     if program.startswith("/"):
         if not os.access(program, os.X_OK if hook.is_run else os.R_OK):
-            return (
-                Mark.WRONG,
-                f"{set_to} cannot be run on this node",
-                f"install the program or correct the setting: see {page}",
-            )
+            return Mark.WRONG, f"{set_to} cannot be run on this node", f"install it, or correct this: {page}"
         if os.stat(program).st_mode & stat.S_IWOTH:
             return Mark.WRONG, f"{set_to}: others may write to it", f"chmod go-w {program}"
     try:
         is_ours = mentions_us(hook.command)
     except OSError as error:
-        return (
-            Mark.NOTE,
-            f"{set_to}: {error.strerror}",
-            f"check that it calls the hook of jobfeatures: see {page}",
-        )
+        return Mark.NOTE, f"{set_to}: {error.strerror}", f"check that it calls our hook: {page}"
     if hook.costs:
-        return (Mark.NOTE, f"{set_to}: {hook.costs}", f"see {page}") if is_ours else (Mark.GOOD, set_to, "")
+        return (Mark.NOTE, f"{set_to}: {hook.costs}", page) if is_ours else (Mark.GOOD, set_to, "")
     if not is_ours:
-        return (
-            Mark.NOTE,
-            f"{set_to} does not mention jobfeatures",
-            f"call the hook of jobfeatures from it: see {page}",
-        )
+        return Mark.NOTE, f"{set_to} does not mention jobfeatures", f"call our hook from it: {page}"
     return Mark.GOOD, set_to, ""
 
 
@@ -245,9 +233,7 @@ def _cluster(config: ExporterConfig) -> Iterator[DoctorFinding]:
     try:
         sources = make_cluster_sources(config, SystemClock())
     except ConfigurationError as error:
-        yield wrong(
-            "batch system", str(error), "install the batch system's commands here, or correct batch.sources"
-        )
+        yield wrong("batch system", str(error), "install its commands here, or correct batch.sources")
         return
     for source in sources:
         try:
@@ -312,9 +298,7 @@ def _tree(config: ExporterConfig, seen: frozenset[JobKey]) -> Iterator[DoctorFin
         faults = judge(Case(read_listing(tree.machine_path, DirectoryKind.MACHINE), time.time()))
         failures = tree.hook_failures() if os.path.isdir(f"{tree.root}/{FAILURES}") else {}
     except (CannotCheckError, JobfeaturesError, OSError) as error:
-        yield wrong(
-            "features", f"{tree.root}: {error}", "make the folder readable for the user who runs doctor"
-        )
+        yield wrong("features", f"{tree.root}: {error}", "run doctor as root")
         return
     yield good("features", f"{tree.root}: {counted(len(published), 'job')} published")
     for each in faults:
@@ -323,9 +307,7 @@ def _tree(config: ExporterConfig, seen: frozenset[JobKey]) -> Iterator[DoctorFin
             yield wrong("features", words, f"see the rule {each.rule} in docs/check.md")
     for key in sorted(seen - set(published)):
         words = f"{key.batch_system} job {key.job_id} runs here, but has no feature directory"
-        yield wrong(
-            "features", words, "check that the prolog runs jobfeatures publish, or that the daemon runs"
-        )
+        yield wrong("features", words, "check that its prolog runs our hook, or that the daemon runs")
     for (action, reason), count in sorted(each for each in failures.items() if each[1]):
         words = f"{action} failed {counted(count, 'time')}: {reason}"
         full = f"free space or inodes: df {tree.root}; df -i {tree.root}"
@@ -353,17 +335,13 @@ def _certificate(config: ExporterConfig) -> Iterator[DoctorFinding]:
     left = ssl.cert_time_to_seconds(held["notAfter"]) - time.time()
     if left < SOON_SECS:
         words = f"{tls.certificate.path} {'expired' if left < 0 else 'expires'} {held['notAfter']}"
-        yield (wrong if left < 0 else note)(
-            what, words, "replace the file: a new certificate is used at once"
-        )
+        yield (wrong if left < 0 else note)(what, words, "replace the file: it is reloaded at once")
     names = {value for kind, value in held.get("subjectAltName", ()) if kind in {"DNS", "IP Address"}}
     wanted = {socket.gethostname(), socket.getfqdn(), node_name(config.shared.node.name, {})}
     if not names & wanted and not any(name.startswith("*.") or _is_own_address(name) for name in names):
         its = ", ".join(sorted(names)) or "no name"
         words = f"is for {its}, but this machine is {', '.join(sorted(wanted))}"
-        yield wrong(
-            what, words, "use a certificate with the name to which Prometheus connects, as /sd lists it"
-        )
+        yield wrong(what, words, "use one for the name to which Prometheus connects (/sd)")
     elif left >= SOON_SECS:
         yield good(what, f"{', '.join(sorted(names))}, until {held['notAfter']}")
 

@@ -40,8 +40,8 @@ class Cells:
         if users * columns > MOST_CELLS:
             enough = -(-int(last - first + 1) // max(1, MOST_CELLS // users - 2))
             raise ScheduleError(
-                f"{whole.log.name}: {users} users × {columns} times are more than {MOST_CELLS} cells: "
-                f"use longer times, --heatmap {enough}"
+                f"{whole.log.name}: {users} users × {columns} bins are more than {MOST_CELLS} cells: "
+                f"use longer time bins, --heatmap {enough}"
             )
 
     def add(self, hand: Schedule, first_user: int) -> None:

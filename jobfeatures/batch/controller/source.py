@@ -181,7 +181,7 @@ class ControllerSource(PolledSource):
         except SourceError as error:
             return self._ask_little(error, {*seen, *claimed})
         if table.source != self.name:
-            raise SourceError(f"{self._client.name}: has jobs of {table.source}, not of {self.name}")
+            raise SourceError(f"{self._client.name}: reports jobs of {table.source}, not of {self.name}")
         self._next_question_secs = None
         self._reported.clear()
         self._table = table

@@ -47,7 +47,7 @@ def parse_records(text: str, *, source: str) -> list[Record]:
         raise ParseError(f"not a JSON answer of {source}", source=source, text=text[start : start + 200])
     counts = [value for name, value in document.items() if name not in {"COMMAND", "RECORDS"}]
     if len(counts) != 1 or str(counts[0]) != str(len(records)):
-        raise ParseError("the number of records differs from the one stated", source=source)
+        raise ParseError("the number of records differs from the stated number", source=source)
     return [_record(each, source) for each in records]
 
 

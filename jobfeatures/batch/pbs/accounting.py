@@ -140,7 +140,7 @@ class _Book:
             raise ParseError("line is too long", text=line)
         match = _LINE.match(line.rstrip("\r\n"))
         if match is None:
-            raise ParseError("not a line DATE;TYPE;ID;FIELDS", text=line)
+            raise ParseError("line must be DATE;TYPE;ID;FIELDS", text=line)
         kind = match[7]
         if kind not in _OF_JOBS:
             if kind not in _PASSED_OVER:

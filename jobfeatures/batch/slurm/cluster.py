@@ -131,7 +131,7 @@ def parse_node(line: str) -> ClusterNode:
     values = {field: value for field, value in found if value not in NOTHING}
     times = Counter(field for field, _ in found)
     if times["State"] != 1:
-        raise ParseError(f"must occur once (node {name[1]})", field="State", text=line)
+        raise ParseError(f"this field must occur exactly once (node {name[1]})", field="State", text=line)
     total_mebibytes, allocated_mebibytes, kept_mebibytes = (
         parse_count(values[field], field=field) if field in values else None
         for field in ("RealMemory", "AllocMem", "MemSpecLimit")

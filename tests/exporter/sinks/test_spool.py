@@ -175,7 +175,7 @@ def test_documents_of_a_later_version_are_left_for_it_and_the_others_are_sent(
     assert bodies(queue) == [make_message(5).body]
     assert queue.corrupt == 0
     assert {path: path.read_text() for path in texts} == texts
-    assert "of a later version is left in place" in caplog.text
+    assert "cannot be used and is left in place" in caplog.text
 
 
 def test_files_set_aside_do_not_grow_without_end(open_spool, make_message, monkeypatch):

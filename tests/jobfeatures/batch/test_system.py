@@ -101,7 +101,7 @@ def test_a_plain_id_is_taken_as_it_stands() -> None:
 
 
 def test_a_system_without_hooks_has_no_prolog() -> None:
-    with pytest.raises(ParseError, match="spool has no prologs"):
+    with pytest.raises(ParseError, match="spool has no prolog"):
         SYSTEMS["spool"].job_from_prolog({}, node_name=None, note=print)
 
 

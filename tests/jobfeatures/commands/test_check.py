@@ -140,7 +140,7 @@ def test_a_relative_path_is_meant_from_here(provider, monkeypatch, capsys):
 def test_the_environment_has_to_name_an_absolute_path(provider, monkeypatch, capsys):
     monkeypatch.setenv("JOBFEATURES", "jobfeatures")
     assert main(["check"]) == 2
-    assert "neither an absolute path" in capsys.readouterr().out
+    assert "must be an absolute path" in capsys.readouterr().out
 
 
 @pytest.fixture

@@ -300,7 +300,7 @@ class ProcessScanner:
         sample = parse_process_stat(data)
         if str(sample.pid) != name:
             raise ParseError(
-                "differs from the pid in the path", source=f"{self._procfs}/{name}/stat", text=str(sample.pid)
+                "the pid in this file is another", source=f"{self._procfs}/{name}/stat", text=str(sample.pid)
             )
         return sample
 

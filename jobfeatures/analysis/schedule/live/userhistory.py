@@ -181,7 +181,7 @@ def find_job(reported: dict[str, ReportedJob], asked: str) -> ReportedJob:
         raise NoSuchJobError(f"no job {shown(asked)} is known")
     if len(named) > 1:
         ids = ", ".join(sorted(each.facts.job_id for each in named)[:5])
-        raise NoSuchJobError(f"job {shown(asked)} may be one of several: {ids}")
+        raise NoSuchJobError(f"several jobs match {shown(asked)}: {ids}")
     return named[0]
 
 

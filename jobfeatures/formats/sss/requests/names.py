@@ -27,7 +27,7 @@ def expand_names(each: Property) -> tuple[str, ...]:
     aggregation = each.text("aggregation")
     text = str(each.value)
     if aggregation == "Pattern":
-        raise each.error("must list names, not be a pattern", text)
+        raise each.error("must be a list of names, not a pattern", text)
     if aggregation == "Range":
         try:
             return expand_nodes(text)

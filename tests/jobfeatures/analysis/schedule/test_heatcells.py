@@ -108,7 +108,7 @@ def test_a_job_late_by_two_minutes_increments_two_consecutive_cells():
 def test_too_many_cells_are_refused_and_a_width_that_does_is_named(monkeypatch):
     monkeypatch.setattr(cells, "MOST_CELLS", 50)
     log = log_of([("ann", 59, 0, 60, 1), ("bob", 6000, 5, 300, 1)])
-    with pytest.raises(ScheduleError, match=r"log: 2 users × 105 times .* --heatmap (\d+)$") as told:
+    with pytest.raises(ScheduleError, match=r"log: 2 users × 105 bins .* --heatmap (\d+)$") as told:
         heatmap_of(log)
     enough = int(str(told.value).split("--heatmap ")[1].split()[0])
     assert len(heatmap_of(log, enough)["violated_jobs"][0]) in range(20, 26)

@@ -176,5 +176,5 @@ def test_ten_thousand_nodes_that_lose_the_controller_role_at_once_ask_less_than_
 
 def test_another_batch_systems_answer_is_refused(client, make_source, make_table):
     client.answer = make_table(source="pbs")
-    with pytest.raises(SourceError, match="has jobs of pbs, not of slurm"):
+    with pytest.raises(SourceError, match="reports jobs of pbs, not of slurm"):
         make_source().poll_jobs(())

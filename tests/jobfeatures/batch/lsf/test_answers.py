@@ -50,8 +50,8 @@ def test_newlines_in_a_name_do_no_harm() -> None:
         ("{}", "not a JSON answer"),
         ('{"COMMAND":"bhosts","HOSTS":0,"RECORDS":[]}', "not a JSON answer"),
         ('{"COMMAND":"bjobs","JOBS":0,"RECORDS":{}}', "not a JSON answer"),
-        ('{"COMMAND":"bjobs","JOBS":2,"RECORDS":[{"JOBID":"7"}]}', "differs from the one stated"),
-        ('{"COMMAND":"bjobs","RECORDS":[]}', "differs from the one stated"),
+        ('{"COMMAND":"bjobs","JOBS":2,"RECORDS":[{"JOBID":"7"}]}', "differs from the stated number"),
+        ('{"COMMAND":"bjobs","RECORDS":[]}', "differs from the stated number"),
         ('{"COMMAND":"bjobs","JOBS":1,"RECORDS":[7]}', "must be an object"),
         ('{"COMMAND":"bjobs","JOBS":1,"RECORDS":[{"JOBID":["7"]}]}', "not a text"),
         ('{"COMMAND":"bjobs","JOBS":1,"RECORDS":[{"JOBID":"7","JOBID":"8"}]}', "occurs twice"),
@@ -80,7 +80,7 @@ def test_a_name_that_imitates_a_record_where_quotes_are_not_escaped_is_noticed()
     text = '{"COMMAND":"bjobs","JOBS":1,"RECORDS":[{"JOBID":"7","STAT":"RUN","JOB_NAME":"HOSTILE"}]}'.replace(
         "HOSTILE", hostile
     )
-    with pytest.raises(ParseError, match="differs from the one stated"):
+    with pytest.raises(ParseError, match="differs from the stated number"):
         parse_records(text, source="bjobs")
 
 

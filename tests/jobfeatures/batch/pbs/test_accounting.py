@@ -214,9 +214,9 @@ def test_records_of_reservations_licences_and_arrays_are_no_jobs_and_are_counted
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("hello\n", "not a line DATE;TYPE;ID;FIELDS"),
+        ("hello\n", "line must be DATE;TYPE;ID;FIELDS"),
         (line("E", "x.s", "user=a"), "not a job id"),
-        (line("@", "1.s"), "not a line DATE;TYPE;ID;FIELDS"),
+        (line("@", "1.s"), "line must be DATE;TYPE;ID;FIELDS"),
         (line("V", "1.s"), "unknown type of line"),
         (line("E", "1.s", "user=a user=b"), "field occurs twice"),
         (line("E", "1.s", "", "13/41/2026 10:00:00"), "not a time"),

@@ -101,7 +101,7 @@ def test_a_nodes_notice_is_the_answer_to_its_own_query():
         assert found.table(name, 600).node == own.notice
     assert found.table("n1", 600).node == NodeNotice(True, (500, 700), 4)
     assert found.table("n1", 950).node == NodeNotice(True, (), 4)
-    assert "State: must occur once" in found.table("n3", 600).node_problem
+    assert "State: this field must occur exactly once" in found.table("n3", 600).node_problem
     assert found.table("n4", 600) is None
 
 

@@ -135,7 +135,7 @@ def test_what_is_not_there_is_not_found(asked):
 
 def test_a_name_of_several_jobs_is_none_of_them():
     told = merge([ReportedJob(facts("30.one")), ReportedJob(facts("30.two"))])
-    with pytest.raises(NoSuchJobError, match=r"one of several: 30\.one, 30\.two"):
+    with pytest.raises(NoSuchJobError, match=r"several jobs match '30': 30\.one, 30\.two"):
         find_job(told, "30")
 
 

@@ -39,7 +39,7 @@ def test_lists_and_ranges_are_expanded(each, names):
 @pytest.mark.parametrize(
     ("each", "reason"),
     [
-        (node("n.*", aggregation="Pattern"), "must list names, not be a pattern"),
+        (node("n.*", aggregation="Pattern"), "must be a list of names, not a pattern"),
         (node("n[1-", aggregation="Range"), "not a node list"),
         (node("n[9-1]", aggregation="Range"), "range runs backwards"),
         (node("n[1-999999999]", aggregation="Range"), "more than 100000 nodes"),
