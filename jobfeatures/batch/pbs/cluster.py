@@ -44,7 +44,9 @@ NODE_WORDS: Mapping[str, tuple[str, ...]] = {
 }
 # The node is given to one job or reservation as a whole, whatever that uses of it.
 WHOLE = frozenset({"job-exclusive", "resv-exclusive"})
-_STARTS_NONE = frozenset({"DRAIN", "MAINTENANCE", "DOWN", "NOT_RESPONDING", "UNKNOWN", "POWERED_DOWN"})
+_STARTS_NONE = frozenset(
+    {"DRAIN", "MAINTENANCE", "BLOCKED", "DOWN", "NOT_RESPONDING", "UNKNOWN", "POWERED_DOWN"}
+)
 DRAINS = frozenset({"offline", "offline_by_mom", "maintenance"})
 CPUS = ("resources_available.ncpus", "np", "pcpus")
 _BASES = ("DOWN", "UNKNOWN", "ALLOCATED")
