@@ -25,6 +25,7 @@ from jobfeatures.joblogs.loggedjob import JobRecord, Number
 from jobfeatures.records.model import Job, JobState
 
 UNFINISHED: Final = frozenset({JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED, JobState.COMPLETING})
+_WITH_SERVER = re.compile(r"([0-9]{1,12}(?:\[[0-9]{1,9}\])?)\.[A-Za-z]")  # 12[3].server
 _TASK = re.compile(r"(.+?)[_.\[]([0-9]{1,9})\]?\Z", re.DOTALL)  # 12_3, 12.3, 12[3]
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([1-9][0-9]{0,8}))?)?\Z")
 
@@ -165,7 +166,8 @@ def merge(reported: Iterable[ReportedJob]) -> dict[str, ReportedJob]:
 def find_job(reported: dict[str, ReportedJob], asked: str) -> ReportedJob:
     """Return the job named by `asked`: a job id, ARRAY_TASK, JOB+COMPONENT, or an array's id.
 
-    For an array's id, its last task is returned. Raises NoSuchJobError.
+    The name of a server or schedd may stand behind an id, as qsub prints it, or be left out. For an array's
+    id, its last task is returned. Raises NoSuchJobError.
     """
     members = [each for each in reported.values() if asked and each.facts.array_id == asked]
     if members:
@@ -175,8 +177,10 @@ def find_job(reported: dict[str, ReportedJob], asked: str) -> ReportedJob:
     named = [each for each in reported.values() if asked in each.names]
     if not named:
         named = list(_among_waiting(reported.values(), asked))
-    if not named:
-        named = [each for name, each in reported.items() if name.partition(".")[0] == asked]  # 12.server
+    if not named and (match := _WITH_SERVER.match(asked)):
+        named = [reported[match[1]]] if match[1] in reported else []
+    if not named:  # 12.0@schedd
+        named = [each for name, each in reported.items() if asked in {name.split(mark)[0] for mark in ".@"}]
     if not named:
         raise NoSuchJobError(f"no job {shown(asked)} is known")
     if len(named) > 1:

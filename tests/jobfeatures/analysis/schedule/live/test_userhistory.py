@@ -100,6 +100,8 @@ OTHERS = [
     reported_by_queue(queued("21", JobState.RUNNING, start_secs=6, het_job_id="20", het_offset=1)),
     ReportedJob(facts("30.server")),
     ReportedJob(facts("31[4].a")),
+    ReportedJob(facts("32[5]")),
+    ReportedJob(facts("33.0@schedd")),
 ]
 
 
@@ -118,6 +120,10 @@ OTHERS = [
         ("30", "30.server", 1),
         ("30.server", "30.server", 1),
         ("31[4].a", "31[4].a", 1),
+        ("12.server.example.org", "12", 1),  # of qsub, while qstat's answers are known by number
+        ("32[5].server", "32[5]", 1),
+        ("33.0", "33.0@schedd", 1),
+        ("33", "33.0@schedd", 1),
     ],
 )
 def test_jobs_are_found_by_their_names(asked, job_id, tasks):
@@ -126,7 +132,22 @@ def test_jobs_are_found_by_their_names(asked, job_id, tasks):
 
 
 @pytest.mark.parametrize(
-    "asked", ["", "1", "10_5", "10_", "10_x", "_1", "20+2", "server", "2", "10_99999999999"]
+    "asked",
+    [
+        "",
+        "1",
+        "10_5",
+        "10_",
+        "10_x",
+        "_1",
+        "20+2",
+        "server",
+        "2",
+        "10_99999999999",
+        "9.server",
+        "33.1",
+        "12.0",
+    ],
 )
 def test_what_is_not_there_is_not_found(asked):
     with pytest.raises(NoSuchJobError):
