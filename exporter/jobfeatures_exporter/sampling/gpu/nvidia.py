@@ -21,7 +21,7 @@ from jobfeatures_exporter.model.snapshot import GpuCard, GpuProcess, GpuSample
 from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
 from jobfeatures_exporter.sampling.gpu import DriverError, Paths
 from jobfeatures_exporter.sampling.gpu.nvidiadetail import CardDetail
-from jobfeatures_exporter.sampling.gpu.nvml import NOT_FOUND, NvmlDevice
+from jobfeatures_exporter.sampling.gpu.nvml import NOT_FOUND, VERSION_MISMATCH, NvmlDevice
 
 MANUFACTURER = "NVIDIA"
 ARCHITECTURES = {
@@ -79,6 +79,12 @@ def make_driver(paths: Paths, clock: Clock, unreadable: Unreadable, *, detail: b
     return NvidiaDriver(paths, clock, unreadable, detail=detail)
 
 
+def _refusal(error: Any) -> DriverError:
+    # The binding never loads the library anew: after an upgrade of the driver only other programs work.
+    hint = "; if nvidia-smi works, restart this daemon" if error.value == VERSION_MISMATCH else ""
+    return DriverError(f"NVML: {error}{hint}")
+
+
 class NvidiaDriver:
     """Reads all cards that NVML lists, and their MIG instances."""
 
@@ -93,7 +99,7 @@ class NvidiaDriver:
         try:
             self._nvml.nvmlInit()
         except self._nvml.NVMLError as error:
-            raise DriverError(f"NVML: {error}") from error
+            raise _refusal(error) from error
         self._version = self._driver_version()
         self._by_index: dict[int, GpuCard] = {}  # for cards that no longer respond
         self._unknown: list[tuple[int, int]] = []  # cards that have never responded: number and error
@@ -114,7 +120,7 @@ class NvidiaDriver:
         try:
             count = self._nvml.nvmlDeviceGetCount()
         except self._nvml.NVMLError as error:
-            raise DriverError(f"NVML: {error}") from error
+            raise _refusal(error) from error
         seen: set[str] = set()  # UUIDs and addresses
         self._unknown = []
         for index in range(count):

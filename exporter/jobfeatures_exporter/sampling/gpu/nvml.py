@@ -7,6 +7,7 @@ from typing import Any
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 
 NOT_SUPPORTED, NOT_FOUND, TIMEOUT, FUNCTION_NOT_FOUND = 3, 6, 10, 13
+VERSION_MISMATCH = 18  # of the driver and its library
 FAILURES = frozenset({15, 16})  # the card is lost, or needs a reset
 NO_NEWS = frozenset({NOT_SUPPORTED, NOT_FOUND, FUNCTION_NOT_FOUND})
 

@@ -231,6 +231,13 @@ def test_without_a_loaded_driver_or_its_binding_the_driver_says_so(nvml, make_nv
         make_nvidia()
 
 
+@pytest.mark.parametrize("function", ["nvmlInitWithFlags", "nvmlDeviceGetCount_v2"])
+def test_after_an_upgrade_of_the_driver_the_message_says_to_restart_the_daemon(nvml, make_nvidia, function):
+    nvml.say(nvml.DRIVER, nvml.A100, f"fail func={function} code=18")
+    with pytest.raises(DriverError, match="if nvidia-smi works, restart this daemon"):
+        list(make_nvidia().read())
+
+
 def test_a_driver_that_is_unloaded_later_says_so(nvml, make_nvidia):
     driver = make_nvidia()
     nvml.vanish()
