@@ -224,7 +224,8 @@ class SamplingLoop:
         interval_secs, pause_secs = self._board.config.sample_interval_secs, self._board.pause_secs
         is_pause = pause_secs > interval_secs
         waited_secs, part_secs = 0.0, interval_secs if self.sampler.has_jobs else LONGEST_PART_SECS
-        due_secs = max(pause_secs, STILL_SECS) if is_pause else pause_secs
+        longest_secs = max(pause_secs, min(STILL_SECS, self.sampler.longest_pause_secs))
+        due_secs = longest_secs if is_pause else pause_secs
         while waited_secs < due_secs:
             part_secs = min(part_secs, due_secs - waited_secs)
             if self._board.samples.wanted.wait(part_secs):

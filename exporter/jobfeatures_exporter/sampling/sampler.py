@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from functools import partial
@@ -212,6 +213,11 @@ class Sampler:
         has_gpus = self._gpus is not None and bool(self._gpus.readers)
         are_known = self._is_summed and self._kernel is not None and self._kernel.is_settled
         return not (needs_processes or has_gpus or (self.has_jobs and not are_known))
+
+    @property
+    def longest_pause_secs(self) -> float:
+        """Return after how many seconds a sample could lose joules, as a counter may have wrapped twice."""
+        return math.inf if self._energy is None else 0.9 * self._energy.longest_gap_secs
 
     @property
     def has_jobs(self) -> bool:

@@ -50,11 +50,17 @@ def count_samples(tmp_path):
         "features.root": str(tmp_path / "features"),
         "path.cgroup": str(node.cgroup),
         "path.procfs": str(node.proc),
+        "path.sysfs": str(tmp_path / "sys"),
         "batch.sources": "",
     }
 
-    def count(scraped_each_secs=float("inf"), *, is_busy=False, choice=None):
+    def count(scraped_each_secs=float("inf"), *, is_busy=False, choice=None, range_uj=None):
         choice = choice or Choice(MadeUpSums())
+        if range_uj is not None:
+            zone = tmp_path / "sys/class/powercap/intel-rapl:0"
+            zone.mkdir(parents=True)
+            for name, value in (("name", "package-0"), ("max_energy_range_uj", range_uj), ("energy_uj", 7)):
+                (zone / name).write_text(f"{value}\n")
         daemon = Daemon(load_config(ExporterConfig, flags=flags, environ={}), choose_reader=lambda: choice)
         board, made, used = daemon.board, [], [0]
 
@@ -79,6 +85,11 @@ def test_jobs_that_sleep_are_sampled_at_scrapes_and_else_hardly_ever(count_sampl
     assert count_samples() == FIRST
     assert count_samples(15.0) == FIRST + 17
     assert count_samples(60.0) == FIRST + 4
+
+
+@pytest.mark.parametrize(("range_uj", "more"), [(65_532_610_987, 2), (262_143_328_850, 0)])
+def test_a_counter_of_energy_that_wraps_soon_as_amds_is_read_in_time(count_samples, range_uj, more):
+    assert count_samples(range_uj=range_uj) == FIRST + more
 
 
 def test_jobs_that_run_are_sampled_at_scrapes_and_else_once_a_minute(count_samples):

@@ -22,7 +22,7 @@ from jobfeatures_exporter.sampling.descriptors import (
     Unreadable,
     read_file,
 )
-from jobfeatures_exporter.sampling.power.energy import MAX_WATTS, compute_increase_uj
+from jobfeatures_exporter.sampling.power.energy import LONG_WATTS, MAX_WATTS, compute_increase_uj
 
 # intel-rapl:0 is a package, intel-rapl:0:2 a part of it; intel-rapl-mmio has some of them a second time.
 _ZONE = re.compile(r"(?P<kind>intel-rapl(?:-mmio)?):(?P<package>[0-9]{1,4})(?::[0-9]{1,4})?\Z")
@@ -150,6 +150,12 @@ class NodeEnergy:
             self._unreadable.count("node_energy_still")
         hidden = (self._mirrors - self._distinct) | still
         return {domain: uj / 1e6 for domain, uj in self._total_uj.items() if domain not in hidden}
+
+    @property
+    def longest_gap_secs(self) -> float:
+        """Return the seconds between two readings from which on joules may be unknown; infinity: never."""
+        ranges = [zone.max_range_uj for zone in self._files if zone.max_range_uj is not None]
+        return min(ranges, default=math.inf) / (LONG_WATTS * 1e6)
 
     def close(self) -> None:
         """Close the descriptors."""
