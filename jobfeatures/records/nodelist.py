@@ -110,7 +110,7 @@ def _parse_range(text: str) -> _Range:
     low, _, high = text.partition("-")
     found = _Range(int(low), int(high or low), len(low))
     if found.high < found.low:
-        raise ParseError("range runs backwards", field="node list", text=text)
+        raise ParseError("the range ends before it begins", field="node list", text=text)
     return found
 
 

@@ -210,7 +210,7 @@ def read_bytes(path: str, *, is_drop_in: bool = False) -> bytes:
         raise ConfigurationError(path, "is a folder; name the file in it") from None
     except PermissionError:
         raise ConfigurationError(
-            path, f"cannot be read: Permission denied; uid {os.geteuid()} needs the right to"
+            path, f"cannot be read: Permission denied; uid {os.geteuid()} needs read permission"
         ) from None
     except FileNotFoundError:
         raise ConfigurationError(path, "cannot be read: there is no such file") from None

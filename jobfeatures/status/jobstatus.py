@@ -153,7 +153,7 @@ def _parse_value(key: StatusKey, content: bytes) -> int | bool:
     if key.value_type == "boolean":
         if word not in _BOOLEANS:
             raise StatusViolation(
-                StatusReason.NOT_A_BOOLEAN, "neither True nor False", field=key.name, text=text
+                StatusReason.NOT_A_BOOLEAN, "must be True or False", field=key.name, text=text
             )
         return _BOOLEANS[word]
     match = _INTEGER.match(word)
@@ -187,10 +187,10 @@ def parse_status_body(content: bytes) -> dict[str, bytes | None]:
     """
     text = content.strip()
     if not text:
-        raise ParseError("holds no values", source=_BODY)
+        raise ParseError("contains no values", source=_BODY)
     values = _parse_json(text) if text.startswith(b"{") else _parse_lines(text)
     if not values:
-        raise ParseError("holds no values", source=_BODY)
+        raise ParseError("contains no values", source=_BODY)
     return values
 
 
@@ -201,7 +201,7 @@ def _parse_lines(text: bytes) -> dict[str, bytes | None]:
             continue
         match = _BODY_LINE.match(line)
         if match is None:
-            raise ParseError("not a key and a value", source=_BODY, line=number, text=_shown(line))
+            raise ParseError("line must be KEY VALUE", source=_BODY, line=number, text=_shown(line))
         _add(values, _shown(match[1]), match[2].strip(b" \t"), number)
     return values
 
@@ -229,9 +229,9 @@ def _value(name: str, value: object) -> bytes | None:
 
 def _add(values: dict[str, bytes | None], name: str, value: bytes | None, line: int) -> None:
     if name not in STATUS_NAMES:
-        raise ParseError("no such key", source=_BODY, line=line, text=name)
+        raise ParseError("unknown key", source=_BODY, line=line, text=name)
     if name in values:
-        raise ParseError("given twice", source=_BODY, line=line, field=name)
+        raise ParseError("this key occurs twice", source=_BODY, line=line, field=name)
     values[name] = value
 
 

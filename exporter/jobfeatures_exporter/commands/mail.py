@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
             _send(arguments, body, text)
             return 0
     except Exception as error:  # noqa: BLE001  # any fault costs the figures, not the mail
-        complain(f"mail without figures: {error}", "jobfeatures-exporter")
+        complain(f"the mail is sent without figures: {error}", "jobfeatures-exporter")
     try:
         _hand_over([arguments.mailer, "-s", arguments.subject, arguments.address], body)
     except JobfeaturesError as error:

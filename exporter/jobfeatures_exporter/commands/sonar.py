@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
     faults = validate_envelope(document, profile=origin.profile, strict=True)
     if faults:
         for fault in faults:
-            complain(f"the document that was made violates the format: {fault}", "jobfeatures-exporter")
+            complain(f"the document violates Sonar's format: {fault}", "jobfeatures-exporter")
         return 1
     print(json.dumps(document))
     return 1 if "errors" in document else 0

@@ -45,7 +45,7 @@ READ_ONE_BY_ONE = "Processes are read without eBPF, one by one, which takes up t
 _GET_EBPF = (
     (r"\Ano libbpf|\Alibbpf has no", "Install libbpf, or a newer one (Debian: libbpf1, Red Hat: libbpf)"),
     (r"load: Operation not permitted", "Start the daemon as root, or with CAP_BPF and CAP_PERFMON"),
-    (r"others may write it", "Let only its owner write to this file: chmod go-w"),
+    (r"writable by others", "Let only its owner write to this file: chmod go-w"),
     (r"not this machine's own /proc", "In a container, the node's eBPF cannot be used"),
     (r"", "eBPF needs Linux 5.13 or newer with BTF (/sys/kernel/btf/vmlinux), and control groups"),
 )

@@ -49,7 +49,7 @@ class Lanes:
 
     def __init__(self, share: int, mode: Mode = Mode.LITERAL) -> None:
         if share < 0:
-            raise ValueError("a share below 0")
+            raise ValueError("the share is below 0")
         self.share = share
         self.mode = mode
         self._free = share  # lanes that were free at the last arrival

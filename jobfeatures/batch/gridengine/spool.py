@@ -33,7 +33,7 @@ def list_active(spool: str) -> tuple[frozenset[str], frozenset[int]]:
     """
     top = os.stat(f"{spool}/{ACTIVE}")
     if top.st_mode & stat.S_IWOTH:
-        raise PermissionError(errno.EPERM, "others may write here", spool)
+        raise PermissionError(errno.EPERM, "writable by others (chmod go-w)", spool)
     names = os.listdir(f"{spool}/{ACTIVE}")
     return frozenset(name for name in names if parse_job_id(name, "")), frozenset({0, top.st_uid})
 

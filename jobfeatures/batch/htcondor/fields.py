@@ -66,7 +66,7 @@ class Fields:
         elif isinstance(value, Expression) and self._evaluate is not None:
             value = self._evaluate(value, self.ad)
         if value is Special.TOO_LONG:
-            self._note(Rejected(self.source, "too long", field=name, text="a long value"))
+            self._note(Rejected(self.source, "the value is too long", field=name, text="a long value"))
         if isinstance(value, Special | Expression):
             if isinstance(written, Expression) or value is Special.ERROR:
                 self.without_value.add(name)

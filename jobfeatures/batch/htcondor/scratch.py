@@ -62,7 +62,7 @@ def find_owner(execute: str) -> int:
     """Return the uid of the owner of the folder EXECUTE. Raises OSError, also if everyone may write to it."""
     found = os.stat(execute)
     if found.st_mode & stat.S_IWOTH:
-        raise PermissionError(errno.EPERM, "others may write here", execute)
+        raise PermissionError(errno.EPERM, "writable by others (chmod go-w)", execute)
     return found.st_uid
 
 

@@ -85,7 +85,7 @@ def parse_queue(record: Record) -> Partition:
     """
     name = text_of(record, "QUEUE_NAME")
     if name is None:
-        raise ParseError("a queue without a name", field="QUEUE_NAME")
+        raise ParseError("the queue has no name", field="QUEUE_NAME")
     return Partition(name=name, state=_queue_state(record.get("STATUS", "")))
 
 

@@ -102,7 +102,7 @@ def list_steps(folder: str, node_name: str) -> frozenset[str]:
     step = r"([1-9][0-9]{0,9})\.[0-9]{1,10}(?:\.[0-9]{1,10})?"
     name = re.compile(rf"{re.escape(node_name)}_{step}", re.ASCII)
     if os.stat(folder).st_mode & stat.S_IWOTH:
-        raise PermissionError(errno.EPERM, "others may write here", folder)
+        raise PermissionError(errno.EPERM, "writable by others (chmod go-w)", folder)
     with os.scandir(folder) as entries:
         names = (entry.name for entry in itertools.islice(entries, MAX_ENTRIES))
         return frozenset(match[1] for match in map(name.fullmatch, names) if match)

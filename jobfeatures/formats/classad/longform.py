@@ -103,7 +103,7 @@ def _add_line(values: dict[str, Value], line: str) -> None:
         raise ParseError("name occurs twice", field=name, text=line)
     found = parse_value(value)
     if isinstance(found, Expression) and _has_open_string(value):
-        raise ParseError("string does not end", field=name, text=line)
+        raise ParseError("string has no closing quote", field=name, text=line)
     is_cut = value == CUT or len(line) > MAX_LINE_CHARACTERS
     values[name_of(name)] = Special.TOO_LONG if is_cut else found
 

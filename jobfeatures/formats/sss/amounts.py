@@ -51,7 +51,7 @@ def growth_bounds(
     """
     found = [each for each in requests if each.key == key]
     if not any(each.attributes.get("dynamic") is True for each in found):
-        raise ParseError('not dynamic="true"', field=" ".join(key))
+        raise ParseError('needs dynamic="true"', field=" ".join(key))
     lows = [amount_of(each) for each in found if each.text("op") in {"GE", "GT"}]
     highs = [amount_of(each) for each in found if each.text("op") in {"LE", "LT"}]
     if not lows and not highs:

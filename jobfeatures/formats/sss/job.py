@@ -90,7 +90,7 @@ class _Reader:
         kept = understood(shell, ROOTS["JobGroup"], REJECT, self._warn)
         found = [child for child in kept.children if child.name == "JobDefaults"] if kept else []
         if len(found) > 1:
-            raise values.error_at(found[1], "occurs twice here")
+            raise values.error_at(found[1], "occurs twice in one element")
         defaults = None
         if found and found[0].children:
             if _weight(found[0]) * len(jobs) > MAX_INHERITED:

@@ -139,7 +139,7 @@ def _category(element: Element) -> list[Property]:
 
 def _once(found: Changes, name: str, element: Element) -> None:
     if name in found:
-        raise error_at(element, "occurs twice here")
+        raise error_at(element, "occurs twice in one element")
 
 
 def _check_properties(element: Element, properties: list[Property], content: Mapping[str, Slot]) -> None:
@@ -147,7 +147,7 @@ def _check_properties(element: Element, properties: list[Property], content: Map
     seen: set[str] = set()
     for each in properties:
         if each.name in seen and not content[each.name].term.many:
-            raise each.error("occurs twice here")
+            raise each.error("occurs twice in one element")
         seen.add(each.name)
     seen.update(child.name for child in element.children)
     for name in REQUIRED.get(element.name, ()):

@@ -278,7 +278,7 @@ class _Group:
         if element.name != "JobDefaults" or kept is None or not kept.children:
             return
         if self._defaults is not None:
-            raise error_at(element, "occurs twice here")
+            raise error_at(element, "occurs twice in one element")
         late = self._held is None
         defaults = read_container(element, CONTENT["JobGroup"]["JobDefaults"], self._policy, [])
         self._defaults = defaults if isinstance(defaults, SssJob) else None

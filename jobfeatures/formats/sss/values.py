@@ -34,7 +34,7 @@ def error_at(element: Element, reason: str, text: str = "") -> ParseError:
 def refuse_text(element: Element) -> None:
     """Raise ParseError if an element that may hold only elements also holds text."""
     if text := element.text.strip(BLANKS):
-        raise error_at(element, "text between elements", text)
+        raise error_at(element, "there is text between elements", text)
 
 
 def checked_id(text: str) -> str:
@@ -60,7 +60,7 @@ def checked_text(text: str, field: str) -> str:
     if len(text) > MAX_TEXT_CHARACTERS:
         raise ParseError(f"longer than {MAX_TEXT_CHARACTERS} characters", field=field, text=text)
     if not text.isprintable():
-        raise ParseError("unprintable character", field=field, text=text)
+        raise ParseError("has an unprintable character", field=field, text=text)
     return text
 
 

@@ -290,7 +290,7 @@ class _StreamBuilder(_Builder):
 
     def _refuse_text(self, text: str) -> None:
         if text and not text.isspace():
-            raise _placed("text between elements", "", *self.place(), self._open[-1].name)
+            raise _placed("there is text between elements", "", *self.place(), self._open[-1].name)
 
     def shifted(self, line: int) -> int:
         """Convert a line number of the parser to one of the stream."""
@@ -326,7 +326,7 @@ class _StreamBuilder(_Builder):
 
 def _check_encoding(data: bytes, source: str, max_bytes: int) -> None:
     if not data:
-        raise ParseError("empty document", source=source)
+        raise ParseError("the document is empty", source=source)
     if len(data) > max_bytes:
         raise ParseError(f"larger than {max_bytes} bytes", source=source)
     try:

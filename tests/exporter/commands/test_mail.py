@@ -117,7 +117,7 @@ def test_whatever_goes_wrong_the_bare_mail_is_sent(trouble, server, send, mailer
     url = "http://127.0.0.1:1" if trouble == "no server" else server.url
     assert send(url, subject, body=b"bare", address=address) == 0
     assert mailers.got("mail") == [[["-s", subject, address], "bare"]]
-    assert "mail without figures" in capfd.readouterr().err
+    assert "the mail is sent without figures" in capfd.readouterr().err
 
 
 def test_a_name_with_newlines_makes_no_header(server, send, mailers):

@@ -36,7 +36,7 @@ def test_of_a_command_that_is_not_found_its_setting_is_named(name):
         ("no libbpf.so.1 or libbpf.so.0", "Install libbpf"),
         ("libbpf has no function bpf_map_lookup_batch", "or a newer one"),
         ("bpf_object__load: Operation not permitted", "as root, or with CAP_BPF"),
-        ("/opt/x/sums.bpf.o: others may write it", "Let only its owner write"),
+        ("/opt/x/sums.bpf.o: writable by others", "Let only its owner write"),
         ("path.procfs is /host/proc, not this machine's own /proc", "In a container"),
         ("bpf_object__load: No such process", "with BTF"),  # a kernel without
         ("/sys/fs/cgroup: no hierarchy of control groups counts CPU time", "and control groups"),

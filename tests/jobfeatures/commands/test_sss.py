@@ -43,7 +43,7 @@ def test_a_good_group_has_no_errors(check):
             "F:3:Memory: column 27: opens a group that is not closed\n",
         ),
         ("<Dependency>2</Dependency>", "F:Dependency: jobs wait for each other: 2\n"),
-        ("<Dependency>2</Dependency><Id>1</Id>", "F:3:Id: column 42: occurs twice here\n"),
+        ("<Dependency>2</Dependency><Id>1</Id>", "F:3:Id: column 42: occurs twice in one element\n"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_place(check, content, said):

@@ -230,4 +230,4 @@ def check_owner(path: str) -> None:
     """Raise OSError if anybody but root and our own user may write the file, which the kernel is to run."""
     found = os.stat(path)
     if found.st_uid not in {0, os.geteuid()} or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise PermissionError(errno.EPERM, "others may write it", path)
+        raise PermissionError(errno.EPERM, "writable by others (chmod go-w)", path)

@@ -65,7 +65,9 @@ def parse_process_stat(data: bytes, *, page_bytes: int = PAGE_BYTES) -> ProcessS
 
 
 def _garbage(data: bytes) -> ParseError:
-    return ParseError("not a process line", source="stat", line=1, text=data.decode("utf-8", "replace"))
+    return ParseError(
+        "not a line of /proc/PID/stat", source="stat", line=1, text=data.decode("utf-8", "replace")
+    )
 
 
 def clock_of(pid: int) -> int:

@@ -266,7 +266,7 @@ def _cpu_secs(record: JsonRecord, which: str, *parts: Number | None) -> Number |
         return None
     found = round(secs + micros / 1e6, 6) if micros else secs
     if micros >= 10**6 and (not parts or None in parts or abs(found - sum(filter(None, parts))) > 1e-6):
-        raise ParseError("more than a second", field=f"time.{which}.microseconds", text=str(micros))
+        raise ParseError("must be below 1000000", field=f"time.{which}.microseconds", text=str(micros))
     return found
 
 

@@ -230,7 +230,7 @@ def parse_energy(text: str) -> int | None:
     """
     if text in UNKNOWN:
         return None
-    match = matched(_ENERGY, text, "not an energy", field="ConsumedEnergy")
+    match = matched(_ENERGY, text, "not an amount of energy", field="ConsumedEnergy")
     fraction = match[2] or ""
     joules = int(match[1] + fraction) * 1000 ** " KMGTP?".index(match[3] or " ") // 10 ** len(fraction)
     return joules if 0 < joules < 2**63 else None

@@ -43,7 +43,7 @@ def test_a_long_string_that_goes_on_after_its_line_imitates_no_attribute(read, s
     try:
         short = parse_ad("\n".join([f"Big = {value.format('x')}", *follows]))
     except ParseError:
-        with pytest.raises(ParseError, match="does not end"):
+        with pytest.raises(ParseError, match="no closing quote"):
             read(text, *follows)
     else:
         assert read(text, *follows).integer("ClusterId") == short.integer("ClusterId")

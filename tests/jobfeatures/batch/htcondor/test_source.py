@@ -317,7 +317,7 @@ def test_a_slot_with_an_unknown_job_stays(node, make):
 def test_an_execute_where_anybody_may_write_or_that_is_not_there_is_no_source(node, make):
     source = make()
     node.execute.chmod(0o777)
-    with pytest.raises(SourceError, match="others may write here"):
+    with pytest.raises(SourceError, match="writable by others"):
         source.poll_jobs(())
     node.execute.rmdir()
     with pytest.raises(SourceError, match="No such file"):
@@ -622,6 +622,6 @@ def test_an_attribute_that_is_too_long_costs_nothing_but_itself(node, make):
     assert {(each.field, each.reason) for each in table.rejected} == {
         ("Big", "an attribute is too long"),
         ("JobBatchName", "an attribute is too long"),
-        ("JobBatchName", "too long"),
+        ("JobBatchName", "the value is too long"),
     }
     assert not source.poll_jobs(()).rejected

@@ -52,5 +52,5 @@ def test_a_dynamic_resource_has_room_between_its_bounds():
     assert growth_bounds(requests(("GE", 8)), key) == (8, None)
     assert growth_bounds(requests(("LT", 8), ("LE", 6)), key) == (None, 6)
     assert growth_bounds(requests(("EQ", 8)), key) == (8, 8)
-    with pytest.raises(ParseError, match="not dynamic"):
+    with pytest.raises(ParseError, match="needs dynamic"):
         growth_bounds([Property("Processors", 8)], key)

@@ -40,7 +40,7 @@ def test_marked_sections_and_character_references_are_text():
 @pytest.mark.parametrize(
     ("data", "line", "reason"),
     [
-        (b"", 0, "empty document"),
+        (b"", 0, "the document is empty"),
         (b"  \n ", 2, "column 2: no element found"),
         (b"\x7fELF\x02\x01\x01", 1, "column 1: not well-formed (invalid token)"),
         (b"<A>\n<B></A>", 2, "column 6: mismatched tag"),

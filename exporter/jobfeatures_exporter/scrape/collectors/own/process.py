@@ -79,5 +79,5 @@ def _start_secs() -> float:
     """Return when this process started. Raises ParseError, which is not cached, if that is unknown."""
     boot_secs = read_stat("/proc").boot_time_secs
     if boot_secs is None:
-        raise ParseError("no boot time", source="stat")
+        raise ParseError("no line btime", source="stat")
     return boot_secs + parse_process_stat(read_file("/proc/self/stat")).start_ticks / TICKS_PER_SEC

@@ -41,7 +41,7 @@ def test_lists_and_ranges_are_expanded(each, names):
     [
         (node("n.*", aggregation="Pattern"), "must be a list of names, not a pattern"),
         (node("n[1-", aggregation="Range"), "not a node list"),
-        (node("n[9-1]", aggregation="Range"), "range runs backwards"),
+        (node("n[9-1]", aggregation="Range"), "the range ends before it begins"),
         (node("n[1-999999999]", aggregation="Range"), "more than 100000 nodes"),
         (node("@all", aggregation="Range"), "not a node name"),
     ],
