@@ -65,6 +65,10 @@ def find_jobs(job: str, more: str, since_secs: float) -> list[str]:
         ways.append(f"array_job_id={quoted(number)},schedd={quoted(schedd)}")
     elif re.fullmatch(r"[0-9]+\.[0-9]+", job):  # HTCondor's, without the schedd
         ways.append(f'schedd!="",job_id=~{any_of([job])[:-1]}@.+"')
+    elif found := re.fullmatch(
+        r"([0-9]+(?:\[[0-9]+\])?)\.[A-Za-z].*", job
+    ):  # as qsub of PBS and Torque prints it
+        ways.append(f'batch_system=~"pbs|torque",job_id={quoted(found[1])}')
     rest = f",{more}" if more else ""
     return [f"last_over_time({JOB_INFO.sample_name}{{{way}{rest}}}[{span(since_secs)}])" for way in ways]
 

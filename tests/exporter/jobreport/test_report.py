@@ -367,6 +367,14 @@ def test_a_job_is_found_by_the_number_that_its_schedd_gave_it(called, found):
     assert [each.job_id for each in report_page(page, called, node="n", now_secs=NOW).reports] == found
 
 
+@pytest.mark.parametrize(("called", "found"), [("80.head.example.org", "80"), ("81[3].head", "81[3]")])
+def test_a_job_of_pbs_is_found_by_the_id_that_qsub_prints(called, found):
+    series = [*job_series("80", system="pbs", values=values_of()), *job_series("81[3]", system="torque")]
+    series += [*job_series("80", values=values_of())]
+    [report] = ask_all(FakePrometheus(series, seen=END), replace(QUESTION, job=called)).reports
+    assert (report.job_id, report.batch_system != "slurm") == (found, True)
+
+
 def test_of_two_schedds_jobs_with_one_number_one_has_to_be_named():
     with pytest.raises(AmbiguousJobError) as raised:
         ask_all(FakePrometheus(CONDOR, seen=END), replace(QUESTION, job="17.0"))
