@@ -127,5 +127,5 @@ def _integer(document: dict[str, Any], name: str, source: str) -> int | None:
     if value is None:
         return None
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**63:
-        raise ParseError("not a non-negative integer", source=source, field=name, text=str(value))
+        raise ParseError("must be a whole number, 0 or more", source=source, field=name, text=str(value))
     return value

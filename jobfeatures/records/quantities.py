@@ -17,7 +17,7 @@ _SIZE = re.compile(r"(?P<number>\d{1,18}(?:\.\d{1,9})?)(?P<unit>[A-Za-z]{0,2})\Z
 def parse_count(text: str, *, field: str = "") -> int:
     """Parse a number of 1 to 19 ASCII digits. Raises ParseError for any other text."""
     if not _DIGITS.match(text):
-        raise ParseError("not a non-negative integer", field=field, text=text)
+        raise ParseError("must be a whole number, 0 or more", field=field, text=text)
     value = int(text)
     if value > MAX_SECS:
         raise ParseError("number too large", field=field, text=text)

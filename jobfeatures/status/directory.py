@@ -187,7 +187,7 @@ def opened_directory(path: str, owner_uid: int) -> Iterator[int]:
     with closing(directory):
         owner = os.fstat(directory).st_uid
         if owner not in (owner_uid, 0, os.geteuid()):
-            raise UnsafePathError(f"{path}: belongs to uid {owner}, not to {owner_uid}")
+            raise UnsafePathError(f"{path}: belongs to uid {owner}, not to uid {owner_uid}")
         yield directory
 
 

@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     config = config_of(arguments, ELSEWHERE | (ONCE if interval_secs is None else {}))
     if config.role != ELSEWHERE["role"]:
         raise ConfigurationError(
-            "role", "must be node: textfile cannot write the metrics of the controller role"
+            "role", "must be node: textfile does not write the metrics of the controller role"
         )
     configure_logging(config.log.level, config.log.format)
     from jobfeatures_exporter.registry import NodeCollector

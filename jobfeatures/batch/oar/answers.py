@@ -83,7 +83,7 @@ class Values:
 
         Raises ParseError for a negative one.
         """
-        return self.number(name, 2**63, "not a non-negative integer") or None
+        return self.number(name, 2**63, "must be a whole number, 0 or more") or None
 
     def epoch(self, name: str) -> int | None:
         """Return a field's time in epoch seconds; None for null and 0, which mean not yet."""

@@ -185,7 +185,9 @@ def count_slots(text: str, *, is_number: bool = False) -> int:
     while position < end:
         match = _SLOTS.match(text, position)
         if match is None:
-            raise ParseError("not a list of a node's jobs", field="jobs", text=text[position:])
+            raise ParseError(
+                "must be a list of jobs, such as 0/12.server", field="jobs", text=text[position:]
+            )
         is_count = is_number and match[1].isdigit()
         count += int(match[1]) if is_count else count_ranges(match[1], "execution slots", field="jobs")
         position = match.end()

@@ -107,7 +107,7 @@ def _total_of(text: str, name: str, what: str, *, without: str) -> int:
     for part in text.split("+"):
         match = _NODES_PART.match(part)
         if match is None:
-            raise ParseError("must be a request such as 2:ppn=4", text=text)
+            raise ParseError("must be a request for nodes, such as 2:ppn=4", text=text)
         nodes = int(match[1]) if match[1].isdigit() else 1
         each = [word.partition("=")[2] for word in part.split(":") if word.startswith(f"{name}=")] or [
             without

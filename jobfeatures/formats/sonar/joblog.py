@@ -123,7 +123,7 @@ def _chunks(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
             first, is_array = number, line.lstrip("\ufeff \t").startswith("[")
         size += len(line)
         if size > MAX_DOCUMENT_CHARACTERS:
-            raise ParseError(f"document of more than {MAX_DOCUMENT_CHARACTERS} characters", line=first)
+            raise ParseError(f"the document is longer than {MAX_DOCUMENT_CHARACTERS} characters", line=first)
         gathered.append(line)
     if gathered:
         yield first, "".join(gathered)

@@ -30,7 +30,7 @@ def test_the_first_text_that_can_be_read_counts_and_the_others_are_told():
     assert texts.text("A", "D", "B") == "x\ny"
     assert texts.text("D") is None
     [problem] = told
-    assert str(problem) == r"environment:B: not a non-negative integer: 'x\ny'"
+    assert str(problem) == r"environment:B: must be a whole number, 0 or more: 'x\ny'"
 
 
 def test_a_host_may_be_named_with_its_domain_or_without():

@@ -66,7 +66,7 @@ def test_with_somebody_to_tell_an_error_costs_its_value_alone():
     assert (ship.masts, ship.end) == (2, 7)
     [problem] = told
     assert (problem.source, problem.field, problem.text) == ("harbour", "Masts", "many")
-    assert problem.reason == "not a non-negative integer (ship 1)"
+    assert problem.reason == "must be a whole number, 0 or more (ship 1)"
 
 
 def test_a_dataclass_gets_what_it_has_fields_for():

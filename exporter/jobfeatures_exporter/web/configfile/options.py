@@ -252,7 +252,7 @@ class _Parser(YamlFile):
                 raise self.fault(f"must be one of {', '.join(CURVES)}", key, name)
         if len(names) > 1:
             raise self.fault(
-                "only one can be set here: name one, or leave the key out for OpenSSL's own list", key
+                "only one curve can be set here: name one, or remove the key for OpenSSL's own list", key
             )
         return CURVES[names[0]]
 

@@ -182,7 +182,7 @@ def parse_number(value: Any, field: str) -> Limit:
     if isinstance(value, int) and value in _NO_VALUE:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ParseError("not a non-negative integer", field=field, text=str(value)[:80])
+        raise ParseError("must be a whole number, 0 or more", field=field, text=str(value)[:80])
     if value in _INFINITE:
         return UNLIMITED
     if value > _LARGEST:

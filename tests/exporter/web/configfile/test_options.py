@@ -120,7 +120,7 @@ def test_an_empty_file_is_a_fault_because_it_looks_like_a_half_written_one(text)
         ),
         (TLS + "  cipher_suites: TLS_AES_128_GCM_SHA256\n", 4, "cipher_suites: must be a list"),
         (TLS + "  curve_preferences: [P-256]\n", 4, "curve_preferences: must be one of"),
-        (TLS + "  curve_preferences: [X25519, CurveP256]\n", 4, "only one can be set"),
+        (TLS + "  curve_preferences: [X25519, CurveP256]\n", 4, "only one curve can be set"),
         (TLS + "  prefer_server_cipher_suites: 1\n", 4, "must be true or false"),
         (TLS + "  client_auth_type: Maybe\n", 4, "client_auth_type: must be one of"),
         (TLS + "  client_auth_type: RequireAnyClientCert\n", 4, "use RequireAndVerifyClientCert"),
