@@ -152,7 +152,7 @@ class Rejected:
         return str(self.as_error())
 
 
-class News:
+class NewProblems:
     """Filters out known problems: those that were also in the previous call of `among`."""
 
     def __init__(self) -> None:

@@ -70,7 +70,7 @@ class NodePlan:
         return min(self.choices, key=lambda choice: (choice.core_secs, choice.after_secs))
 
     @property
-    def sparing(self) -> ShutdownChoice | None:
+    def killing_none(self) -> ShutdownChoice | None:
         """Return the earliest shutdown time that kills no job.
 
         Returns None if there is no such time, or if too little is known.

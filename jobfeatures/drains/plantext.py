@@ -51,10 +51,10 @@ def format_plan(plan: NodePlan, *, now_secs: float) -> str:
 
     Notes below it say which jobs are missing in the figures, and why.
     """
-    best, sparing = plan.best, plan.sparing
+    best, killing_none = plan.best, plan.killing_none
     rows = [
         (
-            ("*" if choice is best else "") + ("+" if choice is sparing else ""),
+            ("*" if choice is best else "") + ("+" if choice is killing_none else ""),
             format_time(now_secs + choice.after_secs),
             format_span(choice.after_secs),
             _hours(choice.core_secs),
@@ -82,7 +82,9 @@ def format_plan(plan: NodePlan, *, now_secs: float) -> str:
     else:
         lines.append(f"* cheapest: {summary(best)}, {counted(len(best.killed), 'job')} killed")
         lines.append(
-            "+ some job is killed at any time" if sparing is None else f"+ nobody killed: {summary(sparing)}"
+            "+ some job is killed at any time"
+            if killing_none is None
+            else f"+ nobody killed: {summary(killing_none)}"
         )
     if plan.announced is not None:
         at = f"announced by {plan.announced_by}: {summary(plan.announced)}"
@@ -101,7 +103,7 @@ def format_order(plans: Sequence[NodePlan], *, now_secs: float) -> str:
     """
 
     def cells(plan: NodePlan) -> tuple[str, ...]:
-        best, sparing = plan.best, plan.sparing
+        best, killing_none = plan.best, plan.killing_none
         if best is None:
             return ("too little is known", "", "", "", "", "", "", "")
         return (
@@ -111,8 +113,8 @@ def format_order(plans: Sequence[NodePlan], *, now_secs: float) -> str:
             f"{best.core_secs / plan.total_cpus / 3600:.2f}" if plan.total_cpus else "–",
             str(best.basis),
             str(len(best.killed)),
-            "" if sparing is None else format_span(sparing.after_secs),
-            "" if sparing is None else _hours(sparing.core_secs),
+            "" if killing_none is None else format_span(killing_none.after_secs),
+            "" if killing_none is None else _hours(killing_none.core_secs),
         )
 
     rows = [
@@ -147,7 +149,7 @@ def plans_document(plans: Sequence[NodePlan], *, now_secs: float) -> str:
             "node": plan.node,
             "total_cpus": plan.total_cpus,
             "best": choice_of(plan.best),
-            "nobody_killed": choice_of(plan.sparing),
+            "nobody_killed": choice_of(plan.killing_none),
             "announced": choice_of(plan.announced),
             "announced_by": plan.announced_by or None,
             "choices": [choice_of(choice) for choice in plan.choices],

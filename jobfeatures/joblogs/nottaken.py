@@ -12,7 +12,7 @@ V = TypeVar("V")
 NOTHING = frozenset({"", "0", "NONE", "none", "Unknown", "UNKNOWN", "N/A", "(null)", "undefined"})
 
 
-class Asked(dict[str, V]):
+class TrackingDict(dict[str, V]):
     """A dictionary of a record's values that remembers, in `names`, which of its keys were looked up."""
 
     def __init__(self, values: Any = ()) -> None:
@@ -54,7 +54,7 @@ def says_something(value: Any) -> bool:
     return bool(value) and value != -1
 
 
-def count_not_taken(notes: Notes, *asked: Asked[Any]) -> None:
+def count_not_taken(notes: Notes, *asked: TrackingDict[Any]) -> None:
     """Count, in `notes.not_taken`, the values of records that hold information but were not looked up."""
     for each in asked:
         notes.not_taken.update(each.left())

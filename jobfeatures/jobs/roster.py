@@ -21,7 +21,7 @@ from jobfeatures.jobs.evidence import (
     compare_runs,
     judge,
 )
-from jobfeatures.jobs.suspension import Freezes, Manners
+from jobfeatures.jobs.suspension import Freezes, SuspensionRules
 from jobfeatures.records.model import Job, JobKey, JobTable, Version
 
 TICK_SECS = 0.001
@@ -67,8 +67,8 @@ class Roster:
     still report the job as running.
     """
 
-    def __init__(self, manners: Manners = Manners()) -> None:  # noqa: B008  # it cannot change
-        self._freezes = Freezes(manners)
+    def __init__(self, rules: SuspensionRules = SuspensionRules()) -> None:  # noqa: B008  # it cannot change
+        self._freezes = Freezes(rules)
         self._remembered: dict[JobKey, JobObservation] = {}
         self._recorded: dict[JobKey, float] = {}  # time of the prolog record's report
         self._beside: dict[JobKey, Version | None] = {}  # the record that the last decision had weighed

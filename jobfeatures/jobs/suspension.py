@@ -15,7 +15,7 @@ from jobfeatures.records.model import Job, JobKey, JobState
 
 
 @dataclass(frozen=True, slots=True)
-class Manners:
+class SuspensionRules:
     """How batch systems treat suspension; the fields hold names of batch systems.
 
     Those in `silent` never report it; those in `waiting` do not count suspended time against wall limits.
@@ -38,8 +38,8 @@ class _Freeze:
 class Freezes:
     """Tracks, for each job with processes, when its control group was frozen and thawed."""
 
-    def __init__(self, manners: Manners) -> None:
-        self._manners = manners
+    def __init__(self, rules: SuspensionRules) -> None:
+        self._rules = rules
         self._latest: dict[JobKey, _Freeze] = {}
 
     def follow(self, groups: Mapping[JobKey, Group], *, now_secs: float) -> None:
@@ -60,7 +60,7 @@ class Freezes:
         False for batch systems that never report suspensions.
         """
         last = self._latest.get(key)
-        if last is None or key.batch_system in self._manners.silent:
+        if last is None or key.batch_system in self._rules.silent:
             return False
         return since_secs < (last.since_secs if last.thawed_secs is None else last.thawed_secs)
 
@@ -81,7 +81,7 @@ class Freezes:
 
     def _ran_secs(self, job: Job, at_secs: float) -> int | None:
         wall_secs, end_secs = job.limits.wall_secs, job.end_limit_secs
-        if job.key.batch_system not in self._manners.waiting or not isinstance(wall_secs, int):
+        if job.key.batch_system not in self._rules.waiting or not isinstance(wall_secs, int):
             return None
         if job.state is JobState.SUSPENDED:
             return job.ran_secs
@@ -89,7 +89,7 @@ class Freezes:
 
     def _with(self, known: JobObservation, freeze: _Freeze, ahead_secs: float) -> Job:
         job, thawed_secs = known.job, freeze.thawed_secs
-        is_silent = job.key.batch_system in self._manners.silent
+        is_silent = job.key.batch_system in self._rules.silent
         is_known = not is_silent and known.at_secs >= freeze.since_secs  # the freeze is older than the answer
         if thawed_secs is None:
             return job if is_known else replace(job, state=JobState.SUSPENDED, ran_secs=freeze.ran_secs)

@@ -14,14 +14,14 @@ from jobfeatures.jobs.roster import KnownJobs
 from jobfeatures.records.model import JobKey
 
 
-class Plan(NamedTuple):
+class DirectoryChanges(NamedTuple):
     """Jobs whose directories are to be written, and jobs whose directories are to be removed; in no order."""
 
     write: tuple[JobObservation, ...]
     remove: tuple[JobKey, ...]
 
 
-def plan_publication(known_jobs: KnownJobs, published: Collection[JobKey]) -> Plan:
+def plan_publication(known_jobs: KnownJobs, published: Collection[JobKey]) -> DirectoryChanges:
     """Return the changes that bring the published directories in line with what is known.
 
     The epilog of a completing job may already have removed its directory: such a job gets no new one. A job
@@ -37,4 +37,4 @@ def plan_publication(known_jobs: KnownJobs, published: Collection[JobKey]) -> Pl
             write.append(finding.known)
         elif finding.presence is Presence.LEFT and (key in published or key in known_jobs.versions):
             remove.append(key)
-    return Plan(tuple(write), tuple(remove))
+    return DirectoryChanges(tuple(write), tuple(remove))

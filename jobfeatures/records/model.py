@@ -229,14 +229,14 @@ class Alias(NamedTuple):
     """A name in a control group's path that is not a job id, but belongs to a job.
 
     `field` is the field of `Job` in which the batch system reports this name. With `is_reused`, several jobs
-    have the name one after another. `mending` says what an administrator has to do if two control groups have
+    have the name one after another. `remedy` says what an administrator has to do if two control groups have
     the same name.
     """
 
     field: str
     name: str = ""
     is_reused: bool = False
-    mending: str = ""
+    remedy: str = ""
 
     def is_of(self, job: Job) -> bool:
         """Return whether the batch system reports this alias for the job."""

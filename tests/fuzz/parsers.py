@@ -24,8 +24,8 @@ from pathlib import Path
 from jobfeatures.batch.htcondor.accounting import parse_record as parse_condor_record
 from jobfeatures.batch.htcondor.fields import Fields
 from jobfeatures.batch.lsf.answers import parse_records
-from jobfeatures.batch.lsf.jobs import Circumstances
-from jobfeatures.batch.lsf.limits import Rules
+from jobfeatures.batch.lsf.jobs import QueryContext
+from jobfeatures.batch.lsf.limits import LimitRules
 from jobfeatures.batch.slurm.json.values import parse_document
 from jobfeatures.errors import ConfigurationError, ParseError, SourceError
 from jobfeatures.formats.classad.longform import parse_ad
@@ -114,7 +114,7 @@ ARGUMENTS: Mapping[str, object] = {
     "tags": ("qhost", "job_info", "detailed_job_info", "unknown_jobs"),
     "about": "hosts",
 }
-AROUND = Circumstances(now_secs=1_795_266_100.0, node_name="lab1", rules=Rules(node_name="lab1"))
+CONTEXT = QueryContext(now_secs=1_795_266_100.0, node_name="lab1", rules=LimitRules(node_name="lab1"))
 
 
 @dataclass(frozen=True)
@@ -234,8 +234,8 @@ ADAPTERS: dict[str, Callable[[Callable[..., object], bytes], object]] = {
     "jobfeatures.batch.lsf.hosts:parse_node": lambda f, data: [f(each, {}) for each in _lsf(data)],
     "jobfeatures.batch.lsf.hosts:parse_queue": lambda f, data: [f(each) for each in _lsf(data)],
     "jobfeatures.batch.lsf.hosts:parse_cluster": lambda f, data: f(_lsf(data), _lsf(data), {}, taken_at_secs=0.0),
-    "jobfeatures.batch.lsf.jobs:parse_jobs": lambda f, data: f(_lsf(data), AROUND),
-    "jobfeatures.batch.lsf.jobs:parse_job": lambda f, data: [f(each, AROUND) for each in _lsf(data)],
+    "jobfeatures.batch.lsf.jobs:parse_jobs": lambda f, data: f(_lsf(data), CONTEXT),
+    "jobfeatures.batch.lsf.jobs:parse_job": lambda f, data: [f(each, CONTEXT) for each in _lsf(data)],
     "jobfeatures.batch.lsf.limits:parse_factors": lambda f, data: f(_lsf(data)),
     "jobfeatures.batch.pbs.records:parse_text": lambda f, data: [
         f(text_of(data), kind=kind, source="fuzz") for kind in ("job", "node", "queue")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from jobfeatures.batch import SYSTEMS, BatchSettings
 from jobfeatures.jobs.evidence import Group, JobObservation
 from jobfeatures.jobs.roster import Roster
-from jobfeatures.jobs.suspension import Manners
+from jobfeatures.jobs.suspension import SuspensionRules
 from jobfeatures.records.model import Job, JobKey
 from jobfeatures.status.board import StatusTarget
 from jobfeatures_exporter.model.snapshot import Snapshot
@@ -24,7 +24,7 @@ class Knowledge:
 
     def __init__(self, board: NodeBoard) -> None:
         self._board = board
-        self._roster = Roster(manners_of(board.config.shared.batch))
+        self._roster = Roster(suspension_rules_of(board.config.shared.batch))
         self._lock = threading.Lock()
         self._published: Mapping[JobKey, float] = {}
         self._to_sample_last: dict[JobKey, Job] = {}  # jobs with a reported end that need a last sample
@@ -125,10 +125,10 @@ class Knowledge:
         return frozenset(living), frozenset(empty)
 
 
-def manners_of(config: BatchSettings) -> Manners:
+def suspension_rules_of(config: BatchSettings) -> SuspensionRules:
     """Return which batch systems do not report suspended jobs, and which extend their wall limits."""
     asked = {name for name in SYSTEMS if getattr(config.of(name).own, "ask", None) == "controller"}
-    return Manners(
+    return SuspensionRules(
         silent=frozenset(name for name, each in SYSTEMS.items() if not each.tells_suspension) - asked,
         waiting=frozenset(name for name, each in SYSTEMS.items() if each.limit_waits),
     )

@@ -28,7 +28,7 @@ from jobfeatures.formats.swf.columns import SwfColumns
 from jobfeatures.formats.swf.fields import FIELDS, TIME_FIELDS, UNKNOWN, SwfJob
 from jobfeatures.formats.swf.header import Comment, Header, format_date, format_header
 from jobfeatures.formats.swf.lines import format_job
-from jobfeatures.formats.swf.survey import Different
+from jobfeatures.formats.swf.survey import NumberSet
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes, Number, Sorter, sort_in_memory
 from jobfeatures.logkinds import write_log
 
@@ -106,7 +106,7 @@ def swf_lines(
     kept if all are unique and positive. `about` holds the header comments, from `describe`.
     """
     headers: list[Header] = []
-    last, different, are_numbers = 0, Different(), True
+    last, different, are_numbers = 0, NumberSet(), True
     for columns, part in zip(pieces(), _parts(workload, outcome), strict=True):
         headers.append(columns.header)
         table = whole_jobs(columns)[0]

@@ -30,7 +30,7 @@ from jobfeatures.batch.gridengine.parallel import ParallelJobs
 from jobfeatures.batch.gridengine.record import account_of, scale_epoch
 from jobfeatures.errors import ParseError, Rejected, matched
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes, Number
-from jobfeatures.joblogs.nottaken import Asked, count_not_taken, without_unreadable
+from jobfeatures.joblogs.nottaken import TrackingDict, count_not_taken, without_unreadable
 from jobfeatures.records.jsontext import parse_object
 from jobfeatures.records.model import JobState, Limit, multiplied
 from jobfeatures.records.quantities import parse_count
@@ -96,7 +96,7 @@ def make_records(
     parallel = ParallelJobs()
     for number, each in numbered:
         try:
-            values = Asked[str](parse(each))
+            values = TrackingDict[str](parse(each))
             values.update(parse_requests(values.get("category", "")))
             record = without_unreadable(partial(make_record, values, reruns), values, NEEDED, notes)
         except ParseError as error:

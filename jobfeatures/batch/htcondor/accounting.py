@@ -14,7 +14,15 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from jobfeatures.batch.htcondor.evaluate import find_evaluator
-from jobfeatures.batch.htcondor.fields import KIB, MIB, NAME, Evaluate, Fields, Reading, required_job_id
+from jobfeatures.batch.htcondor.fields import (
+    KIB,
+    MIB,
+    NAME,
+    AdReadingOptions,
+    Evaluate,
+    Fields,
+    required_job_id,
+)
 from jobfeatures.batch.htcondor.jobad import (
     ENDED,
     common_fields,
@@ -31,7 +39,7 @@ from jobfeatures.formats.classad.ad import ClassAd, Value
 from jobfeatures.formats.classad.jsonform import read_json_ads
 from jobfeatures.formats.classad.longform import NOT_OF_A_JOB, read_long_ads
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes
-from jobfeatures.joblogs.nottaken import Asked, count_not_taken, count_unreadable
+from jobfeatures.joblogs.nottaken import TrackingDict, count_not_taken, count_unreadable
 from jobfeatures.records.model import JobState
 
 HISTORY_SOURCE = "condor_history"
@@ -79,8 +87,8 @@ def _record_or_fault(
     reported: ClassAd, source: str, evaluate: Evaluate | None, notes: Notes
 ) -> JobRecord | Rejected:
     faults: list[Rejected] = []
-    values = Asked[Value](reported.values)
-    job = Fields(ClassAd(values), source, Reading(faults.append, evaluate))
+    values = TrackingDict[Value](reported.values)
+    job = Fields(ClassAd(values), source, AdReadingOptions(faults.append, evaluate))
     try:
         record = parse_record(job)
     except ParseError as error:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from jobfeatures.batch.htcondor import COMMAND, VARIABLES, HTCondorSettings
 from jobfeatures.batch.htcondor.accounting import HISTORY_ATTRIBUTES, HISTORY_SOURCE, parse_record
 from jobfeatures.batch.htcondor.evaluate import find_evaluator
-from jobfeatures.batch.htcondor.fields import NAME, Fields, Reading
+from jobfeatures.batch.htcondor.fields import NAME, AdReadingOptions, Fields
 from jobfeatures.batch.htcondor.jobad import (
     EMPTY,
     QUEUE_ATTRIBUTES,
@@ -58,8 +58,8 @@ class CondorPool:
         taken_at_secs = self._clock.now_secs()
         text, failed = self._ask_queue((*QUEUE_ATTRIBUTES, *self._site_limits))
         with failing_source(QUEUE_SOURCE, ParseError):
-            how = Reading(evaluate=find_evaluator(), site_limits=self._site_limits)
-            table = parse_queue(text, how, taken_at_secs=taken_at_secs)
+            options = AdReadingOptions(evaluate=find_evaluator(), site_limits=self._site_limits)
+            table = parse_queue(text, options, taken_at_secs=taken_at_secs)
         return self._last.complete(table, failed, self._ask_schedds)
 
     def poll_cluster(self) -> Cluster:
@@ -161,5 +161,5 @@ def _parse_ads(text: str, source: str) -> list[ClassAd]:
 
 
 def _parse_all(ads: Iterable[ClassAd], source: str, rejected: list[Rejected]) -> Iterator[JobRecord]:
-    how = Reading(rejected.append, find_evaluator())
-    return parse_each(parse_record, (Fields(ad, source, how) for ad in ads), rejected)
+    options = AdReadingOptions(rejected.append, find_evaluator())
+    return parse_each(parse_record, (Fields(ad, source, options) for ad in ads), rejected)

@@ -29,7 +29,7 @@ Evaluate = Callable[[Expression, ClassAd], Value]
 SITE_LIMITS: Final = ("BatchRuntime", "MaxRuntime")  # by HTCondor-CE, and by some sites
 
 
-class Reading(NamedTuple):
+class AdReadingOptions(NamedTuple):
     """The options for reading ads.
 
     `note` is called with each malformed value. `evaluate` evaluates expressions; without it only products of
@@ -41,7 +41,7 @@ class Reading(NamedTuple):
     site_limits: Sequence[str] = SITE_LIMITS
 
 
-PLAINLY: Final = Reading()
+PLAINLY: Final = AdReadingOptions()
 
 
 class Fields:
@@ -51,10 +51,10 @@ class Fields:
     collects the names of attributes that were read and are expressions without a value.
     """
 
-    def __init__(self, ad: ClassAd, source: str = "", how: Reading = PLAINLY) -> None:
+    def __init__(self, ad: ClassAd, source: str = "", options: AdReadingOptions = PLAINLY) -> None:
         self.ad = ad
         self.source = source
-        self._note, self._evaluate, self.site_limits = how
+        self._note, self._evaluate, self.site_limits = options
         self.without_value: set[str] = set()
 
     def _value(self, name: str, is_valid: Callable[[Any], bool], reason: str) -> Any:

@@ -30,6 +30,6 @@ HIERARCHY = BatchHierarchy(
     alias=Alias(
         "slot",
         is_reused=True,
-        mending="give each startd a name of its own (STARTD_NAME, NETWORK_HOSTNAME)",
+        remedy="give each startd a name of its own (STARTD_NAME, NETWORK_HOSTNAME)",
     ),
 )

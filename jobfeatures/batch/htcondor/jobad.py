@@ -18,8 +18,8 @@ from jobfeatures.batch.htcondor.fields import (
     MIB,
     NAME,
     PLAINLY,
+    AdReadingOptions,
     Fields,
-    Reading,
     required_job_id,
     schedd_of,
 )
@@ -97,16 +97,16 @@ def vacate_time(job: Fields, slot: Fields) -> VacateTime:
 
 
 def job_from_ads(
-    job_ad: ClassAd, machine_ad: ClassAd, how: Reading = PLAINLY, *, node_name: str | None
+    job_ad: ClassAd, machine_ad: ClassAd, options: AdReadingOptions = PLAINLY, *, node_name: str | None
 ) -> Job:
     """Return the running job in a slot, from the job's ad and the slot's. Raises ParseError without a job id.
 
-    `how` has the options for reading; `node_name` is this node's name. NumJobStarts is incremented after the
-    job has started, so the ad on the node has the number of earlier starts.
+    `options` has the options for reading; `node_name` is this node's name. NumJobStarts is incremented after
+    the job has started, so the ad on the node has the number of earlier starts.
     """
     job_id = required_job_id(job_ad, source="job ad")
-    job = Fields(job_ad, f"job ad {job_id}", how)
-    slot = Fields(machine_ad, f"machine ad {job_id}", how)
+    job = Fields(job_ad, f"job ad {job_id}", options)
+    slot = Fields(machine_ad, f"machine ad {job_id}", options)
     cpus = _first(job.count("CpusProvisioned"), slot.count("Cpus"))
     wall = wall_limit(job)
     gpus = tuple(name.strip() for name in (slot.text("AssignedGPUs") or "").split(",") if name.strip())
@@ -267,15 +267,15 @@ def _first(*values: int | None) -> int | None:
     return next((value for value in values if value is not None), None)
 
 
-def parse_queue(text: str, how: Reading = PLAINLY, *, taken_at_secs: float) -> JobTable:
+def parse_queue(text: str, options: AdReadingOptions = PLAINLY, *, taken_at_secs: float) -> JobTable:
     """Parse the output of ``condor_q -global -allusers -json -attributes …``. Raises ParseError if truncated.
 
-    `how` has the options for reading ads. The table is complete unless an ad was malformed or several have
-    the same id.
+    `options` has the options for reading ads. The table is complete unless an ad was malformed or several
+    have the same id.
     """
     rejected: list[Rejected] = []
     ads = parse_json_ads("" if text.strip() == EMPTY else text, source=QUEUE_SOURCE)
-    parse = partial(parse_queued_job, how=how._replace(note=rejected.append))
+    parse = partial(parse_queued_job, options=options._replace(note=rejected.append))
     jobs = {job.key: job for job in parse_each(parse, ads, rejected)}
     lost = len(ads) - len(jobs)
     return JobTable(
@@ -283,15 +283,15 @@ def parse_queue(text: str, how: Reading = PLAINLY, *, taken_at_secs: float) -> J
     )
 
 
-def parse_queued_job(ad: ClassAd, how: Reading = PLAINLY) -> Job:
+def parse_queued_job(ad: ClassAd, options: AdReadingOptions = PLAINLY) -> Job:
     """Return the job of one ad in the queue. Raises ParseError without an id.
 
     A pending job has the CPUs, memory, disk and GPUs that it requests, any other job those that it was given.
-    A job that needs no slot of the pool has no CPUs, GPUs and nodes. `how` has the options for reading the
-    ad.
+    A job that needs no slot of the pool has no CPUs, GPUs and nodes. `options` has the options for reading
+    the ad.
     """
     job_id = required_job_id(ad, source=QUEUE_SOURCE)
-    job = Fields(ad, f"{QUEUE_SOURCE} {job_id}", how)
+    job = Fields(ad, f"{QUEUE_SOURCE} {job_id}", options)
     state = state_of(job)
 
     def amount(what: str, requested: str, unit: int = 1) -> int | None:

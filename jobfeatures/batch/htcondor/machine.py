@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from jobfeatures.batch.basics import busy_state
-from jobfeatures.batch.htcondor.fields import MIB, NAME, Fields, Reading, parse_global_id
+from jobfeatures.batch.htcondor.fields import MIB, NAME, AdReadingOptions, Fields, parse_global_id
 from jobfeatures.batch.htcondor.jobad import VacateTime
 from jobfeatures.errors import Rejected
 from jobfeatures.features.machine import PER_CORE
@@ -47,14 +47,14 @@ MIN_RATING, MAX_RATING = 0.0001, 10_000  # per processor
 def parse_status(text: str, *, taken_at_secs: float) -> Cluster:
     """Return the nodes that ``condor_status -json -attributes …`` prints. Raises ParseError if truncated."""
     rejected: list[Rejected] = []
-    how = Reading(rejected.append)
+    options = AdReadingOptions(rejected.append)
     machines: dict[str, list[Fields]] = {}
     for ad in parse_json_ads(text, source=STATUS_SOURCE):
         name = ad.text("Machine") or (ad.text("Name") or "").rpartition("@")[2]
         if not name:
             rejected.append(Rejected(STATUS_SOURCE, "not the ad of a slot", field="Machine"))
             continue
-        machines.setdefault(name, []).append(Fields(ad, f"{STATUS_SOURCE} {name}", how))
+        machines.setdefault(name, []).append(Fields(ad, f"{STATUS_SOURCE} {name}", options))
     nodes = tuple(_node(name, slots) for name, slots in sorted(machines.items()))
     return Cluster(NAME, taken_at_secs, nodes, rejected=tuple(rejected))
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from jobfeatures.batch.basics import Note
-from jobfeatures.batch.htcondor.fields import SITE_LIMITS, Reading, required_job_id
+from jobfeatures.batch.htcondor.fields import SITE_LIMITS, AdReadingOptions, required_job_id
 from jobfeatures.batch.htcondor.jobad import job_from_ads
 from jobfeatures.batch.htcondor.scratch import read_one_ad
 from jobfeatures.errors import ParseError, Rejected
@@ -37,7 +37,9 @@ def job_from_prolog(
     except ParseError as error:
         note(Rejected.from_error(error))
         machine_ad = ClassAd()
-    job = job_from_ads(job_ad, machine_ad, Reading(note, site_limits=site_limits), node_name=node_name)
+    job = job_from_ads(
+        job_ad, machine_ad, AdReadingOptions(note, site_limits=site_limits), node_name=node_name
+    )
     return replace(job, uid=os.geteuid() or None)
 
 

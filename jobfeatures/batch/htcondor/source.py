@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from jobfeatures.batch.htcondor import COMMAND, VARIABLES, HTCondorSettings
 from jobfeatures.batch.htcondor.evaluate import find_evaluator
-from jobfeatures.batch.htcondor.fields import NAME, Fields, Reading, is_plain_id
+from jobfeatures.batch.htcondor.fields import NAME, AdReadingOptions, Fields, is_plain_id
 from jobfeatures.batch.htcondor.jobad import (
     PARALLEL_UNIVERSE,
     VacateTime,
@@ -35,7 +35,7 @@ from jobfeatures.batch.htcondor.scratch import (
 from jobfeatures.batch.programs import Programs
 from jobfeatures.batch.questions import NodeQuestion
 from jobfeatures.batch.settings import SystemSettings
-from jobfeatures.errors import News, ParseError, Rejected, SourceError, failing_source
+from jobfeatures.errors import NewProblems, ParseError, Rejected, SourceError, failing_source
 from jobfeatures.features import keys
 from jobfeatures.formats.classad.ad import Special
 from jobfeatures.records.model import Job, JobKey, JobTable, NodeNotice
@@ -101,7 +101,7 @@ class CondorSource:
         self._ends: dict[Identity, int] = {}  # when jobs have to have left (epoch), as the startd said last
         self._known: dict[Identity, FoundJob] = {}
         self._ended: dict[JobKey, float] = {}  # when the end was noticed (epoch)
-        self._news = News()
+        self._news = NewProblems()
         self._request_poll: Callable[[], None] | None = None  # where it is watched
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
@@ -255,11 +255,11 @@ class CondorSource:
 
     def _read_job(self, path: str, pid: int, trusted: Collection[int], problems: list[Rejected]) -> FoundJob:
         ads = read_ads(path, trusted)
-        how = Reading(problems.append, find_evaluator(), self._site_limits)
-        job = job_from_ads(ads.job, ads.machine, how, node_name=self._node_name)
+        options = AdReadingOptions(problems.append, find_evaluator(), self._site_limits)
+        job = job_from_ads(ads.job, ads.machine, options, node_name=self._node_name)
         job = replace(job, processes=frozenset({pid}), starters=frozenset({pid}))
-        silent = Reading(evaluate=how.evaluate)
-        vacate = vacate_time(Fields(ads.job, how=silent), Fields(ads.machine, how=silent))
+        silent = AdReadingOptions(evaluate=options.evaluate)
+        vacate = vacate_time(Fields(ads.job, options=silent), Fields(ads.machine, options=silent))
         problems += (
             Rejected(path, "an attribute is too long", field=getattr(name, "written", name))
             for name, value in ads.job.values.items()

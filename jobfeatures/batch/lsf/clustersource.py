@@ -16,8 +16,8 @@ from jobfeatures.batch.lsf.hosts import (
     parse_cluster,
     parse_memory,
 )
-from jobfeatures.batch.lsf.jobs import Circumstances, parse_jobs
-from jobfeatures.batch.lsf.limits import HOST_FIELDS, LSHOSTS, Rules
+from jobfeatures.batch.lsf.jobs import QueryContext, parse_jobs
+from jobfeatures.batch.lsf.limits import HOST_FIELDS, LSHOSTS, LimitRules
 from jobfeatures.batch.programs import MAX_ANSWER_BYTES
 from jobfeatures.batch.settings import SystemSettings
 from jobfeatures.errors import Rejected, SourceError
@@ -43,10 +43,10 @@ class LsfCluster:
         jobs are added, and the table is marked incomplete.
         """
         taken_at_secs = self._clock.now_secs()
-        rules = Rules(unit=read_limit_unit())
+        rules = LimitRules(unit=read_limit_unit())
         remarks: list[Rejected] = []
         records = self._commands.jobs("-u", "all", "-a", "-X", remarks=remarks)
-        jobs, rejected = parse_jobs(records, Circumstances(now_secs=taken_at_secs, rules=rules))
+        jobs, rejected = parse_jobs(records, QueryContext(now_secs=taken_at_secs, rules=rules))
         table = JobTable.listed(NAME, jobs, taken_at_secs, [*rejected, *remarks])
         silent = next((each.reason for each in remarks if is_silence(each.reason)), "")
         return self._last.complete(table, silent)

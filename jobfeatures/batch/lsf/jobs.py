@@ -14,7 +14,7 @@ from jobfeatures.batch.basics import share_of
 from jobfeatures.batch.keyedrecord import KeyedRecord, RecordKey, key, key_within
 from jobfeatures.batch.lsf.answers import Record
 from jobfeatures.batch.lsf.basics import NAME, NOTHING, make_id, parse_hosts, split_id
-from jobfeatures.batch.lsf.limits import Rules
+from jobfeatures.batch.lsf.limits import LimitRules
 from jobfeatures.batch.lsf.values import parse_limit, parse_size, parse_state, parse_time
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.records.model import Job, JobKey, JobState, Limits
@@ -26,7 +26,7 @@ _GPU = re.compile(r"[0-9]{1,6}(?::[0-9]{1,6}/[0-9]{1,6})?\Z")  # or card:GPU ins
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Circumstances:
+class QueryContext:
     """What the meaning of a record depends on, besides the record itself.
 
     `now_secs` is the epoch time of the query; `node_name` is this node, None if the whole cluster was
@@ -37,12 +37,12 @@ class Circumstances:
     now_secs: float
     node_name: str | None = None  # None: queried for the whole cluster
     asked_by_host: bool = False  # every job is on this node, whatever name LSF has for it
-    rules: Rules
+    rules: LimitRules
     tz: tzinfo | None = UTC  # bjobs is asked for it
 
 
 def _parse_time(job: PlainJob, text: str) -> int | None:
-    return parse_time(text, now_secs=job.around.now_secs, tz=job.around.tz)
+    return parse_time(text, now_secs=job.context.now_secs, tz=job.context.tz)
 
 
 def _parse_start(job: PlainJob, text: str) -> int | None:
@@ -72,14 +72,16 @@ class PlainJob(KeyedRecord):
     start_secs = key_within(_parse_start, "START_TIME")
     end_secs = key_within(_parse_end, "FINISH_TIME")
     run_limit = key(parse_limit, "RUNTIMELIMIT")
-    memory_bytes = key_within(lambda job, text: parse_size(text, bare_unit=job.around.rules.unit), "MEMLIMIT")
+    memory_bytes = key_within(
+        lambda job, text: parse_size(text, bare_unit=job.context.rules.unit), "MEMLIMIT"
+    )
 
-    def __init__(self, values: Record, around: Circumstances) -> None:
-        self.around = around
+    def __init__(self, values: Record, context: QueryContext) -> None:
+        self.context = context
         super().__init__(values)
 
 
-class AskedJob(PlainJob):
+class DetailedJob(PlainJob):
     """All fields of a job that bjobs is asked for, with those that users write or that some versions lack.
 
     If bjobs fails, it is asked only for the fields of `PlainJob` for a while.
@@ -87,18 +89,18 @@ class AskedJob(PlainJob):
 
     name = key(str, "JOB_NAME")
     account = key(str, "PROJ_NAME")
-    local_gpus = key_within(lambda job, text: parse_gpus(text, job.around.node_name), "GPU_ALLOC")
+    local_gpus = key_within(lambda job, text: parse_gpus(text, job.context.node_name), "GPU_ALLOC")
 
 
 PLAIN_FIELDS = ("jobid", "jobindex", *map(str.lower, PlainJob.names))
-FURTHER_FIELDS = tuple(map(str.lower, AskedJob.names[len(PlainJob.names) :]))
+FURTHER_FIELDS = tuple(map(str.lower, DetailedJob.names[len(PlainJob.names) :]))
 
 
-def parse_jobs(records: Iterable[Record], around: Circumstances) -> tuple[dict[JobKey, Job], list[Rejected]]:
+def parse_jobs(records: Iterable[Record], context: QueryContext) -> tuple[dict[JobKey, Job], list[Rejected]]:
     """Return the jobs in records of bjobs, and the malformed records.
 
-    `around` is what the records' meaning depends on. A malformed record with a valid id is also returned as a
-    job, in state UNKNOWN.
+    `context` is what the records' meaning depends on. A malformed record with a valid id is also returned as
+    a job, in state UNKNOWN.
     """
     jobs: dict[JobKey, Job] = {}
     rejected: list[Rejected] = []
@@ -109,7 +111,7 @@ def parse_jobs(records: Iterable[Record], around: Circumstances) -> tuple[dict[J
             rejected.append(Rejected.from_error(error.at(BJOBS, field="JOBID")))
             continue
         try:
-            jobs[job_key] = parse_job(record, around, job_key)
+            jobs[job_key] = parse_job(record, context, job_key)
         except ParseError as error:
             rejected.append(Rejected.from_error(error.at(BJOBS, about=f"job {job_key.job_id}")))
             jobs[job_key] = Job(key=job_key)
@@ -121,10 +123,10 @@ def key_of(record: Record) -> JobKey:
     return JobKey(NAME, make_id(record.get("JOBID", ""), record.get("JOBINDEX", "")))
 
 
-def parse_job(record: Record, around: Circumstances, job_key: JobKey | None = None) -> Job:
+def parse_job(record: Record, context: QueryContext, job_key: JobKey | None = None) -> Job:
     """Return the job in a record of bjobs. Raises ParseError.
 
-    `around` is what the record's meaning depends on; `job_key` is the job's key if it is already known.
+    `context` is what the record's meaning depends on; `job_key` is the job's key if it is already known.
 
     Sample: ``{"JOBID":"7", "JOBINDEX":"0", "STAT":"RUN", "USER":"alice", "QUEUE":"normal",
     "EXEC_HOST":"4*n1:2*n2", "ALLOC_SLOT":"4*n1:2*n2", "NREQ_SLOT":"6", "SUBMIT_TIME":"Nov 21 12:30",
@@ -136,13 +138,13 @@ def parse_job(record: Record, around: Circumstances, job_key: JobKey | None = No
     """
     job_key = job_key or key_of(record)
     array, index = split_id(job_key.job_id)
-    found = AskedJob(record, around)
+    found = DetailedJob(record, context)
     slots = found.slots or {}
     total = sum(slots.values()) or None
-    share = share_of(slots, around.node_name)
-    if share is None and around.asked_by_host and len(slots) == 1:
+    share = share_of(slots, context.node_name)
+    if share is None and context.asked_by_host and len(slots) == 1:
         share = total
-    rules, gpus = around.rules, found.local_gpus or ()
+    rules, gpus = context.rules, found.local_gpus or ()
     return Job(
         key=job_key,
         **found.fields(Job),

@@ -35,7 +35,7 @@ QueueLimits = Mapping[str, TimeLimit]  # for jobs that set none: RUNLIMIT, CPULI
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class LimitRules:
     """A site's rules for computing a job's limits on one node from the limits that LSF prints.
 
     `absolute`: run limits are wall-clock time, not normalized by CPU factors; if it is None, this is unknown,

@@ -12,11 +12,11 @@ from jobfeatures.batch.lsf.answers import Record
 from jobfeatures.batch.lsf.asking import LsfCommands, read_limit_unit
 from jobfeatures.batch.lsf.basics import NAME, is_plain_id
 from jobfeatures.batch.lsf.hosts import BHOSTS, BHOSTS_FIELDS, parse_notice
-from jobfeatures.batch.lsf.jobs import BJOBS, Circumstances, parse_jobs
+from jobfeatures.batch.lsf.jobs import BJOBS, QueryContext, parse_jobs
 from jobfeatures.batch.lsf.limits import (
     HOST_FIELDS,
     LSHOSTS,
-    Rules,
+    LimitRules,
     hosts_of_limits,
     parse_factors,
     parse_parameters,
@@ -51,7 +51,7 @@ class LsfSource(PolledSource):
         self._refresh_secs = config.common.refresh_secs
         self._node_name = node_name
         self._abs_runlimit = ABS_RUNLIMIT[config.own.abs_runlimit]
-        self._rules = Rules(node_name=node_name, absolute=self._abs_runlimit)
+        self._rules = LimitRules(node_name=node_name, absolute=self._abs_runlimit)
         self._node = NodeQuestion(BHOSTS, self._refresh_secs)
         self._refreshed_secs: float | None = None  # monotonic
         self._without_factor: frozenset[str] = frozenset()  # unknown to lshosts: models, or removed hosts
@@ -70,8 +70,8 @@ class LsfSource(PolledSource):
         ours = {key for key in (*seen, *claimed) if key.batch_system == NAME}
         records = self._commands.jobs("-u", "all", "-X", "-m", self._node_name, is_proof=True)
         news = self._refresh(records)
-        around = Circumstances(now_secs=taken_at_secs, node_name=self._node_name, rules=self._rules)
-        found, rejected = parse_jobs(records, replace(around, asked_by_host=True))
+        context = QueryContext(now_secs=taken_at_secs, node_name=self._node_name, rules=self._rules)
+        found, rejected = parse_jobs(records, replace(context, asked_by_host=True))
         jobs = {key: job for key, job in found.items() if job.state is not JobState.PENDING}
         complete = not rejected
         missing = sorted(key for key in ours - jobs.keys() if is_plain_id(key.job_id))
@@ -79,7 +79,7 @@ class LsfSource(PolledSource):
             asked = missing[:MAX_ASKED_BY_ID]
             try:
                 answer = self._commands.jobs("-u", "all", "-X", *(key.job_id for key in asked), is_proof=True)
-                more, bad = parse_jobs(answer, around)
+                more, bad = parse_jobs(answer, context)
             except SourceError as error:
                 rejected.append(Rejected(BJOBS, str(error)))
                 complete = False

@@ -17,7 +17,7 @@ from jobfeatures.batch.basics import MAX_EPOCH_SECS, busy_state
 from jobfeatures.batch.oar.basics import NAME, make_limits, parse_id
 from jobfeatures.errors import ParseError, Rejected, parse_each
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes, record_of
-from jobfeatures.joblogs.nottaken import Asked, count_not_taken, without_unreadable
+from jobfeatures.joblogs.nottaken import TrackingDict, count_not_taken, without_unreadable
 from jobfeatures.records.jsontext import clean, parse_object
 from jobfeatures.records.model import Cluster, ClusterNode, Job, JobKey, JobState
 
@@ -50,7 +50,7 @@ class Values:
     def __init__(self, values: Any) -> None:
         if not isinstance(values, dict):
             raise ParseError("not an object", text=str(values)[:80])
-        self.asked: Asked[Any] = values if isinstance(values, Asked) else Asked(values)
+        self.asked: TrackingDict[Any] = values if isinstance(values, TrackingDict) else TrackingDict(values)
 
     def checked(self, name: str, is_valid: Callable[[Any], bool], reason: str) -> Any:
         """Return a field's value; None if null or absent.

@@ -17,7 +17,7 @@ from jobfeatures.batch.oar.answers import STATES, Values, exit_fields
 from jobfeatures.batch.oar.basics import NAME, parse_id
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes
-from jobfeatures.joblogs.nottaken import Asked, count_not_taken, without_unreadable
+from jobfeatures.joblogs.nottaken import TrackingDict, count_not_taken, without_unreadable
 from jobfeatures.records.jsontext import parse_objects
 from jobfeatures.records.model import JobState
 
@@ -77,7 +77,7 @@ def make_record(values: Mapping[str, Any], notes: Notes, arrays: Collection[str]
 
     A malformed optional field is None, and counted in `notes`. `arrays` is the result of `arrays_in`.
     """
-    asked = Asked[Any](values)
+    asked = TrackingDict[Any](values)
     for name in sorted(NEEDED - asked.keys()):
         raise ParseError("is missing: OAR 3 prints this field only with oarstat -f", field=name)
     record = without_unreadable(lambda: _make_record(Values(asked), arrays), asked, NEEDED, notes)

@@ -30,7 +30,7 @@ from jobfeatures.batch.pbs.values import (
 )
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes
-from jobfeatures.joblogs.nottaken import Asked, count_not_taken, count_unreadable
+from jobfeatures.joblogs.nottaken import TrackingDict, count_not_taken, count_unreadable
 from jobfeatures.records.localtimes import REPEATED_HOUR, SKIPPED_HOUR, Skipped, Twice, parse_local
 from jobfeatures.records.model import JobState
 from jobfeatures.records.quantities import parse_count
@@ -119,7 +119,7 @@ def read_records(
 
 def _record_or_fault(life: _Life, source: str, notes: Notes) -> JobRecord | Rejected:
     unread: list[Rejected] = []
-    values = Asked[str](life.values)
+    values = TrackingDict[str](life.values)
     record = make_record(life, values, unread.append)
     if (fault := count_unreadable(unread, NEEDED, notes)) is not None:
         return replace(fault, source=source, line=life.line)

@@ -23,7 +23,7 @@ from jobfeatures.batch.questions import AskedJobs, NodeQuestion
 from jobfeatures.batch.settings import SystemSettings
 from jobfeatures.batch.source import PolledSource
 from jobfeatures.batch.waiting import WaitedFor
-from jobfeatures.errors import News, ParseError, Rejected, parse_each
+from jobfeatures.errors import NewProblems, ParseError, Rejected, parse_each
 from jobfeatures.records.model import Job, JobKey, JobTable, NodeNotice, Version
 from jobfeatures.system.clock import Clock
 from jobfeatures.system.privatefile import read_bounded, version_of
@@ -69,7 +69,7 @@ class QstatSource(PolledSource):
             waited_for=WaitedFor(system, config.common.root),
         )
         self._node = NodeQuestion("pbsnodes", config.common.refresh_secs)
-        self._news = News()
+        self._news = NewProblems()
         self._users = Users(clock)
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:

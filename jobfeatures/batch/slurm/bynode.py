@@ -71,7 +71,7 @@ class JobsByNode:
         )
 
 
-class Known(NamedTuple):
+class ParsedJob(NamedTuple):
     """A job as it was parsed in the previous poll.
 
     `digest` is a hash of its record without RunTime: if it differs, the record has changed.
@@ -82,15 +82,15 @@ class Known(NamedTuple):
 
 
 def parse_whole(
-    lines: Iterable[str], queue: JobTable, known: Mapping[JobKey, Known] | None = None
-) -> tuple[dict[JobKey, Known], set[JobKey]]:
+    lines: Iterable[str], queue: JobTable, known: Mapping[JobKey, ParsedJob] | None = None
+) -> tuple[dict[JobKey, ParsedJob], set[JobKey]]:
     """Return the jobs with a trusted record, and the keys of running jobs without one.
 
     `lines` are scontrol's, printed after squeue's answer `queue`. `known` are the previous poll's jobs: most
     records are unchanged and need not be parsed again, which is slow.
     """
     known = known or {}
-    found: dict[JobKey, Known] = {}
+    found: dict[JobKey, ParsedJob] = {}
     unsure = {key for key, job in queue.jobs.items() if job.state.is_on_node and job.nodes}
     reported: set[str] = set()
     twice: set[JobKey] = set()
@@ -107,7 +107,7 @@ def parse_whole(
         one = known.get(key)
         if one is None or one.digest != digest:
             try:
-                one = Known(digest, parse_shared_job(text))
+                one = ParsedJob(digest, parse_shared_job(text))
             except ParseError:
                 continue
         job = one.shared.job

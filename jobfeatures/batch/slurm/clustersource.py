@@ -21,7 +21,7 @@ from jobfeatures.batch.slurm.administration import (
 )
 from jobfeatures.batch.slurm.answers import Scontrol
 from jobfeatures.batch.slurm.basics import ENVIRONMENT, NAME
-from jobfeatures.batch.slurm.bynode import SHOW_JOBS, JobsByNode, Known, group_by_node, parse_whole
+from jobfeatures.batch.slurm.bynode import SHOW_JOBS, JobsByNode, ParsedJob, group_by_node, parse_whole
 from jobfeatures.batch.slurm.cluster import (
     CLUSTER_QUESTIONS,
     SHOW_NODES,
@@ -39,7 +39,7 @@ from jobfeatures.batch.slurm.refused import (
 )
 from jobfeatures.batch.slurm.sacct.records import ACCOUNTING_FIELDS, ACCOUNTING_SOURCE, parse_accounting
 from jobfeatures.batch.source import ClusterSource
-from jobfeatures.errors import News, ParseError, SourceError, failing_source
+from jobfeatures.errors import NewProblems, ParseError, SourceError, failing_source
 from jobfeatures.joblogs.loggedjob import Accounting
 from jobfeatures.records.administration import FairShares, Licences, Reservations, Scheduler
 from jobfeatures.records.model import Cluster, Job, JobKey, JobTable
@@ -62,9 +62,9 @@ class SlurmCluster:
         self._clock = clock
         self._scontrol = Scontrol(config.own.scontrol, timeout_secs=timeout_secs, max_bytes=MAX_ANSWER_BYTES)
         self._programs = self._scontrol.programs
-        self._known: dict[JobKey, Known] = {}
+        self._known: dict[JobKey, ParsedJob] = {}
         self._difference = ClockDifference()
-        self._floating = News()
+        self._floating = NewProblems()
 
     def poll_queue(self) -> JobTable:
         """Return the jobs in the queue; they stay in it for Slurm's MinJobAge after their end."""

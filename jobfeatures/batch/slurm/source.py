@@ -21,7 +21,7 @@ from jobfeatures.batch.slurm.node import NodeAnswer, node_questions
 from jobfeatures.batch.slurm.steps import LocalSteps, WithSteps, ask_setup, list_jobs
 from jobfeatures.batch.source import BatchSource, PolledSource
 from jobfeatures.batch.waiting import WaitedFor
-from jobfeatures.errors import News, Rejected, SourceError
+from jobfeatures.errors import NewProblems, Rejected, SourceError
 from jobfeatures.records.model import Job, JobKey, JobTable, NodeNotice
 from jobfeatures.system.clock import Clock
 
@@ -30,7 +30,7 @@ Lister = Callable[[str], frozenset[str]]  # of a node, may raise SourceError
 SPREAD = (0.75, 1.25)  # random factor on the refresh interval
 
 
-class Unexplained:
+class UnknownJobDetector:
     """Detects that this node has jobs which are not known here.
 
     There are such jobs if, at two polls in a row, more of the node's CPUs are allocated than the known jobs
@@ -87,13 +87,13 @@ class SlurmSource(PolledSource):
         self._ask = ask
         self._jobs = AskedJobs(NAME, is_plain_id, refresh_secs=refresh_secs, waited_for=waited_for)
         self._difference = ClockDifference()
-        self._complaints = News()
+        self._complaints = NewProblems()
         self._node_asked_secs: float | None = None  # monotonic
         self._node: NodeNotice | None = None
         self._node_problem: tuple[Rejected, ...] = ()
         self._is_node_known = True
         self._list_jobs = list_jobs
-        self._unexplained = Unexplained()
+        self._unexplained = UnknownJobDetector()
         self._listed: frozenset[JobKey] = frozenset()
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:

@@ -30,7 +30,7 @@ from jobfeatures.formats.sonar.writejobs import (
 )
 from jobfeatures.joblogs.jobnumbers import JobNumbers, is_number
 from jobfeatures.joblogs.loggedjob import JobRecord, Lost, Notes, Number, PartialReport, pairs, record_of
-from jobfeatures.joblogs.nottaken import Asked, count_not_taken
+from jobfeatures.joblogs.nottaken import TrackingDict, count_not_taken
 from jobfeatures.records.model import JobState
 
 BATCH_SYSTEM: Final = "slurm"
@@ -160,9 +160,9 @@ def _of_document(
     cluster = data["attributes"].get("cluster") or ""
     taken = secs_of(data["attributes"], "time") or 0
     for job, _ in reader.items(data["attributes"], "slurm_jobs", "data.attributes"):
-        values = Asked[Any](job)
+        values = TrackingDict[Any](job)
         if isinstance(job.get("sacct"), dict):
-            values["sacct"] = Asked[Any](job["sacct"])
+            values["sacct"] = TrackingDict[Any](job["sacct"])
         name = None if cluster == CLUSTER else cluster or None
         record = make_record(values, reader, name)
         report = PartialReport(taken, _reported_values(job, reader), partial(_made_again, cluster=name))

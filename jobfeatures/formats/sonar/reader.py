@@ -84,9 +84,9 @@ def read_envelope(
         if not strict and is_mended(fault):
             continue
         reason = f"{fault.reason}: {fault.text}" if fault.text else fault.reason
-        if strict or not fault.record:
+        if strict or not fault.record_path:
             raise ParseError(reason, field=fault.path or "envelope")
-        rejected.setdefault(fault.record, Rejected(source, reason, line, fault.path))
+        rejected.setdefault(fault.record_path, Rejected(source, reason, line, fault.path))
     assert isinstance(document, dict)  # noqa: S101  # it is valid
     meta: Json = document.get("meta") or {}
     return document, Reader(rejected, meta.get("producer") or SONAR, meta.get("version") or "", minutes_from)

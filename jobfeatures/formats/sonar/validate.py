@@ -50,14 +50,15 @@ _NEEDED: Final[dict[str, frozenset[str]]] = {
 class Fault:
     """One fault in a document: its `path`, such as ``data.attributes.jobs[3].user``, and the reason.
 
-    `text` is the beginning of the faulty value. `record` is the path of the innermost enclosing element of an
-    array of objects, which a reader can reject alone; it is empty if the fault concerns the entire document.
+    `text` is the beginning of the faulty value. `record_path` is that of the innermost enclosing element of
+    an array of objects, which a reader can reject alone; it is empty if the fault concerns the entire
+    document.
     """
 
     path: str
     reason: str
     text: str = ""
-    record: str = ""
+    record_path: str = ""
 
     def __str__(self) -> str:
         return f"{self.path or 'envelope'}: {self.reason}" + (f": {self.text}" if self.text else "")

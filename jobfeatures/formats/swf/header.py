@@ -221,7 +221,7 @@ def format_date(moment: datetime) -> str:
     return f"{day} {month} {moment.day:02} {moment:%H:%M:%S} {moment.tzname()} {moment.year}"
 
 
-class Stated(NamedTuple):
+class HeaderTime(NamedTuple):
     """A date and time of day in a header, with the abbreviation of its time zone.
 
     Of such abbreviations only UTC is unambiguous.
@@ -238,7 +238,7 @@ class Stated(NamedTuple):
         return abs((self.clock - meant.replace(tzinfo=None)).total_seconds()) < 1 and self.zone not in others
 
 
-def parse_date(comment: Comment) -> Stated:
+def parse_date(comment: Comment) -> HeaderTime:
     """Parse a StartTime or EndTime comment, such as ``Tue Feb 21 18:44:15 IST 2006``. Raises ParseError."""
     match = _DATE.match(comment.value.strip())
     if match is not None and match[2] in MONTHS:
@@ -246,7 +246,7 @@ def parse_date(comment: Comment) -> Stated:
         month = MONTHS.index(match[2]) + 1
         with contextlib.suppress(ValueError):  # no such day
             clock = datetime(int(match[6]), month, int(match[3]), hour, minute, second)  # noqa: DTZ001
-            return Stated(clock, match[5])
+            return HeaderTime(clock, match[5])
     raise ParseError(
         "must be a date in the format of date(1)", line=comment.line, field=comment.label, text=comment.value
     )

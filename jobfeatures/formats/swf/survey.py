@@ -130,7 +130,7 @@ def numbering_of(names: Names | None) -> Numbering:
     return {kind: NameNumbers(known, are_numbers=True) for kind, known in names.known.items()}
 
 
-class Different:
+class NumberSet:
     """A compact set of numbers that detects repetitions; a small number takes one bit."""
 
     def __init__(self) -> None:
@@ -170,7 +170,7 @@ class Survey:
         self.places: dict[str, int] = {}  # of the jobs that others follow, from 1; 0: several have that id
         self._numbering = numbering
         self._wanted = wanted
-        self._ids = Different()
+        self._ids = NumberSet()
         self._has_wall = self._has_cpu = False
         self._interactive: dict[str, None] = {}  # queues, in the order in which they come
         self._others: dict[str, None] = {}

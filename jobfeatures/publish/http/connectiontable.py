@@ -54,7 +54,7 @@ class ConnectionLimits:
     client_rate: float = 0.0
 
 
-class Open(Protocol):
+class OpenConnection(Protocol):
     """An open connection as `ConnectionTable` needs it. Times are those of the event loop.
 
     `answered_at` is when it was answered last, or when it began. `head_since` is when the first byte of a
@@ -81,8 +81,8 @@ class ConnectionTable:
         self._limits = limits
         self.most = share(limits.connections)  # open at once
         self._rates = Rates(limits.client_rate) if limits.client_rate else None
-        self._open: dict[Open, asyncio.Transport] = {}
-        self._unsent: dict[Open, float] = {}  # loop time since when it has unsent bytes
+        self._open: dict[OpenConnection, asyncio.Transport] = {}
+        self._unsent: dict[OpenConnection, float] = {}  # loop time since when it has unsent bytes
         self._is_any = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self.is_ending = False  # the next answer of each connection is its last
@@ -92,7 +92,7 @@ class ConnectionTable:
         """Return how many connections are open, including those in their TLS handshake."""
         return len(self._open)
 
-    def count_in(self, one: Open, transport: asyncio.Transport) -> None:
+    def count_in(self, one: OpenConnection, transport: asyncio.Transport) -> None:
         """Register a new connection.
 
         It is closed if its client opens connections too often. If too many are open, the one idle for longest
@@ -105,12 +105,12 @@ class ConnectionTable:
         elif len(self._open) > self.most:
             self._end(min(self._open, key=attrgetter("answered_at")), CROWD)
 
-    def carry_on(self, one: Open, transport: asyncio.Transport) -> None:
+    def carry_on(self, one: OpenConnection, transport: asyncio.Transport) -> None:
         """Note that a connection goes on over `transport`, encrypted by TLS from now on."""
         if one in self._open:
             self._open[one] = transport
 
-    def count_out(self, one: Open) -> None:
+    def count_out(self, one: OpenConnection) -> None:
         """Remove a connection that has ended."""
         self._forget(one)
 
@@ -170,13 +170,13 @@ class ConnectionTable:
             size -= sizes[one]
             self._end(one, SLOW_READER)
 
-    def _forget(self, one: Open) -> asyncio.Transport | None:
+    def _forget(self, one: OpenConnection) -> asyncio.Transport | None:
         transport = self._open.pop(one, None)
         if not self._open:
             self._is_any.clear()
         return transport
 
-    def _end(self, one: Open, reason: str) -> None:
+    def _end(self, one: OpenConnection, reason: str) -> None:
         transport = self._forget(one)
         if transport is not None:
             self.ended[reason] += 1

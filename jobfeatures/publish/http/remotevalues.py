@@ -33,7 +33,7 @@ _Stamp = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Feature:
+class HttpValue:
     """A published value as an HTTP answer, with its entity tag (`etag`).
 
     `modified_secs` (epoch) is when it was last modified, None if no single time applies.
@@ -61,9 +61,9 @@ class FeatureReader:
     def __init__(self, root: str) -> None:
         """`root` is the folder of machine and job features."""
         self._root = root
-        self._kept: dict[tuple[str | None, str], tuple[_Stamp, Feature]] = {}
+        self._kept: dict[tuple[str | None, str], tuple[_Stamp, HttpValue]] = {}
 
-    def read(self, job_name: str | None, key: str) -> Feature:
+    def read(self, job_name: str | None, key: str) -> HttpValue:
         """Return the value of a key of a job, or (`job_name` None) of the machine.
 
         Raises OSError if it is absent, or UnsafePathError.
@@ -89,7 +89,7 @@ def _stamp(directory: os.stat_result, file: os.stat_result) -> _Stamp:
     )
 
 
-def _read(root: str, job_name: str | None, key: str) -> tuple[_Stamp, Feature]:
+def _read(root: str, job_name: str | None, key: str) -> tuple[_Stamp, HttpValue]:
     with _opened_directory(root, job_name) as directory:
         file = open_inside(directory, key, READ_UNFOLLOWED)
         with closing(file):
@@ -101,10 +101,10 @@ def _read(root: str, job_name: str | None, key: str) -> tuple[_Stamp, Feature]:
         raise UnsafePathError(
             f"{job_name or MACHINE}/{key}: must be a regular file of root or the job's user"
         )
-    return _stamp(around, found), Feature(content, _etag(content), int(found.st_mtime))
+    return _stamp(around, found), HttpValue(content, _etag(content), int(found.st_mtime))
 
 
-def list_features(root: str, job_name: str | None) -> Feature:
+def list_features(root: str, job_name: str | None) -> HttpValue:
     """Return the names of the existing keys of a job, or (`job_name` None) of the machine, one per line.
 
     Raises OSError if there is no directory.
@@ -112,7 +112,7 @@ def list_features(root: str, job_name: str | None) -> Feature:
     with _opened_directory(root, job_name) as directory, os.scandir(directory) as entries:
         names = sorted(each.name for each in itertools.islice(entries, MAX_LISTED) if each.name in FEATURES)
     content = "".join(f"{name}\n" for name in names).encode()
-    return Feature(content, _etag(content))
+    return HttpValue(content, _etag(content))
 
 
 @contextlib.contextmanager
@@ -133,7 +133,7 @@ def _etag(content: bytes) -> str:
 MAX_HEADER_CHARACTERS = 1024
 
 
-def has_changed(headers: Mapping[str, str], found: Feature) -> bool:
+def has_changed(headers: Mapping[str, str], found: HttpValue) -> bool:
     """Return whether to send a value: the request's headers do not name the same copy of it.
 
     If they do, the answer is 304 (not modified).

@@ -27,8 +27,8 @@ from jobfeatures.publish.folders import JOBS
 from jobfeatures.publish.http.addresses import MACHINE, STATUS, Target, cache_control, parse_target
 from jobfeatures.publish.http.connectiontable import IDLE_SECS, ConnectionLimits
 from jobfeatures.publish.http.remotevalues import (
-    Feature,
     FeatureReader,
+    HttpValue,
     has_changed,
     list_features,
     may_write,
@@ -139,7 +139,7 @@ class FeatureServer:
         return self._conditional(request, target, found)
 
     @staticmethod
-    def _conditional(request: web.BaseRequest, target: Target, found: Feature) -> web.Response:
+    def _conditional(request: web.BaseRequest, target: Target, found: HttpValue) -> web.Response:
         headers = {"ETag": found.etag, "Cache-Control": cache_control(target)}
         if found.last_modified:
             headers["Last-Modified"] = found.last_modified
@@ -199,7 +199,7 @@ class FeatureServer:
             content = values[target.key]
         else:
             raise Refused(404)
-        return self._conditional(request, target, Feature(content, etag))
+        return self._conditional(request, target, HttpValue(content, etag))
 
     async def _change(self, request: web.BaseRequest, target: Target) -> Change:
         """Return the change that a request asks for. Raises ParseError or Refused; so may the change."""

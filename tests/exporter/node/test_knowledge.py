@@ -9,7 +9,7 @@ from jobfeatures.batch import BatchSettings
 from jobfeatures.batch.source import KeeperStatus
 from jobfeatures.records.model import JobKey, JobState, Limits
 from jobfeatures_exporter.model.snapshot import FigureSource, JobSample, Snapshot
-from jobfeatures_exporter.node.knowledge import Knowledge, manners_of
+from jobfeatures_exporter.node.knowledge import Knowledge, suspension_rules_of
 from jobfeatures_exporter.node.nodeboard import NodeBoard
 from tests.configured import configured
 
@@ -67,9 +67,9 @@ def test_processes_in_a_group_that_counts_nothing_remain_of_an_ended_job(
 
 
 def test_whose_answers_never_tell_a_suspension_depends_on_who_is_asked():
-    assert manners_of(BatchSettings()).silent == {"htcondor", "oar"}
-    assert manners_of(configured(BatchSettings, oar_ask="controller")).silent == {"htcondor"}
-    assert manners_of(BatchSettings()).waiting == {"slurm", "oar"}
+    assert suspension_rules_of(BatchSettings()).silent == {"htcondor", "oar"}
+    assert suspension_rules_of(configured(BatchSettings, oar_ask="controller")).silent == {"htcondor"}
+    assert suspension_rules_of(BatchSettings()).waiting == {"slurm", "oar"}
 
 
 def test_a_job_whose_end_is_reported_is_sampled_once_more_at_once(

@@ -143,21 +143,21 @@ def test_where_too_little_is_known_of_a_job_no_time_is_the_best():
     node = SeenNode("n1", 4, (job("1", 4, 50, None), job("2", None, 50, 10)))
     plan = plan_drain(node, NOW)
     assert plan.unknown_jobs == ("slurm 1", "slurm 2")
-    assert (plan.best, plan.sparing) == (None, None)
+    assert (plan.best, plan.killing_none) == (None, None)
     assert [each.core_secs for each in plan.choices] == [0]  # of the jobs that are known
 
 
 def test_where_a_batch_system_has_not_answered_yet_no_time_is_the_best():
     plan = plan_drain(SeenNode("n1", 4, (), ("slurm",)), NOW)
-    assert (plan.best, plan.sparing, plan.silent) == (None, None, ("slurm",))
+    assert (plan.best, plan.killing_none, plan.silent) == (None, None, ("slurm",))
 
 
 def test_the_first_time_at_which_nobody_is_killed_stands_beside_the_cheapest():
     plan = plan_drain(NODE, NOW)
     assert (plan.best.after_secs, plan.best.core_secs) == (0, 20_800)
-    assert (plan.sparing.after_secs, plan.sparing.core_secs) == (3000, 28_000)
-    assert plan_drain(NODE, NOW, before_secs=2999).sparing is None
-    assert plan_drain(SeenNode("n1", 8), NOW).sparing.after_secs == 0
+    assert (plan.killing_none.after_secs, plan.killing_none.core_secs) == (3000, 28_000)
+    assert plan_drain(NODE, NOW, before_secs=2999).killing_none is None
+    assert plan_drain(SeenNode("n1", 8), NOW).killing_none.after_secs == 0
 
 
 def test_a_node_whose_cpus_are_not_known_has_no_plan_and_an_empty_one_wastes_nothing_now():
@@ -207,6 +207,6 @@ def test_no_time_within_the_bounds_is_cheaper_than_the_best_choice(total, found,
     assert all(choice.core_secs >= 0 for choice in plan.choices)
     ends = [math.inf if each.end_secs is None else each.end_secs for each in found]
     free = max([float(earliest), *ends])  # from when on every job has ended
-    assert (plan.sparing is None) == (free > earliest + more)
-    if plan.sparing is not None:
-        assert plan.sparing.after_secs == free
+    assert (plan.killing_none is None) == (free > earliest + more)
+    if plan.killing_none is not None:
+        assert plan.killing_none.after_secs == free

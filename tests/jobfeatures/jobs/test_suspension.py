@@ -4,10 +4,10 @@ import pytest
 
 from jobfeatures.jobs.evidence import REMEMBERED, Group, JobObservation
 from jobfeatures.jobs.roster import Roster
-from jobfeatures.jobs.suspension import Manners
+from jobfeatures.jobs.suspension import SuspensionRules
 from jobfeatures.records.model import Job, JobKey, JobState, JobTable, Limits
 
-MANNERS = Manners(silent={"htcondor", "oar"}, waiting={"slurm", "oar"})
+RULES = SuspensionRules(silent={"htcondor", "oar"}, waiting={"slurm", "oar"})
 START, WALL = 1000, 600
 
 
@@ -16,7 +16,7 @@ class Node:
 
     def __init__(self, system="slurm", ahead_secs=None, **changes):
         self.key = JobKey(system, "7")
-        self.roster = Roster(MANNERS)
+        self.roster = Roster(RULES)
         self.ahead_secs = ahead_secs
         self.job = Job(
             key=self.key,
@@ -116,7 +116,7 @@ def test_where_the_limit_waits_untold_suspensions_add_up_over_a_restart():
     assert node.look(1200, frozen=True) == ("SUSPENDED", 500)
     node.answer(1250.0)
     assert node.look(1300) == ("RUNNING", 500)
-    known, node.roster = node.found, Roster(MANNERS)
+    known, node.roster = node.found, Roster(RULES)
     node.roster.remember([JobObservation(REMEMBERED, node.answered_secs, known)])
     node.answer(1400.0)
     assert node.look(1400) == ("RUNNING", 400)
@@ -128,7 +128,7 @@ def test_where_the_limit_waits_untold_suspensions_add_up_over_a_restart():
 def test_a_daemon_begun_anew_keeps_a_suspended_job_s_time():
     node = Node()
     node.look(1100, frozen=True)
-    known, node.roster = node.found, Roster(MANNERS)
+    known, node.roster = node.found, Roster(RULES)
     node.roster.remember([JobObservation(REMEMBERED, node.answered_secs, known)])
     table = JobTable(source="slurm", jobs={}, taken_at_secs=0.0, complete=False, gone={})
     groups = {node.key: Group(6001, None, is_frozen=True)}

@@ -4,7 +4,7 @@ import pytest
 
 from jobfeatures.jobs.evidence import Group
 from jobfeatures.jobs.roster import Roster
-from jobfeatures.publish.reconcile import Plan, plan_publication
+from jobfeatures.publish.reconcile import DirectoryChanges, plan_publication
 from jobfeatures.records.model import JobState
 
 
@@ -21,7 +21,7 @@ def test_a_running_job_is_written(make_job, make_table):
 
 @pytest.mark.parametrize("state", [JobState.PENDING, JobState.UNKNOWN, JobState.COMPLETED])
 def test_a_job_that_does_not_run_is_not_written(make_job, make_table, state):
-    assert plan([make_table(make_job(state=state))], {}) == Plan((), ())
+    assert plan([make_table(make_job(state=state))], {}) == DirectoryChanges((), ())
 
 
 @pytest.mark.parametrize(

@@ -152,7 +152,7 @@ class Attributor:
                 self._unreadable.count("job_number_taken")
                 log.warning(
                     "a control group below %s is ignored, as its %s is that of another job, %s: %s",
-                    *(each.parent or "the ordinary place", each.alias.field, each.name, each.alias.mending),
+                    *(each.parent or "the ordinary place", each.alias.field, each.name, each.alias.remedy),
                 )
 
     def _drop_families(

@@ -157,7 +157,7 @@ def _point(node: SeenNode, choice: ShutdownChoice) -> CurvePoint:
 
 
 def _facts(node: SeenNode, plan: NodePlan, data: PageData) -> list[Child]:
-    best, sparing, announced = plan.best, plan.sparing, plan.announced
+    best, killing_none, announced = plan.best, plan.killing_none, plan.announced
     facts: list[Child] = []
     if best is None:
         facts.append(tag("strong", "Too little is known to name a cheapest time. "))
@@ -168,10 +168,10 @@ def _facts(node: SeenNode, plan: NodePlan, data: PageData) -> list[Child]:
             f"{format_core_time(best.core_secs)} ({best.basis}), ",
             f"{len(best.killed)} of {len(node.jobs)} jobs killed. ",
         ]
-        if sparing is not None and sparing is not best:
+        if killing_none is not None and killing_none is not best:
             facts += [
-                tag("strong", "No job killed ", format_when(sparing.after_secs)),
-                f": {format_core_time(sparing.core_secs)}. ",
+                tag("strong", "No job killed ", format_when(killing_none.after_secs)),
+                f": {format_core_time(killing_none.core_secs)}. ",
             ]
         if best.after_secs > 0:
             facts.append(f"Now: {format_core_time(plan.choices[0].core_secs)}.")

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from jobfeatures.analysis.schedule.pictures.boxes import draw_boxes
 from jobfeatures.analysis.schedule.pictures.drawn import DrawnSchedule, short_names
-from jobfeatures.analysis.schedule.pictures.heat import Heat, compute_heats, draw_heat, make_norm
+from jobfeatures.analysis.schedule.pictures.heat import HeatmapData, compute_heats, draw_heat, make_norm
 from jobfeatures.analysis.schedule.pictures.style import DAY, DPI, brief, styled
 from jobfeatures.records.quantities import counted
 
@@ -96,7 +96,7 @@ def write_picture(picture: Picture, directory: str) -> None:
             file.write(render(picture, form))
 
 
-def _say_heat(view: DrawnSchedule, heat: Heat, name: str) -> str:
+def _say_heat(view: DrawnSchedule, heat: HeatmapData, name: str) -> str:
     days = (view.last_secs - view.first_secs) / DAY
     most = float(heat.cells.max()) if heat.cells.size else 0.0
     use = " and ".join(

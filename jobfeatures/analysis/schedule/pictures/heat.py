@@ -48,8 +48,8 @@ DECADES: Final = 3  # of the colour scale
 ALIKE: Final = 0.5  # schedules of one workload share at least this part of their time
 
 
-class Heat(NamedTuple):
-    """The data of one heatmap. Each row of `cells` stands for `shared` users, each column for one of `grid`.
+class HeatmapData(NamedTuple):
+    """A heatmap. Each row of `cells` is for `users_per_row` users, each column for one of `grid`.
 
     `ranked` are the users in the order of the rows; `span` is the time shown, in seconds since the log's time
     zero.
@@ -58,11 +58,11 @@ class Heat(NamedTuple):
     cells: Array
     grid: Grid
     ranked: list[str]
-    shared: int  # users per row
+    users_per_row: int  # users per row
     span: tuple[float, float]
 
 
-def compute_heats(views: Sequence[DrawnSchedule]) -> list[Heat]:
+def compute_heats(views: Sequence[DrawnSchedule]) -> list[HeatmapData]:
     """Return the heatmap of each schedule.
 
     If all schedules are of the same workload, their heatmaps have the same users and the same time span.
@@ -84,16 +84,16 @@ def are_alike(views: Sequence[DrawnSchedule]) -> bool:
     return len(set(firsts)) == 1 or min(lasts) - max(firsts) >= ALIKE * (max(lasts) - min(firsts))
 
 
-def _heat(view: DrawnSchedule, beside: Sequence[DrawnSchedule], span: tuple[float, float]) -> Heat:
+def _heat(view: DrawnSchedule, beside: Sequence[DrawnSchedule], span: tuple[float, float]) -> HeatmapData:
     ranked = rank_users(
         [each.document["weighted_tardiness"] for each in beside], [each.marked_users for each in beside]
     )
-    row_of, rows, shared = rows_of(view.users, ranked, MOST_ROWS)
+    row_of, rows, users_per_row = rows_of(view.users, ranked, MOST_ROWS)
     grid = make_grid(*span, COLUMNS)
-    return Heat(compute_heatmap(view.marks, row_of, rows, grid), grid, ranked, shared, span)
+    return HeatmapData(compute_heatmap(view.marks, row_of, rows, grid), grid, ranked, users_per_row, span)
 
 
-def make_norm(heats: Sequence[Heat]) -> LogNorm:
+def make_norm(heats: Sequence[HeatmapData]) -> LogNorm:
     """Return a logarithmic colour scale that fits all these heatmaps."""
     found = [heat.cells[heat.cells > 0] for heat in heats]
     most = max((float(each.max()) for each in found if len(each)), default=1.0)
@@ -103,7 +103,7 @@ def make_norm(heats: Sequence[Heat]) -> LogNorm:
     return LogNorm(min(low, high / 10), high, clip=True)
 
 
-def draw_heat(view: DrawnSchedule, heat: Heat, norm: LogNorm, title: str) -> Figure:
+def draw_heat(view: DrawnSchedule, heat: HeatmapData, norm: LogNorm, title: str) -> Figure:
     """Draw the heatmap of one schedule, with the colour scale `norm` that all heatmaps share."""
     rows = len(heat.cells)
     tall = _inches(rows)
@@ -127,7 +127,7 @@ def _inches(rows: int) -> float:
     return min(max(rows * ROW_INCHES, LEAST_INCHES), MOST_INCHES)
 
 
-def _draw_cells(figure: Figure, axes: Axes, view: DrawnSchedule, heat: Heat, norm: LogNorm) -> None:
+def _draw_cells(figure: Figure, axes: Axes, view: DrawnSchedule, heat: HeatmapData, norm: LogNorm) -> None:
     rows, grid = len(heat.cells), heat.grid
     axes.set_facecolor(EMPTY)
     axes.tick_params(labelbottom=False)
@@ -156,7 +156,7 @@ def _draw_cells(figure: Figure, axes: Axes, view: DrawnSchedule, heat: Heat, nor
     _draw_scale(figure, axes, image, heat)
 
 
-def _draw_scale(figure: Figure, axes: Axes, image: Any, heat: Heat) -> None:
+def _draw_scale(figure: Figure, axes: Axes, image: Any, heat: HeatmapData) -> None:
     """Draw the colour scale above the right end, so that all parts below stay equally wide."""
     tall = _inches(len(heat.cells))
     place = axes.inset_axes((0.7, 1 + 0.07 / tall, 0.3, 0.09 / tall))
@@ -170,11 +170,11 @@ def _draw_scale(figure: Figure, axes: Axes, image: Any, heat: Heat) -> None:
     bar.minorlocator = FixedLocator([])
     bar.update_ticks()
     place.tick_params(top=True, bottom=False, labeltop=True, labelbottom=False, length=2, pad=1)
-    whose = "a user" if heat.shared == 1 else f"{heat.shared} users"
+    whose = "a user" if heat.users_per_row == 1 else f"{heat.shared} users"
     place.set_title(f"violated at once, of {whose} (jobs)", loc="right", fontsize=8.5, pad=14)
 
 
-def _label_rows(axes: Axes, heat: Heat) -> None:
+def _label_rows(axes: Axes, heat: HeatmapData) -> None:
     if len(heat.ranked) <= NAMED_ROWS:
         axes.set_yticks(range(len(heat.ranked)), [shortened(each, 16) for each in heat.ranked])
         axes.tick_params(axis="y", length=0)
@@ -182,7 +182,9 @@ def _label_rows(axes: Axes, heat: Heat) -> None:
         return
     step = next(each for each in round_numbers() if len(heat.ranked) / each <= 10)
     places = [1, *range(step, len(heat.ranked) + 1, step)]
-    axes.set_yticks([(place - 1) // heat.shared for place in places], [f"{place:,}" for place in places])
+    axes.set_yticks(
+        [(place - 1) // heat.users_per_row for place in places], [f"{place:,}" for place in places]
+    )
     axes.set_ylabel("users by weighted tardiness (1: most)")
 
 

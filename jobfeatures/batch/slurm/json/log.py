@@ -17,7 +17,7 @@ from jobfeatures.batch.slurm.json.jobs import parse_json_job
 from jobfeatures.batch.slurm.json.values import JsonRecord, exit_code_of
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes, queue_pairs, record_of
-from jobfeatures.joblogs.nottaken import Asked, count_not_taken, without_unreadable
+from jobfeatures.joblogs.nottaken import TrackingDict, count_not_taken, without_unreadable
 from jobfeatures.records.jsontext import parse_objects
 from jobfeatures.records.model import JobState
 
@@ -61,7 +61,7 @@ def _of_document(
     jobs: list[JsonRecord], version: str, source: str, notes: Notes
 ) -> Iterator[JobRecord | Rejected]:
     for place, job in enumerate(jobs):
-        values = Asked[Any](job.values)
+        values = TrackingDict[Any](job.values)
         found, bad = _read_job(values, notes, version=version)
         count_not_taken(notes, values)
         for fault in bad:

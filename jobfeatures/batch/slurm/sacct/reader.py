@@ -19,8 +19,8 @@ from jobfeatures.batch.slurm.sacct.requeued import with_ends
 from jobfeatures.batch.slurm.sacct.stepuse import Entry, is_step, steps_of_last, with_steps
 from jobfeatures.batch.slurm.sacct.values import (
     Identity,
-    Kept,
-    KeptNodes,
+    NodeNameCache,
+    TextCache,
     Times,
     are_job_ids,
     parse_duration,
@@ -193,7 +193,7 @@ class RecordConverter:
             return _Column(name, place, self._times.column, self._times)
         if convert is None:
             return _Column(name, place, list, None)
-        kept = (KeptNodes if field == "nodes" else Kept)(convert)
+        kept = (NodeNameCache if field == "nodes" else TextCache)(convert)
         many: Callable[[Sequence[str]], Sequence[Any]] = kept.column
         if field in _UNLIKE:
             many = _TOGETHER.get(convert) or (lambda texts: list(map(convert, texts)))
@@ -373,7 +373,7 @@ class RecordConverter:
         texts = columns[self._id]
         if are_numbers and texts == columns[self._id_place]:
             return [_PLAIN] * len(heads)
-        known = Kept(parse_job_id)  # a job's steps follow one another
+        known = TextCache(parse_job_id)  # a job's steps follow one another
         return [_PLAIN if text.isdigit() else known[split_step(text)[0]] for text in texts]
 
 

@@ -39,7 +39,7 @@ _SECONDS = {f":{second:02}": second for second in range(60)}
 _IN_HOUR = {f":{secs // 60:02}:{secs % 60:02}": secs for secs in range(3600)}
 
 
-class Kept(dict[str, Any]):
+class TextCache(dict[str, Any]):
     """A cache of converted texts, by text; it is emptied when it has grown too large."""
 
     def __init__(self, convert: Callable[[str], Any]) -> None:
@@ -59,7 +59,7 @@ class Kept(dict[str, Any]):
         return list(map(self.__getitem__, texts))
 
 
-class KeptNodes(Kept):
+class NodeNameCache(TextCache):
     """A cache of names of single nodes. Lists of nodes are not kept here, as their parser has a cache."""
 
     def __missing__(self, text: str) -> Any:
@@ -300,8 +300,8 @@ class Times:
         """`zone` is the time zone of the machine that ran sacct; None: this machine's."""
         self.are_odd = False
         self._zone = zone
-        self._minutes = Kept(self._minute)
-        self._hours = Kept(self._hour)
+        self._minutes = TextCache(self._minute)
+        self._hours = TextCache(self._hour)
 
     def column(self, texts: Sequence[str]) -> list[int | None]:
         """Return the times of a column in epoch seconds, None if unknown. Raises ParseError."""

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from jobfeatures.batch.htcondor import HTCondorSettings
 from jobfeatures.batch.htcondor.evaluate import find_evaluator
-from jobfeatures.batch.htcondor.fields import SITE_LIMITS, Fields, Reading, is_plain_id
+from jobfeatures.batch.htcondor.fields import SITE_LIMITS, AdReadingOptions, Fields, is_plain_id
 from jobfeatures.batch.htcondor.jobad import job_from_ads, state_of, vacate_time
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.classad.ad import ClassAd, Expression, Special
@@ -27,7 +27,7 @@ def ads():
 def job_of(text, machine="", **more):
     notes = []
     job = job_from_ads(
-        parse_ad(IDS + text), parse_ad(machine), Reading(notes.append, **more), node_name="wn1"
+        parse_ad(IDS + text), parse_ad(machine), AdReadingOptions(notes.append, **more), node_name="wn1"
     )
     return job, [(note.field, note.reason) for note in notes]
 

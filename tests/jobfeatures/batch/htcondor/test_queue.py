@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from jobfeatures.batch.htcondor.accounting import parse_record
 from jobfeatures.batch.htcondor.evaluate import find_evaluator
-from jobfeatures.batch.htcondor.fields import Fields, Reading
+from jobfeatures.batch.htcondor.fields import AdReadingOptions, Fields
 from jobfeatures.batch.htcondor.jobad import QUEUE_ATTRIBUTES, VacateTime, parse_queue
 from jobfeatures.batch.htcondor.machine import STATUS_ATTRIBUTES, parse_notice, parse_status
 from jobfeatures.errors import ParseError
@@ -24,7 +24,7 @@ MIB = 2**20
 
 
 def queue_of(text, **more):
-    return parse_queue(text, Reading(**more), taken_at_secs=1.0)
+    return parse_queue(text, AdReadingOptions(**more), taken_at_secs=1.0)
 
 
 def fixture(name):

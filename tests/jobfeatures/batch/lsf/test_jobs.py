@@ -15,23 +15,23 @@ from jobfeatures.batch.lsf.answers import parse_records
 from jobfeatures.batch.lsf.jobs import (
     FURTHER_FIELDS,
     PLAIN_FIELDS,
-    Circumstances,
+    QueryContext,
     key_of,
     parse_gpus,
     parse_job,
     parse_jobs,
 )
-from jobfeatures.batch.lsf.limits import Rules, parse_queues
+from jobfeatures.batch.lsf.limits import LimitRules, parse_queues
 from jobfeatures.errors import ParseError
 from jobfeatures.records.model import Job, JobKey, JobState, JobTable
 from jobfeatures_exporter.cluster.sums import compute_queue_sums
 from jobfeatures_exporter.sampling.layout.hierarchies import match_path
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "lsf"
-AROUND = Circumstances(
+CONTEXT = QueryContext(
     now_secs=datetime(2026, 11, 21, 13, 0, tzinfo=UTC).timestamp(),
     node_name="n1",
-    rules=Rules(
+    rules=LimitRules(
         node_name="n1",
         absolute=False,
         factors={"n1": Fraction("2.5"), "n2": Fraction(5)},
@@ -44,7 +44,7 @@ RECORD = parse_records((FIXTURES / "bjobs-node.json").read_text(), source="bjobs
 
 def job(job_id: str) -> Job:
     records = parse_records((FIXTURES / "bjobs-node.json").read_text(), source="bjobs")
-    jobs, rejected = parse_jobs(records, AROUND)
+    jobs, rejected = parse_jobs(records, CONTEXT)
     assert rejected == []
     return jobs[JobKey("lsf", job_id)]
 
@@ -105,15 +105,15 @@ def test_a_pending_job_has_no_start_and_asks_for_slots() -> None:
 @pytest.mark.parametrize(("stat", "waiting"), [("PEND", 1), ("PSUSP", 0)])
 def test_a_held_job_does_not_count_as_waiting(stat: str, waiting: int) -> None:
     pending = {**RECORD, "STAT": stat, "ALLOC_SLOT": "", "EXEC_HOST": "", "START_TIME": ""}
-    jobs, _ = parse_jobs([pending], AROUND)
-    table = JobTable(source="lsf", jobs=jobs, taken_at_secs=AROUND.now_secs, complete=True)
+    jobs, _ = parse_jobs([pending], CONTEXT)
+    table = JobTable(source="lsf", jobs=jobs, taken_at_secs=CONTEXT.now_secs, complete=True)
     sums = compute_queue_sums(table)
     assert sums.jobs["normal", "PENDING"] == 1
     assert sum(each.jobs for each in sums.waiting.values()) == waiting
 
 
 def test_a_finished_job_has_its_end() -> None:
-    found = parse_job({**RECORD, "STAT": "DONE", "FINISH_TIME": "Nov 21 12:40 L"}, AROUND)
+    found = parse_job({**RECORD, "STAT": "DONE", "FINISH_TIME": "Nov 21 12:40 L"}, CONTEXT)
     assert found.end_secs == epoch(2026, 11, 21, 12, 40)
 
 
@@ -147,22 +147,22 @@ def test_a_bad_record_costs_itself_and_its_job_is_not_forgotten(field: str, valu
     bad = {**RECORD, field: value}
     if field == "NREQ_SLOT":
         bad |= {"ALLOC_SLOT": "", "EXEC_HOST": ""}
-    jobs, (rejected,) = parse_jobs([bad, {**RECORD, "JOBID": "9"}], AROUND)
+    jobs, (rejected,) = parse_jobs([bad, {**RECORD, "JOBID": "9"}], CONTEXT)
     assert jobs[JobKey("lsf", "101")] == Job(key=JobKey("lsf", "101"))
     assert jobs[JobKey("lsf", "9")].state is JobState.RUNNING
     assert (rejected.field, "job 101" in rejected.reason) == (field, True)
 
 
 def test_a_record_without_an_id_is_told() -> None:
-    jobs, rejected = parse_jobs([{**RECORD, "JOBID": "x"}], AROUND)
+    jobs, rejected = parse_jobs([{**RECORD, "JOBID": "x"}], CONTEXT)
     assert jobs == {}
     assert [each.reason for each in rejected] == ["not a job id"]
 
 
 def test_a_job_on_other_hosts_is_elsewhere() -> None:
-    assert is_elsewhere(parse_job({**RECORD, "ALLOC_SLOT": "4*n2"}, AROUND), "n1")
-    assert not is_elsewhere(parse_job(RECORD, AROUND), "n1")
-    assert not is_elsewhere(parse_job({**RECORD, "ALLOC_SLOT": "", "EXEC_HOST": ""}, AROUND), "n1")
+    assert is_elsewhere(parse_job({**RECORD, "ALLOC_SLOT": "4*n2"}, CONTEXT), "n1")
+    assert not is_elsewhere(parse_job(RECORD, CONTEXT), "n1")
+    assert not is_elsewhere(parse_job({**RECORD, "ALLOC_SLOT": "", "EXEC_HOST": ""}, CONTEXT), "n1")
 
 
 @pytest.mark.parametrize(
@@ -195,6 +195,6 @@ def test_what_users_write_is_asked_for_apart() -> None:
 )
 def test_any_record_is_a_job_or_a_parse_error(record: dict[str, str]) -> None:
     try:
-        parse_job({**RECORD, **record}, AROUND)
+        parse_job({**RECORD, **record}, CONTEXT)
     except ParseError:
         return

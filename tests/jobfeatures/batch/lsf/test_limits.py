@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from jobfeatures.batch.lsf.answers import parse_records
 from jobfeatures.batch.lsf.limits import (
-    Rules,
+    LimitRules,
     hosts_of_limits,
     parse_factors,
     parse_limit_unit,
@@ -101,14 +101,14 @@ def test_a_cpu_factor_that_is_none_is_told_and_never_divides() -> None:
 
 def test_without_knowing_whether_run_limits_are_absolute_no_wall_limit_is_stated() -> None:
     queues = {"q": {"RUNLIMIT": TimeLimit(Fraction(60)), "CPULIMIT": TimeLimit(Fraction(60))}}
-    rules = Rules(node_name="n1", absolute=None, factors={"n1": Fraction(2)}, queues=queues)
+    rules = LimitRules(node_name="n1", absolute=None, factors={"n1": Fraction(2)}, queues=queues)
     assert rules.wall_limit(TimeLimit(Fraction(60)), "q") is None
     assert rules.cpu_limit("q") == 30
 
 
 def test_a_job_s_own_run_limit_beats_its_queue_s() -> None:
     queues = {"q": {"RUNLIMIT": TimeLimit(Fraction(60))}}
-    rules = Rules(node_name="n1", absolute=True, queues=queues)
+    rules = LimitRules(node_name="n1", absolute=True, queues=queues)
     assert rules.wall_limit(TimeLimit(Fraction(30)), "q") == 30
     assert rules.wall_limit(None, "q") == 60
     assert rules.wall_limit(None, "other") is None
@@ -146,4 +146,4 @@ def test_limits_count_at_the_speed_of_the_host(
     minutes: int, host: str | None, absolute: bool, node: str, expected: int | None
 ) -> None:
     limit = TimeLimit(Fraction(minutes * 60), host)
-    assert Rules(node_name=node, factors=FACTORS).limit_secs(limit, absolute=absolute) == expected
+    assert LimitRules(node_name=node, factors=FACTORS).limit_secs(limit, absolute=absolute) == expected

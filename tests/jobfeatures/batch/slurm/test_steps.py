@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from jobfeatures.batch.slurm.answers import Answers, Scontrol
-from jobfeatures.batch.slurm.source import SlurmSource, Unexplained
+from jobfeatures.batch.slurm.source import SlurmSource, UnknownJobDetector
 from jobfeatures.batch.slurm.steps import (
     AGAIN_SECS,
     SETUP_SECS,
@@ -236,7 +236,7 @@ def job(number: int, cpus: int | None, state: JobState = JobState.RUNNING) -> Jo
 
 
 def test_a_list_is_due_where_more_cpus_are_allocated_than_jobs_have_twice() -> None:
-    unexplained = Unexplained()
+    unexplained = UnknownJobDetector()
     one = [job(1, 2), job(2, 8, JobState.PENDING)]
     assert [unexplained.is_due(2, one), unexplained.has_to_ask] == [False, False]
     assert [unexplained.is_due(4, one), unexplained.has_to_ask] == [False, True]  # it may just have started

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from jobfeatures.errors import UnsafePathError
 from jobfeatures.publish.http import remotevalues as reading
-from jobfeatures.publish.http.remotevalues import MAX_KEPT_BYTES, Feature, FeatureReader, has_changed
+from jobfeatures.publish.http.remotevalues import MAX_KEPT_BYTES, FeatureReader, HttpValue, has_changed
 from tests.held import count_held
 
 KEY = "allocated_cpu"
@@ -193,11 +193,11 @@ def _zone(request, set_zone):
     ["Sun, 06 Nov 1994 08:49:{} GMT", "Sunday, 06-Nov-94 08:49:{} GMT", "Sun Nov  6 08:49:{} 1994"],
 )
 def test_a_date_of_any_form_is_in_gmt(date):
-    found = Feature(b"4\n", '"x"', MODIFIED_SECS)
+    found = HttpValue(b"4\n", '"x"', MODIFIED_SECS)
     assert has_changed({"If-Modified-Since": date.format(36)}, found)
     assert not has_changed({"If-Modified-Since": date.format(37)}, found)
 
 
 @pytest.mark.parametrize("text", ["", "x", "Sun, 06 Nov 99999999 08:49:37 GMT", "0" * 2000])
 def test_what_is_no_date_does_not_count(text):
-    assert has_changed({"If-Modified-Since": text}, Feature(b"4\n", '"x"', MODIFIED_SECS))
+    assert has_changed({"If-Modified-Since": text}, HttpValue(b"4\n", '"x"', MODIFIED_SECS))

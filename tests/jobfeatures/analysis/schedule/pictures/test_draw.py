@@ -120,7 +120,7 @@ def test_names_of_users_are_drawn_where_they_fit_and_places_where_not(make_views
     assert {"1", "200", "1,000"} <= set(texts)
     (found,) = compute_heats(many)
     assert len(found.cells) <= 600
-    assert found.shared == -(-len(found.ranked) // 600)
+    assert found.users_per_row == -(-len(found.ranked) // 600)
 
 
 def test_schedules_of_one_workload_share_users_time_and_colours(make_views, make_jobs):
