@@ -282,11 +282,11 @@ def _evaluate(
         cells = Cells(whole, arguments.heatmap) if arguments.heatmap is not None else None
         sketch = gallery.sketch(whole, drawn)
         with shown_count(whole.job_count * len(options.resources), f"{name}: expected ends") as tick:
-            for hand, first_user in whole.hands(tick):
+            for chunk, first_user in whole.evaluate_chunks(tick):
                 for each in (cells, sketch):
                     if each is not None:
-                        each.add(hand, first_user)
-                del hand  # otherwise two would be in memory at once
+                        each.add(chunk, first_user)
+                del chunk  # otherwise two would be in memory at once
         document = make_document(whole, fields)
         if sketch is not None:
             gallery.add(sketch.view(document))

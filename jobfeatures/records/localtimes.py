@@ -1,7 +1,7 @@
 """Parses local times without an offset, which are ambiguous in one hour of the year. Pure.
 
-When clocks are set back, the same local time occurs twice. `parse_local` returns both moments, and `settle`
-chooses one of them by what else is known about the job.
+When clocks are set back, the same local time occurs twice. `parse_local` returns both moments, and
+`choose_moments` chooses one of them by what else is known about the job.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def parse_local(text: str, zone: tzinfo | None, *, field: str) -> int:
     return Twice(earlier, later) if earlier < later else Skipped(earlier)
 
 
-def settle(
+def choose_moments(
     times: Sequence[int | None], ran_secs: Secs | None, away_secs: Secs | None, doubtful: Counter[str]
 ) -> tuple[int | None, ...]:
     """Choose one moment for each of a job's local times, some of which may mean two moments (`Twice`).

@@ -187,7 +187,7 @@ def sort_by(engine: str, log: str) -> None:
         from jobfeatures.analysis.schedule.spooled import spool
 
         spooled = spool(log, Pieces([(log, log)]).logs(), Options(), Store(0))
-        jobs = sum(len(hand) for hand, _ in spooled.hands(2**20))
+        jobs = sum(len(chunk) for chunk, _ in spooled.read_chunks(2**20))
     elif engine == "duckdb":
         import duckdb
 

@@ -88,7 +88,7 @@ def live(jobs: list[JobFacts], turns: int) -> tuple[int, int]:
         started = time.process_time()
         made.apply_queue(queue, turn * step)
         made.apply_ended(ended)
-        made.settle(turn * step)
+        made.finalize_ends(turn * step)
         reported_at = time.process_time()
         made.quality("x", turn * step, top_users=20)
         telling += reported_at - started
@@ -102,7 +102,7 @@ def live_first(jobs: list[JobFacts], _turns: int) -> tuple[int, int]:
     made = make_live()
     started = time.process_time()
     made.apply_ended(jobs)
-    made.settle(10**12)
+    made.finalize_ends(10**12)
     violated = made.quality("x", 10**12).violated
     print(f"{time.process_time() - started:.6f} 0 0")
     return len(jobs), violated
@@ -123,7 +123,7 @@ def one_user(_jobs: list[JobFacts], _turns: int) -> tuple[int, int]:
     made.apply_queue(waiting, 20_000)
     made.apply_ended(ended)
     started = time.process_time()
-    made.settle(20_000)
+    made.finalize_ends(20_000)
     found = made.quality("x", 20_000)
     print(f"{time.process_time() - started:.6f} 0 0")
     assert sum(found.unfinished.values()) == OPEN

@@ -24,7 +24,7 @@ def linked_log(records: Sequence[JobRecord]) -> ScheduleLog:
     log, (numbers, preceding, thinks) = from_records(records, "log"), link_keys(records)
     index = LinkIndex(Store())
     index.add(numbers, preceding, log.end)
-    index.settle()
+    index.find_links()
     [found] = index.taken([len(log)])
     return with_links(log, thinks, *found)
 
@@ -40,6 +40,6 @@ def summarise(
 ) -> Whole:
     """Return all that is known of a log. Raises ScheduleError, SpillError."""
     whole = Whole(spool(name, pieces, options, store), by, most=most)
-    for _ in whole.hands():
+    for _ in whole.evaluate_chunks():
         del _  # or two are in memory at once
     return whole

@@ -60,7 +60,7 @@ def test_a_year_of_jobs_costs_what_a_season_does(caplog):
         began = time.process_time()
         live.apply_queue(queue, now)
         live.apply_ended(ended)
-        live.settle(now)
+        live.finalize_ends(now)
         quality = live.quality("slurm", now, top_users=20)
         spent_secs.append(time.process_time() - began)
         if day % 18 == 0:

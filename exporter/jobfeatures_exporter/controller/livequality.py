@@ -92,7 +92,7 @@ class LiveQuality:
             if self._is_due():
                 rejected += self._ask_accounting(live)
         live.forget_missing(live.horizon_secs(self._reported_secs - SETTLE_SECS))
-        live.settle(min(live.horizon_secs(self._reported_secs), self._reported_secs - SETTLE_SECS))
+        live.finalize_ends(min(live.horizon_secs(self._reported_secs), self._reported_secs - SETTLE_SECS))
         found = live.quality(
             self._source.name, table.taken_at_secs, top_users=self._config.schedule_top_users
         )

@@ -44,7 +44,7 @@ def join_ends(
     found = ends.copy()
     edges: list[tuple[int, int]] = []
     if Join.PRECEDING in by and log.links is not None:
-        links = log.links.taken(laid.position)
+        links = log.links.select(laid.position)
         is_own = (links.preceding >= 0) & (users[links.preceding] == users)
         links = Links(np.where(is_own, links.preceding, UNKNOWN), links.thinks)
         edges += [(job, links.preceding[job].item()) for job in np.flatnonzero(is_own).tolist()]

@@ -75,7 +75,7 @@ class Lanes:
                 left += lanes * max(0, until - max(free_from, since))
         return left >= wanted
 
-    def taken(self, since: Number) -> Number:
+    def occupied_lane_secs(self, since: Number) -> Number:
         """Return how many lane-seconds after the time `since` are occupied by the jobs placed so far.
 
         None of these jobs may have arrived after `since`.

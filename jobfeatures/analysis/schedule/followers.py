@@ -41,7 +41,7 @@ class Links(NamedTuple):
         since = np.where(start >= 0, np.minimum(since, start), since)
         return np.where((self.preceding >= 0) & (before >= 0) & (submit >= 0), since, UNKNOWN)
 
-    def taken(self, which: Array) -> Links:
+    def select(self, which: Array) -> Links:
         """Return the links of the jobs at the indices `which`, as indices into this selection.
 
         A link to a job outside the selection is dropped.
@@ -93,7 +93,7 @@ class LinkIndex:
         self._jobs += len(numbers)
         self._wanted += len(rows)
 
-    def settle(self) -> int:
+    def find_links(self) -> int:
         """Find all links; call this once, after all jobs have been added.
 
         Returns the number of links that are ignored: they lead to no job, to several jobs, or around a
@@ -129,7 +129,7 @@ class LinkIndex:
             after = after[after]
         return np.unique(after[after >= 0])
 
-    def taken(self, sizes: Iterable[int]) -> Iterator[tuple[Array, Array]]:
+    def links_by_piece(self, sizes: Iterable[int]) -> Iterator[tuple[Array, Array]]:
         """Yield, for each piece of the log, the index and the end of the job that each of its jobs follows.
 
         `sizes` are the numbers of jobs in the pieces. An index counts from the log's first job; an end is in

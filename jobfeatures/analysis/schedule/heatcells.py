@@ -44,19 +44,19 @@ class Cells:
                 f"use longer time bins, --heatmap {enough}"
             )
 
-    def add(self, hand: Schedule, first_user: int) -> None:
+    def add(self, chunk: Schedule, first_user: int) -> None:
         """Count the late jobs of some users.
 
         `first_user` is the index of the first of these among all users.
         """
-        marks = make_marks(hand)
-        bounds = np.searchsorted(marks.user, np.arange(len(hand.chosen.users) + 1)).tolist()
+        marks = make_marks(chunk)
+        bounds = np.searchsorted(marks.user, np.arange(len(chunk.chosen.users) + 1)).tolist()
         for user, (first, last) in enumerate(pairwise(bounds), first_user):
             mine = Marks(
                 np.zeros(last - first, np.int64), marks.begin[first:last], marks.tardiness[first:last]
             )
             cells = compute_heatmap([mine], np.zeros(1, np.int64), 1, self._grid)[0].astype(np.int64)
-            if user < len(self._rows):  # the user has more jobs than one hand
+            if user < len(self._rows):  # the user has more jobs than one chunk
                 cells += self._rows.pop()
             self._rows.append(cells.tolist())
 

@@ -24,7 +24,7 @@ from jobfeatures.formats.swf.bursts import join_bursts
 from jobfeatures.formats.swf.columns import SwfColumns
 from jobfeatures.formats.swf.fields import CANCELLED, PARTIAL, Meaning, SwfJob
 from jobfeatures.formats.swf.header import Header, Preemption
-from jobfeatures.formats.swf.records import Names, settle
+from jobfeatures.formats.swf.records import Names, settle_cpu_time_meaning
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes, Number, several_clusters
 from jobfeatures.records.model import JobState
 
@@ -100,7 +100,7 @@ def from_swf(columns: SwfColumns, name: str, meaning: Meaning | None = None) -> 
     swapped out are joined. Times are seconds since the log's time zero.
     """
     header = columns.header
-    meaning = settle(meaning or Meaning(), header)
+    meaning = settle_cpu_time_meaning(meaning or Meaning(), header)
     table, swapped = whole_jobs(columns)
     submit, wait, runtime = table["submit_secs"], table["wait_secs"], table["run_secs"]
     too_late = (submit > LATEST_SECS) | (wait > LATEST_SECS) | (runtime > LATEST_SECS)

@@ -195,8 +195,8 @@ class Pieces:
             numbers, preceding, _ = _linking(read)
             index.add(numbers, preceding, read.log.end)
             sizes.append(len(numbers))
-        missing = index.settle()
-        for read, found in zip(reads(), index.taken(sizes), strict=True):
+        missing = index.find_links()
+        for read, found in zip(reads(), index.links_by_piece(sizes), strict=True):
             log = read.log
             if missing:
                 what = "preceding job that is not there, or follows the job itself: it is taken as none"

@@ -41,7 +41,7 @@ class Distribution(NamedTuple):
     most: float | None = None
 
 
-def measure(arrival: Array, start: Array, end: Array, runtime: Array) -> Measures:
+def compute_measures(arrival: Array, start: Array, end: Array, runtime: Array) -> Measures:
     """Return wait, response, slowdown and bounded slowdown of each job.
 
     Wait is the time from arrival to start, response the time from arrival to end. Slowdown is response ÷

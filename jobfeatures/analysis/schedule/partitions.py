@@ -1,7 +1,7 @@
 """Evaluates a log in several files on a Dask cluster. Needs numpy, and the extra ``dask``.
 
-Each file is read by itself. Its jobs are divided by user into hands: a hand is a set of users with all of
-their jobs. Each hand is evaluated as a part of the whole. Only the document on the whole log is returned.
+Each file is read by itself. Its jobs are divided by user into chunks: a chunk is a set of users with all of
+their jobs. Each chunk is evaluated as a part of the whole. Only the document on the whole log is returned.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from jobfeatures.joblogs.loggedjob import JobRecord
 from jobfeatures.joblogs.tellings import order_of, relation, reported_at
 from jobfeatures.settings.usage import need
 
-HANDS: Final = 16
+CHUNKS: Final = 16
 CONNECT_SECS: Final = 10
 ARRAYS: Final = (*TIMES, "runtime", "is_cancelled", "cpus", "memory_kib", "gpus", "ids")
 
@@ -55,36 +55,37 @@ def evaluate_partitions(
     read: Callable[[str], ScheduleLog],
     *,
     runner: Any,
-    hands: int = HANDS,
+    chunks: int = CHUNKS,
 ) -> Values:
     """Evaluate a log on a Dask cluster; return the log's document, as `make_document` does.
 
     `files` are the log's files in order; `read` returns the jobs of one file. Jobs are divided by user into
-    `hands` sets. `by` names fields whose values get figures of their own. `runner` is a Dask client, or an
+    `chunks` sets. `by` names fields whose values get figures of their own. `runner` is a Dask client, or an
     object with its `submit` and `gather`. Raises ScheduleError, and what `read` raises.
     """
     name = f"{files[0]} and {len(files) - 1} more" if len(files) > 1 else files[0]
     submit = runner.submit
     parts = [submit(read, each) for each in files]
     shifts = compute_shifts(files, runner.gather([submit(attrgetter("zero_secs"), part) for part in parts]))
-    dealt = [submit(deal, part, shift, hands) for part, shift in zip(parts, shifts, strict=True)]
+    split = [submit(split_by_user, part, shift, chunks) for part, shift in zip(parts, shifts, strict=True)]
     parts = []
     held = [
-        submit(hold, name, [submit(getitem, each, hand) for each in dealt], options) for hand in range(hands)
+        submit(collect_jobs, name, [submit(getitem, each, chunk) for each in split], options)
+        for chunk in range(chunks)
     ]
-    dealt = []
-    whole = submit(begin, name, [submit(Spooled.without_jobs, each) for each in held], options, by)
+    split = []
+    whole = submit(start_evaluation, name, [submit(Spooled.without_jobs, each) for each in held], options, by)
     parts = [submit(Whole.part, whole, each) for each in held]
-    document: Values = runner.gather([submit(end, whole, parts, by)])[0]
+    document: Values = runner.gather([submit(combine_results, whole, parts, by)])[0]
     return document
 
 
-def hold(name: str, logs: Sequence[ScheduleLog], options: Options) -> Spooled:
+def collect_jobs(name: str, logs: Sequence[ScheduleLog], options: Options) -> Spooled:
     """Collect all jobs of one set of users from all files. A job that is in several files is kept once."""
-    return spool(name, fold(logs), options)
+    return spool(name, merge_repeated(logs), options)
 
 
-def begin(name: str, held: Sequence[Spooled], options: Options, by: Sequence[str]) -> Whole:
+def start_evaluation(name: str, held: Sequence[Spooled], options: Options, by: Sequence[str]) -> Whole:
     """Create the evaluation of the whole log from facts about all of its jobs, without the jobs.
 
     `held` are the sets of users with these facts: totals, users and peak use. Each set is evaluated with
@@ -99,14 +100,14 @@ def begin(name: str, held: Sequence[Spooled], options: Options, by: Sequence[str
     return Whole(found, by)
 
 
-def end(whole: Whole, parts: Sequence[CombinedResults], by: Sequence[str]) -> Values:
+def combine_results(whole: Whole, parts: Sequence[CombinedResults], by: Sequence[str]) -> Values:
     """Return the document on the whole log, made from the results of all sets of users."""
     whole.join(parts)
     return make_document(whole, by)
 
 
-def deal(log: ScheduleLog, shift_secs: int, hands: int) -> list[ScheduleLog]:
-    """Split the jobs of one file into `hands` logs, so that all jobs of a user are in the same log.
+def split_by_user(log: ScheduleLog, shift_secs: int, chunks: int) -> list[ScheduleLog]:
+    """Split the jobs of one file into `chunks` logs, so that all jobs of a user are in the same log.
 
     `shift_secs` is added to all times. Users, groups and the like get the same numbers on all machines. Jobs
     of unknown users, and facts about the whole file, go into the first log.
@@ -115,13 +116,13 @@ def deal(log: ScheduleLog, shift_secs: int, hands: int) -> list[ScheduleLog]:
     numbers = {field: [digest(name) >> 1 for name in each.names] for field, each in labels.items()}
     log = replace(log, **{field: each._replace(numbers=numbers[field]) for field, each in labels.items()})
     log = moved(log, shift_secs)
-    place = np.array([*(number % hands for number in numbers["user"]), 0])[log.user.codes]  # -1 is the last
+    place = np.array([*(number % chunks for number in numbers["user"]), 0])[log.user.codes]  # -1 is the last
     order = np.argsort(place, kind="stable")
-    bounds = np.searchsorted(place[order], np.arange(hands + 1))
+    bounds = np.searchsorted(place[order], np.arange(chunks + 1))
     found = []
-    for hand in range(hands):
-        taken = _take(log, order[bounds[hand] : bounds[hand + 1]])
-        found.append(taken if hand == 0 else replace(taken, unreadable=0, folded={}, warnings=()))
+    for chunk in range(chunks):
+        taken = _take(log, order[bounds[chunk] : bounds[chunk + 1]])
+        found.append(taken if chunk == 0 else replace(taken, unreadable=0, folded={}, warnings=()))
     return found
 
 
@@ -143,7 +144,7 @@ def _take(log: ScheduleLog, which: Array) -> ScheduleLog:
     return replace(log, links=None, arrays=None, workflows=None, **found)
 
 
-def fold(logs: Sequence[ScheduleLog]) -> list[ScheduleLog]:
+def merge_repeated(logs: Sequence[ScheduleLog]) -> list[ScheduleLog]:
     """Return logs with one entry per job: entries with the same id are merged by the rules of `fold_jobs`."""
     known = [log for log in logs if log.ids is not None]
     if not known:

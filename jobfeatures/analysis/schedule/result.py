@@ -29,9 +29,9 @@ from jobfeatures.analysis.schedule.jobarrays import MOST, Labels, ScheduleLog
 from jobfeatures.analysis.schedule.measures import (
     Distribution,
     Measures,
+    compute_measures,
     compute_steps,
     describe_groups,
-    measure,
 )
 from jobfeatures.analysis.schedule.runs import Array
 from jobfeatures.analysis.schedule.shares import CPU, GPU, MEMORY, RESOURCES, ShareRules, Shares
@@ -171,7 +171,7 @@ class Schedule:
     def measures(self) -> Measures:
         """Return wait, response, slowdown and bounded slowdown of each job."""
         chosen = self.chosen
-        return measure(chosen.arrival, chosen.start, chosen.end, chosen.runtime)
+        return compute_measures(chosen.arrival, chosen.start, chosen.end, chosen.runtime)
 
     def steps(self, edges: Array) -> dict[str, Array]:
         """Return each resource's mean use, and the mean queue length, in each interval between `edges`.
@@ -328,7 +328,7 @@ def _demand(
 ) -> Demand:
     requests, resource = asked(log, shares.resource), shares.resource
     scale = shares.scale
-    each = [shares.lanes(user, scale) for user in chosen.users]
+    each = [shares.scaled_share(user, scale) for user in chosen.users]
     left = None if lanes is None else lanes.setdefault(resource, Lanes(each[0], options.mode))
     return Demand(resource, scaled(requests[chosen.position], scale), each, left)
 

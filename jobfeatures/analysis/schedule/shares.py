@@ -68,7 +68,7 @@ class Shares:
         """Return a user's share, in steps: thousandths of a CPU or GPU, or KiB."""
         return self.users.get(user, self.default)
 
-    def lanes(self, user: str, scale: int) -> int:
+    def scaled_share(self, user: str, scale: int) -> int:
         """Return a user's share in processors, GPUs or KiB, multiplied by `scale`.
 
         With the value of the property `scale`, or a multiple of it, the result is exact.

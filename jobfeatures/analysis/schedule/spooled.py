@@ -186,7 +186,7 @@ class Spooled:
             self._peaks[what] = int(found) if self._weights[what].kind == "i" else found
         return self._peaks[what]
 
-    def hands(self, most: int) -> Iterator[tuple[ScheduleLog, bool]]:
+    def read_chunks(self, most: int) -> Iterator[tuple[ScheduleLog, bool]]:
         """Yield all jobs of a few users at a time, about `most` jobs.
 
         A user with more jobs than that is spread over several logs. The boolean says whether the next log
@@ -196,7 +196,7 @@ class Spooled:
         jobs = 0
         for user, count in sorted(self.users.items()):
             if users and jobs + count > most:
-                yield self._hand_of(users), False
+                yield self._chunk_of(users), False
                 users, jobs = [], 0
             if count > most and not (self.options.join and user in self.shown_users):
                 yield from self._cut(user, most) if user in self.shown_users else ()
@@ -204,10 +204,10 @@ class Spooled:
             users.append(user)
             jobs += count
         if users:
-            yield self._hand_of(users), False
+            yield self._chunk_of(users), False
 
-    def _hand_of(self, users: Sequence[int]) -> ScheduleLog:
-        return self.hand([run.read(0, run.size) for run in self._runs_of(users[0], users[-1])])
+    def _chunk_of(self, users: Sequence[int]) -> ScheduleLog:
+        return self.make_log([run.read(0, run.size) for run in self._runs_of(users[0], users[-1])])
 
     def _runs_of(self, first: int, last: int) -> list[Run]:
         """Return these users' jobs in each part; each user's are in order of arrival."""
@@ -222,12 +222,12 @@ class Spooled:
         some: list[Array] = []
         for block in merge(self._runs_of(user, user), most // 2, "arrival"):
             if some and sum(map(len, some)) + len(block) > most:
-                yield self.hand(some), True
+                yield self.make_log(some), True
                 some = []
             some.append(block)
-        yield self.hand(some), False
+        yield self.make_log(some), False
 
-    def hand(self, parts: Sequence[Array]) -> ScheduleLog:
+    def make_log(self, parts: Sequence[Array]) -> ScheduleLog:
         """Convert stored rows to a log.
 
         Without rows, the log has no jobs, but holds the facts about all jobs.

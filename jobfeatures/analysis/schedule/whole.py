@@ -1,9 +1,9 @@
-"""Evaluates a log of any length in hands: the jobs of a few users at a time. Needs numpy.
+"""Evaluates a log of any length in chunks: the jobs of a few users at a time. Needs numpy.
 
-A user's expected ends depend only on the user's own jobs and share, so a hand is evaluated as a log of its
-own. A user with more jobs than fit into one hand is spread over several, and the used part of the share is
-passed from each hand to the next. Figures over all users are sums over the hands (use and queue over time),
-or are computed from the merged values of all hands. What does not fit into memory is kept on disk.
+A user's expected ends depend only on the user's own jobs and share, so a chunk is evaluated as a log of its
+own. A user with more jobs than fit into one chunk is spread over several, and the used part of the share is
+passed from each chunk to the next. Figures over all users are sums over the chunks (use and queue over time),
+or are computed from the merged values of all chunks. What does not fit into memory is kept on disk.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Use(NamedTuple):
 
 
 class CombinedResults:
-    """Sums and lists of results over some hands; a hand is the jobs of some users."""
+    """Sums and lists of results over some chunks; a chunk is the jobs of some users."""
 
     def __init__(self, by: Iterable[str]) -> None:
         self.users: list[str] = []
@@ -64,35 +64,35 @@ class CombinedResults:
             field: defaultdict(list) for field in by
         }
 
-    def add(self, hand: Schedule, edges: Array, store: Store, *, goes_on: bool, is_cut: bool) -> None:
-        """Add the results of one hand: the jobs of some users, or some jobs of a user with very many.
+    def add(self, chunk: Schedule, edges: Array, store: Store, *, goes_on: bool, is_cut: bool) -> None:
+        """Add the results of one chunk: the jobs of some users, or some jobs of a user with very many.
 
-        `goes_on` says that earlier jobs of this hand's first user are in the previous hand, `is_cut` that
-        more jobs of its last user are in the next hand.
+        `goes_on` says that earlier jobs of this chunk's first user are in the previous chunk, `is_cut` that
+        more jobs of its last user are in the next chunk.
         """
-        jobs = np.diff(hand.chosen.bounds).tolist()
+        jobs = np.diff(chunk.chosen.bounds).tolist()
         if goes_on:
             self.jobs[-1] += jobs[0]
-            self.violated[-1] += hand.violated[0]
-            self.weighted_by_user[-1] += hand.weighted_by_user[0]
+            self.violated[-1] += chunk.violated[0]
+            self.weighted_by_user[-1] += chunk.weighted_by_user[0]
         else:
             self.jobs += jobs
-            self.violated += hand.violated
-            self.weighted_by_user += hand.weighted_by_user
-        self.users += hand.chosen.users[goes_on:]
-        self.sums.append(hand.sums)
-        add_steps(self.steps, hand.steps(edges))
-        measures = hand.measures._asdict()
-        nobody = np.zeros(len(hand.chosen), np.int64)
+            self.violated += chunk.violated
+            self.weighted_by_user += chunk.weighted_by_user
+        self.users += chunk.chosen.users[goes_on:]
+        self.sums.append(chunk.sums)
+        add_steps(self.steps, chunk.steps(edges))
+        measures = chunk.measures._asdict()
+        nobody = np.zeros(len(chunk.chosen), np.int64)
         for measure, values in measures.items():
             self.runs[measure] += store.write_groups(values, nobody, 1)
         for field, groups in self.groups.items():
-            codes, names, _ = hand.codes_of(field)
+            codes, names, _ = chunk.codes_of(field)
             runs: list[list[Run]] = []
-            if field != "user" or goes_on or is_cut:  # other groups may have jobs in other hands
+            if field != "user" or goes_on or is_cut:  # other groups may have jobs in other chunks
                 runs = [store.write_groups(values, codes, len(names)) for values in measures.values()]
             places = {name: place for place, name in enumerate(names)}
-            for name, group in hand.groups(field).items():
+            for name, group in chunk.groups(field).items():
                 groups[name].append((group, [each[places[name]] for each in runs]))
 
     def join(self, other: CombinedResults) -> None:
@@ -111,15 +111,15 @@ class CombinedResults:
 
 
 class Whole:
-    """Evaluates one whole log, a few users at a time (a hand), to limit memory.
+    """Evaluates one whole log, a few users at a time (a chunk), to limit memory.
 
-    The results are complete once `hands` has been iterated over, or `join` has been called.
+    The results are complete once `evaluate_chunks` has been iterated over, or `join` has been called.
     """
 
     def __init__(self, spooled: Spooled, by: Sequence[str] = (), *, most: int = HAND_JOBS) -> None:
         """Prepare the evaluation; `by`: fields for whose values figures are listed. Raises ScheduleError.
 
-        A hand has at most `most` jobs.
+        A chunk has at most `most` jobs.
         """
         name, options = spooled.name, spooled.options
         if options.arrival is Arrival.ELIGIBLE and not spooled.has_eligible:
@@ -129,7 +129,7 @@ class Whole:
         if not spooled.shown:
             raise ScheduleError(f"{name}: none of {spooled.counted} jobs passes --filter")
         self._spooled, self.options, self._by, self._most = spooled, options, by, most
-        self.log = spooled.hand([])
+        self.log = spooled.make_log([])
         self.skipped = {reason: spooled.skipped[reason] for reason in REASONS}
         self.filtered = spooled.counted - spooled.shown
         self.is_in_order = spooled.is_in_order
@@ -159,19 +159,19 @@ class Whole:
             groups_of=spooled.groups_of(),
         )
 
-    def hands(self, tick: Tick | None = None) -> Iterator[tuple[Schedule, int]]:
-        """Evaluate the log in hands, each the jobs of a few users; yield each hand's results.
+    def evaluate_chunks(self, tick: Tick | None = None) -> Iterator[tuple[Schedule, int]]:
+        """Evaluate the log in chunks, each the jobs of a few users; yield each chunk's results.
 
-        The integer is the index of the hand's first user in `users`. `tick` is called with numbers of jobs
+        The integer is the index of the chunk's first user in `users`. `tick` is called with numbers of jobs
         done. Raises ScheduleError, SpillError.
         """
-        yield from self._hands(self._spooled, self._found, tick)
+        yield from self._evaluate_chunks(self._spooled, self._found, tick)
         self._finish()
 
     def part(self, spooled: Spooled) -> CombinedResults:
         """Evaluate only the users in `spooled`, and return their results, for `join`."""
         found = CombinedResults(self._by)
-        for _ in self._hands(spooled, found):
+        for _ in self._evaluate_chunks(spooled, found):
             del _  # else two are in memory at once
         return found
 
@@ -181,29 +181,29 @@ class Whole:
             self._found.join(part)
         self._finish()
 
-    def _hands(
+    def _evaluate_chunks(
         self, spooled: Spooled, found: CombinedResults, tick: Tick | None = None
     ) -> Iterator[tuple[Schedule, int]]:
         options = self.options
         lanes: dict[str, Lanes] = {}
         was_cut = goes_on = False
-        for log, is_cut in spooled.hands(self._most):
+        for log, is_cut in spooled.read_chunks(self._most):
             if not was_cut:
                 lanes, goes_on = {}, False
             left = lanes if is_cut or was_cut else None
             if passing(log, options.filters).any():
-                hand = evaluate(log, options, self.shares, tick, left)
-                found.add(hand, self.edges, spooled.store, goes_on=goes_on, is_cut=is_cut)
+                chunk = evaluate(log, options, self.shares, tick, left)
+                found.add(chunk, self.edges, spooled.store, goes_on=goes_on, is_cut=is_cut)
                 goes_on = True
-                yield hand, len(found.users) - len(hand.chosen.users)
-                del hand  # else two are in memory at once
+                yield chunk, len(found.users) - len(chunk.chosen.users)
+                del chunk  # else two are in memory at once
             elif left is not None:  # lay them before the user's later ones
                 evaluate(log, replace(options, filters=()), self.shares, None, left)
             del log
             was_cut = is_cut
 
     def _finish(self) -> None:
-        """Combine the results of all hands."""
+        """Combine the results of all chunks."""
         spooled, found = self._spooled, self._found
         bags = [each.bags for each in found.sums if each.bags is not None]
         self.veet = [100 * late / jobs for late, jobs in zip(self.violated, found.jobs, strict=True)]
@@ -257,7 +257,7 @@ def add_steps(sums: dict[str, Array], steps: dict[str, Array]) -> None:
 
 
 def _joined(parts: list[tuple[GroupResult, list[Run]]]) -> GroupResult:
-    """Return a group joined from its parts in several hands."""
+    """Return a group joined from its parts in several chunks."""
     if len(parts) == 1:
         return parts[0][0]
     groups, runs = zip(*parts, strict=True)

@@ -146,7 +146,7 @@ class Nodes:
     def __init__(self, nodes: Sequence[Node], shapes: Sequence[Shape], sizes: Sequence[int]) -> None:
         self.sizes = sizes
         self._shapes = shapes
-        self._frees = [whole(node) for node in nodes]
+        self._frees = [all_free(node) for node in nodes]
         self._spares = self._frees
         self._cpus = sum(node.cpus for node in nodes)  # free on all nodes together
         self._wanted = [shape.parts * shape.cpus for shape in shapes]  # of these
@@ -231,7 +231,7 @@ class Nodes:
 Machine = Processors | Nodes
 
 
-def whole(node: Node) -> Free:
+def all_free(node: Node) -> Free:
     """Return all resources of a node as free: processors, memory in KiB, and GPUs."""
     return (node.cpus, UNLIMITED if node.memory_kib is None else node.memory_kib, node.gpus)
 

@@ -10,7 +10,7 @@ from jobfeatures.analysis.schedule.eligibility import NEGATIVE, NEVER_STARTED, N
 from jobfeatures.analysis.schedule.eligibility import REASONS as NOT_COUNTED
 from jobfeatures.analysis.schedule.jobarrays import ScheduleLog
 from jobfeatures.analysis.schedule.runs import Array
-from jobfeatures.analysis.simulate.placing import Shape, make_shape, place_first_fit, whole
+from jobfeatures.analysis.simulate.placing import Shape, all_free, make_shape, place_first_fit
 from jobfeatures.analysis.simulate.pools import Pool
 
 MANY_CPUS: Final = "too_many_cpus"
@@ -69,9 +69,9 @@ class Sizes:
 
 def _why_too_large(pool: Pool, shape: Shape, row: tuple[int, ...]) -> str:
     """Return a reason, empty where the job fits the empty machine."""
-    if place_first_fit([whole(node) for node in pool.nodes], shape) is not None:
+    if place_first_fit([all_free(node) for node in pool.nodes], shape) is not None:
         return ""
-    cpus, memory_kib, gpus = (sum(each) for each in zip(*map(whole, pool.nodes), strict=True))
+    cpus, memory_kib, gpus = (sum(each) for each in zip(*map(all_free, pool.nodes), strict=True))
     if row[0] > cpus:
         return MANY_CPUS
     if row[1] > memory_kib:

@@ -24,7 +24,7 @@ from jobfeatures.batch.gridengine.accounting import NEEDED, make_records
 from jobfeatures.batch.gridengine.colonlines import MAX_LINE_CHARACTERS
 from jobfeatures.errors import ParseError, Rejected, matched
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes
-from jobfeatures.records.localtimes import parse_local, settle
+from jobfeatures.records.localtimes import choose_moments, parse_local
 
 MAX_ROWS: Final = 1000
 SUMS: Final = "Total System Usage"  # behind the last record
@@ -123,7 +123,9 @@ def _parse_times(values: dict[str, str], zone: tzinfo | None, notes: Notes) -> d
     found = {name: _parse_time(values[name], zone, name) for name in _TIMES}
     ran = values.get("ru_wallclock", "")
     ran_secs = float(ran) if _DURATION.match(ran) else None
-    secs = settle([each[0] if each else None for each in found.values()], ran_secs, None, notes.doubtful)
+    secs = choose_moments(
+        [each[0] if each else None for each in found.values()], ran_secs, None, notes.doubtful
+    )
     return {
         name: "0" if whole is None or each is None else f"{whole}{each[1]:06d}" if each[1] else str(whole)
         for (name, each), whole in zip(found.items(), secs, strict=True)

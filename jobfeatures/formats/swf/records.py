@@ -70,7 +70,7 @@ def read_records(
         if strict:
             raise
         yield Rejected.from_error(error)
-    meaning = settle(meaning or Meaning(), reader.header)
+    meaning = settle_cpu_time_meaning(meaning or Meaning(), reader.header)
     reported = 0
     for joined in join_bursts(reader, preemption):
         while reported < len(reader.rejected):
@@ -97,7 +97,7 @@ def read_records(
                 notes.not_taken[f"comment {comment.label}" if comment.label else "comment"] += 1
 
 
-def settle(meaning: Meaning, header: Header) -> Meaning:
+def settle_cpu_time_meaning(meaning: Meaning, header: Header) -> Meaning:
     """Return `meaning` with `requests_cpu_time` decided: if it is None, the header's comments decide."""
     if meaning.requests_cpu_time is not None:
         return meaning

@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError
-from jobfeatures.records.localtimes import REPEATED_HOUR, SKIPPED_HOUR, Skipped, Twice, parse_local, settle
+from jobfeatures.records.localtimes import (
+    REPEATED_HOUR,
+    SKIPPED_HOUR,
+    Skipped,
+    Twice,
+    choose_moments,
+    parse_local,
+)
 
 BERLIN = ZoneInfo("Europe/Berlin")
 HOUR = 3600
@@ -56,7 +63,7 @@ def clock(secs: int) -> int:
 def settled(times, ran_secs=None, away_secs=None):
     """Return the times, and what is doubtful."""
     doubtful = Counter()
-    return settle(times, ran_secs, away_secs, doubtful), list(doubtful)
+    return choose_moments(times, ran_secs, away_secs, doubtful), list(doubtful)
 
 
 @given(st.lists(st.integers(-HOUR, 4 * HOUR), min_size=3, max_size=3).map(sorted))

@@ -23,7 +23,7 @@ from jobfeatures.analysis.schedule.live.outlook import (
     count_tasks,
     least_runtime,
     most_runtime,
-    whole,
+    round_up_secs,
 )
 from jobfeatures.analysis.schedule.live.userhistory import JobsOfUser
 from jobfeatures.analysis.schedule.shares import CPU, Shares, plain
@@ -134,7 +134,7 @@ def compute_expectation(
     if reason is not None:
         raise NotExpectedError(f"job {shown(facts.job_id)} has no expected end, because {REASONS[reason]}")
     scale = shares.scale
-    share = shares.lanes(facts.user or "", scale)
+    share = shares.scaled_share(facts.user or "", scale)
     if share <= 0:
         raise NotExpectedError(f"user {shown(facts.user or '')} has a share of 0, so no expected end")
     now = math.floor(now_secs)
@@ -145,8 +145,8 @@ def compute_expectation(
     _place(low, earlier, [least_runtime(each, now) for each in earlier], ones, scale)
     most = [most_runtime(each, now, mode) for each in earlier]
     latest = _place(high, earlier, most, tasks, scale)
-    arrival = whole(facts.submit_secs or 0, mode)
-    taken = [_whole(lanes.taken(arrival) / scale) for lanes in (low, high)]
+    arrival = round_up_secs(facts.submit_secs or 0, mode)
+    taken = [_whole(lanes.occupied_lane_secs(arrival) / scale) for lanes in (low, high)]
     is_bounded = not is_partial and all(
         each.tasks == count for each, count in zip(earlier, tasks, strict=True)
     )
@@ -193,10 +193,14 @@ def _place(
     """Place the given number of tasks of each job, and return the latest end of each."""
     ends: list[Number] = []
     for facts, runtime, count in zip(jobs, runtimes, tasks, strict=True):
-        arrival = whole(facts.submit_secs or 0, lanes.mode)
+        arrival = round_up_secs(facts.submit_secs or 0, lanes.mode)
         request = (facts.cpus or 0) * scale
         ends.append(
-            max(lanes.place([arrival] * count, [request] * count, [whole(runtime, lanes.mode)] * count))
+            max(
+                lanes.place(
+                    [arrival] * count, [request] * count, [round_up_secs(runtime, lanes.mode)] * count
+                )
+            )
         )
     return ends
 

@@ -18,7 +18,7 @@ from typing import Final
 
 from jobfeatures.analysis.schedule.eet import Lanes, Mode
 from jobfeatures.analysis.schedule.live.facts import JobFacts, Order, order_of, supersedes, why_not
-from jobfeatures.analysis.schedule.live.outlook import BLUR_SECS, Outlook, compute_outlooks, whole
+from jobfeatures.analysis.schedule.live.outlook import BLUR_SECS, Outlook, compute_outlooks, round_up_secs
 from jobfeatures.analysis.schedule.shares import CPU, Shares, plain
 from jobfeatures.joblogs.loggedjob import Number
 from jobfeatures.records.schedulequality import (
@@ -215,7 +215,7 @@ class LiveSchedule:
             for user in self._users.values()
         )
 
-    def settle(self, horizon_secs: float) -> None:
+    def finalize_ends(self, horizon_secs: float) -> None:
         """Make the expected ends of jobs that ended by `horizon_secs` final.
 
         Records must be complete until that time; see `horizon_secs`.
@@ -260,9 +260,9 @@ class LiveSchedule:
 
     def _add_up(self, user: _User, lanes: Lanes, ready: Sequence[JobFacts]) -> None:
         ends = lanes.place(
-            [whole(facts.submit_secs or 0, self.mode) for facts in ready],
+            [round_up_secs(facts.submit_secs or 0, self.mode) for facts in ready],
             [(facts.cpus or 0) * self._scale for facts in ready],
-            [whole(facts.runtime_secs, self.mode) for facts in ready],
+            [round_up_secs(facts.runtime_secs, self.mode) for facts in ready],
         )
         least = BLUR_SECS if self.mode is Mode.FLUID else 0
         for facts, expected in zip(ready, ends, strict=True):
@@ -286,7 +286,7 @@ class LiveSchedule:
     def _lanes(self, name: str, user: _User) -> Lanes:
         if user.lanes is None:
             assert self.shares is not None  # noqa: S101  # set before
-            share = self.shares.lanes(name, self._scale)
+            share = self.shares.scaled_share(name, self._scale)
             user.lanes = Lanes(share, self.mode)
         return user.lanes
 

@@ -45,7 +45,7 @@ class Outlook(NamedTuple):
     verdict: Verdict
 
 
-def whole(secs: Number, mode: Mode) -> Number:
+def round_up_secs(secs: Number, mode: Mode) -> Number:
     """Return a time in seconds, rounded up to whole seconds unless the mode is fluid."""
     return secs if mode is Mode.FLUID else math.ceil(secs)
 
@@ -76,14 +76,14 @@ def compute_outlooks(
     counts = count_tasks(jobs)
     for is_waiting, group in groupby(jobs, lambda facts: facts.start_secs is None):
         same = list(group)
-        arrivals = [whole(facts.submit_secs or 0, mode) for facts in same]
+        arrivals = [round_up_secs(facts.submit_secs or 0, mode) for facts in same]
         requests = [(facts.cpus or 0) * scale for facts in same]
         if is_waiting:
             least: list[Number] = []
             lowers: Sequence[Number] = arrivals
         else:
             least = [least_runtime(facts, now_secs) for facts in same]
-            lowers = low.place(arrivals, requests, [whole(secs, mode) for secs in least])
+            lowers = low.place(arrivals, requests, [round_up_secs(secs, mode) for secs in least])
         most = [most_runtime(facts, now_secs, mode) for facts in same]
         tasks = list(islice(counts, len(same)))
         uppers = iter(
@@ -129,7 +129,7 @@ def least_runtime(facts: JobFacts, now_secs: Number) -> Number:
 def most_runtime(facts: JobFacts, now_secs: Number, mode: Mode) -> Number:
     """Return the longest runtime in seconds that a job can have when it ends: limit plus `OVERRUN_SECS`."""
     if facts.end_secs is not None:
-        return whole(facts.runtime_secs, mode)
+        return round_up_secs(facts.runtime_secs, mode)
     limit = NEVER_SECS if facts.limit_secs is None else facts.limit_secs + OVERRUN_SECS
     return max(limit, math.ceil(compute_elapsed(facts, now_secs)))
 

@@ -69,12 +69,12 @@ class Sketch:
         self._runs: list[Run] = []
         self._steps: dict[str, Array] = {}
 
-    def add(self, hand: Schedule, first_user: int) -> None:
+    def add(self, chunk: Schedule, first_user: int) -> None:
         """Add the jobs of some users; `first_user` is the index of the first of these among all users."""
-        marks = make_marks(hand)
+        marks = make_marks(chunk)
         rows = as_rows(marks._replace(user=marks.user + first_user)._asdict())
         self._runs.append(self._store.write(rows))
-        add_steps(self._steps, hand.steps(self._edges))
+        add_steps(self._steps, chunk.steps(self._edges))
 
     def view(self, document: Values) -> DrawnSchedule:
         """Return what to draw, once all jobs were added.

@@ -170,7 +170,7 @@ def _draw_scale(figure: Figure, axes: Axes, image: Any, heat: HeatmapData) -> No
     bar.minorlocator = FixedLocator([])
     bar.update_ticks()
     place.tick_params(top=True, bottom=False, labeltop=True, labelbottom=False, length=2, pad=1)
-    whose = "a user" if heat.users_per_row == 1 else f"{heat.shared} users"
+    whose = "a user" if heat.users_per_row == 1 else f"{heat.users_per_row} users"
     place.set_title(f"violated at once, of {whose} (jobs)", loc="right", fontsize=8.5, pad=14)
 
 

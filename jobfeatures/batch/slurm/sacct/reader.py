@@ -47,7 +47,7 @@ from jobfeatures.batch.slurm.sacct.values import (
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.joblogs.folding import STEP
 from jobfeatures.joblogs.loggedjob import JobBatch, JobRecord, Notes, StepUse
-from jobfeatures.records.localtimes import settle
+from jobfeatures.records.localtimes import choose_moments
 
 _make_step = partial(tuple.__new__, StepUse)
 _IN_ORDER: Final = ("submit_secs", "eligible_secs", "start_secs", "end_secs")
@@ -362,7 +362,7 @@ class RecordConverter:
             values.get(name) or repeat(None, count) for name in (*_IN_ORDER, "run_secs", "suspended_secs")
         )
         rows: Iterable[Sequence[Any]] = zip(*wanted, strict=False)
-        settled = [settle(row[:4], row[4], row[5], self._notes.doubtful) for row in rows]
+        settled = [choose_moments(row[:4], row[4], row[5], self._notes.doubtful) for row in rows]
         values.update(zip(_IN_ORDER, zip(*settled, strict=True), strict=True))
 
     def _identities(

@@ -205,7 +205,7 @@ def test_spare_are_the_free_lanes_and_those_that_become_free(wanted, is_left):
 
 @pytest.mark.parametrize(("since", "taken"), [(0, 100 * 5 + 100 * 20), (6, 100 * 14), (30, 0)])
 def test_taken_is_what_lanes_are_still_busy(since, taken):
-    assert busy_lanes().taken(since) == taken
+    assert busy_lanes().occupied_lane_secs(since) == taken
 
 
 @pytest.mark.parametrize(("mode", "end"), [(LITERAL, 3), (EXACT, 2), (FLUID, 2.5)])

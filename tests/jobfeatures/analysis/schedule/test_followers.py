@@ -17,8 +17,8 @@ def linked(numbers, preceding, most=9, room_bytes=10**6):
             some = np.array(numbers[first : first + most])
             index.add(some, np.array(preceding[first : first + most]), 10 * some)
             sizes.append(len(some))
-        missing = index.settle()
-        found = list(index.taken(sizes))
+        missing = index.find_links()
+        found = list(index.links_by_piece(sizes))
     assert [len(places) for places, _ in found] == sizes
     places = np.concatenate([places for places, _ in found]).tolist()
     ends = np.concatenate([ends for _, ends in found]).tolist()
@@ -67,7 +67,7 @@ def test_of_those_who_are_left_each_follows_whom_he_followed_if_he_is_left(prece
     which = np.array([place for place in order if place < len(preceding)][:5])
     preceding = [place if place < len(preceding) else -1 for place in preceding]
     links = Links(np.array(preceding), np.array([7 if place >= 0 else -1 for place in preceding]))
-    found = links.taken(which)
+    found = links.select(which)
     left = which.tolist()
     expected = [left.index(preceding[place]) if preceding[place] in left else -1 for place in left]
     assert found.preceding.tolist() == expected

@@ -26,9 +26,9 @@ def drawn(read_swf):
     def draw(gallery):
         whole = Whole(spool("log", [read_swf(*LINES.splitlines())], Options()), ("user",))
         sketch = gallery.sketch(whole, Store())
-        for hand in whole.hands():
+        for chunk in whole.evaluate_chunks():
             if sketch is not None:
-                sketch.add(*hand)
+                sketch.add(*chunk)
         if sketch is not None:
             gallery.add(sketch.view(make_document(whole, ("user",))))
         return gallery

@@ -36,11 +36,11 @@ def log_of(jobs, name="log", shift_secs=0):
 
 
 def heatmap_of(log, cell_secs=60, most=100, **options):
-    """Return the heatmap of a log of which so many jobs are in a hand."""
+    """Return the heatmap of a log of which so many jobs are in a chunk."""
     whole = Whole(spool(log.name, [log], Options(**options)), most=most)
     cells = Cells(whole, cell_secs)
-    for hand in whole.hands():
-        cells.add(*hand)
+    for chunk in whole.evaluate_chunks():
+        cells.add(*chunk)
     return cells.heatmap()
 
 

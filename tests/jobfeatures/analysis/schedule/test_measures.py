@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from jobfeatures.analysis.schedule.measures import (
     QUANTILES,
+    compute_measures,
     compute_steps,
     describe,
     describe_groups,
     make_edges,
-    measure,
 )
 
 numbers = st.integers(0, 40)
@@ -23,7 +23,7 @@ def arrays(*columns):
 
 
 def test_what_each_measure_is():
-    found = measure(*arrays([0, 0, 0, 10], [0, 30, 5, 10], [20, 36, 5, 12], [20, 6, 0, 2]))
+    found = compute_measures(*arrays([0, 0, 0, 10], [0, 30, 5, 10], [20, 36, 5, 12], [20, 6, 0, 2]))
     assert found.wait_secs.tolist() == [0, 30, 5, 0]
     assert found.response_secs.tolist() == [20, 36, 5, 2]
     assert found.slowdown[[0, 1, 3]].tolist() == [1, 6, 1]

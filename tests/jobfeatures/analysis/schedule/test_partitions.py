@@ -11,7 +11,7 @@ from jobfeatures.analysis.schedule.choosing import Filter, ScheduleError
 from jobfeatures.analysis.schedule.document import make_document
 from jobfeatures.analysis.schedule.eet import Mode
 from jobfeatures.analysis.schedule.jobarrays import from_records, from_swf
-from jobfeatures.analysis.schedule.partitions import deal, evaluate_partitions, fold
+from jobfeatures.analysis.schedule.partitions import evaluate_partitions, merge_repeated, split_by_user
 from jobfeatures.analysis.schedule.result import Options
 from jobfeatures.analysis.schedule.shares import ShareRules
 from jobfeatures.formats.swf.columns import read_pieces
@@ -88,10 +88,10 @@ rows = st.tuples(
 @given(
     jobs=st.lists(rows, min_size=1, max_size=40),
     cuts=st.lists(st.integers(0, 40), max_size=4),
-    hands=st.integers(1, 5),
+    chunks=st.integers(1, 5),
     mode=st.sampled_from(list(Mode)),
 )
-def test_pieces_of_a_log_tell_the_same_as_the_whole(tmp_path_factory, jobs, cuts, hands, mode):
+def test_pieces_of_a_log_tell_the_same_as_the_whole(tmp_path_factory, jobs, cuts, chunks, mode):
     folder = tmp_path_factory.mktemp("pieces")
     lines = [line(n, *(job[0], job[1], job[2], job[3], job[4])) for n, job in enumerate(sorted(jobs), 1)]
     bounds = [0, *sorted(min(cut, len(lines)) for cut in cuts), len(lines)]
@@ -105,9 +105,9 @@ def test_pieces_of_a_log_tell_the_same_as_the_whole(tmp_path_factory, jobs, cuts
         whole = whole_of(names[0], options)
     except ScheduleError:
         with pytest.raises(ScheduleError):
-            evaluated(names[1:], options, hands=hands)
+            evaluated(names[1:], options, chunks=chunks)
         return
-    assert_same(whole, evaluated(names[1:], options, hands=hands))
+    assert_same(whole, evaluated(names[1:], options, chunks=chunks))
 
 
 @pytest.fixture
@@ -175,7 +175,7 @@ def test_a_job_of_several_files_is_there_once():
         return from_records(jobs, "log")
 
     one, other = log(("1", 5, 9), ("2", 5, 8)), log(("1", 5, 9), ("2", 20, 30), ("3", 5, 9))
-    found = fold([deal(each, 0, 1)[0] for each in (one, other)])
+    found = merge_repeated([split_by_user(each, 0, 1)[0] for each in (one, other)])
     assert [each.start.tolist() for each in found] == [[], [5, 20, 5]]
     assert found[0].folded == {REPORTED_AGAIN: 1, EARLIER_RUN: 1}
 
@@ -211,7 +211,7 @@ def test_dask_runs_the_same_functions_on_workers_of_its_own(halves):
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
-        found = evaluate_partitions(parts, Options(), FIELDS, read, runner=client, hands=5)
+        found = evaluate_partitions(parts, Options(), FIELDS, read, runner=client, chunks=5)
         with pytest.raises(ScheduleError, match="user '3' has a share of 0 cpu"):
             evaluate_partitions(
                 parts, Options(rules=ShareRules(users={"3": {"cpu": 0}})), (), read, runner=client

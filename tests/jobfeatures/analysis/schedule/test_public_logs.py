@@ -89,10 +89,10 @@ def told_live(log, polls):
             now,
         )
         live.apply_ended(ended[poll])
-        live.settle(live.horizon_secs(now))
+        live.finalize_ends(live.horizon_secs(now))
         if poll % 50 == 0:
             live.quality("log", now)
-    live.settle(math.inf)
+    live.finalize_ends(math.inf)
     return live.quality("log", last, top_users=1000)
 
 

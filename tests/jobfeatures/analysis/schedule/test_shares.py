@@ -54,7 +54,7 @@ def test_a_total_that_is_given_is_taken_before_that_of_the_log():
 def test_the_smallest_share_of_anything_is_not_nothing():
     shares = shares_of(ShareRules(), total=1000, users=10**6)
     assert plain("cpu", shares.default) == 10**-6
-    assert shares.lanes("ann", shares.scale) == 1
+    assert shares.scaled_share("ann", shares.scale) == 1
     assert shares_of(ShareRules(), total=0).default == 0
 
 
@@ -136,14 +136,14 @@ def test_the_default_is_exactly_what_each_user_would_have(total, users):
     shares = shares_of(ShareRules(users={"ann": {"cpu": 1500}}), total=total, users=users)
     assert shares.default * users == total
     scale = shares.scale
-    assert shares.lanes("bob", scale) * users * 1000 == total * scale
-    assert shares.lanes("ann", scale) * 2 == 3 * scale
+    assert shares.scaled_share("bob", scale) * users * 1000 == total * scale
+    assert shares.scaled_share("ann", scale) * 2 == 3 * scale
 
 
 @pytest.mark.parametrize(("total", "users"), [(2**40, 3000), (7, 2)])
 def test_a_default_share_of_memory_is_exact_too(total, users):
     shares = shares_of(ShareRules(), resource="memory", total=total, users=users)
-    assert shares.lanes("bob", shares.scale) * users == total * shares.scale
+    assert shares.scaled_share("bob", shares.scale) * users == total * shares.scale
 
 
 def test_a_size_without_a_unit_is_asked_for_one():

@@ -1,4 +1,4 @@
-"""A log some users' jobs at a time tells what it tells as one piece and one hand."""
+"""A log some users' jobs at a time tells what it tells as one piece and one chunk."""
 
 import json
 import os
@@ -47,11 +47,11 @@ def write(tmp_path, monkeypatch):
 
 
 def told_of(names, options, kind=None, **sizes):
-    """Return what is told of files as a log; `pieces` have so many jobs, `hands` too, `room` is of memory."""
+    """Return what is told of files as a log; `pieces` have so many jobs, `chunks` too, `room` is of memory."""
     with Store(sizes.get("room", 10**9)) as store:
         pieces = Pieces([(name, name) for name in names], kind, store=store, most=sizes.get("pieces", 10**6))
         whole = summarise(
-            names[0], pieces.logs(), options, FIELDS, store=store, most=sizes.get("hands", 10**6)
+            names[0], pieces.logs(), options, FIELDS, store=store, most=sizes.get("chunks", 10**6)
         )
         return json.loads(json.dumps(make_document(whole, FIELDS)))
 
@@ -59,7 +59,7 @@ def told_of(names, options, kind=None, **sizes):
 def both(names, options=None, most=3, kind=None):
     """Return what is told about a log as one piece in memory, and a few jobs at a time; an error as its text."""
     options, found = options or Options(), []
-    for sizes in ({}, {"pieces": most, "hands": most, "room": 0}):
+    for sizes in ({}, {"pieces": most, "chunks": most, "room": 0}):
         try:
             found.append(told_of(names, options, kind, **sizes))
         except ScheduleError as error:
@@ -118,7 +118,7 @@ def test_one_user_s_jobs_may_be_more_than_have_room(write, rows, options):
 def test_no_more_jobs_are_in_memory_than_have_room_though_one_user_has_all(write, more):
     name = write("".join(line(place, place, 1) for place in range(1, 30)))
     whole = Whole(spool(name, [read_log(name)], Options(**more)), most=4)
-    jobs = [(len(hand.log), len(hand.chosen)) for hand, _ in whole.hands()]
+    jobs = [(len(chunk.log), len(chunk.chosen)) for chunk, _ in whole.evaluate_chunks()]
     assert max(here for here, _ in jobs) <= 4
     assert sum(shown for _, shown in jobs) == whole.job_count == (9 if "filters" in more else 29)
     assert whole.users == ["1"]
@@ -301,7 +301,7 @@ def test_memory_does_not_grow_with_the_log(write, monkeypatch):
         text = "".join(line(place, place, place % 40, runtime=place % 97) for place in range(1, jobs))
         name = write("; MaxProcs: 9\n" + text)
         tracemalloc.start()
-        told_of([name], Options(), pieces=512, hands=512, room=0)
+        told_of([name], Options(), pieces=512, chunks=512, room=0)
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return most

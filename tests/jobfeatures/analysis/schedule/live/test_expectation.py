@@ -454,6 +454,6 @@ def test_what_is_taken_is_what_was_placed_and_is_left(history, mode, share):
     _, submit, start, end, cpus, _ = history[0]
     lanes.place([submit], [cpus], [end - start])
     work = cpus * (end - start)
-    assert work <= lanes.taken(submit) + 1e-6
-    assert lanes.taken(submit) <= work + (cpus if mode is Mode.LITERAL else 1e-6)
-    assert lanes.taken(10_000) == 0
+    assert work <= lanes.occupied_lane_secs(submit) + 1e-6
+    assert lanes.occupied_lane_secs(submit) <= work + (cpus if mode is Mode.LITERAL else 1e-6)
+    assert lanes.occupied_lane_secs(10_000) == 0

@@ -154,9 +154,9 @@ def watch(facts, polls, mode, *, shuffle=lambda found: found):
         queue, ended = reported_at(facts, poll)
         made.apply_queue(shuffle(queue), poll.at)
         made.apply_ended(shuffle(ended))
-        made.settle(made.horizon_secs(poll.known_until))
+        made.finalize_ends(made.horizon_secs(poll.known_until))
     made.apply_ended(shuffle(facts))
-    made.settle(END_OF_TIME)
+    made.finalize_ends(END_OF_TIME)
     return made
 
 
@@ -213,12 +213,12 @@ def test_a_fresh_start_from_the_same_history_gives_the_same_figures(facts, polls
         queue, ended = reported_at(facts, poll)
         watched.apply_queue(queue, poll.at)
         watched.apply_ended(ended)
-        watched.settle(watched.horizon_secs(poll.known_until))
+        watched.finalize_ends(watched.horizon_secs(poll.known_until))
     fresh = live(mode=mode)
     queue, ended = reported_at(facts, polls[-1])
     fresh.apply_queue(queue, at)
     fresh.apply_ended(ended)
-    fresh.settle(fresh.horizon_secs(at))
+    fresh.finalize_ends(fresh.horizon_secs(at))
     assert fresh.quality("slurm", at, top_users=9) == watched.quality("slurm", at, top_users=9)
 
 
@@ -248,7 +248,7 @@ def test_bounds_bound_and_no_verdict_is_ever_wrong(facts, times, mode):
         queue, ended = reported_at(facts, Poll(now, now))
         made.apply_queue(queue, now)
         made.apply_ended(ended)
-        made.settle(now)
+        made.finalize_ends(now)
         blur = 1e-6 if mode is Mode.FLUID else 0
         for each in made.outlooks("ann", now):
             job_id = each.facts.job_id
@@ -273,7 +273,7 @@ def test_a_waiting_job_that_is_not_late_would_be_in_time_if_it_started_now(facts
     queue, ended = reported_at(facts, Poll(now, now))
     made.apply_queue(queue, now)
     made.apply_ended(ended)
-    made.settle(now)
+    made.finalize_ends(now)
     for each in made.outlooks("ann", now):
         if each.facts.start_secs is None and each.verdict is Verdict.NOT_LATE:
             then = [
@@ -292,19 +292,19 @@ def test_a_job_is_settled_once_all_before_it_have_ended():
     made = live()
     made.apply_queue([job("1", submit=0, start=None, end=None)], 50)
     made.apply_ended([job("2", submit=5, start=5, end=20)])
-    made.settle(50)
+    made.finalize_ends(50)
     found = made.quality("slurm", 50)
     assert (found.jobs, found.unsettled_jobs) == (0, 1)
     assert found.wait_secs["batch"].counts[-1] == 1  # waits know no expected end
     made.apply_ended([job("1", submit=0, start=50, end=60)])
-    made.settle(60)
+    made.finalize_ends(60)
     assert (made.quality("slurm", 60).jobs, len(made)) == (2, 0)
 
 
 def test_what_ended_after_the_horizon_is_not_settled_yet():
     made = live()
     made.apply_ended([job("1", end=10), job("2", end=30)])
-    made.settle(20)
+    made.finalize_ends(20)
     assert made.quality("slurm", 30).jobs == 1
 
 
@@ -312,7 +312,7 @@ def test_a_correction_before_that_replaces_what_was_told():
     made = live()
     made.apply_ended([job("1", end=10)])
     made.apply_ended([job("1", start=4, end=30)])
-    made.settle(30)
+    made.finalize_ends(30)
     found = made.quality("slurm", 30)
     assert (found.jobs, found.violated, found.tardiness_secs) == (1, 1, 4)
     assert (found.wait_secs["batch"].counts[-1], found.wait_secs["batch"].sum) == (1, 4)
@@ -321,10 +321,10 @@ def test_a_correction_before_that_replaces_what_was_told():
 def test_what_comes_or_changes_too_late_is_told_and_changes_nothing():
     made = live()
     made.apply_ended([job("2", submit=5, start=5, end=10)])
-    made.settle(10)
+    made.finalize_ends(10)
     made.apply_ended([job("2", submit=5, start=5, end=11), job("1", submit=4, start=4, end=9)])
     made.apply_ended([job("2", submit=5, start=5, end=11), job("1", submit=4, start=4, end=9)])
-    made.settle(20)
+    made.finalize_ends(20)
     found = made.quality("slurm", 20)
     assert (found.jobs, found.skipped) == (1, {LATE: 2})
 
@@ -334,10 +334,10 @@ def test_a_requeued_job_counts_by_its_last_run():
     made.apply_ended([job("1", submit=0, start=2, end=5)])
     made.apply_queue([job("1", submit=6, start=None, end=None)], 7)
     made.apply_ended([job("1", submit=0, start=2, end=5)])  # accounting still reports the first
-    made.settle(7)
+    made.finalize_ends(7)
     assert made.quality("slurm", 7).jobs == 0
     made.apply_ended([job("1", submit=6, start=8, end=12)])
-    made.settle(20)
+    made.finalize_ends(20)
     found = made.quality("slurm", 20)
     assert (found.jobs, found.tardiness_secs, found.wait_secs["batch"].sum) == (1, 2, 2)
 
@@ -347,7 +347,7 @@ def test_a_job_is_not_counted_again_for_as_long_as_it_may_be_told_again():
     made = live()
     for horizon in (10, 50, 109, 111, 500):
         made.apply_ended([job("1", end=10)])
-        made.settle(horizon)
+        made.finalize_ends(horizon)
         assert made.quality("slurm", horizon).jobs == 1
 
 
@@ -356,9 +356,9 @@ def test_a_job_that_waits_behind_another_can_be_corrected_however_long_ago_it_en
     made = live()
     made.apply_queue([job("1", end=None)], 10)
     made.apply_ended([job("2", submit=1, start=1, end=10)])
-    made.settle(1000)
+    made.finalize_ends(1000)
     made.apply_ended([job("2", submit=1, start=1, end=12, cpus=2), job("1", end=1001)])
-    made.settle(1001)
+    made.finalize_ends(1001)
     found = made.quality("slurm", 1001)
     assert (found.jobs, found.violated, found.wait_secs["batch"].counts[-1]) == (2, 0, 2)
 
@@ -367,14 +367,14 @@ def test_a_job_that_waits_behind_another_can_be_corrected_however_long_ago_it_en
 def test_history_is_not_remembered_job_by_job():
     made = live()
     made.apply_ended(job(str(number), submit=number, start=number, end=number + 1) for number in range(1000))
-    made.settle(1000)
+    made.finalize_ends(1000)
     assert made.quality("slurm", 1000).jobs == 1000
     few = live()
     few.apply_ended(job(str(number), submit=number, start=number, end=number + 1) for number in range(100))
-    few.settle(100)
+    few.finalize_ends(100)
     assert count_held(made) < count_held(few) + 900  # less than one thing for each job
     made.apply_ended(job(str(number), submit=number, start=number, end=number + 1) for number in range(1000))
-    made.settle(1100)
+    made.finalize_ends(1100)
     assert made.quality("slurm", 1000).jobs == 1000
 
 
@@ -383,7 +383,7 @@ def test_what_is_settled_takes_no_room_after_a_while():
     made, held = live(), []
     for number in range(1000):
         made.apply_ended([job(str(number), submit=number, start=number, end=number + 1)])
-        made.settle(number + 1)
+        made.finalize_ends(number + 1)
         held.append(count_held(made) if number % 100 == 99 else 0)
     assert len(made) == 0
     assert held[-1] < held[299] + 700  # less than one thing for each job
@@ -393,7 +393,7 @@ def test_jobs_that_ended_before_the_beginning_are_in_no_figure():
     made = LiveSchedule(begin_secs=100)
     made.use_shares(shares())
     made.apply_ended([job("1", end=99), job("2", end=100), job("3", start=None, end=99)])
-    made.settle(200)
+    made.finalize_ends(200)
     found = made.quality("slurm", 200)
     assert (found.jobs, found.skipped, found.wait_secs["batch"].counts[-1]) == (1, {}, 1)
 
@@ -404,11 +404,11 @@ def test_a_job_that_no_queue_tells_of_any_more_is_dropped_unless_its_end_is_know
     made.apply_ended([job("3", submit=1, start=1, end=5)])
     made.apply_queue([job("2", end=None)], 50)
     assert sum(made.quality("slurm", 50).unfinished.values()) == 1  # it has left, though how is not known yet
-    made.settle(50)
+    made.finalize_ends(50)
     assert made.quality("slurm", 50).jobs == 0
     made.forget_missing(40)
     made.apply_ended([job("2", end=55)])
-    made.settle(60)
+    made.finalize_ends(60)
     assert made.quality("slurm", 60).jobs == 2
 
 
@@ -467,7 +467,7 @@ def test_users_without_a_share_are_left_out_and_told():
     made.use_shares(shares(ann=0))
     made.apply_ended([job("1", end=10), job("2", user="bob", end=10)])
     made.apply_queue([job("3", submit=20, start=None, end=None)], 20)
-    made.settle(20)
+    made.finalize_ends(20)
     found = made.quality("slurm", 20, top_users=5)
     assert (found.jobs, found.users, found.skipped, found.unfinished) == (1, 1, {NO_SHARE: 1}, {})
 
@@ -487,7 +487,7 @@ def test_names_and_numbers_of_any_kind_do_no_harm():
     made.apply_queue(
         [job("6", submit=-1, start=None, end=None), job("7", cpus=None, start=None, end=None)], 9
     )
-    made.settle(20)
+    made.finalize_ends(20)
     found = made.quality("slurm", 20, top_users=5)
     assert found.jobs == 2
     assert sum(found.skipped.values()) == 4
@@ -499,7 +499,7 @@ def test_users_are_ranked_by_weighted_tardiness_and_cut():
     made.apply_ended(
         job(str(number), user=f"u{number}", submit=0, start=number, end=number + 5) for number in range(6)
     )
-    made.settle(100)
+    made.finalize_ends(100)
     assert [each.user for each in made.quality("slurm", 100, top_users=2).top_users] == ["u5", "u4"]
     assert made.quality("slurm", 100).top_users == ()
 
@@ -507,7 +507,7 @@ def test_users_are_ranked_by_weighted_tardiness_and_cut():
 def test_partitions_beyond_measure_are_one():
     made = live()
     made.apply_ended(job(str(number))._replace(partition=f"p{number}") for number in range(300))
-    made.settle(100)
+    made.finalize_ends(100)
     found = made.quality("slurm", 100)
     assert len(found.wait_secs) == 201
     assert found.wait_secs["other"].counts[-1] == 100

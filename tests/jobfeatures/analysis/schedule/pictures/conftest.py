@@ -21,8 +21,8 @@ def make_views():
         for name, jobs in logs:
             whole = Whole(spool(name, [from_records(jobs, name)], Options(**options)), by, most=most)
             sketch = Sketch(whole, Store())
-            for hand in whole.hands():
-                sketch.add(*hand)
+            for chunk in whole.evaluate_chunks():
+                sketch.add(*chunk)
             views.append(sketch.view(make_document(whole, by)))
         return views
 
