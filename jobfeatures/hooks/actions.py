@@ -110,7 +110,7 @@ def serve_request(
     if request.action == "remove":
         key = JobKey(request.batch_system, SYSTEMS[request.batch_system].job_id_in(request.environ))
         with tree.locked(key, SERVED_LOCK_SECS):
-            remove_own(tree, key, request.environ)
+            remove_of_own_cluster(tree, key, request.environ)
         return None
     system, given = SYSTEMS[request.batch_system], config.batch.of(request.batch_system)
     name = node_name(config.node.name, request.environ)
@@ -186,7 +186,7 @@ def write(
     if not is_served:
         write_machine(tree, site, machine, now_secs=SystemClock().now_secs())
     with tree.locked(job.key, SERVED_LOCK_SECS if is_served else LOCK_SECS):
-        if is_of_another(tree, job.key, job.cluster):
+        if is_of_another_cluster(tree, job.key, job.cluster):
             tree.refuse(job.key, job.cluster or "")
             raise OtherClusterError(f"job {job.key.job_id} of {job.cluster} gets no features: {HAS_NUMBER}")
         if is_first and is_of_earlier_prolog(tree, job.key, reported_at_secs):
@@ -195,19 +195,19 @@ def write(
         tree.write_record(job.key, format_record(job, reported_at_secs=reported_at_secs))
 
 
-def remove_own(tree: FeatureTree, key: JobKey, environ: Mapping[str, str]) -> bool:
+def remove_of_own_cluster(tree: FeatureTree, key: JobKey, environ: Mapping[str, str]) -> bool:
     """Remove an ended job's directories if they are those of a job of the epilog's cluster.
 
     Return whether there were any. The caller holds the lock `FeatureTree.locked` for the job.
     """
     cluster = environ.get(SYSTEMS[key.batch_system].cluster_variable or "")
-    if not is_of_another(tree, key, cluster):
+    if not is_of_another_cluster(tree, key, cluster):
         return tree.remove_job(key)
     tree.accept(key, cluster or "")  # which has ended: that cluster may use the number again
     return False
 
 
-def is_of_another(tree: FeatureTree, key: JobKey, cluster: str | None) -> bool:
+def is_of_another_cluster(tree: FeatureTree, key: JobKey, cluster: str | None) -> bool:
     """Return whether the job published here with this id is one of another cluster than `cluster`.
 
     If it is not, a note that this job was refused for that reason is removed. Several clusters may have their
@@ -253,6 +253,6 @@ def remove_job(config: Config, key: JobKey, environ: Mapping[str, str]) -> bool:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(key.directory_name + ending, dir_fd=folder)
     with tree.locked(key):
-        found = remove_own(tree, key, environ)
+        found = remove_of_own_cluster(tree, key, environ)
     tree.sweep(max_entries=1000)  # the daemon removes what is left beyond that
     return found

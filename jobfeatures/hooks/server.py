@@ -73,7 +73,7 @@ def main() -> None:
             polled = current[0].polled
             if polled is None or key.batch_system in polled:
                 with contextlib.suppress(OSError, JobfeaturesError):  # then the prolog does not wait
-                    tree.note_question(key)
+                    tree.hold_prolog(key)
             with contextlib.suppress(OSError):  # the pipe is full or closed: the daemon's next poll will do
                 os.write(1, f"{key.batch_system}\n".encode("ascii"))
 

@@ -131,7 +131,7 @@ class Publisher:
         """Return what was known of each published job when last published, also by an earlier daemon."""
         found: list[JobObservation] = []
         try:
-            texts = self._tree.known()
+            texts = self._tree.read_all_notes()
         except (JobfeaturesError, OSError) as error:
             log.warning("cannot read the saved records of published jobs: %s", error)
             return found
@@ -198,7 +198,7 @@ class Publisher:
         )
         self._noted.add(job.key)
         if reported.source == job.key.batch_system:
-            self._tree.note_answer(job.key, reported.at_secs)
+            self._tree.release_prolog(job.key, reported.at_secs)
 
     def _remove(self, key: JobKey) -> None:
         self._tree.remove_job(key)

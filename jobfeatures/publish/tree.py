@@ -218,8 +218,8 @@ class FeatureTree(Folders):
             if not is_of_later_version(read_private(folder, name, MAX_NOTE_BYTES) or b""):
                 write_if_changed(folder, staging, name, text.encode(), 0o600)
 
-    def note_question(self, key: JobKey) -> None:
-        """Make the job's prolog wait for the batch system's answer, until `note_answer` or its time limit."""
+    def hold_prolog(self, key: JobKey) -> None:
+        """Make the job's prolog wait for the batch system, until `release_prolog` or its time limit."""
         with (
             self.folder(INTAKE) as folder,
             opened(
@@ -228,8 +228,8 @@ class FeatureTree(Folders):
         ):
             os.utime(file)
 
-    def note_answer(self, key: JobKey, at_secs: float = math.inf) -> None:
-        """Let the job's prolog, which has waited since `note_question`, go on.
+    def release_prolog(self, key: JobKey, at_secs: float = math.inf) -> None:
+        """Let the job's prolog, which has waited since `hold_prolog`, go on.
 
         A prolog that began to wait after `at_secs` (epoch) still waits.
         """
@@ -248,7 +248,7 @@ class FeatureTree(Folders):
         """
         name, found = key.directory_name, False
         self._drop_token(name)
-        self.note_answer(key)
+        self.release_prolog(key)
         self.link_starters(key, ())
         with self.folder(STAGING) as staging:
             for each in (EXPORTS, URLS, JOBS, STATUS, ORIGINS):
@@ -320,7 +320,7 @@ class FeatureTree(Folders):
         with self.folder(KNOWN) as folder:
             return exists(folder, f"{key.directory_name}.json")
 
-    def notes(self, key: JobKey) -> tuple[str, str]:
+    def read_notes(self, key: JobKey) -> tuple[str, str]:
         """Return two texts about a job: the daemon's note and the prolog's record, each "" if absent."""
         found = []
         for each in (KNOWN, RECORDS):
@@ -329,7 +329,7 @@ class FeatureTree(Folders):
             found.append((content or b"").decode("utf-8", "replace"))
         return found[0], found[1]
 
-    def known(self) -> list[str]:
+    def read_all_notes(self) -> list[str]:
         """Return the texts of the daemon's private notes on all published jobs.
 
         Raises OSError or UnsafePathError.

@@ -55,7 +55,7 @@ def write_job(
     this id has provably left is removed first. A value that is unknown now stays as it was published before.
     So do all published values that were reported later than `reported_at_secs` (epoch, node's clock).
     """
-    known, record = (_read_note(text, job.key) for text in tree.notes(job.key))
+    known, record = (_read_note(text, job.key) for text in tree.read_notes(job.key))
     note = known or record
     if note is not None and find_difference(note.job, job) is not None:
         tree.remove_job(job.key, keep_record=True)

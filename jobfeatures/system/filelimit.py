@@ -31,7 +31,7 @@ def raise_limit(wanted: int = ENOUGH) -> int:
     return limits()[0]
 
 
-def share(count: int) -> int:
+def allowed_connections(count: int) -> int:
     """Return how many of `count` connections to allow, given the hard limit on open files.
 
     That is `count` itself, unless the limit is below `ENOUGH`: then less in the same proportion, but 4 at

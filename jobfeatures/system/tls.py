@@ -13,7 +13,7 @@ from jobfeatures.system.privatefile import closing, open_at_once, version_of
 MAX_FILE_BYTES = 1 << 20
 
 
-def look_at(path: str) -> Version | None:
+def file_version(path: str) -> Version | None:
     """Return a value that changes whenever the file does; None if it cannot be found."""
     try:
         return version_of(os.stat(path))

@@ -16,7 +16,7 @@ from jobfeatures.status.board import StatusView
 from jobfeatures.status.jobstatus import JobStatus
 from jobfeatures_exporter.cluster.sums import compute_cluster_sums, compute_queue_sums
 from jobfeatures_exporter.model.context import Context
-from jobfeatures_exporter.model.missing import DaemonGroups, Missing, Reason
+from jobfeatures_exporter.model.missing import DaemonGroups, JobsWithoutGroup, Reason
 from jobfeatures_exporter.model.snapshot import (
     Kind,
 )
@@ -71,7 +71,7 @@ def make_context() -> Context:
             Announced({"slurm": True}, {"slurm": int(NOW) + 3600}),
         ),
         cpu_rates={JobKey("slurm", "12"): 2.5},
-        missing_groups=Missing(
+        missing_groups=JobsWithoutGroup(
             {JobKey("slurm", "14"): Reason.FOUND, JobKey("slurm", "15"): Reason.EXPECTED},
             {"slurm": DaemonGroups("slurmd", "/site.slice/slurmd.service", ("/site.slice/jobs",))},
         ),

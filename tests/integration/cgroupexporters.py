@@ -21,7 +21,7 @@ from jobfeatures.system.clock import SystemClock
 from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.model.snapshot import Kind
 from jobfeatures_exporter.sampling.sampler import Sampler
-from jobfeatures_exporter.sampling.samplersettings import SamplerSettings, Wishes
+from jobfeatures_exporter.sampling.samplersettings import SampleExtras, SamplerSettings
 from jobfeatures_exporter.scrape.profiles import read_profiles
 
 ROOT = Path("/sys/fs/cgroup")
@@ -29,7 +29,7 @@ IS_V2 = (ROOT / "cgroup.controllers").exists()
 JOBS = {"987301": 96 * 2**20, "987302": None}
 ALLOCATED = 2**30
 ENVIRON = {"SLURM_JOB_ACCOUNT": "physics"}
-WISHES = Wishes(cores=True, thread_states={Kind.BATCH})
+WISHES = SampleExtras(cores=True, thread_states={Kind.BATCH})
 PAYLOAD = """
 import mmap, os, signal
 held = bytearray(20 * 2**20)

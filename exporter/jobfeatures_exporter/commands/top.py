@@ -102,7 +102,7 @@ def _open(arguments: argparse.Namespace) -> Pages:
         DaemonPages,
         OwnPages,
         address_of,
-        is_nobody_there,
+        is_connection_refused,
         metrics_address,
     )
 
@@ -119,7 +119,7 @@ def _open(arguments: argparse.Namespace) -> Pages:
         try:
             daemon.read()
         except SourceError as error:
-            if arguments.url is not None or not is_nobody_there(error):
+            if arguments.url is not None or not is_connection_refused(error):
                 raise
         else:
             return daemon

@@ -53,7 +53,7 @@ class Family(NamedTuple):
         return cls(metric, [sample for sample in values if _is_known(sample)])
 
     @classmethod
-    def by_word(cls, metric: Metric, values: Mapping[str, Number]) -> Family:
+    def by_label(cls, metric: Metric, values: Mapping[str, Number]) -> Family:
         """Return a family of a metric with one label; `values` maps label values to samples' values."""
         return cls(metric, [((word,), value) for word, value in values.items()])
 

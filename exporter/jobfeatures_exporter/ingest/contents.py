@@ -83,7 +83,7 @@ class SampleRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SysinfoRecord:
-    """A received description of a node's hardware and software, in the field `made`.
+    """A received description of a node's hardware and software, in the field `sample`.
 
     Numbers that the document omits are None, since none of them can be 0. `rejected` are the elements that
     were left out as invalid.
@@ -92,7 +92,7 @@ class SysinfoRecord:
     cluster: str
     node: str
     time_secs: int | None
-    made: SysinfoSample
+    sample: SysinfoSample
     rejected: tuple[Rejected, ...] = ()
 
 

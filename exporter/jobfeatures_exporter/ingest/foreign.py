@@ -90,15 +90,15 @@ def compute_snapshot(
     )
 
 
-def complete(snapshot: Snapshot, sample: SampleRecord, sysinfo: SysinfoRecord) -> Snapshot:
+def add_hardware(snapshot: Snapshot, sample: SampleRecord, sysinfo: SysinfoRecord) -> Snapshot:
     """Return a snapshot completed by the memory size and GPU models from the node's hardware description.
 
     `sample` is the one that the snapshot was made from.
     """
-    cards = {card.uuid: card for card in sysinfo.made.cards}
+    cards = {card.uuid: card for card in sysinfo.sample.cards}
     return replace(
         snapshot,
-        node=replace(sample.system, memory_bytes=_memory(sample, sysinfo.made.memory_bytes)),
+        node=replace(sample.system, memory_bytes=_memory(sample, sysinfo.sample.memory_bytes)),
         gpus=tuple(
             replace(gpu, card=replace(cards[gpu.card.uuid], index=gpu.card.index))
             if gpu.card.uuid in cards

@@ -21,7 +21,7 @@ LOGGED_PER_SEC = 1.0  # rejected documents; beyond that they are only counted
 
 
 @dataclass(frozen=True, slots=True)
-class Intake:
+class IntakeResult:
     """The outcome of reading one text: `taken` documents were stored, others were faulty.
 
     Each of the `faults` names the document, the path in it and the reason. `end` is the byte up to which the
@@ -46,7 +46,7 @@ class SonarIntake:
 
     def take(
         self, content: bytes, origin: str, *, growing: bool = False, clusters: Collection[str] | None = None
-    ) -> Intake:
+    ) -> IntakeResult:
         """Store the valid documents in a text; return how many were stored and what was wrong with others.
 
         Documents from clusters other than `clusters` are refused (None: any cluster is accepted). If the text
@@ -67,7 +67,7 @@ class SonarIntake:
             else:
                 taken += 1
         read = end if len(text) == len(content) else len(text[:end].encode("utf-8", "surrogateescape"))
-        return Intake(taken, tuple(faults), read)
+        return IntakeResult(taken, tuple(faults), read)
 
     def _take(self, document: SonarDocument, clusters: Collection[str] | None, origin: str) -> str:
         if document.reason:

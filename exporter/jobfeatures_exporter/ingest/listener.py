@@ -19,7 +19,7 @@ from jobfeatures.publish.http.connectiontable import ConnectionLimits
 from jobfeatures.publish.http.webserver import Refused, read_body
 from jobfeatures.system.clock import Clock
 from jobfeatures.system.rates import Rates
-from jobfeatures_exporter.ingest.intake import Intake, SonarIntake
+from jobfeatures_exporter.ingest.intake import IntakeResult, SonarIntake
 from jobfeatures_exporter.ingest.users import UsersFile
 
 MAX_CONNECTIONS: Final = 1024
@@ -89,7 +89,7 @@ class SonarListener:
             raise Refused(415, "content must not be compressed or otherwise encoded")
         return clusters
 
-    async def _take(self, request: web.BaseRequest, clusters: frozenset[str] | None) -> Intake:
+    async def _take(self, request: web.BaseRequest, clusters: frozenset[str] | None) -> IntakeResult:
         if self._places == 0:
             raise Refused(429, "all workers are busy", Retry_After=str(RETRY_SECS))
         self._places -= 1

@@ -20,7 +20,7 @@ from jobfeatures.system.clock import Clock
 from jobfeatures_exporter.ingest.books import Counts, ForeignJobCounters
 from jobfeatures_exporter.ingest.contents import ErrorRecord, JobsRecord, Record, SampleRecord, SysinfoRecord
 from jobfeatures_exporter.ingest.foreign import (
-    complete,
+    add_hardware,
     compute_job_gpus,
     compute_snapshot,
     count_gpu,
@@ -191,7 +191,7 @@ class SonarNodes:
             sysinfo=sysinfo,
             seen_at_secs=at,
             totals=totals,
-            snapshot=snapshot if sysinfo is None else complete(snapshot, record, sysinfo),
+            snapshot=snapshot if sysinfo is None else add_hardware(snapshot, record, sysinfo),
         )
         return ""
 
@@ -203,7 +203,7 @@ class SonarNodes:
             return
         snapshot = state.snapshot
         if state.sample is not None and snapshot is not None:
-            snapshot = complete(snapshot, state.sample, record)
+            snapshot = add_hardware(snapshot, state.sample, record)
         node.state = replace(state, sysinfo=record, snapshot=snapshot)
 
     def _cluster(self, name: str) -> ClusterState:

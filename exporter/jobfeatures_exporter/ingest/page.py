@@ -137,7 +137,7 @@ class SonarPage:
             yield from _blocks_of(_families_of_cluster(cluster, those, now))
         counts = dict(sorted(self._nodes.counts().items()))
         dropped = Family.single(DROPPED, self._nodes.dropped_nodes)
-        yield from _blocks_of([Family.by_word(DOCUMENTS, counts), dropped])
+        yield from _blocks_of([Family.by_label(DOCUMENTS, counts), dropped])
 
     def _keep(
         self, name: NodeName, state: NodeState, known: Mapping[JobKey, Job], budget: SeriesBudget | None
@@ -172,7 +172,7 @@ def _context_of(state: NodeState, known: Mapping[JobKey, Job], kinds: frozenset[
         if isinstance(key, JobKey):
             seen = Job(key=key, state=JobState.RUNNING, user=users.get(key.job_id))
             here[key] = fill_unknown(known[key], seen) if key in known else seen
-    made = None if state.sysinfo is None else state.sysinfo.made
+    made = None if state.sysinfo is None else state.sysinfo.sample
     return Context(now_secs=state.seen_at_secs, snapshot=snapshot, jobs=here, sysinfo=made, kinds=kinds)
 
 

@@ -209,7 +209,7 @@ def _sysinfo(attributes: Json, reader: Reader) -> SysinfoRecord:
         cluster=attributes["cluster"],
         node=attributes["node"],
         time_secs=time_secs,
-        made=SysinfoSample(
+        sample=SysinfoSample(
             taken_at_secs=time_secs or 0,
             **known,
             memory_bytes=_kib(attributes, "memory"),

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from jobfeatures.errors import ConfigurationError, JobfeaturesError, ParseError
 from jobfeatures.system.basiccredentials import parse_basic
 from jobfeatures.system.privatefile import read_private
-from jobfeatures.system.tls import look_at, reason_of
+from jobfeatures.system.tls import file_version, reason_of
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ class UsersFile:
         """Read the file. Raises ConfigurationError if it cannot be used."""
         self._path = path
         self._pepper = os.urandom(16)
-        self._stamp = look_at(path)
+        self._stamp = file_version(path)
         try:
             self._known = self._digests(read_users(path))
         except (OSError, JobfeaturesError) as error:
@@ -97,7 +97,7 @@ class UsersFile:
         return None
 
     def _refresh(self) -> None:
-        stamp = look_at(self._path)
+        stamp = file_version(self._path)
         if stamp == self._stamp:
             return
         self._stamp = stamp

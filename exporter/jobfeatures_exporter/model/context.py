@@ -27,7 +27,7 @@ from jobfeatures_exporter.families.exposition import Values
 from jobfeatures_exporter.families.rows import KeptRows
 from jobfeatures_exporter.model.ended import EndedJob
 from jobfeatures_exporter.model.hardware import SysinfoSample
-from jobfeatures_exporter.model.missing import Missing
+from jobfeatures_exporter.model.missing import JobsWithoutGroup
 from jobfeatures_exporter.model.snapshot import (
     GroupKey,
     JobGpu,
@@ -115,7 +115,7 @@ class Context:
     web: WebStatus | None = None
     rows: KeptRows = field(default_factory=KeptRows)  # of the last page
     findings: Mapping[JobKey, Finding] = field(default_factory=dict)  # conclusions from the evidence
-    missing_groups: Missing = field(default_factory=Missing)
+    missing_groups: JobsWithoutGroup = field(default_factory=JobsWithoutGroup)
 
     @cached_property
     def jobs_here(self) -> dict[JobKey, Job]:
@@ -134,7 +134,7 @@ class Context:
         return {} if self.snapshot is None else self.snapshot.jobs
 
     @cached_property
-    def empty_groups(self) -> frozenset[JobKey]:
+    def jobs_of_empty_groups(self) -> frozenset[JobKey]:
         """Return the jobs of which only a control group without processes is left.
 
         Their batch system does not know these jobs, reports that they are not on this node, or is not polled.
@@ -153,7 +153,9 @@ class Context:
     def _over(self) -> frozenset[JobKey]:
         """Return the jobs that are over here although a control group without processes may be left."""
         seen = self._seen
-        return self.empty_groups | {key for key in self.ended if key not in seen or not seen[key].processes}
+        return self.jobs_of_empty_groups | {
+            key for key in self.ended if key not in seen or not seen[key].processes
+        }
 
     def _is_denied(self, key: JobKey, sample: JobSample) -> bool:
         if (job := self.jobs.get(key)) is not None and job.state is not JobState.UNKNOWN:
@@ -168,7 +170,7 @@ class Context:
         return any(isinstance(each, JobTable) and each.absent_at_secs(key) is not None for each in tables)
 
     @cached_property
-    def leftovers_here(self) -> dict[JobKey, float]:
+    def ended_with_processes(self) -> dict[JobKey, float]:
         """Return the ended jobs with processes still here, and the Unix time when their end was reported."""
         return {key: reported_secs for key, reported_secs in self.leftovers.items() if key in self._seen}
 
@@ -201,7 +203,7 @@ class Context:
         machine count.
         """
         jobs = self.jobs_here
-        if len(jobs.keys() | self.leftovers_here.keys()) > 1:
+        if len(jobs.keys() | self.ended_with_processes.keys()) > 1:
             return dict.fromkeys(jobs, False)
         given = self._given_cpus
         total = given or self.machine.total_cpus
@@ -236,7 +238,7 @@ class Context:
     def shown_jobs(self) -> dict[JobKey, Job]:
         """Return the jobs that occupy this node, have just ended here, or have left processes behind."""
         ended = {key: each.job for key, each in self._ended_only.items()}
-        leftovers = {key: self.jobs.get(key) or _unknown(key) for key in self.leftovers_here}
+        leftovers = {key: self.jobs.get(key) or _unknown(key) for key in self.ended_with_processes}
         return {**ended, **leftovers, **self.jobs_here}
 
     @cached_property
@@ -259,7 +261,7 @@ class Context:
             for key, each in self._ended_only.items()
             if key not in self.jobs or not self.jobs[key].state.is_on_node
         }
-        for key, reported_secs in self.leftovers_here.items():
+        for key, reported_secs in self.ended_with_processes.items():
             job = self.jobs.get(key)
             ended[key] = reported_secs if job is None or job.end_secs is None else float(job.end_secs)
         return ended

@@ -33,7 +33,7 @@ class Reason(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class JobsWithoutGroup:
     """Running jobs without a control group, the reason of each, and their batch systems' daemons.
 
     `daemons` has, by name, only batch systems with a job that should have a control group.

@@ -21,7 +21,7 @@ from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.model.ended import EndedJob
 from jobfeatures_exporter.model.hardware import SysinfoSample
-from jobfeatures_exporter.model.missing import Missing
+from jobfeatures_exporter.model.missing import JobsWithoutGroup
 from jobfeatures_exporter.model.snapshot import Kind, Snapshot
 from jobfeatures_exporter.model.statuses import LastReload, WebStatus
 from jobfeatures_exporter.sampling.descriptors import Unreadable
@@ -111,7 +111,7 @@ class NodeBoard:
         self.cpu_rates: Mapping[JobKey, float] = {}
         self.node_busy_cpus: float | None = None
         self.sysinfo: SysinfoSample | None = None
-        self.missing_groups = Missing()
+        self.missing_groups = JobsWithoutGroup()
         self.history = History()
         self.unreadable = Unreadable()  # failed reads for documents
         self.shown: Mapping[JobKey, EndedJob] = {}  # ended jobs in the latest scrape, by the scrape

@@ -31,7 +31,7 @@ from jobfeatures_exporter.sampling.places.finder import LOOK_SECS as SEARCH_PLAC
 from jobfeatures_exporter.sampling.places.finder import PlaceFinder
 from jobfeatures_exporter.sampling.power.monitor import PowerMonitor
 from jobfeatures_exporter.sampling.sampler import Sampler
-from jobfeatures_exporter.sampling.samplersettings import Wishes
+from jobfeatures_exporter.sampling.samplersettings import SampleExtras
 from jobfeatures_exporter.service.goingon import Progress
 from jobfeatures_exporter.state.cpurates import CpuRates
 from jobfeatures_exporter.state.daemongroups import GroupReader
@@ -187,11 +187,11 @@ class SamplingLoop:
         self.places.reconfigure(config.shared.batch, partial(chosen_systems, config))
         self._place_searches.want()
 
-    def _wishes(self) -> Wishes:
+    def _wishes(self) -> SampleExtras:
         """Return what the next sample has to read, for the settings or a waiting request."""
         config = self._board.config
         are_shown = config.jobs.kinds != (Kind.BATCH.value,) or config.wants("reads_processes")
-        return Wishes(
+        return SampleExtras(
             all_processes=are_shown or self._board.samples.all_are_wanted,
             cores=config.wants("reads_cores"),
             open_files=config.wants("reads_open_files"),

@@ -17,7 +17,7 @@ from jobfeatures_exporter.sampling.bpf.choice import PROCFS_ALONE, Choice
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
 from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
 from jobfeatures_exporter.sampling.groups.cgroup import JobCgroups
-from jobfeatures_exporter.sampling.groups.figures import JobFigures
+from jobfeatures_exporter.sampling.groups.figures import GroupFigures
 from jobfeatures_exporter.sampling.groups.lastreadings import LastReadings
 from jobfeatures_exporter.sampling.groups.nodesigns import NodeSigns
 from jobfeatures_exporter.sampling.groups.steps import StepReader
@@ -36,7 +36,7 @@ from jobfeatures_exporter.sampling.processes.namespace import GroupNamespace
 from jobfeatures_exporter.sampling.processes.openfiles import OpenFileBook
 from jobfeatures_exporter.sampling.processes.scan import ProcessScanner
 from jobfeatures_exporter.sampling.processes.threadstates import read_thread_states
-from jobfeatures_exporter.sampling.samplersettings import SamplerSettings, Wishes
+from jobfeatures_exporter.sampling.samplersettings import SampleExtras, SamplerSettings
 from jobfeatures_exporter.sampling.stages.counting import ProcessCounting
 from jobfeatures_exporter.sampling.stages.firstprocesses import FirstProcesses
 from jobfeatures_exporter.sampling.stages.jobbook import JobRecorder
@@ -67,7 +67,8 @@ class Sampler:
     process.
 
     If `reader` uses eBPF, the kernel sums what jobs with control groups use. Then all processes are read only
-    if there is a job without a group, or if a sample's `Wishes` demand it; otherwise only a few are read.
+    if there is a job without a group, or if a sample's `SampleExtras` demand it; otherwise only a few are
+    read.
     """
 
     def __init__(
@@ -119,14 +120,14 @@ class Sampler:
         self._open_files = OpenFileBook(procfs, unreadable)
         self._procfs = procfs
         self._last = LastSample()
-        self._between: dict[str, JobFigures] = {}  # by cpu_source: of groups that have run since
+        self._between: dict[str, GroupFigures] = {}  # by cpu_source: of groups that have run since
         self._is_summed = False  # whether the kernel's sums sufficed at the last sample
         self._closing = ExitStack()
         for each in (scanner, self._cgroups, self._counting, reader.kernel, steps, self._energy):
             if each is not None:
                 self._closing.callback(each.close)
 
-    def sample(self, wishes: Wishes = Wishes()) -> Snapshot:  # noqa: B008  # it cannot change
+    def sample(self, wishes: SampleExtras = SampleExtras()) -> Snapshot:  # noqa: B008  # it cannot change
         """Take a snapshot of the node. What cannot be read is left out and counted.
 
         It is made in stages, each of which takes values and returns one: the node's own figures; all
@@ -250,7 +251,7 @@ class Sampler:
                 self._between[source] = figures
         return self._cgroups.count_kills_apart and self._node.has_killed()
 
-    def _take_between(self) -> Mapping[str, JobFigures]:
+    def _take_between(self) -> Mapping[str, GroupFigures]:
         """Return the readings of jobs' groups since the last sample, by `cpu_source`."""
         between = {} if self._last_readings is None else self._last_readings.take()
         for source, figures in self._between.items():
@@ -297,7 +298,7 @@ class NodeReader:
     def read(self) -> NodeReading:
         """Return the node's figures as they are now. What cannot be read is left out and counted."""
         node = self._idle_times.update(read_node(self._procfs, self._unreadable, self._disks.read()))
-        self._signs, self._kills = self._signs.then(node), node.oom_kills
+        self._signs, self._kills = self._signs.advance(node), node.oom_kills
         if self._epoch is None and node.boot_time_secs is not None:
             # Only once: the kernel derives the boot time from the clock, and groups must keep their names.
             self._epoch = compute_epoch(node.boot_time_secs)

@@ -37,7 +37,7 @@ class SamplerSettings:
         return self.batch.of(name, procfs=self.procfs, cgroup=self.cgroup)
 
 
-class Wishes(NamedTuple):
+class SampleExtras(NamedTuple):
     """What a single sample has to read in addition, because the page that is made from it shows it.
 
     `all_processes` are needed even if the kernel's sums suffice, `cores` is CPU time on each CPU, `programs`

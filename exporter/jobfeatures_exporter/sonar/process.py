@@ -33,7 +33,7 @@ GpuWork = tuple[GpuCard, GpuProcess]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class ProcessFigures:
     """The figures of one process, or the sums of several that are rolled up. None: unknown.
 
     `cpu_secs` includes child processes that it has waited for. The average is over its lifetime, the
@@ -99,7 +99,7 @@ class SampleInput:
     users: Mapping[int, str] = field(default_factory=dict)  # names by uid
 
 
-def measure_processes(given: SampleInput) -> dict[int, Work]:
+def measure_processes(given: SampleInput) -> dict[int, ProcessFigures]:
     """Return the figures of a snapshot's processes by pid, zombies included, without dead ones (state X)."""
     snapshot = given.snapshot
     parents = {process.ppid for process in snapshot.processes.values()}
@@ -109,7 +109,7 @@ def measure_processes(given: SampleInput) -> dict[int, Work]:
         if process.state == DEAD:
             continue
         detail = given.details.get(pid) or ProcessDetail()
-        found[pid] = Work(
+        found[pid] = ProcessFigures(
             pid=pid,
             ppid=process.ppid,
             command=process.command + (DEFUNCT if process.state == ZOMBIE else ""),
@@ -127,14 +127,16 @@ def measure_processes(given: SampleInput) -> dict[int, Work]:
     return found
 
 
-def roll_up(processes: Iterable[Work], *, job: int = 0, current: bool = False) -> list[Work]:
+def roll_up(
+    processes: Iterable[ProcessFigures], *, job: int = 0, current: bool = False
+) -> list[ProcessFigures]:
     """Return the processes, with childless ones of the same parent and command summed into one entry.
 
     The pid of such an entry is 0. If `current`, it is instead a number above all pids, unique within the job,
     and the same for a job, parent and command while processes come and go. `job` is the job's number.
     """
-    kept: list[Work] = []
-    alike: dict[tuple[int, str], list[Work]] = {}
+    kept: list[ProcessFigures] = []
+    alike: dict[tuple[int, str], list[ProcessFigures]] = {}
     for each in processes:
         if each.has_children:
             kept.append(each)
@@ -158,7 +160,7 @@ def _pid_of_group(job: int, ppid: int, command: str, taken: set[int]) -> int:
     return pid
 
 
-def _sum(group: list[Work], pid: int) -> Work:
+def _sum(group: list[ProcessFigures], pid: int) -> ProcessFigures:
     gpus: dict[str, GpuWork] = {}
     for card, use in (each for work in group for each in work.gpus):
         before = gpus.get(card.uuid)
@@ -251,7 +253,7 @@ def _is_in_container(snapshot: Snapshot, pid: int) -> bool:
     return False
 
 
-def whole(value: float | None) -> int | None:
+def rounded(value: float | None) -> int | None:
     """Return a figure rounded to an integer, as Sonar's format has it; None if unknown."""
     return None if value is None else round(value)
 

@@ -27,7 +27,13 @@ from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.model.snapshot import GpuSample, NodeSample, Snapshot
 from jobfeatures_exporter.privacy.hiding import UNKNOWN_USER
 from jobfeatures_exporter.sonar.config import SonarSettings
-from jobfeatures_exporter.sonar.process import SampleInput, Work, measure_processes, roll_up, whole
+from jobfeatures_exporter.sonar.process import (
+    ProcessFigures,
+    SampleInput,
+    measure_processes,
+    roll_up,
+    rounded,
+)
 
 FIRST_USER_UID = 1000  # lower ones belong to the system
 # Members of the format named like our own fields.
@@ -130,15 +136,15 @@ def _gpu(gpu: GpuSample) -> Document:
         {
             "uuid": unicode_text(gpu.card.uuid),
             "failing": gpu.failing,
-            "fan": whole(gpu.fan_percent),
+            "fan": rounded(gpu.fan_percent),
             "compute_mode": unicode_text(gpu.compute_mode),
             "performance_state": extended(gpu.performance_state),
             "memory": (gpu.memory_used_bytes or 0) // 1024,
             "ce_util": _share(gpu.ce_util_percent),
             "memory_util": _share(gpu.card.memory_percent(gpu.memory_used_bytes)),
-            "temperature": whole(gpu.temperature_celsius),
-            "power": whole(gpu.power_watts),
-            "power_limit": whole(gpu.power_limit_watts),
+            "temperature": rounded(gpu.temperature_celsius),
+            "power": rounded(gpu.power_watts),
+            "power_limit": rounded(gpu.power_limit_watts),
             "ce_clock": gpu.ce_clock_mhz,
             "memory_clock": gpu.memory_clock_mhz,
         }
@@ -152,7 +158,7 @@ def _share(value: float | None) -> int | None:
 
 
 def _jobs(given: SampleInput, config: SonarSettings, profile: str) -> list[Document]:
-    works: dict[tuple[WorkId, str], list[Work]] = {}
+    works: dict[tuple[SonarJobId, str], list[ProcessFigures]] = {}
     names = _names(given)
     measured = measure_processes(given)
     for pid, work_id in identify(given.snapshot).items():
@@ -176,7 +182,7 @@ def _jobs(given: SampleInput, config: SonarSettings, profile: str) -> list[Docum
     return jobs
 
 
-def _job(work_id: WorkId, user: str, processes: Iterable[Work], profile: str) -> Document:
+def _job(work_id: SonarJobId, user: str, processes: Iterable[ProcessFigures], profile: str) -> Document:
     job: Document = {"job": work_id.job, "user": unicode_text(user)}
     if work_id.epoch:
         job["epoch"] = work_id.epoch
@@ -189,7 +195,7 @@ def _names(given: SampleInput) -> dict[int, str]:
     return {pid: given.users.get(uid) or f"_user_{uid}" for pid, uid in uids.items()}
 
 
-class WorkId(NamedTuple):
+class SonarJobId(NamedTuple):
     """The number and epoch by which Sonar's format identifies the job of a process.
 
     Epoch 0 marks batch jobs: records with the same number from several nodes belong to one job. Anything
@@ -202,7 +208,7 @@ class WorkId(NamedTuple):
     is_batch: bool
 
 
-def identify(snapshot: Snapshot) -> dict[int, WorkId]:
+def identify(snapshot: Snapshot) -> dict[int, SonarJobId]:
     """Return the number of each process's job in Sonar's format, by pid in ascending order.
 
     If a batch job's id is not a number, its number is the process group of its oldest process. This number
@@ -210,15 +216,15 @@ def identify(snapshot: Snapshot) -> dict[int, WorkId]:
     service, has the number of its process group, as in Sonar. If the boot time is unknown, only jobs whose id
     is a number can be reported.
     """
-    ids: dict[int, WorkId] = {}
+    ids: dict[int, SonarJobId] = {}
     leaders: dict[JobKey, int] = {}
     processes = sorted(snapshot.processes.values(), key=lambda each: (each.start_ticks, each.pid))
     for process in processes:
         key = snapshot.keys.get(process.pid)
         number = parse_job_number(key.job_id) if isinstance(key, JobKey) else None
         if number is not None:
-            ids[process.pid] = WorkId(number, 0, is_batch=True)
+            ids[process.pid] = SonarJobId(number, 0, is_batch=True)
         elif snapshot.epoch:
             group = leaders.setdefault(key, process.pgid) if isinstance(key, JobKey) else process.pgid
-            ids[process.pid] = WorkId(group, snapshot.epoch, is_batch=isinstance(key, JobKey))
+            ids[process.pid] = SonarJobId(group, snapshot.epoch, is_batch=isinstance(key, JobKey))
     return dict(sorted(ids.items()))

@@ -17,7 +17,7 @@ from jobfeatures.formats.sonar.envelopes import (
 )
 from jobfeatures_exporter.model.hardware import SysinfoSample
 from jobfeatures_exporter.model.snapshot import GpuCard
-from jobfeatures_exporter.sonar.process import whole
+from jobfeatures_exporter.sonar.process import rounded
 
 # Members of the format named like our own fields.
 _OF_NODE = ("os_name", "os_release", "architecture", "sockets", "cores_per_socket", "threads_per_core")
@@ -69,9 +69,9 @@ def _card(card: GpuCard) -> Document:
         {
             **{name: unicode_text(getattr(card, name)) for name in _OF_CARD},
             "memory": (card.memory_bytes or 0) // 1024,
-            "power_limit": whole(card.power_limit_watts),
-            "max_power_limit": whole(card.max_power_limit_watts),
-            "min_power_limit": whole(card.min_power_limit_watts),
+            "power_limit": rounded(card.power_limit_watts),
+            "max_power_limit": rounded(card.max_power_limit_watts),
+            "min_power_limit": rounded(card.min_power_limit_watts),
             "max_ce_clock": card.max_ce_clock_mhz,
             "max_memory_clock": card.max_memory_clock_mhz,
         }

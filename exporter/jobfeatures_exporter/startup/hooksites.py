@@ -63,7 +63,7 @@ def program_of(command: str) -> str:
     return re.sub(r"\A[\w.-]+@(?=/)", "", word)
 
 
-def asked(system: str, *argv: str, config: ExporterConfig, may_fail: str = "") -> str:
+def run_query(system: str, *argv: str, config: ExporterConfig, may_fail: str = "") -> str:
     """Run a command of the batch system `system`, and return what it prints.
 
     Raises SourceError if it fails, unless it prints the text `may_fail`.
@@ -86,7 +86,7 @@ def _read(path: str) -> str:
     return content.decode("utf-8", "replace")
 
 
-def set_in(text: str, names: tuple[str, ...], between: str) -> dict[str, list[str]]:
+def parse_settings(text: str, names: tuple[str, ...], between: str) -> dict[str, list[str]]:
     """Return the values that a configuration text sets for each of `names`, in lines NAME BETWEEN VALUE.
 
     `between` is a regular expression. NAME may have an index, as in ``NAME[0]``. The values none and (null)
@@ -102,11 +102,11 @@ def set_in(text: str, names: tuple[str, ...], between: str) -> dict[str, list[st
 
 
 def _slurm(config: ExporterConfig, _node: str) -> Iterator[NamedHook]:
-    text = asked("slurm", config.shared.batch.slurm.scontrol, "show", "config", config=config)
-    for name, commands in set_in(text, ("Prolog", "TaskProlog", "Epilog"), "=").items():
+    text = run_query("slurm", config.shared.batch.slurm.scontrol, "show", "config", config=config)
+    for name, commands in parse_settings(text, ("Prolog", "TaskProlog", "Epilog"), "=").items():
         yield from (NamedHook(name, command) for command in commands or [""])
     name = "ProctrackType"  # without control groups nothing tells whose a process is
-    for value in set_in(text, (name,), "=")[name]:
+    for value in parse_settings(text, (name,), "=")[name]:
         yield NamedHook(name, value, wanted="proctrack/cgroup")
 
 
@@ -130,17 +130,17 @@ def _gridengine(config: ExporterConfig, node: str) -> Iterator[NamedHook]:
 
     def ask(*argv: str, may_fail: str = "") -> str:
         qconf = config.shared.batch.gridengine.qstat.removesuffix("qstat") + "qconf"
-        return asked("gridengine", qconf, *argv, config=config, may_fail=may_fail)
+        return run_query("gridengine", qconf, *argv, config=config, may_fail=may_fail)
 
     every = ask("-sconf") + ask("-sconf", node, may_fail=node)  # host settings follow the global ones
-    for name, commands in set_in(every, names, " ").items():
+    for name, commands in parse_settings(every, names, " ").items():
         everywhere = next((each for each in reversed(commands) if each), "")
         text = ask("-sq", f"*@{node},*@{node}.*", may_fail="No cluster queue or queue instance matches")
         queues = re.split(r"(?m)^qname\s+", text)[1:]
         if not queues:
             yield NamedHook(name, everywhere, begins="root@")
         for queue in queues:
-            own = next(filter(None, set_in(queue, names, " ")[name]), everywhere)
+            own = next(filter(None, parse_settings(queue, names, " ")[name]), everywhere)
             yield NamedHook(name, own, queue=queue.split(maxsplit=1)[0], begins="root@")
 
 
@@ -148,7 +148,7 @@ def _htcondor(config: ExporterConfig, _node: str) -> Iterator[NamedHook]:
     command = config.shared.batch.htcondor.condor_status.removesuffix("condor_status") + "condor_config_val"
 
     def ask(name: str) -> str:
-        text = asked("htcondor", command, name, config=config, may_fail="Not defined")
+        text = run_query("htcondor", command, name, config=config, may_fail="Not defined")
         return "" if "Not defined" in text else text.strip().partition("\n")[0]
 
     yield NamedHook("STARTER_JOB_ENVIRONMENT", ask("STARTER_JOB_ENVIRONMENT"), is_run=False)
@@ -165,7 +165,7 @@ def _lsf(config: ExporterConfig, _node: str) -> Iterator[NamedHook]:
     )
     names = ("HOST_PRE_EXEC", "HOST_POST_EXEC", "JOB_STARTER")
     for queue in re.split(r"(?m)^QUEUE:[ \t]*", text)[1:]:
-        for name, commands in set_in(queue, names, ":").items():
+        for name, commands in parse_settings(queue, names, ":").items():
             hook = NamedHook(name, "".join(commands[:1]), queue=queue.split(maxsplit=1)[0])
             if name != "JOB_STARTER":
                 yield hook
@@ -176,13 +176,13 @@ def _lsf(config: ExporterConfig, _node: str) -> Iterator[NamedHook]:
     name, sudoers = "LSB_PRE_POST_EXEC_USER", ""
     with contextlib.suppress(FileNotFoundError):
         sudoers = _read(LSF_SUDOERS)
-    users = set_in(sudoers, (name,), "=")[name]
+    users = parse_settings(sudoers, (name,), "=")[name]
     yield NamedHook(name, "".join(users[-1:]), wanted="root")
 
 
 def _oar(_config: ExporterConfig, _node: str) -> Iterator[NamedHook]:
     names = ("PROLOGUE_EXEC_FILE", "EPILOGUE_EXEC_FILE")
-    for name, commands in set_in(_read(OAR_CONFIGURATION), names, "=").items():
+    for name, commands in parse_settings(_read(OAR_CONFIGURATION), names, "=").items():
         yield NamedHook(name, "".join(commands[-1:]).strip("\"'"))
 
 

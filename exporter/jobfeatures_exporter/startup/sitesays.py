@@ -20,7 +20,7 @@ from jobfeatures_exporter.model.missing import DaemonGroups, Reason
 from jobfeatures_exporter.model.snapshot import Snapshot
 from jobfeatures_exporter.sampling.layout.hierarchies import Places
 from jobfeatures_exporter.startup.findings import DoctorFinding, note, see, wrong
-from jobfeatures_exporter.startup.hooksites import MAX_BYTES, asked, set_in
+from jobfeatures_exporter.startup.hooksites import MAX_BYTES, parse_settings, run_query
 from jobfeatures_exporter.state.daemongroups import HIDDEN, LOST, GroupReader, container_of, pattern_of
 from jobfeatures_exporter.state.missinggroups import describe, find_missing, judge_jobs
 
@@ -31,7 +31,7 @@ CONFIGLESS = "/run/slurm/conf"  # where slurmd keeps what slurmctld sends it
 OF_TMPFS = ("/tmp", "/dev/shm")  # noqa: S108  # where Dirs is not set
 
 
-class Hidden(NamedTuple):
+class HiddenFolders(NamedTuple):
     """Folders of the node that jobs do not see because the batch system gives each job its own.
 
     `setting` is the batch system's setting that does this.
@@ -104,7 +104,7 @@ def unseen_processes(config: ExporterConfig) -> Iterator[DoctorFinding]:
     """Yield findings if processes are hidden from us, or the paths of their control groups unknown."""
     if not os.path.exists(f"{config.path.procfs}/1"):
         yield wrong("processes", f"processes of other users are hidden in {config.path.procfs}", HIDDEN)
-    elif GroupReader(config.path.procfs, config.path.cgroup).is_lost():
+    elif GroupReader(config.path.procfs, config.path.cgroup).has_unknown_root():
         words = (
             f"the exporter's own is not below {config.path.cgroup}, and processes' paths are relative to it"
         )
@@ -147,7 +147,7 @@ def hidden_features(system: str, config: ExporterConfig, node: str) -> Iterator[
             )
 
 
-def _hidden_folders(system: str, config: ExporterConfig, node: str) -> Hidden | None:
+def _hidden_folders(system: str, config: ExporterConfig, node: str) -> HiddenFolders | None:
     """Return what is hidden from jobs; None if nothing is. Raises SourceError, OSError, ParseError.
 
     Sources: job_container.conf(5), namespace.yaml(5); MOUNT_UNDER_SCRATCH of HTCondor's manual.
@@ -156,19 +156,19 @@ def _hidden_folders(system: str, config: ExporterConfig, node: str) -> Hidden | 
         command = (
             config.shared.batch.htcondor.condor_status.removesuffix("condor_status") + "condor_config_val"
         )
-        text = asked(system, command, "MOUNT_UNDER_SCRATCH", config=config, may_fail="Not defined")
+        text = run_query(system, command, "MOUNT_UNDER_SCRATCH", config=config, may_fail="Not defined")
         folders = _paths(text) if "Not defined" not in text else ()
-        return Hidden("MOUNT_UNDER_SCRATCH", folders) if folders else None
+        return HiddenFolders("MOUNT_UNDER_SCRATCH", folders) if folders else None
     if system != "slurm":
         return None
-    text = asked(system, config.shared.batch.slurm.scontrol, "show", "config", config=config)
+    text = run_query(system, config.shared.batch.slurm.scontrol, "show", "config", config=config)
     names = ("NamespaceType", "JobContainerType", "SLURM_CONF")
-    found = {name: "".join(values[:1]) for name, values in set_in(text, names, "=").items()}
+    found = {name: "".join(values[:1]) for name, values in parse_settings(text, names, "=").items()}
     kind = found["NamespaceType"] or found["JobContainerType"]
     if kind.partition("/")[2] not in {"tmpfs", "linux"}:
         return None
     name = "namespace.yaml" if kind.endswith("/linux") else "job_container.conf"
-    return Hidden(f"{kind} ({name})", _folders_of(name, _configuration(name, found), node))
+    return HiddenFolders(f"{kind} ({name})", _folders_of(name, _configuration(name, found), node))
 
 
 def _configuration(name: str, found: Mapping[str, str]) -> str:

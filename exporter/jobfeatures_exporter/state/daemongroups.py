@@ -161,7 +161,7 @@ class GroupReader:
                     named[pid] = command
         return parents, named
 
-    def is_lost(self) -> bool:
+    def has_unknown_root(self) -> bool:
         """Return whether the full paths of control groups cannot be found out.
 
         That is so if /proc shows paths relative to our cgroup namespace's root, and it is unknown where that

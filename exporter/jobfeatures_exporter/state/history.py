@@ -28,7 +28,7 @@ MAX_PAST = 200  # latest ended jobs that are stored with more than their points
 _NAN = math.nan
 
 
-class Course(NamedTuple):
+class UsageHistory(NamedTuple):
     """What a job or the node used at each of `times_secs` (Unix time), oldest first; NaN: unknown."""
 
     times_secs: tuple[float, ...] = ()
@@ -63,11 +63,11 @@ class _Ring:
         if len(self.points) > 2 * POINTS:
             self.points[2 * POINTS + at] = gpus
 
-    def course(self, order: list[int], times: tuple[float, ...]) -> Course:
+    def course(self, order: list[int], times: tuple[float, ...]) -> UsageHistory:
         rows = [
             tuple(self.points[first + at] for at in order) for first in range(0, len(self.points), POINTS)
         ]
-        return Course(times, *rows)
+        return UsageHistory(times, *rows)
 
 
 class History:
@@ -102,13 +102,13 @@ class History:
                 self._minute = minute
                 self._take(snapshot, jobs)
 
-    def job(self, key: JobKey) -> Course | None:
+    def job(self, key: JobKey) -> UsageHistory | None:
         """Return what a job used in the last hour; None for an unknown job."""
         with self._lock:
             ring = self._jobs.get(key)
             return None if ring is None else ring.course(self._order(), tuple(self._times))
 
-    def node(self) -> Course:
+    def node(self) -> UsageHistory:
         """Return what the node used in the last hour."""
         with self._lock:
             return self._node.course(self._order(), tuple(self._times))

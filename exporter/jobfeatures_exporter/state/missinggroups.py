@@ -11,7 +11,7 @@ from jobfeatures.errors import printable
 from jobfeatures.records.combining import grouped
 from jobfeatures.records.model import Job, JobKey, JobState, JobTable
 from jobfeatures.system.clock import Clock
-from jobfeatures_exporter.model.missing import DaemonGroups, Missing, Reason
+from jobfeatures_exporter.model.missing import DaemonGroups, JobsWithoutGroup, Reason
 from jobfeatures_exporter.model.snapshot import Snapshot
 from jobfeatures_exporter.state.daemongroups import GroupReader, parent_of
 
@@ -81,7 +81,7 @@ class MissingGroups:
         self._since: dict[JobKey, float] = {}  # monotonic
         self._judged: dict[JobKey, Reason] = {}  # by processes
         self._judge_again_secs = 0.0  # monotonic
-        self.latest = Missing()
+        self.latest = JobsWithoutGroup()
 
     def follow(self, jobs: Mapping[JobKey, Job], snapshot: Snapshot, tables: Collection[JobTable]) -> None:
         """Update `latest` from one sample of the node; `tables` are the batch systems' latest answers."""
@@ -107,7 +107,9 @@ class MissingGroups:
                 daemons[system] = daemon
         reasons = {key: why or self._judged[key] for key, why in late.items()}
         systems = {key.batch_system for key, why in reasons.items() if why is Reason.FOUND}
-        self.latest = Missing(reasons, {name: each for name, each in daemons.items() if name in systems})
+        self.latest = JobsWithoutGroup(
+            reasons, {name: each for name, each in daemons.items() if name in systems}
+        )
 
     @staticmethod
     def _tell(system: str, job_id: str, daemon: DaemonGroups) -> None:

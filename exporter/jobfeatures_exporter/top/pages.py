@@ -185,7 +185,7 @@ def address_of(listen_address: str) -> str:
     return f"http://{host}:{port}/metrics"
 
 
-def is_nobody_there(error: SourceError) -> bool:
+def is_connection_refused(error: SourceError) -> bool:
     """Return whether the error is a refused connection, which means that nothing listens at the address."""
     reason = getattr(error.__cause__, "reason", error.__cause__)
     return isinstance(reason, ConnectionRefusedError)

@@ -21,7 +21,7 @@ from jobfeatures_exporter.view.units import (
     format_figure,
     format_share,
     format_span,
-    natural,
+    natural_sort_key,
 )
 
 GAP = 2  # between columns
@@ -107,7 +107,7 @@ def _text(
         head,
         meaning,
         shown,
-        lambda job: natural(text_of(job)) or None,
+        lambda job: natural_sort_key(text_of(job)) or None,
         is_number=False,
         largest_first=False,
     )
@@ -159,7 +159,7 @@ def jobs_of(node: NodeView) -> list[JobView]:
 def sort_jobs(jobs: Sequence[JobView], order: str, *, is_reversed: bool = False) -> list[JobView]:
     """Return the jobs sorted by the column whose key is `order`; unknown values last, ties by job id."""
     column = BY_KEY[order]
-    jobs = sorted(jobs, key=lambda job: (job.key.batch_system, natural(job.key.job_id)))
+    jobs = sorted(jobs, key=lambda job: (job.key.batch_system, natural_sort_key(job.key.job_id)))
     known = [job for job in jobs if column.value_of(job) is not None]
     unknown = [job for job in jobs if column.value_of(job) is None]
     return sorted(known, key=column.value_of, reverse=column.largest_first != is_reversed) + unknown

@@ -9,7 +9,7 @@ from jobfeatures_exporter.view.job import JobView
 from jobfeatures_exporter.view.judge import RULES, WAITS, Advice, judge
 from jobfeatures_exporter.view.thresholds import MEMORY_FULL
 from jobfeatures_exporter.view.units import format_bytes, format_share, format_when
-from jobfeatures_exporter.view.use import GpuUse, JobUse, NodeUse, Place, times
+from jobfeatures_exporter.view.use import GpuUse, JobUse, NodeUse, Place, multiply
 
 # The words of those rules that say something is wrong now; the others are for the next job, see `report`.
 BADGES = {
@@ -66,7 +66,7 @@ def judge_now(job: JobView) -> list[Advice]:
         return []
     secs, cards = job.elapsed_secs, job.gpus
     found = judge(_use(job, secs, job.cpus_mean, [card.busy_secs for card in cards]), _JUDGED)
-    as_now = _use(job, secs, job.cpus_used, [times(card.busy_share, secs) for card in cards])
+    as_now = _use(job, secs, job.cpus_used, [multiply(card.busy_share, secs) for card in cards])
     now = {each.name for each in judge(as_now, _JUDGED)} if found else ()
     return [each for each in found if each.name in now]
 
@@ -81,7 +81,7 @@ def _use(job: JobView, secs: float, cpus: float | None, busy_secs: list[float | 
         place=Place(""),
         elapsed_secs=secs,
         allocated_cpus=job.allocated_cpus,
-        cpu_secs=times(cpus, secs),
+        cpu_secs=multiply(cpus, secs),
         allocated_gpus=job.given_gpus,
         gpus=tuple(cards),
         stalled_secs=job.stalled_secs,

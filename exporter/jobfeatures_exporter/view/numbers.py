@@ -37,7 +37,7 @@ class Numbers:
         """Return a metric's samples by label values; empty if its collector is disabled or has failed."""
         return self._values.get(metric.name, NONE)
 
-    def by_word(self, metric: Metric) -> dict[str, Number]:
+    def by_label(self, metric: Metric) -> dict[str, Number]:
         """Return the samples of a metric with one label, by the value of that label."""
         return {word: value for (word,), value in self.all(metric).items()}
 

@@ -115,7 +115,7 @@ def view_sources(numbers: Numbers, words: Mapping[str, str]) -> tuple[SourceView
             failing_secs=numbers.one(sources.FAILING, name),
             words=words.get(name, ""),
         )
-        for name, is_up in numbers.by_word(SOURCE_UP).items()
+        for name, is_up in numbers.by_label(SOURCE_UP).items()
         if name != HOOKS
     )
 

@@ -55,7 +55,7 @@ def _power_of(size: float) -> int:
     return power
 
 
-def natural(text: str) -> str:
+def natural_sort_key(text: str) -> str:
     """Return a key that sorts names by the values of numbers in them: job9 before job10."""
     return re.sub(r"[0-9]{1,12}", lambda found: found[0].rjust(12, "0"), text[:100])
 

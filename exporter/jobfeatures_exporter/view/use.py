@@ -81,7 +81,7 @@ class NodeUse:
 
         None if any of these is unknown.
         """
-        return compute_ratio(self.cpu_secs, times(self.allocated_cpus, self.elapsed_secs))
+        return compute_ratio(self.cpu_secs, multiply(self.allocated_cpus, self.elapsed_secs))
 
     @property
     def memory_share(self) -> float | None:
@@ -149,8 +149,8 @@ class JobUse:
     throttled_secs = _Sum(lambda node: node.throttled_secs)  # by its quota, summed over CPUs
     threads = _Sum(lambda node: node.threads)  # on average
     # Allocated but not used.
-    idle_cpu_secs = _Sum(lambda node: _minus(times(node.allocated_cpus, node.elapsed_secs), node.cpu_secs))
-    idle_gpu_secs = _Sum(lambda node: _minus(times(node.gpu_count, node.elapsed_secs), node.gpu_secs))
+    idle_cpu_secs = _Sum(lambda node: _minus(multiply(node.allocated_cpus, node.elapsed_secs), node.cpu_secs))
+    idle_gpu_secs = _Sum(lambda node: _minus(multiply(node.gpu_count, node.elapsed_secs), node.gpu_secs))
     unused_memory = _Sum(lambda node: _minus(node.allocated_memory, node.memory_peak))
 
     @property
@@ -189,7 +189,7 @@ class JobUse:
         Nodes for which any of these is unknown do not count; None if none is left.
         """
         return self._share(
-            lambda node: node.cpu_secs, lambda node: times(node.allocated_cpus, node.elapsed_secs)
+            lambda node: node.cpu_secs, lambda node: multiply(node.allocated_cpus, node.elapsed_secs)
         )
 
     @property
@@ -211,7 +211,9 @@ class JobUse:
 
         Nodes for which that is unknown do not count; None if none is left.
         """
-        return self._share(lambda node: node.gpu_secs, lambda node: times(node.gpu_count, node.elapsed_secs))
+        return self._share(
+            lambda node: node.gpu_secs, lambda node: multiply(node.gpu_count, node.elapsed_secs)
+        )
 
     @property
     def suspended_secs(self) -> float:
@@ -278,7 +280,7 @@ def compute_ratio(part: float | None, whole: float | None) -> float | None:
     return None if part is None or not whole else part / whole
 
 
-def times(one: float | None, other: float | None) -> float | None:
+def multiply(one: float | None, other: float | None) -> float | None:
     """Return the product of two numbers; None if either is unknown."""
     return None if one is None or other is None else one * other
 

@@ -89,7 +89,7 @@ def pack(body: bytes) -> bytes:
     return zlib.compress(body, 1, _GZIP)
 
 
-def sharing(make: Callable[[K], T], at_once: int) -> Callable[[K], Awaitable[T]]:
+def share_calls(make: Callable[[K], T], at_once: int) -> Callable[[K], Awaitable[T]]:
     """Return a coroutine function that runs `make` in a thread, at most `at_once` calls at a time.
 
     Callers with the same key that wait for a thread share the next call, and its result or exception. However
@@ -117,7 +117,7 @@ def make_scrapes(exposition: Callable[..., bytes], at_once: int) -> Answerer:
 
     `exposition` renders a metrics page; at most `at_once` pages are rendered in parallel.
     """
-    shared = sharing(partial(make_metrics, exposition=exposition), at_once)
+    shared = share_calls(partial(make_metrics, exposition=exposition), at_once)
 
     async def answer(headers: Mapping[str, str]) -> WebAnswer:
         return await shared(choose_kind(headers))

@@ -23,7 +23,7 @@ from jobfeatures_exporter.web.answers import (
     WebAnswer,
     make_answerers,
     pack,
-    sharing,
+    share_calls,
 )
 from jobfeatures_exporter.web.asked import AskedPage, parse_asked
 from jobfeatures_exporter.web.documentation import documentation_routes
@@ -39,7 +39,7 @@ OF_PAGES: Final = {
 KINDS: Final = {"page.css": "text/css", "page.js": "text/javascript", "page.svg": "image/svg+xml"}
 
 
-class Made(NamedTuple):
+class RenderedPage(NamedTuple):
     """A rendered page: when it was made (monotonic seconds), its HTTP status, its HTML, plain and gzipped."""
 
     at_secs: float
@@ -65,14 +65,14 @@ class Made(NamedTuple):
         )
 
 
-def make_page(text: str | None, asked: AskedPage) -> Made:
+def make_page(text: str | None, asked: AskedPage) -> RenderedPage:
     """Return a rendered page with the HTML `text`; None: the 404 page that says that the job is unknown."""
     status = 200
     if text is None:
         from jobfeatures_exporter.web.pages.job import render_unknown
 
         text, status = render_unknown(asked.job_id), 404
-    return Made(time.monotonic(), status, text.encode(), pack(text.encode()))
+    return RenderedPage(time.monotonic(), status, text.encode(), pack(text.encode()))
 
 
 def asked_of(request: web.Request) -> AskedPage:
@@ -102,7 +102,7 @@ def front_routes(shown: Scraped) -> list[web.RouteDef]:
     is imported when a page is first opened.
     """
     lock = asyncio.Lock()
-    kept: dict[AskedPage, Made] = {}
+    kept: dict[AskedPage, RenderedPage] = {}
 
     async def answer(request: web.Request) -> web.Response:
         asked = asked_of(request)
@@ -213,7 +213,7 @@ def discovery_route(targets: Callable[[], Sequence[TargetGroup] | None]) -> web.
         found = targets()
         return None if found is None else json.dumps(found)
 
-    make = sharing(make_body, 1)
+    make = share_calls(make_body, 1)
 
     async def answer(_request: web.Request) -> web.Response:
         body = await make("")

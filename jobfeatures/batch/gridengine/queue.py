@@ -20,7 +20,7 @@ from jobfeatures.batch.gridengine.basics import (
     make_key,
     parse_limit_secs,
 )
-from jobfeatures.batch.gridengine.record import parse_epoch
+from jobfeatures.batch.gridengine.record import parse_timestamp
 from jobfeatures.errors import ParseError, Rejected, parse_each, shown
 from jobfeatures.records.model import Job, JobKey, JobState, JobTable, Limit, Limits, multiplied
 
@@ -156,7 +156,7 @@ def _parse_time(element: Element, name: str, tz: tzinfo | None) -> int | None:
     if text is None or text == "0":
         return None
     if text.isascii() and text.isdigit():
-        return parse_epoch(text)
+        return parse_timestamp(text)
     try:
         local = datetime.fromisoformat(text)
         return int((local.replace(tzinfo=tz) if tz and local.tzinfo is None else local).timestamp())

@@ -97,7 +97,7 @@ def parse_spooled_job(
         uid=uid,
         account=account_of(lines.text("acct_project"), lines.text("account")),
         partition=known(lines.text("queue")),
-        submit_secs=lines.read(parse_epoch, "submission_time"),
+        submit_secs=lines.read(parse_timestamp, "submission_time"),
         start_secs=start_secs,
         nodes=tuple(host for host, _ in granted),
         total_nodes=len(granted) or None,
@@ -117,7 +117,7 @@ def account_of(project: str | None, account: str | None) -> str | None:
     return known(project) or (None if account == DEFAULT_ACCOUNT else known(account))
 
 
-def parse_epoch(text: str) -> int:
+def parse_timestamp(text: str) -> int:
     """Parse a timestamp in seconds, milliseconds or microseconds to epoch seconds. Raises ParseError.
 
     Univa's and later Grid Engines write milliseconds or microseconds; seconds

@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Final
 
 from jobfeatures.batch.basics import parse_epoch
-from jobfeatures.batch.lsf.basics import NAME, count_slots
+from jobfeatures.batch.lsf.basics import NAME, parse_host_slots
 from jobfeatures.batch.lsf.values import ENDS_BY_NUMBER
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes
@@ -167,7 +167,7 @@ def parse_line(text: str, *, notes: Notes) -> Iterable[JobRecord]:
     user, queue = fields.text("userName"), fields.text("queue")
     fields.skip("resReq dependCond preExecCmd fromHost cwd inFile outFile errFile jobFile")
     fields.texts("askedHosts")
-    exec_slots = count_slots(fields.texts("execHosts"), field="execHosts")
+    exec_slots = parse_host_slots(fields.texts("execHosts"), field="execHosts")
     status = fields.whole("jStatus")
     fields.number("hostFactor")
     name = fields.text("jobName")
@@ -263,7 +263,7 @@ def _tail(fields: _Fields, *, is_unsplit: bool) -> _Tail:
     fields.skip("subcwd")
     fields.skip("networkAlloc", 2 * fields.count("num_network"))
     fields.skip("affinity serial_job_energy cpi gips gbs gflops")
-    tail.slots = count_slots(fields.texts("allocSlots"), field="allocSlots")
+    tail.slots = parse_host_slots(fields.texts("allocSlots"), field="allocSlots")
     if is_unsplit:
         fields.skip("ineligiblePendingTime")
         tail.tasks = [_range(fields) for _ in range(fields.count("indexRangeCnt"))]

@@ -48,10 +48,10 @@ def parse_hosts(text: str, *, field: str = "") -> dict[str, int]:
 
     Source: bjobs(1), EXEC_HOST and ALLOC_SLOT. Raises ParseError.
     """
-    return {} if text in NOTHING else count_slots(text.split(":"), field=field)
+    return {} if text in NOTHING else parse_host_slots(text.split(":"), field=field)
 
 
-def count_slots(hosts: Iterable[str], *, field: str) -> dict[str, int]:
+def parse_host_slots(hosts: Iterable[str], *, field: str) -> dict[str, int]:
     """Return the slots of each host, in order, from ``4*n1`` or ``n1``. Raises ParseError."""
     slots: dict[str, int] = {}
     for host in hosts:

@@ -79,13 +79,13 @@ def find_node(records: Mapping[str, Record], node_name: str) -> Record | None:
 
 
 def make_node(
-    record: Record, *, counts_slots: bool = False, cards: Mapping[str, int] | None = None
+    record: Record, *, has_slot_counts: bool = False, cards: Mapping[str, int] | None = None
 ) -> ClusterNode:
     """Return a node or vnode from its record. Raises ParseError.
 
     Its values are, for PBS, ncpus, mem and ngpus of resources_available and resources_assigned; for Torque
-    np, the slots in jobs, physmem of status, and gpus. `counts_slots`: in Torque's ``jobs`` a number is how
-    many slots a job has, not the name of one. `cards` are the numbers of GPUs in use by Torque's jobs, by
+    np, the slots in jobs, physmem of status, and gpus. `has_slot_counts`: in Torque's ``jobs`` a number is
+    how many slots a job has, not the name of one. `cards` are the numbers of GPUs in use by Torque's jobs, by
     host; None if they are not known. A state that is not in `NODE_WORDS` is kept, in capitals.
     """
     values = record.attributes
@@ -95,7 +95,7 @@ def make_node(
     cpus = _first(values, parse_count, *CPUS)
     allocated = _first(values, parse_count, "resources_assigned.ncpus")
     if allocated is None and "np" in values:
-        allocated = count_slots(values.get("jobs", ""), is_number=counts_slots)
+        allocated = count_slots(values.get("jobs", ""), is_number=has_slot_counts)
     memory = _first(values, parse_size, "resources_available.mem")
     if memory is None and (
         physical := _PHYSICAL.search(values.get("status", values.get("status.physmem", "")))
@@ -194,7 +194,7 @@ def count_slots(text: str, *, is_number: bool = False) -> int:
     return count
 
 
-def counts_slots(nodes: Iterable[Record]) -> bool:
+def has_slot_counts(nodes: Iterable[Record]) -> bool:
     """Return whether a number in Torque's ``jobs`` is how many slots a job has, and not the name of a slot.
 
     It is if any number is too high for the name of a slot on its node.
@@ -245,7 +245,7 @@ def make_cluster(
     """
     rejected = [*nodes.rejected, *queues.rejected]
     found = nodes.found.values()
-    make = partial(make_node, counts_slots=counts_slots(found), cards=cards)
+    make = partial(make_node, has_slot_counts=has_slot_counts(found), cards=cards)
     hosts = find_hosts(found)
     made = parse_each(make, found, rejected, "pbsnodes", lambda record: record.name)
     by_host = grouped((hosts[each.name], each) for each in made)

@@ -167,12 +167,12 @@ def make_source(config: SystemSettings[SlurmSettings], clock: Clock, node_name: 
     # A node whose name is not known has no steps.
     steps = LocalSteps(node_name or "", config.procfs, clock, config.common.cgroup_parents)
     scontrol = Scontrol(config.own.scontrol, node_name=node_name, timeout_secs=config.common.timeout_secs)
-    source = make_asking_source(config, clock, node_name, scontrol)
+    source = make_command_source(config, clock, node_name, scontrol)
     setup = partial(ask_setup, scontrol.programs)
     return WithSteps(source, setup, clock, steps, has_command=config.own.ask in {"auto", "scontrol"})
 
 
-def make_asking_source(
+def make_command_source(
     config: SystemSettings[SlurmSettings], clock: Clock, node_name: str, scontrol: Scontrol
 ) -> BatchSource:
     """Return the source that queries as ``slurm.ask`` says, without reading slurmd's folder.

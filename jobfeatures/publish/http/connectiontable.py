@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Protocol
 
-from jobfeatures.system.filelimit import share
+from jobfeatures.system.filelimit import allowed_connections
 from jobfeatures.system.rates import Rates
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class ConnectionLimits:
     """The limits of a listener's connections.
 
     `connections` is how many may be open; it is lowered where the limit on open files is low: see
-    `filelimit.share`. A connection may be idle for `idle_secs`, and the head of a request have
+    `filelimit.allowed_connections`. A connection may be idle for `idle_secs`, and the head of a request have
     `header_bytes`. `client_rate` is new connections per second from one address, 0: unlimited.
     """
 
@@ -79,7 +79,7 @@ class ConnectionTable:
         self.answers: Counter[int] = Counter()
         self.ended: Counter[str] = Counter()
         self._limits = limits
-        self.most = share(limits.connections)  # open at once
+        self.most = allowed_connections(limits.connections)  # open at once
         self._rates = Rates(limits.client_rate) if limits.client_rate else None
         self._open: dict[OpenConnection, asyncio.Transport] = {}
         self._unsent: dict[OpenConnection, float] = {}  # loop time since when it has unsent bytes

@@ -131,7 +131,7 @@ def test_a_zero_of_a_new_agent_is_zero(sample):
 
 
 def test_a_node(sysinfo):
-    record = parse_envelope(sysinfo).made
+    record = parse_envelope(sysinfo).sample
     assert (record.sockets, record.cores_per_socket, record.threads_per_core) == (1, 2, 1)
     assert record.memory_bytes == 16 * 2**20
     (card,) = record.cards

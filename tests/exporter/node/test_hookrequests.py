@@ -56,7 +56,7 @@ class Serving:
         self.asked.extend(names)
         self.may_answer.wait(60)
         for path in (self.root / "intake").glob("*.asked"):
-            self.tree.note_answer(JobKey("slurm", path.stem.removeprefix("slurm-")))
+            self.tree.release_prolog(JobKey("slurm", path.stem.removeprefix("slurm-")))
 
     def reconfigure(self, **settings: object) -> None:
         self.board.config = changed(self.config, **settings)

@@ -12,8 +12,8 @@ from jobfeatures.batch.groups import Membership
 from jobfeatures.records.model import Job, JobKey, JobState
 from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.model.snapshot import NodeSample, ProcessSample
-from jobfeatures_exporter.sampling.bpf.byjob import Figures, Sums
-from jobfeatures_exporter.sampling.groups.figures import JobFigures
+from jobfeatures_exporter.sampling.bpf.byjob import Sums, TaskUsage
+from jobfeatures_exporter.sampling.groups.figures import GroupFigures
 from jobfeatures_exporter.sampling.groups.nodesigns import NodeSigns
 from jobfeatures_exporter.sampling.layout.hierarchy import _named
 from jobfeatures_exporter.sampling.layout.jobdirectory import JobDirectory
@@ -22,11 +22,11 @@ from jobfeatures_exporter.sampling.processes.accumulate import CpuAccumulator
 from jobfeatures_exporter.sampling.stages.jobbook import JobRecorder
 from jobfeatures_exporter.sampling.stages.values import (
     Attributed,
-    Counted,
     GroupReading,
     JobReading,
     LastSample,
     NodeReading,
+    ProcessTotals,
     Readings,
 )
 
@@ -50,12 +50,12 @@ class Group:
 
     def read(self, processes) -> GroupReading:
         row = {"": (self.used,)}
-        figures = JobFigures(
+        figures = GroupFigures(
             MemoryBytes(anon=1, charged=1, peak=10 + self.used),
             CpuTimes(self.cpu, 0.0) if self.counts_cpu else None,
             {"oom_kills": row, "limit_hits": row, "block_io": {"8:0": (self.used,) * 4}},
         )
-        sums = Sums(Figures(*[self.used] * len(Figures._fields)), len(processes), len(processes))
+        sums = Sums(TaskUsage(*[self.used] * len(TaskUsage._fields)), len(processes), len(processes))
         return GroupReading(self.directory, figures, sums)
 
 
@@ -151,7 +151,7 @@ class World:
         keys = dict.fromkeys(processes, KEY)
         found = Attributed(keys, {}, {}, {KEY: [*processes.values()]} if processes else {})
         ticks = self.accumulator.update(processes, keys, {KEY} if groups or staying else set())
-        counted = Counted(ticks, {})
+        counted = ProcessTotals(ticks, {})
         records, _ = self.recorder.records(found, counted, Readings(readings), NODE, jobs, self.last)
         self.last = LastSample({}, records)
         return records.get(KEY)

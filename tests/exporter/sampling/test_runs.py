@@ -134,10 +134,10 @@ def test_a_job_that_has_no_group_between_two_steps_goes_on_with_all_it_has_used(
 
 
 def test_time_on_each_core_goes_on_too(node, make, known):
-    from jobfeatures_exporter.sampling.samplersettings import Wishes
+    from jobfeatures_exporter.sampling.samplersettings import SampleExtras
 
     known.runs()
-    sampler, wishes = make(known), Wishes(cores=True)
+    sampler, wishes = make(known), SampleExtras(cores=True)
     for used, total in ((3, 3), (4, 7)):
         step_v1(node, used)
         assert sampler.sample(wishes).jobs[JOB].core_nanosecs == {0: total, 1: 0}

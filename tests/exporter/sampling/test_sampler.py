@@ -9,7 +9,7 @@ from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.model.snapshot import BlockIo, FigureSource, GroupKey, Kind
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.sampler import NodeReader, Sampler
-from jobfeatures_exporter.sampling.samplersettings import SamplerSettings, Wishes
+from jobfeatures_exporter.sampling.samplersettings import SampleExtras, SamplerSettings
 from tests.exporter.sampling.jobs import EPOCH, V2, slurm, v1
 
 
@@ -56,12 +56,12 @@ def test_what_other_exporters_names_need_is_read_where_they_are_shown(node, make
     assert (snapshot.jobs[slurm("2")].core_nanosecs, snapshot.open_files) == ({}, {})
     assert (snapshot.programs, snapshot.thread_states) == ({}, {})
     node.process(12, pgid=12)  # no job's
-    wishes = Wishes(cores=True, open_files=True, thread_states=frozenset({Kind.BATCH}), programs=True)
+    wishes = SampleExtras(cores=True, open_files=True, thread_states=frozenset({Kind.BATCH}), programs=True)
     snapshot = sampler.sample(wishes)
     assert snapshot.programs.keys() == {slurm("2")}
     assert snapshot.programs[slurm("2")].keys() == {"/opt/x"}
     assert snapshot.thread_states == {10: {"S": 1}}
-    assert sampler.sample(Wishes(thread_states=frozenset(Kind))).thread_states.keys() == {10, 12}
+    assert sampler.sample(SampleExtras(thread_states=frozenset(Kind))).thread_states.keys() == {10, 12}
     assert snapshot.jobs[slurm("2")].core_nanosecs == {0: 170, 1: 0, 2: 23}
     assert snapshot.open_files[10].limit == 4
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures_exporter.model.snapshot import GpuCard, GpuProcess
-from jobfeatures_exporter.sonar.process import Work, roll_up
+from jobfeatures_exporter.sonar.process import ProcessFigures, roll_up
 
 GPUS = st.lists(
     st.tuples(
@@ -18,7 +18,7 @@ GPUS = st.lists(
 ).map(tuple)  # fmt: skip
 WORKS = st.lists(
     st.builds(
-        Work, pid=st.integers(1, 2**22), ppid=st.integers(0, 2), command=st.sampled_from("xy"),
+        ProcessFigures, pid=st.integers(1, 2**22), ppid=st.integers(0, 2), command=st.sampled_from("xy"),
         has_children=st.booleans(), threads=st.integers(1, 9), anon_bytes=st.none() | st.integers(0, 2**40),
         cpu_secs=st.integers(0, 10**9), cpu_avg_percent=st.integers(0, 100),
         cpu_util_percent=st.none() | st.integers(0, 100), gpus=GPUS,

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.joblogs.jobnumbers import LARGEST, parse_job_number
-from jobfeatures_exporter.sonar.sample import WorkId, identify
+from jobfeatures_exporter.sonar.sample import SonarJobId, identify
 
 
 @pytest.mark.parametrize(
@@ -32,10 +32,10 @@ def test_any_name_of_a_job_is_judged(text):
 
 def test_processes_without_a_job_count_by_group_and_boot(snapshot):
     found = identify(snapshot)
-    assert found[321] == WorkId(321, snapshot.epoch, is_batch=False)
-    assert found[500] == WorkId(500, snapshot.epoch, is_batch=False)  # a container too
-    assert found[101] == WorkId(12, 0, is_batch=True)
-    assert found[201] == WorkId(200, snapshot.epoch, is_batch=True)
+    assert found[321] == SonarJobId(321, snapshot.epoch, is_batch=False)
+    assert found[500] == SonarJobId(500, snapshot.epoch, is_batch=False)  # a container too
+    assert found[101] == SonarJobId(12, 0, is_batch=True)
+    assert found[201] == SonarJobId(200, snapshot.epoch, is_batch=True)
 
 
 def test_without_a_boot_time_only_numbered_jobs_are_told(snapshot):

@@ -73,7 +73,7 @@ def test_a_wrapper_of_jobs_counts_and_a_setting_that_is_no_program_does_not(fold
         "USER_JOB_WRAPPER": "Not defined",
         "EXECUTE": f"{folder}/execute",
     }
-    monkeypatch.setattr(hooksites, "asked", lambda _system, _command, name, **_: told[name])
+    monkeypatch.setattr(hooksites, "run_query", lambda _system, _command, name, **_: told[name])
     for system in hooksites.SYSTEMS.values():
         monkeypatch.setattr(system, "is_here", lambda _config: False)
     assert dict(systems_left(config, str(folder))) == {}

@@ -42,7 +42,7 @@ def say(tmp_path, monkeypatch):
             (
                 tmp_path / name.replace("__", "/").replace("_conf", ".conf").replace("_yaml", ".yaml")
             ).write_text(text)
-        monkeypatch.setattr(sitesays, "asked", asked)
+        monkeypatch.setattr(sitesays, "run_query", asked)
         return configured(slurm_scontrol="/opt/slurm/bin/scontrol")
 
     return say

@@ -13,7 +13,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from jobfeatures_exporter.web import answers
-from jobfeatures_exporter.web.answers import make_answerers, sharing
+from jobfeatures_exporter.web.answers import make_answerers, share_calls
 
 from .test_app import StandInDaemon
 
@@ -88,7 +88,7 @@ async def until(condition):
 
 async def test_those_who_wait_share_what_is_made_next():
     maker = Maker()
-    ask = sharing(maker.make, 2)
+    ask = share_calls(maker.make, 2)
     asked = []
     for _ in range(2):
         asked.append(asyncio.create_task(ask("a")))
@@ -105,7 +105,7 @@ async def test_those_who_wait_share_what_is_made_next():
 
 async def test_who_goes_away_leaves_nothing_to_be_made_and_nobody_without():
     maker = Maker()
-    ask = sharing(maker.make, 1)
+    ask = share_calls(maker.make, 1)
     first = asyncio.create_task(ask("a"))
     await until(lambda: maker.made)
     gone = [asyncio.create_task(ask("a")) for _ in range(100)]
@@ -122,7 +122,7 @@ async def test_who_goes_away_leaves_nothing_to_be_made_and_nobody_without():
 async def test_what_is_asked_for_later_is_made_later():
     maker = Maker()
     maker.go.set()
-    ask = sharing(maker.make, 4)
+    ask = share_calls(maker.make, 4)
     assert [await ask("a") for _ in range(5)] == [1, 2, 3, 4, 5]
 
 
@@ -130,7 +130,7 @@ async def test_what_cannot_be_made_is_told_to_all_and_made_anew():
     def make(kind):
         raise RuntimeError(kind)
 
-    ask = sharing(make, 1)
+    ask = share_calls(make, 1)
     for _ in range(2):
         asked = await asyncio.gather(*[ask("a") for _ in range(5)], return_exceptions=True)
         assert [str(each) for each in asked] == ["a"] * 5

@@ -17,7 +17,7 @@ from jobfeatures.batch.source import PolledSource
 from jobfeatures.batch.system import ClusterSystem, System
 from jobfeatures.config import Config
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.hooks.actions import publish_job, remove_own
+from jobfeatures.hooks.actions import publish_job, remove_of_own_cluster
 from jobfeatures.logkinds import KINDS
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.records.model import Job, JobKey, JobState, JobTable
@@ -149,7 +149,7 @@ def test_a_new_system_is_one_class_and_one_line_in_the_table(tmp_path, monkeypat
     tree = FeatureTree(config.shared.batch.common.root)
     assert tree.published().keys() == {key}
     with tree.locked(key):
-        assert remove_own(tree, key, environ)
+        assert remove_of_own_cluster(tree, key, environ)
     assert tree.published().keys() == set()
 
 

@@ -85,14 +85,14 @@ def test_a_prolog_waits_until_an_answer_that_is_newer_than_its_question_is_publi
     publisher, tree, tmp_path, clock, make_job, make_table
 ):
     asked = tmp_path / "features/intake/slurm-12.asked"
-    tree.note_question(JobKey("slurm", "12"))
+    tree.hold_prolog(JobKey("slurm", "12"))
     os.utime(asked, (clock.now, clock.now))
     update(publisher, [make_table(make_job(), taken_at_secs=clock.now - 1)])
     assert asked.exists()
     clock.now += 1
     update(publisher, [make_table(make_job(), taken_at_secs=clock.now)])
     assert not asked.exists()
-    tree.note_question(JobKey("slurm", "12"))
+    tree.hold_prolog(JobKey("slurm", "12"))
     tree.remove_job(JobKey("slurm", "12"))
     assert not asked.exists()
 

@@ -27,7 +27,7 @@ def test_modes_let_everybody_read_and_nobody_else_write(tree, root):
     tree.write_job(KEY, {"job_id": "12"})
     tree.write_record(KEY, "{}\n")
     tree.write_lines(EXPORTS, KEY, "export X=1\n")
-    tree.note_question(KEY)
+    tree.hold_prolog(KEY)
     modes = {str(path.relative_to(root)): stat.S_IMODE(path.stat().st_mode) for path in root.rglob("*")}
     assert modes == {
         "machinefeatures": 0o755,
@@ -121,13 +121,13 @@ def test_a_new_directory_appears_with_all_its_keys(tree, root):
 def test_an_answer_lets_go_on_what_was_asked_before_it_or_at_its_time(tree, root):
     asked = root / "intake/slurm-12.asked"
     for asked_at_secs, is_answered in ((1e9 - 1, True), (1e9, True), (1e9 + 1, False)):
-        tree.note_question(KEY)
+        tree.hold_prolog(KEY)
         os.utime(asked, (asked_at_secs, asked_at_secs))
-        tree.note_answer(KEY, 1e9)
+        tree.release_prolog(KEY, 1e9)
         assert asked.exists() is not is_answered
     asked.unlink()
     asked.symlink_to("nowhere")  # no question of ours, and not followed
-    tree.note_answer(KEY)
+    tree.release_prolog(KEY)
     assert not asked.is_symlink()
 
 
@@ -329,16 +329,16 @@ def test_what_is_known_of_jobs_is_read_again_whatever_it_holds(tree, root):
     tree.write_known(other, "b")
     tree.write_record(KEY, "r")
     (root / "known/other").write_text("of nobody")
-    assert tree.known() == [long, "b"]
-    assert (tree.notes(KEY), tree.notes(other), tree.notes(JobKey("slurm", "14"))) == (
+    assert tree.read_all_notes() == [long, "b"]
+    assert (tree.read_notes(KEY), tree.read_notes(other), tree.read_notes(JobKey("slurm", "14"))) == (
         (long, "r"),
         ("b", ""),
         ("", ""),
     )
     (root / "known/slurm-13.json").write_bytes(b"\xff")
-    assert tree.known()[1] == tree.notes(other)[0] == "\N{REPLACEMENT CHARACTER}"
+    assert tree.read_all_notes()[1] == tree.read_notes(other)[0] == "\N{REPLACEMENT CHARACTER}"
     (root / "known/slurm-12.json").chmod(0o644)  # anybody may have read it: it is not as we made it
-    assert len(tree.known()) == 1
+    assert len(tree.read_all_notes()) == 1
 
 
 def test_published_lists_jobs_and_passes_over_other_names(tree, root):

@@ -3,7 +3,7 @@ import resource
 import pytest
 
 from jobfeatures.system import filelimit
-from jobfeatures.system.filelimit import ENOUGH, limits, raise_limit, share
+from jobfeatures.system.filelimit import ENOUGH, allowed_connections, limits, raise_limit
 
 
 @pytest.fixture
@@ -56,8 +56,8 @@ def test_a_limit_that_cannot_be_raised_stays(limit, error):
 
 def test_listeners_have_a_share_of_few_descriptors_and_all_they_want_of_many(limit):
     limit(ENOUGH, ENOUGH)
-    assert (share(512), share(12_000)) == (512, 12_000)
+    assert (allowed_connections(512), allowed_connections(12_000)) == (512, 12_000)
     limit(256, 256)
-    assert sum(map(share, (512, 256, 256, 1024))) <= 256 // 8
+    assert sum(map(allowed_connections, (512, 256, 256, 1024))) <= 256 // 8
     limit(64, 64)
-    assert share(512) == 4
+    assert allowed_connections(512) == 4

@@ -28,7 +28,7 @@ _NO_GROUPS: Mapping[int, _Group] = MappingProxyType({})
 _NO_FIGURES = (0,) * _FIGURES
 
 
-class Figures(NamedTuple):
+class TaskUsage(NamedTuple):
     """Resource usage of tasks, with the fields in the order of the kernel's records.
 
     `cpu` and `waiting` (for a CPU) are in nanoseconds. `read_bytes` and `written_bytes` are those of system
@@ -62,7 +62,7 @@ class Sums(NamedTuple):
     root's.
     """
 
-    figures: Figures
+    figures: TaskUsage
     processes: int = 0
     threads: int = 0
     running: int = 0
@@ -89,7 +89,7 @@ class GroupSums:
     """Follows the kernel's records of control groups from sample to sample, and sums them for each job."""
 
     def __init__(self, gone: Mapping[int, tuple[int, ...]] = MappingProxyType({})) -> None:
-        """Start with `gone`: the `Figures` of removed groups, by the id of their job's group."""
+        """Start with `gone`: the `TaskUsage` of removed groups, by the id of their job's group."""
         self.gone = dict(gone)
         self._groups: dict[int, _Group] = {}
         self._members: dict[int, dict[int, _Group]] = {}  # records by the id of the job's group
@@ -157,7 +157,7 @@ class GroupSums:
         figures = rows[0] if len(rows) == 1 else tuple(map(sum, zip(*rows, strict=True))) or _NO_FIGURES
         there = gauges[0] if len(gauges) == 1 else tuple(map(sum, zip(*gauges, strict=True))) or (0, 0, 0, 0)
         sums = self._reported[ids] = Sums(
-            Figures._make(figures), there[0], there[1], there[2], there[3], user
+            TaskUsage._make(figures), there[0], there[1], there[2], there[3], user
         )
         return sums
 

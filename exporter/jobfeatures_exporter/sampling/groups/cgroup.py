@@ -14,7 +14,7 @@ from jobfeatures.batch.groups import Membership
 from jobfeatures.records.combining import sum_all
 from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
-from jobfeatures_exporter.sampling.groups.figures import JobFigures
+from jobfeatures_exporter.sampling.groups.figures import GroupFigures
 from jobfeatures_exporter.sampling.groups.freezing import Freezing
 from jobfeatures_exporter.sampling.groups.groupfiles import ABSENT, NO_FILE, GroupFile, GroupFiles
 from jobfeatures_exporter.sampling.groups.limitsabove import RARELY_SAMPLES, LimitsAbove
@@ -86,7 +86,7 @@ class JobCgroup:
         """Return whether memory is not counted for this group: v2 without the memory controller."""
         return self._memory is not None and self._memory.charged.value_or_absent() is ABSENT
 
-    def read(self, signs: NodeSigns | None = None) -> JobFigures:
+    def read(self, signs: NodeSigns | None = None) -> GroupFigures:
         """Begin a new sample and return all figures.
 
         With `signs`, files of v2 that cannot have changed or have to wait for their turn keep their last
@@ -97,7 +97,7 @@ class JobCgroup:
         if self._v1 is not None:
             counters.update(self._v1.read_counters(None if signs is None else signs.kills))
         cpus = next((found for each in self._cpu_lists if (found := each.known(every=RARELY_SAMPLES))), None)
-        return JobFigures(memory, cpu, counters, cpus)
+        return GroupFigures(memory, cpu, counters, cpus)
 
     def read_use(self, signs: NodeSigns | None = None) -> tuple[CpuTimes | None, MemoryBytes]:
         """Begin a new sample; return only CPU time (None: unknown) and memory. `signs` is as in `read`."""
@@ -109,7 +109,7 @@ class JobCgroup:
             cpu = self._v1.read_cpu()
         return cpu, MemoryBytes() if self._memory is None else self._memory.read_memory()
 
-    def stands_still(self, *, cpu: bool) -> bool:
+    def sample_if_unchanged(self, *, cpu: bool) -> bool:
         """Return whether charged memory, and with `cpu` also CPU time, is the same as at the last sample.
 
         If it returns True, this was the group's new sample, and the caller reads no other file. At each
@@ -129,12 +129,12 @@ class JobCgroup:
                 return False
         except OSError:  # the full read that follows meets it again
             return False
-        if self._v2 is not None and self._is_v2 and self._v2.has_waiting():
+        if self._v2 is not None and self._is_v2 and self._v2.has_unread_files():
             return False
         files.advance()
         return True
 
-    def peek(self) -> JobFigures | None:
+    def peek(self) -> GroupFigures | None:
         """Return what would be lost if the group were removed before the next sample, which is not changed.
 
         That is CPU time, peak memory and transfers; None if the group has used no CPU time since the last

@@ -13,7 +13,7 @@ from jobfeatures_exporter.sampling.parsers.cgroupfiles import CpuTimes
 _NO_MEMORY = MemoryBytes()
 
 
-class JobFigures(NamedTuple):
+class GroupFigures(NamedTuple):
     """What was read from a job's control group; None: not provided by the kernel, or unreadable.
 
     `cpus` has the numbers of the CPUs of its cpuset. `counters` has no key for a counter that the kernel does
@@ -25,7 +25,7 @@ class JobFigures(NamedTuple):
     counters: Mapping[Counter, Rows] = MappingProxyType({})
     cpus: frozenset[int] | None = None  # of its cpuset
 
-    def merged(self, earlier: JobFigures) -> JobFigures:
+    def merged(self, earlier: GroupFigures) -> GroupFigures:
         """Combine two readings: return these figures, or the `earlier` ones where these are unknown.
 
         Of counters, the greater value is returned.
@@ -41,7 +41,7 @@ class JobFigures(NamedTuple):
             counter: _merge_rows(self.counters.get(counter), earlier.counters.get(counter))
             for counter in self.counters.keys() | earlier.counters.keys()
         }
-        return JobFigures(cpu=cpu, memory=memory, counters=counters, cpus=self.cpus or earlier.cpus)
+        return GroupFigures(cpu=cpu, memory=memory, counters=counters, cpus=self.cpus or earlier.cpus)
 
 
 def _merge_rows(now: Rows, earlier: Rows) -> Rows:

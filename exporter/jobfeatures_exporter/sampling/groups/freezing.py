@@ -16,7 +16,7 @@ from jobfeatures_exporter.sampling.layout.hierarchies import IDLE_STEPS, STEPS
 from jobfeatures_exporter.sampling.layout.jobdirectory import FREEZER, UNIFIED, JobDirectory
 
 
-class Cold(enum.Enum):
+class FreezerState(enum.Enum):
     """The freezer state of one control group: frozen, without processes, or running."""
 
     FROZEN = enum.auto()
@@ -37,7 +37,9 @@ class Freezing:
         self._file = "cgroup.events" if is_v2 else "freezer.state"
         self._below = "/user" if is_v2 else ""
         self._files, self._unreadable = files, unreadable
-        self._one: GroupFile[Cold] = NO_FILE  # of the group that stands for all while it is not frozen
+        self._one: GroupFile[FreezerState] = (
+            NO_FILE  # of the group that stands for all while it is not frozen
+        )
         self._is_frozen = False  # as last read
         self._gap = self._to_skip = 0  # readings, while the job has no group in this hierarchy
         if self._top and not steps:
@@ -54,17 +56,17 @@ class Freezing:
 
     def _find(self) -> bool:
         state = self._one.known()
-        if not self._steps or not self._top or state is Cold.RUNS:
-            return state is Cold.FROZEN
+        if not self._steps or not self._top or state is FreezerState.RUNS:
+            return state is FreezerState.FROZEN
         groups = self._list_steps()
         if state is None and groups:
             if self._one is not NO_FILE:
                 self._files.forget(os.path.dirname(self._one.path))
             self._one = self._files.file(f"{groups[0]}/{self._file}", parse_cold)
-            if self._one.known() is Cold.RUNS:
+            if self._one.known() is FreezerState.RUNS:
                 return False
         all_say = {self._read(f"{group}/{self._file}") for group in groups}
-        return Cold.FROZEN in all_say and Cold.RUNS not in all_say
+        return FreezerState.FROZEN in all_say and FreezerState.RUNS not in all_say
 
     def _list_steps(self) -> list[str]:
         """Return the groups of the job's steps, one with its programs first."""
@@ -82,12 +84,12 @@ class Freezing:
         names.sort(key=lambda name: (name == self._idle, name))
         return [f"{self._top}/{name}{self._below}" for name in names]
 
-    def _read(self, path: str) -> Cold | None:
+    def _read(self, path: str) -> FreezerState | None:
         text = self._unreadable.tried("job_frozen", read_text, path)
         return None if text is None else parse_cold(text)
 
 
-def parse_cold(text: str) -> Cold:
+def parse_cold(text: str) -> FreezerState:
     """Return a control group's state, from the text of ``freezer.state`` (v1) or ``cgroup.events`` (v2).
 
     On v1 the text is ``FROZEN`` or another word. On v2 it has lines like ``populated 1`` and (Linux 5.2)
@@ -95,5 +97,5 @@ def parse_cold(text: str) -> Cold:
     """
     lines = text.split("\n")
     if "populated 0" in lines:
-        return Cold.EMPTY
-    return Cold.FROZEN if lines[0] == "FROZEN" or "frozen 1" in lines else Cold.RUNS
+        return FreezerState.EMPTY
+    return FreezerState.FROZEN if lines[0] == "FROZEN" or "frozen 1" in lines else FreezerState.RUNS

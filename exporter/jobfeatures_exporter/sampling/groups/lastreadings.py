@@ -24,7 +24,7 @@ from jobfeatures_exporter.sampling.descriptors import (
     Unreadable,
 )
 from jobfeatures_exporter.sampling.groups.cgroup import JobCgroup
-from jobfeatures_exporter.sampling.groups.figures import JobFigures
+from jobfeatures_exporter.sampling.groups.figures import GroupFigures
 from jobfeatures_exporter.sampling.layout.jobdirectory import JobDirectory
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ def most_waited_for() -> int:
     return min(MAX_WAITED_FOR, limits()[0] // 4)
 
 
-def read_figures(directory: JobDirectory) -> JobFigures:
+def read_figures(directory: JobDirectory) -> GroupFigures:
     """Read all figures of a job's control group once; missing or unreadable ones are None."""
     group = JobCgroup(directory, DescriptorBudget(0), Unreadable())
     return group.read()
@@ -52,7 +52,7 @@ class LastReadings:
 
     def __init__(
         self,
-        read: Callable[[JobDirectory], JobFigures] = read_figures,
+        read: Callable[[JobDirectory], GroupFigures] = read_figures,
         *,
         on_end: Callable[[], object] = lambda: None,
     ) -> None:
@@ -60,7 +60,7 @@ class LastReadings:
         self._read = read
         self._on_end = on_end
         self._lock = threading.Lock()
-        self._readings: dict[str, JobFigures] = {}  # by cpu_source of the directory
+        self._readings: dict[str, GroupFigures] = {}  # by cpu_source of the directory
         self._directories: Mapping[str, Collection[JobDirectory]] = {}  # by path
         self._wanted: Mapping[int, Collection[JobDirectory]] = {}  # by pid
         self._waiting: dict[int, int] = {}  # descriptor by pid
@@ -88,7 +88,7 @@ class LastReadings:
         for each in self._directories.get(path, ()):
             self._note(each)
 
-    def take(self) -> dict[str, JobFigures]:
+    def take(self) -> dict[str, GroupFigures]:
         """Return the readings since the last call, by `JobDirectory.cpu_source`, which names a group.
 
         If a reading is in progress, wait for it.

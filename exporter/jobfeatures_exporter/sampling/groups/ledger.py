@@ -11,7 +11,7 @@ from operator import lt, sub
 from typing import Any
 
 from jobfeatures_exporter.model.snapshot import BlockIo, ProcessIo
-from jobfeatures_exporter.sampling.bpf.byjob import Figures
+from jobfeatures_exporter.sampling.bpf.byjob import TaskUsage
 from jobfeatures_exporter.sampling.layout.jobdirectory import UNIFIED, JobDirectory
 
 KEPT_ABSENT = 256  # absent sources that are remembered because they could come back
@@ -178,7 +178,7 @@ class JobLedger:
     def __init__(self) -> None:
         self.cpu = CounterLedger(2, resets=False)  # seconds by control group: user, system
         self.ticks = CounterLedger(2)  # of processes, where no control group counts
-        self.done = CounterLedger(len(Figures._fields))
+        self.done = CounterLedger(len(TaskUsage._fields))
         self.process_io = CounterLedger(len(ProcessIo._fields))
         self.counters = JobCounters()
         self._cores: CounterLedger | None = None

@@ -25,7 +25,7 @@ class NodeSigns(NamedTuple):
     counts: tuple[int, ...] = (0,) * _SIGNS
     figures: tuple[object, ...] = (None,) * _SIGNS
 
-    def then(self, node: NodeSample) -> NodeSigns:
+    def advance(self, node: NodeSample) -> NodeSigns:
         """Return the signs of the next sample, given the node's figures in it.
 
         These figures have to be read before those of control groups.

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
 from jobfeatures_exporter.sampling.groups.cgroup import JobCgroup
-from jobfeatures_exporter.sampling.groups.figures import JobFigures
+from jobfeatures_exporter.sampling.groups.figures import GroupFigures
 from jobfeatures_exporter.sampling.layout.hierarchies import STEPS
 from jobfeatures_exporter.sampling.layout.hierarchy import find_inode
 from jobfeatures_exporter.sampling.layout.jobdirectory import UNIFIED, JobDirectory
@@ -34,12 +34,12 @@ class StepReader:
             self._groups.pop(path).close()
         self._read.clear()
 
-    def read(self, jobs: Sequence[JobDirectory]) -> Mapping[str, Sequence[tuple[JobDirectory, JobFigures]]]:
+    def read(self, jobs: Sequence[JobDirectory]) -> Mapping[str, Sequence[tuple[JobDirectory, GroupFigures]]]:
         """Return the groups of each step by the step's name, each with its CPU time and memory.
 
         `jobs` are the control groups of one job.
         """
-        steps: dict[str, list[tuple[JobDirectory, JobFigures]]] = {}
+        steps: dict[str, list[tuple[JobDirectory, GroupFigures]]] = {}
         for job in jobs:
             for name, directory in self._find(job).items():
                 self._read.add(directory.path)
@@ -50,7 +50,7 @@ class StepReader:
                     group = JobCgroup(directory, self._budget, self._unreadable)
                     self._groups[directory.path] = group
                 cpu, memory = group.read_use()
-                steps.setdefault(name, []).append((group.directory, JobFigures(memory, cpu)))
+                steps.setdefault(name, []).append((group.directory, GroupFigures(memory, cpu)))
         return dict(sorted(steps.items()))
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.sampling.descriptors import Unreadable
-from jobfeatures_exporter.sampling.groups.figures import JobFigures
+from jobfeatures_exporter.sampling.groups.figures import GroupFigures
 from jobfeatures_exporter.sampling.groups.groupfiles import ABSENT, NO_FILE, GroupFile, GroupFiles
 from jobfeatures_exporter.sampling.groups.ledger import Counter, Rows
 from jobfeatures_exporter.sampling.groups.limitsabove import RARELY_SAMPLES, MemoryLimits
@@ -81,7 +81,7 @@ class GroupV1:
         self._last_cpu = compute_split(nanoseconds / 1e9, split, self._last_cpu)
         return self._last_cpu
 
-    def peek(self) -> JobFigures:
+    def peek(self) -> GroupFigures:
         """Return CPU time, peak memory and transfers now; later readings are not changed by it.
 
         Raises OSError and ParseError.
@@ -92,7 +92,7 @@ class GroupV1:
         counters: dict[Counter, Rows] = {}
         if self._transfers:
             counters = _count_transfers(self._moved.peek() or {}, self._served.peek() or {})
-        return JobFigures(MemoryBytes(peak=self._peak.peek()), split, counters)
+        return GroupFigures(MemoryBytes(peak=self._peak.peek()), split, counters)
 
     def read_by_core(self) -> tuple[int, ...]:
         """Return the nanoseconds of CPU time used on each CPU; empty where not counted."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
 from jobfeatures_exporter.model.measured import MemoryBytes
-from jobfeatures_exporter.sampling.groups.figures import JobFigures
+from jobfeatures_exporter.sampling.groups.figures import GroupFigures
 from jobfeatures_exporter.sampling.groups.groupfiles import ABSENT, NO_FILE, GroupFile, GroupFiles
 from jobfeatures_exporter.sampling.groups.ledger import Counter, Rows
 from jobfeatures_exporter.sampling.groups.limitsabove import (
@@ -106,7 +106,7 @@ class GroupV2:
             self._turns.choose(now, at_once=kills is None or kills != before)
         return cpu
 
-    def peek(self) -> JobFigures:
+    def peek(self) -> GroupFigures:
         """Return CPU time, peak memory and transfers now; later readings are not changed by it.
 
         Raises OSError and ParseError.
@@ -117,9 +117,9 @@ class GroupV2:
             counters["throttled"] = {"": (throttled_usecs,)}
         if devices := self.transfers.peek():
             counters["block_io"] = devices
-        return JobFigures(MemoryBytes(peak=self._peak.peek()), cpu, counters)
+        return GroupFigures(MemoryBytes(peak=self._peak.peek()), cpu, counters)
 
-    def has_waiting(self) -> bool:
+    def has_unread_files(self) -> bool:
         """Return whether files that may have changed still wait for their turn to be read."""
         self._is_at_rest = self._is_at_rest or self._turns.waiting
         return self._turns.waiting

@@ -17,7 +17,7 @@ from jobfeatures_exporter.sampling.processes.bycommand import CommandBook
 from jobfeatures_exporter.sampling.processes.processio import ProcessIoBook
 from jobfeatures_exporter.sampling.processes.programs import read_program
 from jobfeatures_exporter.sampling.samplersettings import SamplerSettings
-from jobfeatures_exporter.sampling.stages.values import Attributed, Counted, ProcessesRead
+from jobfeatures_exporter.sampling.stages.values import Attributed, ProcessesRead, ProcessTotals
 
 
 class ByCommand(NamedTuple):
@@ -43,7 +43,7 @@ class ProcessCounting:
         """Return whether all of the node's processes have to be read at each sample."""
         return self._by_command is not None
 
-    def count(self, read: ProcessesRead, sums: Mapping[str, Sums], found: Attributed) -> Counted:
+    def count(self, read: ProcessesRead, sums: Mapping[str, Sums], found: Attributed) -> ProcessTotals:
         """Return totals up to this sample: CPU time, and input and output of jobs without eBPF's `sums`."""
         of_jobs, self._aliases = found.of_jobs(), found.aliases
         ticks: Mapping[Key, CpuTicks] = {}
@@ -54,7 +54,7 @@ class ProcessCounting:
             unsummed = {found.key_of[source] for source in found.key_of.keys() - sums.keys()}
             unsummed |= {job for job in of_jobs if not found.groups.get(job)}
             io = self._io.update({job: of_jobs[job] for job in unsummed if job is not None})
-        return Counted(ticks, io)
+        return ProcessTotals(ticks, io)
 
     def by_command(
         self,

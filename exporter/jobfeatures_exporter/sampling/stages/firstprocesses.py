@@ -9,7 +9,7 @@ from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.model.snapshot import ProcessSample
 from jobfeatures_exporter.sampling.groups.endings import find_first_processes
 from jobfeatures_exporter.sampling.layout.jobdirectory import JobDirectory
-from jobfeatures_exporter.sampling.stages.values import Attributed, Listed, ProcessesRead
+from jobfeatures_exporter.sampling.stages.values import Attributed, ListedGroups, ProcessesRead
 
 # Every so many samples first processes are searched in any case: their parents may have changed.
 AGAIN_SAMPLES = 16
@@ -37,7 +37,7 @@ class FirstProcesses:
         self._first: dict[JobKey, tuple[int, ...]] = {}
         self._read: Mapping[JobKey, Sequence[ProcessSample]] = {}  # the job's processes when these were found
 
-    def find(self, listed: Listed, read: ProcessesRead, found: Attributed) -> Awaited | None:
+    def find(self, listed: ListedGroups, read: ProcessesRead, found: Attributed) -> Awaited | None:
         """Return the processes to wait for from now on, with their groups; None: the same as before."""
         self._samples += 1
         if not (read.are_all or found.members or listed.groups.have_changed):

@@ -25,9 +25,9 @@ from jobfeatures_exporter.model.snapshot import (
     UnitKey,
     WorkKey,
 )
-from jobfeatures_exporter.sampling.bpf.byjob import Figures
+from jobfeatures_exporter.sampling.bpf.byjob import TaskUsage
 from jobfeatures_exporter.sampling.groups.endings import complete, emptied, keep_counts
-from jobfeatures_exporter.sampling.groups.figures import JobFigures
+from jobfeatures_exporter.sampling.groups.figures import GroupFigures
 from jobfeatures_exporter.sampling.groups.ledger import CounterLedger, JobLedger
 from jobfeatures_exporter.sampling.host.units import TICKS_PER_SEC
 from jobfeatures_exporter.sampling.layout.hierarchies import name_place
@@ -38,17 +38,17 @@ from jobfeatures_exporter.sampling.processes.attribution import Owners
 from jobfeatures_exporter.sampling.stages.jobruns import JobRuns, find_uid, path_uids
 from jobfeatures_exporter.sampling.stages.values import (
     Attributed,
-    Counted,
     GroupReading,
     JobReading,
     LastSample,
     NodeReading,
+    ProcessTotals,
     Readings,
 )
 
 _OF_PROCESSES = ("processes", "threads", "process_io", "scheduling", "network")  # fields of `JobSample`
-_NETWORK = Figures._fields.index("received_bytes")
-_IO_OF = attrgetter(*ProcessIo._fields)  # `Figures` has fields of the same names
+_NETWORK = TaskUsage._fields.index("received_bytes")
+_IO_OF = attrgetter(*ProcessIo._fields)  # `TaskUsage` has fields of the same names
 
 
 class JobRecorder:
@@ -62,7 +62,7 @@ class JobRecorder:
     def records(
         self,
         found: Attributed,
-        counted: Counted,
+        counted: ProcessTotals,
         readings: Readings,
         node: NodeReading,
         jobs: Mapping[JobKey, Job],
@@ -95,7 +95,7 @@ class JobRecorder:
         key: JobKey,
         reading: JobReading,
         found: Attributed,
-        counted: Counted,
+        counted: ProcessTotals,
         node: NodeReading,
         job: Job | None,
     ) -> JobSample:
@@ -233,7 +233,7 @@ def _find_memory(ledger: JobLedger, reading: JobReading, job: Job | None) -> Mem
 
 
 def make_steps(
-    ledger: JobLedger, steps: Mapping[str, Sequence[tuple[JobDirectory, JobFigures]]]
+    ledger: JobLedger, steps: Mapping[str, Sequence[tuple[JobDirectory, GroupFigures]]]
 ) -> tuple[StepSample, ...]:
     """Return what each step of a job has used, summed over the control groups of the step."""
     ledgers = ledger.steps(steps)
@@ -241,7 +241,7 @@ def make_steps(
 
 
 def _make_step(
-    name: str, groups: Sequence[tuple[JobDirectory, JobFigures]], ledger: CounterLedger
+    name: str, groups: Sequence[tuple[JobDirectory, GroupFigures]], ledger: CounterLedger
 ) -> StepSample:
     counted: dict[Hashable, CpuTimes | None] = {
         group.cpu_source: figures.cpu for group, figures in groups if group.counts_cpu
@@ -272,7 +272,7 @@ def _summed(ledger: JobLedger, groups: Sequence[GroupReading], *, tells_network:
     there = [known for each, known in sums if not each.has_gone]
     if row is None or not sums or len(there) < sum([not each.has_gone for each in groups]):
         return {}
-    done = Figures._make(row)
+    done = TaskUsage._make(row)
     counts = {
         "process_io": ProcessIo._make(_IO_OF(done)),
         "network": row[_NETWORK:] if tells_network else None,

@@ -19,7 +19,7 @@ from jobfeatures_exporter.sampling.stages.values import (
     GroupReading,
     JobReading,
     LastSample,
-    Listed,
+    ListedGroups,
     NodeReading,
     ProcessesRead,
     Readings,
@@ -47,7 +47,7 @@ class JobReader:
     def read(
         self,
         found: Attributed,
-        listed: Listed,
+        listed: ListedGroups,
         read: ProcessesRead,
         sums: Mapping[str, Sums],
         io: Mapping[JobKey, ProcessIo],
@@ -186,13 +186,13 @@ def _stand_still(
         return True
     summed = sums.get(groups[0].directory.cpu_source)
     if summed is not None:
-        return not (summed.running or summed.blocked) and groups[0].stands_still(cpu=False)
+        return not (summed.running or summed.blocked) and groups[0].sample_if_unchanged(cpu=False)
     sleep = all(each.threads == 1 and each.state in _ASLEEP for each in processes)
-    return sleep and bool(processes) and groups[0].stands_still(cpu=True)
+    return sleep and bool(processes) and groups[0].sample_if_unchanged(cpu=True)
 
 
 def _read_group(
-    group: JobCgroup, listed: Listed, sums: Mapping[str, Sums], node: NodeReading, *, with_cores: bool
+    group: JobCgroup, listed: ListedGroups, sums: Mapping[str, Sums], node: NodeReading, *, with_cores: bool
 ) -> GroupReading:
     source = group.directory.cpu_source
     figures, between = group.read(node.signs), listed.between.get(source)
@@ -204,7 +204,7 @@ def _read_group(
     )
 
 
-def _of_removed(directory: JobDirectory, listed: Listed, sums: Mapping[str, Sums]) -> GroupReading:
+def _of_removed(directory: JobDirectory, listed: ListedGroups, sums: Mapping[str, Sums]) -> GroupReading:
     """Return what was read of a group before its end: another may have the same path by now."""
     source = directory.cpu_source
     return GroupReading(directory, listed.between[source], sums.get(source), has_gone=True)

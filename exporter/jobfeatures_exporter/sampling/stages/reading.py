@@ -14,7 +14,7 @@ from jobfeatures_exporter.sampling.layout.jobdirectory import JobDirectory
 from jobfeatures_exporter.sampling.processes.members import Members
 from jobfeatures_exporter.sampling.processes.scan import ProcessScanner
 from jobfeatures_exporter.sampling.stages.kernelsampler import KernelSampler
-from jobfeatures_exporter.sampling.stages.values import LastSample, Listed, ProcessesRead
+from jobfeatures_exporter.sampling.stages.values import LastSample, ListedGroups, ProcessesRead
 
 ALL_AGAIN_SAMPLES = 64  # every so many samples all processes are read even if the kernel's sums suffice
 
@@ -60,7 +60,7 @@ class ProcessReading:
         is_due = self._always_all or self._samples % ALL_AGAIN_SAMPLES == 1 or self.needs_all
         return self._read_all() if is_wanted or is_due else None
 
-    def read_sums(self, listed: Listed) -> Mapping[str, Sums]:
+    def read_sums(self, listed: ListedGroups) -> Mapping[str, Sums]:
         """Return eBPF's sums of jobs' control groups by `JobDirectory.cpu_source`; empty without eBPF."""
         if self._kernel is None:
             return {}
@@ -68,7 +68,7 @@ class ProcessReading:
         return self._kernel.sums([*listed.groups.directories, *also])
 
     def read_due(
-        self, listed: Listed, sums: Mapping[str, Sums], jobs: Mapping[JobKey, Job], last: LastSample
+        self, listed: ListedGroups, sums: Mapping[str, Sums], jobs: Mapping[JobKey, Job], last: LastSample
     ) -> ProcessesRead:
         """Return the jobs' processes due in this sample; all of the node if `sums` do not suffice."""
         directories = listed.groups.directories

@@ -19,7 +19,7 @@ from jobfeatures_exporter.model.snapshot import (
     WorkKey,
 )
 from jobfeatures_exporter.sampling.bpf.byjob import Sums
-from jobfeatures_exporter.sampling.groups.figures import JobFigures
+from jobfeatures_exporter.sampling.groups.figures import GroupFigures
 from jobfeatures_exporter.sampling.groups.nodesigns import NodeSigns
 from jobfeatures_exporter.sampling.layout.jobdirectory import GroupList, JobDirectory
 from jobfeatures_exporter.sampling.processes.accumulate import CpuTicks
@@ -52,7 +52,7 @@ class NodeReading(NamedTuple):
     huge_pages: Mapping[int, int] | None  # bytes in use by size of page; None: it has none
 
 
-class Listed(NamedTuple):
+class ListedGroups(NamedTuple):
     """The control groups of jobs at one sample, and readings of groups made since the sample before.
 
     `between` has these readings by `JobDirectory.cpu_source`. `gone` has, by job, the removed groups that
@@ -60,7 +60,7 @@ class Listed(NamedTuple):
     """
 
     groups: GroupList
-    between: Mapping[str, JobFigures]  # by `cpu_source`
+    between: Mapping[str, GroupFigures]  # by `cpu_source`
     gone: Mapping[JobKey, Sequence[JobDirectory]]  # removed groups that have such a reading
 
 
@@ -99,7 +99,7 @@ class Attributed(NamedTuple):
         return found
 
 
-class Counted(NamedTuple):
+class ProcessTotals(NamedTuple):
     """Totals of what processes have used, ended ones included, by job, unit or process group.
 
     `ticks` are CPU time in clock ticks.
@@ -117,7 +117,7 @@ class GroupReading(NamedTuple):
     """
 
     directory: JobDirectory
-    figures: JobFigures
+    figures: GroupFigures
     sums: Sums | None = None  # the kernel's, of what is in it
     has_gone: bool = False  # its figures are those of before its end
     core_nanosecs: tuple[int, ...] | None = None  # by CPU, empty where not counted; None: nobody asked
@@ -133,7 +133,7 @@ class JobReading(NamedTuple):
 
     groups: Sequence[GroupReading] = ()
     memory: MemoryBytes = MemoryBytes()  # of its groups, else of its processes
-    steps: Mapping[str, Sequence[tuple[JobDirectory, JobFigures]]] = MappingProxyType({})  # by name
+    steps: Mapping[str, Sequence[tuple[JobDirectory, GroupFigures]]] = MappingProxyType({})  # by name
     is_frozen: bool = False
     has_lost: bool = False  # whether a group below one of its groups was removed unread
     hides_processes: bool = False  # whether its processes are of another PID namespace
@@ -151,7 +151,7 @@ class Readings(NamedTuple):
     memory: Mapping[UnitKey | GroupKey, MemoryBytes] = MappingProxyType({})
 
 
-def find_populated(listed: Listed, sums: Mapping[str, Sums]) -> list[Membership]:
+def find_populated(listed: ListedGroups, sums: Mapping[str, Sums]) -> list[Membership]:
     """Return the memberships of the jobs' control groups that have processes, according to eBPF's sums."""
     found = (each for each in listed.groups.directories if each.cpu_source in sums)
     return [each.membership for each in found if sums[each.cpu_source].processes]
@@ -159,7 +159,7 @@ def find_populated(listed: Listed, sums: Mapping[str, Sums]) -> list[Membership]
 
 def gather(
     found: Attribution,
-    listed: Listed,
+    listed: ListedGroups,
     read: ProcessesRead,
     staying: Collection[JobKey] = (),
 ) -> Attributed:
@@ -181,7 +181,7 @@ def gather(
     return Attributed(found.keys, key_of, groups, members, read.owners, found.aliases, found.claims)
 
 
-def list_groups(groups: GroupList, between: Mapping[str, JobFigures], last: LastSample) -> Listed:
+def list_groups(groups: GroupList, between: Mapping[str, GroupFigures], last: LastSample) -> ListedGroups:
     """Return the present control groups of jobs, and the removed groups that were read at their end.
 
     `between` has the readings made since the `last` sample, by `JobDirectory.cpu_source`.
@@ -192,10 +192,10 @@ def list_groups(groups: GroupList, between: Mapping[str, JobFigures], last: Last
         source = directory.cpu_source
         if source in between and source not in living and (key := last.key_of.get(source)) is not None:
             gone.setdefault(key, []).append(directory)
-    return Listed(groups, between, gone)
+    return ListedGroups(groups, between, gone)
 
 
-def find_lost(listed: Listed, readings: Readings, last: LastSample) -> set[JobKey | None]:
+def find_lost(listed: ListedGroups, readings: Readings, last: LastSample) -> set[JobKey | None]:
     """Return the jobs that have lost a control group, or a group below it, since the last sample.
 
     None is among them if a lost group belonged to no known job.

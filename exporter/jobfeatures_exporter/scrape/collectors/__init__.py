@@ -149,6 +149,6 @@ def collect(context: Context, enabled: Collection[str]) -> list[Family]:
         *found,
         Family.single(FAILED, sum(not worked for worked in success.values())),
         Family.single(SPENT, sum(duration.values())),
-        Family.by_word(SUCCESS, {name: success[name] for name in shown}),
-        Family.by_word(DURATION, {name: duration[name] for name in shown}),
+        Family.by_label(SUCCESS, {name: success[name] for name in shown}),
+        Family.by_label(DURATION, {name: duration[name] for name in shown}),
     ]

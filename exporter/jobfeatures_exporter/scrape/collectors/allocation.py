@@ -56,7 +56,7 @@ def families(context: Context) -> Iterator[Family]:
     info, state, *values = context.rows.families((JOB_INFO, STATE, *_VALUES), found, _row)
     yield from (info, state)
     yield Family(JOB_END, list(context.end_times_secs.items()))
-    yield Family(REMAINS, [(key, 1) for key in context.leftovers_here])
+    yield Family(REMAINS, [(key, 1) for key in context.ended_with_processes])
     yield from values
     yield Family(WHOLE_NODE, [(key, int(alone)) for key, alone in context.whole_node_jobs.items()])
 

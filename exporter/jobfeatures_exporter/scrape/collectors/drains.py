@@ -45,8 +45,8 @@ def families(context: Context) -> Iterator[Family]:
     if view is not None:
         shutdowns = machine_shutdowns(view.drains, view.announced)
         draining = {OPERATOR: view.drains.machine is not None, **view.announced.draining}
-        yield Family.by_word(NODE_SHUTDOWN, dict(sorted(shutdowns.items())))
-        yield Family.by_word(NODE_DRAINING, {name: int(flag) for name, flag in sorted(draining.items())})
+        yield Family.by_label(NODE_SHUTDOWN, dict(sorted(shutdowns.items())))
+        yield Family.by_label(NODE_DRAINING, {name: int(flag) for name, flag in sorted(draining.items())})
         here = context.jobs_here.items()
         times = [((*key, OPERATOR), view.job_shutdown(job)) for key, job in here]
         times += [((*key, key.batch_system), job.deadline_secs) for key, job in here]
@@ -80,5 +80,5 @@ def _sum(
 ) -> Iterator[Family]:
     if jobs and not known:
         waste = None
-    yield Family.by_word(metric, {} if waste is None else {waste.basis: waste.core_secs})
-    yield Family.by_word(counted, {"yes": len(known), "no": len(jobs) - len(known)})
+    yield Family.by_label(metric, {} if waste is None else {waste.basis: waste.core_secs})
+    yield Family.by_label(counted, {"yes": len(known), "no": len(jobs) - len(known)})

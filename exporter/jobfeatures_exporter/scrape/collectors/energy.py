@@ -40,7 +40,7 @@ def families(context: Context) -> Iterator[Family]:
     """Yield the metric families about energy; a counter that cannot be read has no series."""
     node = context.snapshot.node if context.snapshot is not None else None
     if node is not None:
-        yield Family.by_word(NODE, dict(sorted(node.energy_joules.items())))
+        yield Family.by_label(NODE, dict(sorted(node.energy_joules.items())))
     jobs: list[Sample] = [
         ((*job_labels(sample.key), "cpu"), sample.energy_joules)
         for sample in context.shown_samples
@@ -49,9 +49,9 @@ def families(context: Context) -> Iterator[Family]:
     jobs += [((*job_labels(key), "gpu"), joules) for key, joules in _gpu_joules(context).items()]
     yield Family(JOB_ENERGY, jobs)
     if node is not None and node.board is not None:
-        yield Family.by_word(POWER, node.board.watts)
-        yield Family.by_word(UP, {sensor: int(up) for sensor, up in node.board.up.items()})
-        yield Family.by_word(BOARD, node.board.joules)
+        yield Family.by_label(POWER, node.board.watts)
+        yield Family.by_label(UP, {sensor: int(up) for sensor, up in node.board.up.items()})
+        yield Family.by_label(BOARD, node.board.joules)
         yield Family(
             JOB_BOARD,
             [

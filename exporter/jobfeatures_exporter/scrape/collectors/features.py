@@ -65,8 +65,8 @@ def families(context: Context) -> Iterator[Family]:
         yield Family.counted(HOOK_FAILURES_BY_REASON, counts.items())
         yield Family.single(DOUBTS, context.publisher.contradictions or None)
     if context.snapshot is not None:
-        yield Family.single(LEFTOVERS, len(context.leftovers_here))
-        yield Family.single(EMPTY_GROUPS, len(context.empty_groups))
+        yield Family.single(LEFTOVERS, len(context.ended_with_processes))
+        yield Family.single(EMPTY_GROUPS, len(context.jobs_of_empty_groups))
         without = context.missing_groups.counts.items()
         yield Family(WITHOUT_GROUP, sorted(((why.value,), count) for why, count in without))
     yield Family(

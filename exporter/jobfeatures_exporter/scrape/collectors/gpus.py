@@ -110,13 +110,13 @@ def families(context: Context) -> Iterator[Family]:
     snapshot = context.snapshot
     if snapshot is None or not snapshot.gpu_drivers:
         return
-    yield Family.by_word(UP, {name: int(up) for name, up in snapshot.gpu_drivers.items()})
+    yield Family.by_label(UP, {name: int(up) for name, up in snapshot.gpu_drivers.items()})
     cards = [((gpu.card.uuid,), gpu) for gpu in snapshot.gpus]
     yield Family(INFO, [(_info(gpu), 1) for gpu in snapshot.gpus])
     yield Family(AGE, [(values, max(0.0, context.now_secs - gpu.taken_at_secs)) for values, gpu in cards])
     for metric, value_of in _OF_CARD.items():
         yield Family.known(metric, [(values, value_of(gpu)) for values, gpu in cards])
-    yield Family.by_word(UNATTRIBUTED, snapshot.gpu_unattributed)
+    yield Family.by_label(UNATTRIBUTED, snapshot.gpu_unattributed)
     uses = [((*job_labels(use.key), use.uuid), use) for use in context.shown_job_gpus]
     for metric, value_of_use in _OF_JOB.items():
         yield Family.known(metric, [(values, value_of_use(use)) for values, use in uses])

@@ -80,13 +80,13 @@ def families(context: Context) -> Iterator[Family]:
     yield Family.single(PROCESSES, len(snapshot.processes) if counted is None else counted)
     yield Family.single(NODE_READ_AT, snapshot.taken_at_secs)
     yield Family.single(UNREADABLE, sum(snapshot.unreadable.values()))
-    yield Family.by_word(UNREADABLE_BY_KIND, dict(sorted(snapshot.unreadable.items())))
+    yield Family.by_label(UNREADABLE_BY_KIND, dict(sorted(snapshot.unreadable.items())))
     yield Family.single(REOPENED, snapshot.reopened)
     node = snapshot.node
     if node is None:
         return
     if node.cpu is not None:
-        yield Family.by_word(CPU, node.cpu._asdict())
+        yield Family.by_label(CPU, node.cpu._asdict())
     cores = [(str(number), zip(MODES, core, strict=True)) for number, core in node.cores.items()]
     yield Family(CORE, [((number, mode), secs) for number, core in cores for mode, secs in core])
     yield Family.single(CORES, len(cores) or None)

@@ -33,7 +33,7 @@ def families(context: Context) -> Iterator[Family]:
     """Yield the metric families about performance counters; a job whose counters are not read has none."""
     node = context.snapshot.node if context.snapshot is not None else None
     if node is not None and node.work_up:
-        yield Family.by_word(UP, {event: int(up) for event, up in node.work_up.items()})
+        yield Family.by_label(UP, {event: int(up) for event, up in node.work_up.items()})
     for name, metric in FIGURES.items():
         yield Family(
             metric,

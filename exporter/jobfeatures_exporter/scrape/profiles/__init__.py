@@ -98,7 +98,7 @@ def read_profiles(context: Context, names: Collection[str]) -> tuple[Readings, F
         for key, readings in made.items():
             found.setdefault(key, []).extend(readings)
         success[name] = 1
-    return found, Family.by_word(SUCCESS, success)
+    return found, Family.by_label(SUCCESS, success)
 
 
 def to_families(readings: Iterable[Reading]) -> list[Family]:

@@ -11,7 +11,7 @@ import threading
 from jobfeatures.errors import ConfigurationError, ParseError
 from jobfeatures.records.model import Version
 from jobfeatures.system.privatefile import open_at_once
-from jobfeatures.system.tls import look_at
+from jobfeatures.system.tls import file_version
 from jobfeatures_exporter.web.configfile.options import ClientAuth, WebOptions, parse_web_config
 from jobfeatures_exporter.web.configfile.tlscontext import is_allowed, make_context
 
@@ -51,7 +51,7 @@ class WebFile:
 
     def refresh(self) -> None:
         """Reload the file if it, or a file it names, has changed."""
-        if any(look_at(path) != stamp for path, stamp in self._read_from.items()):
+        if any(file_version(path) != stamp for path, stamp in self._read_from.items()):
             self.reload()
 
     def reload(self) -> str:
@@ -75,10 +75,10 @@ class WebFile:
 
     def _read(self) -> tuple[WebOptions, ssl.SSLContext | None]:
         # Stamps come first: a write during the read, or a file created later, then shows as a change.
-        read_from = {self.path: look_at(self.path)}
+        read_from = {self.path: file_version(self.path)}
         try:
             options = parse_web_config(_content(self.path), self.path)
-            read_from |= {each: look_at(each) for each in _pem_files(options)}
+            read_from |= {each: file_version(each) for each in _pem_files(options)}
             return options, None if options.tls is None else make_context(options.tls, self.path)
         finally:
             self._read_from = read_from

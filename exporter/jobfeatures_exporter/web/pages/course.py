@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from jobfeatures.records.quantities import counted
-from jobfeatures_exporter.state.history import EVERY_SECS, HOUR_SECS, POINTS, Course, Span
+from jobfeatures_exporter.state.history import EVERY_SECS, HOUR_SECS, POINTS, Span, UsageHistory
 from jobfeatures_exporter.view.node import NodeView
 from jobfeatures_exporter.view.units import Form, format_bytes, format_cpus, format_share
 from jobfeatures_exporter.web.pages.markup import Child, Html, listed, tag
@@ -19,7 +19,7 @@ MAX_EVENTS = 100
 
 
 def _spark(
-    what: str, course: Course, values: Sequence[float], form: Form, top: float | None, now_secs: float
+    what: str, course: UsageHistory, values: Sequence[float], form: Form, top: float | None, now_secs: float
 ) -> Html | None:
     """Return the last hour's values as a sparkline scaled to `top`; None with fewer than two points."""
     known = [value for value in values if not math.isnan(value)]
@@ -44,7 +44,7 @@ def _spark(
     )
 
 
-def _figures(course: Course) -> tuple[tuple[str, Sequence[float], Form], ...]:
+def _figures(course: UsageHistory) -> tuple[tuple[str, Sequence[float], Form], ...]:
     return (
         ("CPUs", course.cpus, format_cpus),
         ("memory", course.memory_bytes, format_bytes),
@@ -52,7 +52,7 @@ def _figures(course: Course) -> tuple[tuple[str, Sequence[float], Form], ...]:
     )
 
 
-def job_lines(course: Course, now_secs: float, *wholes: float | None) -> list[Html | None]:
+def job_lines(course: UsageHistory, now_secs: float, *wholes: float | None) -> list[Html | None]:
     """Return sparklines of the CPUs, memory and busy GPUs that a job used, from its `course`.
 
     One with too few values is None. `wholes` are the amounts allocated to the job, in this order (None:
@@ -62,7 +62,7 @@ def job_lines(course: Course, now_secs: float, *wholes: float | None) -> list[Ht
     return [_spark(what, course, values, form, whole, now_secs) for (what, values, form), whole in figures]
 
 
-def time_line(course: Course, spans: Sequence[Span], data: PageData, shown: NodeView) -> Html | None:
+def time_line(course: UsageHistory, spans: Sequence[Span], data: PageData, shown: NodeView) -> Html | None:
     """Return the section on the node's last hour: its load (`course`), and starts and ends of jobs (`spans`).
 
     Returns None if nothing is known of that hour.
@@ -105,7 +105,7 @@ def time_line(course: Course, spans: Sequence[Span], data: PageData, shown: Node
 
 
 def lines_of_job(
-    course: Course | None,
+    course: UsageHistory | None,
     now_secs: float,
     given: float | None,
     limit: float | None = None,
@@ -116,7 +116,7 @@ def lines_of_job(
     The tops of their scales are the job's allocation: `given` CPUs, `limit` bytes of memory, `cards` GPUs
     (None: unknown).
     """
-    course = course or Course()
+    course = course or UsageHistory()
     lines = zip(_figures(course), job_lines(course, now_secs, given, limit, cards), strict=True)
     found: list[Child] = [
         tag(
@@ -170,7 +170,7 @@ def _path(points: Sequence[tuple[int, int] | None]) -> str:
 
 
 def _drawing(
-    course: Course,
+    course: UsageHistory,
     events: Sequence[tuple[float, Span, str]],
     now_secs: float,
     facts: str,

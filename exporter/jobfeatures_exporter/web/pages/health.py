@@ -77,7 +77,7 @@ def _source_state(error: str, view: SourceView | None, *, has_table: bool) -> Ht
 
 def _collectors(data: PageData) -> Html:
     rows, failed = [], data.numbers.one(FAILED)
-    for collector, worked in data.numbers.by_word(SUCCESS).items():
+    for collector, worked in data.numbers.by_label(SUCCESS).items():
         state = badge("slow", "warn") if worked else badge("failed", "bad")
         rows.append(Row(Cell(collector, kind="job"), state, data.cell(DURATION, _millis, collector)))
     words = f"Collectors that failed: {failed:g}" if failed else "All collectors work"

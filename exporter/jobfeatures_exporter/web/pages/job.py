@@ -15,7 +15,7 @@ from jobfeatures_exporter.model.ended import EndedJob
 from jobfeatures_exporter.model.snapshot import FigureSource, JobSample, ProcessSample, cpu_secs_of
 from jobfeatures_exporter.sampling.host.units import TICKS_PER_SEC
 from jobfeatures_exporter.scrape.collectors import gpus
-from jobfeatures_exporter.state.history import HOUR_SECS, Course, Span
+from jobfeatures_exporter.state.history import HOUR_SECS, Span, UsageHistory
 from jobfeatures_exporter.view.hints import find_hints
 from jobfeatures_exporter.view.job import JobView, find_cpu_secs, identity_of
 from jobfeatures_exporter.view.numbers import Numbers
@@ -91,7 +91,7 @@ def render_job(
     context: Context,
     families: Sequence[Family],
     shown: JobView,
-    course: Course | None,
+    course: UsageHistory | None,
     details: JobDetails,
 ) -> str:
     """Return the HTML page of a job on this node.
@@ -298,7 +298,7 @@ def _evidence(data: PageData, details: JobDetails, sample: JobSample | None, key
     made = table(
         "Sources of this page", ["What", "Says", "Age"], rows, identity="evidence-table", kind="cards"
     )
-    return join(made, note(*reported_later(key.job_id)))
+    return join(made, note(*history_hint(key.job_id)))
 
 
 # --- jobs that have left the node, and unknown ones --------------------------------------
@@ -307,7 +307,7 @@ def _evidence(data: PageData, details: JobDetails, sample: JobSample | None, key
 def render_gone(
     span: Span,
     past: EndedJob | None,
-    course: Course | None,
+    course: UsageHistory | None,
     now_secs: float,
     node_name: str,
     *,
@@ -341,7 +341,7 @@ def render_gone(
         head,
         tiles(tile("Ran for", format_span(ran_secs), f"ended {since}"), *_figures(past, ran_secs)),
         section("Last hour", "last-hour", lines_of_job(course, now_secs, given)),
-        section("After its end", "gone", note(about), note(*reported_later(span.key.job_id))),
+        section("After its end", "gone", note(about), note(*history_hint(span.key.job_id))),
         links=((grafana, "Grafana"),),
         base="../",
     )
@@ -360,7 +360,7 @@ def _figures(past: EndedJob | None, ran_secs: float) -> list[Html]:
     return [tile("CPU time", used, mean), tile("Memory", held, "when last sampled")]
 
 
-def reported_later(job_id: str) -> tuple[Child, ...]:
+def history_hint(job_id: str) -> tuple[Child, ...]:
     """Return a hint for the page: the command that shows the history of a job in Prometheus."""
     command = tag("code", f"jobfeatures-exporter report {shorten(job_id)}")
     return ("Its history in Prometheus: ", command)
@@ -372,6 +372,6 @@ def render_unknown(job_id: str) -> str:
         "No such job",
         tag("p", "Job ", name(job_id), " is unknown here.", class_="about"),
         note(f"Jobs have a page on each of their nodes, and for {format_span(HOUR_SECS)} after their end."),
-        note(*reported_later(job_id)),
+        note(*history_hint(job_id)),
         base="../",
     )

@@ -10,7 +10,7 @@ from jobfeatures.records.model import JobKey, JobState
 from jobfeatures.status.waste import Basis, RemainingBasis
 from jobfeatures_exporter.families.exposition import Number
 from jobfeatures_exporter.scrape.collectors import allocation, gpus, jobs
-from jobfeatures_exporter.state.history import Course
+from jobfeatures_exporter.state.history import UsageHistory
 from jobfeatures_exporter.view.hints import find_hints
 from jobfeatures_exporter.view.job import JobView
 from jobfeatures_exporter.view.node import NodeView
@@ -24,7 +24,7 @@ from jobfeatures_exporter.view.units import (
     format_span,
     format_time,
     machine_time,
-    natural,
+    natural_sort_key,
 )
 from jobfeatures_exporter.web.pages.course import job_lines
 from jobfeatures_exporter.web.pages.markup import Child, Html, join, listed, name, shorten, tag
@@ -67,7 +67,7 @@ _WEIGHTS = {"bad": 10_000.0, "warn": 100.0, "": 1.0}  # of kinds of hints
 def jobs_table(
     shown: NodeView,
     data: PageData,
-    courses: Mapping[JobKey, Course | None],
+    courses: Mapping[JobKey, UsageHistory | None],
     *,
     has_gpus: bool,
     is_dense: bool = False,
@@ -85,12 +85,14 @@ def jobs_table(
         caption = "Jobs on this node: used and allocated, time, and what ending them now would waste"
         kind, make = "cards sortable", _row
         head = ["Job", "User", *FIGURES, "Hints"]
-    rows = [make(each, courses.get(each.key) or Course(), data, has_gpus=has_gpus) for each in shown.jobs]
+    rows = [
+        make(each, courses.get(each.key) or UsageHistory(), data, has_gpus=has_gpus) for each in shown.jobs
+    ]
     more = shown.count - len(shown.jobs)
     return table(caption, head, rows, identity="jobs-table", kind=kind, down_first=DOWN_FIRST, more=more)
 
 
-def _row(each: JobView, course: Course, data: PageData, *, has_gpus: bool) -> Row:
+def _row(each: JobView, course: UsageHistory, data: PageData, *, has_gpus: bool) -> Row:
     drawn = job_lines(course, data.now_secs, each.allocated_cpus, each.memory_limit, each.given_gpus)
     cells = _figures(each, data, has_gpus=has_gpus)
     for at, line in enumerate(drawn if has_gpus else drawn[:2]):
@@ -126,7 +128,7 @@ def _identity(each: JobView) -> Cell:
         each.identity.task or None,
         join(f"{each.key.batch_system} ", state if each.is_running else badge(state)),
     )
-    return Cell(content, natural(each.key.job_id), "job")
+    return Cell(content, natural_sort_key(each.key.job_id), "job")
 
 
 def _user(each: JobView) -> Cell:
@@ -294,11 +296,11 @@ def order_of(value: Number | None) -> float:
 # --- one line per job: sixty jobs on a screen --------------------------------------------
 
 
-def _dense_row(each: JobView, course: Course, data: PageData, *, has_gpus: bool) -> Row:
+def _dense_row(each: JobView, course: UsageHistory, data: PageData, *, has_gpus: bool) -> Row:
     who, what, given = each.identity.user, each.identity.name, each.given_gpus
     cpus, memory, gpus_line = job_lines(course, data.now_secs, each.allocated_cpus, each.memory_limit, given)
     cells = [
-        Cell(job_link(each.key), natural(each.key.job_id)),
+        Cell(job_link(each.key), natural_sort_key(each.key.job_id)),
         Cell(name(who, 16) if who else UNKNOWN, shorten(who).lower()),
         Cell(name(what, 24) if what else None, shorten(what).lower()),
         Cell(

@@ -195,8 +195,8 @@ def _head(data: PageData) -> Html:
 
 def _shutdown(data: PageData) -> Html | None:
     """Return the notice of planned shutdowns and drains, and who requested them."""
-    planned = sorted(data.numbers.by_word(NODE_SHUTDOWN).items(), key=lambda each: each[1])
-    draining = [source for source, flag in data.numbers.by_word(drains.NODE_DRAINING).items() if flag]
+    planned = sorted(data.numbers.by_label(NODE_SHUTDOWN).items(), key=lambda each: each[1])
+    draining = [source for source, flag in data.numbers.by_label(drains.NODE_DRAINING).items() if flag]
     view = data.context.drains
     if view is None or not (planned or draining or view.problem):
         return None

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures_exporter.sampling.bpf.byjob import RECORD, Figures, GroupSums
+from jobfeatures_exporter.sampling.bpf.byjob import RECORD, GroupSums, TaskUsage
 
 JOB, STEP, TASK, OTHER = 40, 41, 42, 90
 NOBODY = (0, 0, 0, 0)
@@ -125,7 +125,7 @@ def test_a_number_that_means_another_group_now_takes_nothing_from_the_one_before
 
 
 def test_the_record_is_as_long_as_the_kernels():
-    assert RECORD.size == 8 * (1 + len(Figures._fields) + 12) + 24
+    assert RECORD.size == 8 * (1 + len(TaskUsage._fields) + 12) + 24
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9), st.booleans()), max_size=40))

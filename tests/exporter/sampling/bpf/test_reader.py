@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from jobfeatures_exporter.sampling.bpf.byjob import Figures
+from jobfeatures_exporter.sampling.bpf.byjob import TaskUsage
 from jobfeatures_exporter.sampling.bpf.reader import check_owner
 from tests.exporter.sampling.bpf.conftest import HIERARCHIES
 from tests.running import started, until
@@ -118,14 +118,14 @@ def test_of_processes_that_come_and_go_while_it_looks_everything_is_counted_once
     assert looks >= children // 700 + 1  # two hundred of one kind are soon gone
     assert truth["done"] == 1
 
-    def figures() -> Figures:
+    def figures() -> TaskUsage:
         sums.look([it.directory])
         return sums.sums_of(it.directory).figures
 
     # The kernel frees a task a moment after its end.
     until(lambda: figures().tasks - before.tasks == truth["tasks"] - 1)
     found = figures()
-    grown = {name: getattr(found, name) - getattr(before, name) for name in Figures._fields}
+    grown = {name: getattr(found, name) - getattr(before, name) for name in TaskUsage._fields}
     # exec reads the program's head: nothing that the program does.
     by_exec = {"read_bytes": grown["read_bytes"] - truth["read_bytes"], "reads": 2 * truth["execs"]}
     for name in KNOWN:

@@ -6,7 +6,7 @@ import pytest
 
 from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.sampling.groups.cgroup import RARELY_SAMPLES, STILL_SAMPLES, JobCgroup, JobCgroups
-from jobfeatures_exporter.sampling.groups.figures import JobFigures
+from jobfeatures_exporter.sampling.groups.figures import GroupFigures
 from jobfeatures_exporter.sampling.groups.groupfiles import GroupFile
 from jobfeatures_exporter.sampling.parsers.cgroupfiles import CpuTimes
 from tests.exporter.sampling.groups.made import listed
@@ -22,7 +22,7 @@ def test_a_captured_job_of_v1_is_read(fixtures, budget, unreadable):
     )
     group = JobCgroup(directory, budget, unreadable)
     for _ in range(2):  # opened, then read through the kept descriptors
-        assert group.read() == JobFigures(
+        assert group.read() == GroupFigures(
             cpu=CpuTimes(pytest.approx(4.8), pytest.approx(1.2)),
             memory=MemoryBytes(
                 anon=593920, file=131072, shmem=4096, kernel=348160, swap=8192, charged=2277376, limit=104857600,
@@ -45,7 +45,7 @@ def test_jobs_of_v2_are_read_by_number_and_by_sluid(fixtures, budget, unreadable
     directories = {each.path.rpartition("/")[2]: each for each in listed(fixtures / "cgroup-v2", unreadable)}
     assert sorted(directories) == ["job_4", "s5K1KKYAYG5D00"]
     job = JobCgroup(directories["job_4"], budget, unreadable)
-    assert job.read() == JobFigures(
+    assert job.read() == GroupFigures(
         cpu=CpuTimes(0.049043, 0.077643),
         memory=MemoryBytes(
             anon=2260992,
@@ -75,7 +75,7 @@ def test_jobs_of_v2_are_read_by_number_and_by_sluid(fixtures, budget, unreadable
         cpus=frozenset({0, 1, 2, 5}),
     )
     old = JobCgroup(directories["s5K1KKYAYG5D00"], budget, unreadable)
-    assert old.read() == JobFigures(
+    assert old.read() == GroupFigures(
         cpu=CpuTimes(2.0, 1.0),
         memory=MemoryBytes(anon=1000, file=200, shmem=100, kernel=100, sock=7, charged=1500, reclaimable=200),
     )
@@ -133,7 +133,7 @@ def test_a_directory_that_vanished_is_not_an_error(node, budget, unreadable):
     node.job_v1("slurm/uid_1/job_2")
     group = JobCgroup(listed(node.cgroup, unreadable)[0], budget, unreadable)
     node.end_job("slurm/uid_1/job_2")
-    assert group.read() == JobFigures(cpu=None, memory=MemoryBytes())
+    assert group.read() == GroupFigures(cpu=None, memory=MemoryBytes())
     assert unreadable.counts == {}
 
 
@@ -289,7 +289,7 @@ def test_a_memory_limit_that_is_lowered_while_the_job_runs_is_told_soon(
     (group / file).write_text("76000000\n")
     for _ in range(RARELY_SAMPLES):
         groups.update()
-        if not is_asleep or not job.stands_still(cpu=True):
+        if not is_asleep or not job.sample_if_unchanged(cpu=True):
             found = job.read().memory.limit
     assert found == 76_000_000
     groups.close()
@@ -304,7 +304,7 @@ def test_a_sleeping_job_s_limit_above_it_is_noticed(node, budget, unreadable):
     seen = []
     while 5000 not in seen and len(seen) < STILL_SAMPLES:
         groups.update()
-        seen.append(None if job.stands_still(cpu=True) else job.read().memory.limit_above)
+        seen.append(None if job.sample_if_unchanged(cpu=True) else job.read().memory.limit_above)
     assert seen[-1] == 5000
     groups.close()
 

@@ -74,7 +74,7 @@ def test_a_job_of_v2_that_has_run_is_read_in_five_files_on_the_busiest_node(
     looks = []
     for look in range(4 * RARELY_SAMPLES):
         runs_on(group, look)
-        signs = signs.then(busy(look))
+        signs = signs.advance(busy(look))
         reads.clear()
         job.read(signs)
         looks.append(list(reads))
@@ -95,10 +95,10 @@ def test_on_a_calm_node_a_job_of_v2_that_has_run_is_read_in_five_files_each_of_t
     signs = NodeSigns()
     job = JobCgroup(directory, budget, unreadable)
     calm = busy(0)
-    signs = signs.then(calm)
+    signs = signs.advance(calm)
     for look in range(1, RARELY_SAMPLES):
         runs_on(group, look)
-        signs = signs.then(calm)
+        signs = signs.advance(calm)
         reads.clear()
         job.read(signs)
     assert sorted(reads) == sorted(ALWAYS | {"memory.events", "memory.peak"})
@@ -112,17 +112,17 @@ def test_what_a_job_of_v2_did_before_it_fell_asleep_is_read_at_its_next_samples(
     job = JobCgroup(directory, budget, unreadable)
     for look in range(3):
         runs_on(group, look)
-        signs = signs.then(busy(look))
+        signs = signs.advance(busy(look))
         job.read(signs)
     (group / "memory.peak").write_text("99999999999\n")
     (group / "memory.events").write_text("low 0\nhigh 0\nmax 77\noom 0\noom_kill 0\n")
     (group / "io.stat").write_text("8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0\n")
     (group / "cpu.pressure").write_text("some avg10=0.00 avg60=0.00 avg300=0.00 total=4242\n")
     runs_on(group, 3)
-    signs = signs.then(busy(3))
+    signs = signs.advance(busy(3))
     found, looks = job.read(signs), 1
-    while not job.stands_still(cpu=True):
-        signs = signs.then(busy(100 + looks))  # others on the node go on
+    while not job.sample_if_unchanged(cpu=True):
+        signs = signs.advance(busy(100 + looks))  # others on the node go on
         found, looks = job.read(signs), looks + 1
     assert looks <= 4
     assert found.memory.peak == 99999999999
@@ -131,7 +131,7 @@ def test_what_a_job_of_v2_did_before_it_fell_asleep_is_read_at_its_next_samples(
     assert found.counters["cpu", "some"] == {"": (4242,)}
     for _ in range(3):
         reads.clear()
-        assert job.stands_still(cpu=True)
+        assert job.sample_if_unchanged(cpu=True)
         assert set(reads) <= {"cpu.stat", "memory.current", "io.stat"} | RARELY
 
 
@@ -145,7 +145,7 @@ def test_a_file_that_vanishes_from_a_job_of_v2_keeps_its_last_value_until_its_tu
     (group / "cpu.pressure").write_text("some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n")
     for look in range(8):
         runs_on(group, look)
-        signs = signs.then(busy(look))
+        signs = signs.advance(busy(look))
         told.append(job.read(signs).counters.get(("cpu", "some")))
         if not look:
             (group / "cpu.pressure").unlink()
@@ -162,7 +162,7 @@ def test_an_oom_kill_on_v2_is_read_at_the_sample_at_which_the_node_has_counted_i
     for look in range(1, 20):
         runs_on(group, look)
         (group / "memory.events").write_text(f"low 0\nhigh 0\nmax 0\noom {look}\noom_kill {look}\n")
-        signs = signs.then(busy(look, oom_kills=look))
+        signs = signs.advance(busy(look, oom_kills=look))
         assert job.read(signs).counters["oom_kills"] == {"": (look,)}
 
 
@@ -174,5 +174,5 @@ def test_the_peak_of_v2_is_never_below_charged_memory(fixtures, node, budget, un
         runs_on(group, look)
         for name in ("memory.current", "memory.peak"):
             (group / name).write_text(f"{look * 10**12}\n")
-        signs = signs.then(busy(look))
+        signs = signs.advance(busy(look))
         assert job.read(signs).memory.peak == look * 10**12

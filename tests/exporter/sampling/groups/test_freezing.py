@@ -5,7 +5,7 @@ import pytest
 
 from jobfeatures_exporter.sampling.groups import freezing
 from jobfeatures_exporter.sampling.groups.cgroup import JobCgroup
-from jobfeatures_exporter.sampling.groups.freezing import Cold, parse_cold
+from jobfeatures_exporter.sampling.groups.freezing import FreezerState, parse_cold
 from tests.exporter.sampling.groups.made import listed
 
 SLURM_V1, SLURM_V2 = "slurm_n1/uid_6001/job_2", "job_2"
@@ -155,15 +155,15 @@ def test_another_step_stands_for_the_job_when_the_first_has_gone(node, freeze, g
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("FROZEN\n", Cold.FROZEN),
-        ("FREEZING\n", Cold.RUNS),
-        ("THAWED\n", Cold.RUNS),
-        ("populated 1\nfrozen 1\n", Cold.FROZEN),
-        ("populated 1\nfrozen 0\n", Cold.RUNS),
-        ("populated 0\nfrozen 0\n", Cold.EMPTY),
-        ("populated 0\nfrozen 1\n", Cold.EMPTY),
-        ("populated 1\n", Cold.RUNS),
-        ("", Cold.RUNS),
+        ("FROZEN\n", FreezerState.FROZEN),
+        ("FREEZING\n", FreezerState.RUNS),
+        ("THAWED\n", FreezerState.RUNS),
+        ("populated 1\nfrozen 1\n", FreezerState.FROZEN),
+        ("populated 1\nfrozen 0\n", FreezerState.RUNS),
+        ("populated 0\nfrozen 0\n", FreezerState.EMPTY),
+        ("populated 0\nfrozen 1\n", FreezerState.EMPTY),
+        ("populated 1\n", FreezerState.RUNS),
+        ("", FreezerState.RUNS),
     ],
 )
 def test_what_a_group_says(text, said):

@@ -13,7 +13,7 @@ from jobfeatures.system import filelimit
 from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.sampling import descriptors
 from jobfeatures_exporter.sampling.groups import lastreadings
-from jobfeatures_exporter.sampling.groups.figures import JobFigures
+from jobfeatures_exporter.sampling.groups.figures import GroupFigures
 from jobfeatures_exporter.sampling.groups.lastreadings import LastReadings, most_waited_for, read_figures
 from jobfeatures_exporter.sampling.layout.jobdirectory import JobDirectory
 from tests.running import started, until
@@ -28,7 +28,7 @@ def directory(path="/slurm/uid_1/job_7", inode=5, top="/sys/fs/cgroup/memory"):
 
 def figures(peak, **kills):
     counters = {"oom_kills": {name: (count,) for name, count in kills.items()}}
-    return JobFigures(memory=MemoryBytes(anon=1, peak=peak), counters=counters)
+    return GroupFigures(memory=MemoryBytes(anon=1, peak=peak), counters=counters)
 
 
 @contextlib.contextmanager
@@ -102,7 +102,7 @@ def test_the_groups_are_read_if_the_process_has_ended_before_it_could_be_waited_
 
 
 def test_what_is_read_later_is_no_lower_and_keeps_what_has_gone():
-    told = [figures(7, task_0=1), figures(5, task_1=2), JobFigures(memory=MemoryBytes())]
+    told = [figures(7, task_0=1), figures(5, task_1=2), GroupFigures(memory=MemoryBytes())]
     words = LastReadings(lambda _: told.pop(0))
     each = directory()
     words.follow([each], {})

@@ -7,8 +7,8 @@ CALM = {(resource, "some"): 1.0 for resource in ("cpu", "memory", "io")}
 
 def changed(first: NodeSample, second: NodeSample) -> list[bool | None]:
     """Whether each sign differs between two samples: swap, disks, pressure of cpu, memory, io; None: no sign."""
-    before = NodeSigns().then(first)
-    pairs = zip(before.changes, before.then(second).changes, strict=True)
+    before = NodeSigns().advance(first)
+    pairs = zip(before.changes, before.advance(second).changes, strict=True)
     return [None if None in {earlier, now} else earlier != now for earlier, now in pairs]
 
 
@@ -32,7 +32,7 @@ def test_where_the_node_says_nothing_nothing_is_said_of_groups():
 
 
 def test_a_sign_that_comes_back_after_a_failed_read_differs_from_the_one_before():
-    signs = NodeSigns().then(NodeSample(memory_bytes=SWAP))
-    before = signs.then(NodeSample(memory_bytes=SWAP | {"SwapFree": 2}))
-    after = before.then(NodeSample()).then(NodeSample(memory_bytes=SWAP | {"SwapFree": 1}))
+    signs = NodeSigns().advance(NodeSample(memory_bytes=SWAP))
+    before = signs.advance(NodeSample(memory_bytes=SWAP | {"SwapFree": 2}))
+    after = before.advance(NodeSample()).advance(NodeSample(memory_bytes=SWAP | {"SwapFree": 1}))
     assert after.changes[0] != before.changes[0]

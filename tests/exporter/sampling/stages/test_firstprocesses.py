@@ -7,7 +7,7 @@ import pytest
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.sampling.layout.jobdirectory import GroupList
 from jobfeatures_exporter.sampling.stages.firstprocesses import AGAIN_SAMPLES, FirstProcesses
-from jobfeatures_exporter.sampling.stages.values import Attributed, Listed, ProcessesRead
+from jobfeatures_exporter.sampling.stages.values import Attributed, ListedGroups, ProcessesRead
 
 KEY = JobKey("slurm", "7")
 DIRECTORY = SimpleNamespace(cpu_source="/a")
@@ -29,7 +29,7 @@ def find():
         members = {KEY: [PROCESSES[pid] for pid in pids]} if pids else {}
         found = Attributed(dict.fromkeys(pids, KEY), {"/a": KEY}, {KEY: [DIRECTORY]}, members)
         groups = GroupList(have_changed=have_changed)
-        return first.find(Listed(groups, {}, {}), ProcessesRead(PROCESSES, are_all=are_all), found)
+        return first.find(ListedGroups(groups, {}, {}), ProcessesRead(PROCESSES, are_all=are_all), found)
 
     return find
 

@@ -10,7 +10,7 @@ from jobfeatures.records.model import Job, JobKey
 from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.model.snapshot import BlockIo, Kind, NodeSample, ProcessSample, UnitKey
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget
-from jobfeatures_exporter.sampling.groups.figures import JobFigures
+from jobfeatures_exporter.sampling.groups.figures import GroupFigures
 from jobfeatures_exporter.sampling.groups.lastreadings import LastReadings
 from jobfeatures_exporter.sampling.groups.nodesigns import NodeSigns
 from jobfeatures_exporter.sampling.layout.jobdirectory import JobDirectory
@@ -21,11 +21,11 @@ from jobfeatures_exporter.sampling.processes.attribution import Owners
 from jobfeatures_exporter.sampling.stages.jobbook import JobRecorder
 from jobfeatures_exporter.sampling.stages.values import (
     Attributed,
-    Counted,
     GroupReading,
     JobReading,
     LastSample,
     NodeReading,
+    ProcessTotals,
     Readings,
 )
 from tests.exporter.sampling.jobs import V2, killed_v1, slurm, v1
@@ -192,10 +192,10 @@ def test_a_record_is_made_of_values_alone(monkeypatch):
         UnitKey(Kind.SERVICE, "a"),
     )
     found = Attributed({9: unit}, {}, {job: [directory]}, {unit: [sleeping]}, Owners(uids={9: 44}))
-    counted, last = Counted({unit: CpuTicks(30, 10)}, {}), LastSample()
+    counted, last = ProcessTotals({unit: CpuTicks(30, 10)}, {}), LastSample()
 
     def record(cpu, **more):
-        figures = JobFigures(
+        figures = GroupFigures(
             MemoryBytes(anon=5, limit=100, peak=8), CpuTimes(cpu, 0.5), {"oom_kills": {"": (1,)}}
         )
         reading = JobReading([GroupReading(directory, figures)], figures.memory, **more)

@@ -7,14 +7,14 @@ import pytest
 from jobfeatures.batch.groups import Membership
 from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.model.snapshot import FigureSource, GroupKey, JobSample, NodeSample
-from jobfeatures_exporter.sampling.groups.figures import JobFigures
+from jobfeatures_exporter.sampling.groups.figures import GroupFigures
 from jobfeatures_exporter.sampling.groups.nodesigns import NodeSigns
 from jobfeatures_exporter.sampling.layout.jobdirectory import UNIFIED, GroupList, JobDirectory
 from jobfeatures_exporter.sampling.stages.jobreading import JobReader
 from jobfeatures_exporter.sampling.stages.values import (
     Attributed,
     LastSample,
-    Listed,
+    ListedGroups,
     NodeReading,
     ProcessesRead,
 )
@@ -38,9 +38,9 @@ class Group:
 
     def read(self, signs):
         self.reads += 1
-        return JobFigures(MemoryBytes(anon=self.reads))
+        return GroupFigures(MemoryBytes(anon=self.reads))
 
-    def stands_still(self, *, cpu):
+    def sample_if_unchanged(self, *, cpu):
         return self.is_quiet
 
     def read_core_usage(self):
@@ -72,7 +72,7 @@ def read(group):
 
     def read(*, sums=IDLE, between=None, gone=(), groups=(DIRECTORY,), pages=None, are_all=True, **members):
         found = Attributed({}, {}, {KEY: groups} if groups else {}, members.get("members", {}))
-        listed = Listed(GroupList(groups), between or {}, {KEY: gone} if gone else {})
+        listed = ListedGroups(GroupList(groups), between or {}, {KEY: gone} if gone else {})
         node = NodeReading(NodeSample(), NodeSigns(), (), 9, pages)
         parts = ProcessesRead({}, are_all), {SOURCE: sums}, {}, node, LAST
         return reader.read(found, listed, *parts, with_cores=members.get("cores", False))
@@ -93,7 +93,7 @@ def test_a_job_none_of_whose_threads_has_run_is_read_once(read, group):
     "more",
     [
         {"sums": SimpleNamespace(running=1, blocked=0, processes=1)},
-        {"between": {SOURCE: JobFigures(MemoryBytes())}},
+        {"between": {SOURCE: GroupFigures(MemoryBytes())}},
     ],
 )
 def test_one_that_runs_or_was_read_between_two_samples_is_read_each_time(read, group, more):
@@ -110,7 +110,7 @@ def test_one_whose_memory_moves_is_read_though_its_threads_sleep(read, group):
 
 def test_of_a_removed_group_what_was_read_before_is_its_jobs_and_of_an_ended_job_all(read):
     gone = JobDirectory(path="/old", membership=DIRECTORY.membership, groups={UNIFIED: "/old"})
-    between = {gone.cpu_source: JobFigures(MemoryBytes(anon=3))}
+    between = {gone.cpu_source: GroupFigures(MemoryBytes(anon=3))}
     living = read(between=between, gone=[gone]).jobs[KEY]
     assert [each.has_gone for each in living.groups] == [False, True]
     assert living.memory.anon == 1, "what has gone has no memory any more"

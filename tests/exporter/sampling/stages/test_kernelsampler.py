@@ -10,13 +10,13 @@ import pytest
 from jobfeatures.batch.groups import Membership
 from jobfeatures.records.model import Job, JobKey, JobState
 from jobfeatures_exporter.model.snapshot import KernelChecks, ProcessIo, Scheduling
-from jobfeatures_exporter.sampling.bpf.byjob import Figures, Sums
+from jobfeatures_exporter.sampling.bpf.byjob import Sums, TaskUsage
 from jobfeatures_exporter.sampling.bpf.choice import Choice
 from jobfeatures_exporter.sampling.bpf.reader import find_lists
 from jobfeatures_exporter.sampling.groups.cgroup import RARELY_SAMPLES, STILL_SAMPLES
 from jobfeatures_exporter.sampling.layout.jobdirectory import JobDirectory
 from jobfeatures_exporter.sampling.sampler import Sampler
-from jobfeatures_exporter.sampling.samplersettings import SamplerSettings, Wishes
+from jobfeatures_exporter.sampling.samplersettings import SampleExtras, SamplerSettings
 from jobfeatures_exporter.sampling.stages.kernelsampler import KernelSampler
 from jobfeatures_exporter.sampling.stages.reading import ALL_AGAIN_SAMPLES
 from tests.running import FakeClock
@@ -56,7 +56,7 @@ class MadeUpSums:
 
 def sums(done: int, *, processes: int = 2, user: int | None = 1000) -> Sums:
     """Return sums all of whose figures are the same, those of time in seconds."""
-    figures = Figures(*[done] * len(Figures._fields))._replace(waiting=done * 10**9)
+    figures = TaskUsage(*[done] * len(TaskUsage._fields))._replace(waiting=done * 10**9)
     return Sums(figures, processes=processes, threads=3 * processes, running=1, blocked=1, user=user)
 
 
@@ -115,7 +115,7 @@ def test_all_processes_are_read_at_first_and_now_and_then_and_where_somebody_wan
     assert {len(each.processes) for each in looks if each.lists_all} == {2}
     assert all(each.process_count == 12 for each in looks if not each.lists_all)
     assert looks[-1].process_count is None
-    assert sampler.sample(Wishes(all_processes=True)).lists_all
+    assert sampler.sample(SampleExtras(all_processes=True)).lists_all
 
 
 def test_huge_pages_that_no_group_counts_have_all_processes_read_as_long_as_any_is_in_use(
@@ -407,8 +407,8 @@ def test_descriptors_of_all_processes_are_kept_only_while_looks_at_all_follow_on
     make_sampler, job, open_descriptors
 ):
     sampler = make_sampler()
-    sampler.sample(Wishes(all_processes=True))
-    sampler.sample(Wishes(all_processes=True))
+    sampler.sample(SampleExtras(all_processes=True))
+    sampler.sample(SampleExtras(all_processes=True))
     kept = open_descriptors()
     sampler.sample()
     assert open_descriptors() == kept - 2  # there are two processes

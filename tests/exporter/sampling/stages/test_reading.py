@@ -7,9 +7,9 @@ from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.layout.jobdirectory import UNIFIED, GroupList, JobDirectory
 from jobfeatures_exporter.sampling.processes.attribution import Owners
 from jobfeatures_exporter.sampling.stages.reading import ALL_AGAIN_SAMPLES, ProcessReading
-from jobfeatures_exporter.sampling.stages.values import LastSample, Listed
+from jobfeatures_exporter.sampling.stages.values import LastSample, ListedGroups
 
-NOTHING = Listed(GroupList(), {}, {})
+NOTHING = ListedGroups(GroupList(), {}, {})
 ALL = ({1: "init"}, True, Owners({1: "a job's"}, active={1: "active"}))
 
 
@@ -96,7 +96,7 @@ def test_a_job_that_only_processes_tell_has_all_of_them_read(make, make_job):
         cpu_source="/a",
     )
     last, one = LastSample({"/a": job.key}), GroupList([group])
-    assert not reading.read_due(Listed(one, {}, {}), {"/a": "sums"}, {job.key: job}, last).are_all
+    assert not reading.read_due(ListedGroups(one, {}, {}), {"/a": "sums"}, {job.key: job}, last).are_all
     assert reading.read_due(NOTHING, {}, {job.key: job}, last).are_all  # its group has gone
 
 

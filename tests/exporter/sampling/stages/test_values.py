@@ -5,12 +5,12 @@ from types import SimpleNamespace
 from jobfeatures.batch.groups import Membership
 from jobfeatures.records.model import JobKey
 from jobfeatures_exporter.model.measured import MemoryBytes
-from jobfeatures_exporter.sampling.groups.figures import JobFigures
+from jobfeatures_exporter.sampling.groups.figures import GroupFigures
 from jobfeatures_exporter.sampling.layout.jobdirectory import GroupList
 from jobfeatures_exporter.sampling.processes.attribution import Attribution
 from jobfeatures_exporter.sampling.stages.values import (
     LastSample,
-    Listed,
+    ListedGroups,
     ProcessesRead,
     find_populated,
     gather,
@@ -18,7 +18,7 @@ from jobfeatures_exporter.sampling.stages.values import (
 )
 
 ONE, TWO = JobKey("slurm", "1"), JobKey("slurm", "2")
-READING = JobFigures(MemoryBytes())
+READING = GroupFigures(MemoryBytes())
 
 
 def group(source, name, uid=None):
@@ -27,7 +27,7 @@ def group(source, name, uid=None):
 
 
 def listed(*groups):
-    return Listed(GroupList(groups), {}, {})
+    return ListedGroups(GroupList(groups), {}, {})
 
 
 def test_each_group_and_process_is_with_its_job_and_a_strangers_group_with_none():

@@ -22,7 +22,7 @@ from jobfeatures.records.model import Job, JobKey, JobState, Limits
 from jobfeatures_exporter.model.context import Context
 from jobfeatures_exporter.model.snapshot import Kind
 from jobfeatures_exporter.sampling.sampler import Sampler
-from jobfeatures_exporter.sampling.samplersettings import SamplerSettings, Wishes
+from jobfeatures_exporter.sampling.samplersettings import SampleExtras, SamplerSettings
 from jobfeatures_exporter.scrape.profiles import read_profiles
 from tests.exporter.sampling.fakenode import FakeNode
 from tests.exporter.sampling.jobs import V2, v1
@@ -127,7 +127,7 @@ def ours(node, clock):
     job = Job(key=key, state=JobState.RUNNING, user="alice", account="phys", limits=limits)
     settings = SamplerSettings(procfs=str(node.proc), cgroup=str(node.cgroup), top_commands=10)
     sampler = Sampler(settings, clock, jobs=lambda: {key: job})
-    wishes = Wishes(all_processes=True, cores=True, thread_states={Kind.BATCH}, programs=True)
+    wishes = SampleExtras(all_processes=True, cores=True, thread_states={Kind.BATCH}, programs=True)
     context = Context(now_secs=clock.now_secs(), snapshot=sampler.sample(wishes), jobs={key: job})
     sampler.close()
     readings, _ = read_profiles(context, ["slurm-job-exporter"])

@@ -10,7 +10,7 @@ from jobfeatures.records.model import JobKey, JobState, Limits
 from jobfeatures.status.board import StatusView
 from jobfeatures.status.jobstatus import JobStatus
 from jobfeatures_exporter.model.context import Context
-from jobfeatures_exporter.model.missing import DaemonGroups, Missing, Reason
+from jobfeatures_exporter.model.missing import DaemonGroups, JobsWithoutGroup, Reason
 from jobfeatures_exporter.view.job import GpuView, JobView
 from jobfeatures_exporter.view.node import NodeView
 from jobfeatures_exporter.web.asked import DENSE, FULL, AskedPage
@@ -161,7 +161,9 @@ def test_a_job_that_has_ended_is_greyed_and_told_when():
 
 def test_jobs_whose_control_group_is_not_found_stand_above_all_with_the_daemon_s_own():
     daemon = DaemonGroups("slurmd", "/site.slice/\x1bslurmd.service")
-    missing = Missing({JobKey("slurm", "48255"): Reason.FOUND, SGE: Reason.EXPECTED}, {"slurm": daemon})
+    missing = JobsWithoutGroup(
+        {JobKey("slurm", "48255"): Reason.FOUND, SGE: Reason.EXPECTED}, {"slurm": daemon}
+    )
     page = read_page(node_page(replace(showcase.make_busy_node(), missing_groups=missing)))
     (notice,) = page.all("div", class_="notice")
     assert notice.text == (

@@ -13,7 +13,7 @@ from jobfeatures.batch.gridengine.basics import (
     parse_limit_bytes,
     parse_limit_secs,
 )
-from jobfeatures.batch.gridengine.record import parse_epoch
+from jobfeatures.batch.gridengine.record import parse_timestamp
 from jobfeatures.errors import ParseError
 from jobfeatures.records.model import UNLIMITED, JobKey
 
@@ -104,7 +104,7 @@ def test_the_least_limit_is_a_number_if_there_is_one_and_unlimited_only_if_all_a
     [("1795268001", 1795268001), ("1488840619845", 1488840619), ("1725898298874079", 1725898298), ("0", 0)],
 )
 def test_time_stamps_may_be_seconds_milliseconds_or_microseconds(stamp, secs):
-    assert parse_epoch(stamp) == secs
+    assert parse_timestamp(stamp) == secs
 
 
 def test_a_task_of_an_array_is_a_job_of_its_own():

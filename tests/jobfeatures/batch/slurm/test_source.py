@@ -443,7 +443,7 @@ def test_a_controller_that_does_not_tell_the_time_is_no_clock_that_is_right(
 def test_daemons_that_start_at_once_ask_again_at_different_times(clock, monkeypatch):
     monkeypatch.setattr(slurm_source, "SlurmSource", lambda *_, refresh_secs, **__: refresh_secs)
     config = settings_for("slurm", batch_refresh_secs=3600.0)
-    periods = [slurm_source.make_asking_source(config, clock, "n1", Scontrol()) for _ in range(200)]
+    periods = [slurm_source.make_command_source(config, clock, "n1", Scontrol()) for _ in range(200)]
     assert 2700 <= min(periods) < 2900
     assert 4300 < max(periods) <= 4500
 

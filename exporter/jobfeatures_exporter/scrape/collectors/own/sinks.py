@@ -57,5 +57,5 @@ def families(context: Context) -> Iterator[Family]:
     ages = [((sink.name,), sink.last_success_secs) for sink in sinks]
     now = context.now_secs
     yield Family(AGE, [(values, max(0.0, now - at)) for values, at in ages if at is not None])
-    yield Family.by_word(FAULTY, dict(sorted(context.faulty.items())))
-    yield Family.by_word(UNREADABLE, dict(sorted(context.sonar_unreadable.items())))
+    yield Family.by_label(FAULTY, dict(sorted(context.faulty.items())))
+    yield Family.by_label(UNREADABLE, dict(sorted(context.sonar_unreadable.items())))
