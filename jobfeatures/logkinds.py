@@ -241,9 +241,9 @@ def write_log(
         jobs = (each for each in found if not isinstance(each, Passage))
         keeps_steps = not KINDS[kind].jobs_only
         fold = fold_batches if KINDS[kind].is_sorted else fold_jobs
-        found = fold(jobs, notes.fold, all_runs=all_runs, keeps_steps=keeps_steps, sort=sort)
+        found = fold(jobs, notes.count_folded, all_runs=all_runs, keeps_steps=keeps_steps, sort=sort)
     given: dict[str, Any] = options | ({"sort": sort} if KINDS[kind].is_sorted else {})
-    lines = WRITABLE[kind].writer().write_records(found, notes.lose, **given)
+    lines = WRITABLE[kind].writer().write_records(found, notes.count_lost, **given)
     comments = [f"; {each}" for each in header]
     if comments:
         first_line = next(lines, None)

@@ -114,7 +114,7 @@ PURE = {
     "jobfeatures.formats.sss.requests.dependencies",
     "jobfeatures.formats.sss.requests.expressions",
     "jobfeatures.formats.sss.extensions",
-    "jobfeatures.formats.sss.letter",
+    "jobfeatures.formats.sss.conformance",
     "jobfeatures.formats.sss.objects",
     "jobfeatures.formats.sss.inherit",
     "jobfeatures.batch.slurm.sacct.lines",

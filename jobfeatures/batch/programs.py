@@ -55,7 +55,9 @@ class Programs:
         """
         return ask_command([*self._prefix, self.path(name), *arguments], **{**self._bounds, **more})
 
-    def hear(self, name: str, *arguments: str, **more: Any) -> tuple[str, tuple[Rejected, ...]]:
+    def run_with_complaints(
+        self, name: str, *arguments: str, **more: Any
+    ) -> tuple[str, tuple[Rejected, ...]]:
         """Run the command `name`; return its standard output, and a Rejected if it wrote to standard error.
 
         In that case a part of the output may be missing. Raises SourceError if the command fails.

@@ -57,7 +57,7 @@ def opened_jobs(
     with reading(name) as stream:
         kind, lines = open_log(stream, kind, name)
         records = read_log(shown_progress(lines, stream, name), kind, source=name, zone=zone, notes=notes)
-        yield fold_jobs(notes.accepted(records), notes.fold, all_runs=all_runs)
+        yield fold_jobs(notes.accepted(records), notes.count_folded, all_runs=all_runs)
 
 
 def add_meaning(parser: argparse.ArgumentParser) -> None:

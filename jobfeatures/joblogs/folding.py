@@ -30,7 +30,7 @@ from jobfeatures.joblogs.loggedjob import (
     StepUse,
     sort_in_memory,
 )
-from jobfeatures.joblogs.tellings import (
+from jobfeatures.joblogs.reportrelations import (
     Relation,
     continued,
     is_reported_again,
@@ -133,9 +133,9 @@ def fold_jobs(
 ) -> Iterator[JobRecord]:
     """Merge records into one record per job, in order of first appearance, once all records have been read.
 
-    Several reports of a run become one record: see `tellings`. A step belongs to the latest run of its job
-    before it, as sacct writes them; in a log that has the time of each report, to the run at that time. Of
-    several runs of a job, the latest is kept. With `all_runs`, every run is kept, under the same id; with
+    Several reports of a run become one record: see `reportrelations`. A step belongs to the latest run of its
+    job before it, as sacct writes them; in a log that has the time of each report, to the run at that time.
+    Of several runs of a job, the latest is kept. With `all_runs`, every run is kept, under the same id; with
     `keeps_steps`, every step too, behind its run. `folded` is called with a reason for each record that is
     merged. More than `MOST` runs are grouped by `sort` instead of in memory.
     """

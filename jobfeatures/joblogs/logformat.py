@@ -5,7 +5,7 @@
 ``read_records(lines, source=…, notes=…)``
     parses the lines, and returns records, and a `Rejected` for each record that could not be
     read. `notes` counts what was ignored, what was repaired, and optional values that could
-    not be read (`Notes.miss`): these are unknown, and the job is kept. A reader that
+    not be read (`Notes.count_unread`): these are unknown, and the job is kept. A reader that
     repairs accepts ``strict=True``: then it repairs nothing, and raises ParseError. If its
     logs have steps, it accepts ``folds_steps=True``: steps that follow their job are then
     counted in `notes`, as read and as folded; other steps are returned as `StepUse`, and jobs

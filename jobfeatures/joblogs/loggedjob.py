@@ -247,7 +247,7 @@ class Notes:
         """Return whether no job was rejected or lost."""
         return not self.rejected and not any(name.startswith(WHOLE_JOB) for name in self.lost)
 
-    def miss(self, name: str, text: str) -> None:
+    def count_unread(self, name: str, text: str) -> None:
         """Count an optional value that cannot be read; the value is unknown, but its job is kept."""
         self.unread[self._examples.setdefault(name, f"{name}, such as {shown(text)}")] += 1
 
@@ -257,11 +257,11 @@ class Notes:
             Rejected(source, f"unreadable {name}: unknown in {count}") for name, count in self.unread.items()
         ]
 
-    def lose(self, name: str, count: int = 1) -> None:
+    def count_lost(self, name: str, count: int = 1) -> None:
         """Count values or jobs that the written log cannot hold, under the name of the field."""
         self.lost[name] += count
 
-    def fold(self, name: str, count: int = 1) -> None:
+    def count_folded(self, name: str, count: int = 1) -> None:
         """Count records that were merged into others; `name` is the reason."""
         self.folded[name] += count
 

@@ -83,7 +83,7 @@ def without_unreadable(
             del place[name]
         else:
             for field, text in missed:
-                notes.miss(field, str(text))
+                notes.count_unread(field, str(text))
             return found
 
 
@@ -95,5 +95,5 @@ def count_unreadable(faults: Iterable[Rejected], needed: Collection[str], notes:
     found = {each.field: each for each in faults}
     fault = next((each for name, each in found.items() if name in needed), None)
     for name, each in found.items() if fault is None else ():
-        notes.miss(name, each.text)
+        notes.count_unread(name, each.text)
     return fault

@@ -87,7 +87,7 @@ def jobs(path: str) -> int:
     notes = Notes()
     with reading(path) as stream, DiskSorter() as sort:
         found = read_records(bounded_lines(stream), source=path, zone=UTC, notes=notes, folds_steps=True)
-        return sum(1 for _ in fold_jobs(notes.accepted_with_passages(found), notes.fold, sort=sort))
+        return sum(1 for _ in fold_jobs(notes.accepted_with_passages(found), notes.count_folded, sort=sort))
 
 
 WAYS: dict[str, Callable[[str], int]] = {"split": split, "records": records, "jobs": jobs}

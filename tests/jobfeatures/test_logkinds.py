@@ -215,9 +215,9 @@ def test_of_many_rejected_records_the_first_are_kept_and_all_are_counted():
 
 def test_a_job_that_has_no_place_is_more_than_a_field():
     notes = Notes()
-    notes.lose("account")
+    notes.count_lost("account")
     assert notes.is_whole
-    notes.lose("job of unknown state")
+    notes.count_lost("job of unknown state")
     assert not notes.is_whole
 
 

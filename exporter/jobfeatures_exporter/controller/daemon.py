@@ -149,14 +149,16 @@ class Controller:
         )
 
     def _queues_changed(self) -> None:
-        self.board.queue_sums = tuple(compute_queue_sums(table) for table in known(self._queues))
+        self.board.queue_sums = tuple(compute_queue_sums(table) for table in last_answers(self._queues))
         for keeper in self._schedules:
             keeper.refresh()
         if self.node_answers is not None:
             self.node_answers.refresh()
 
     def _clusters_changed(self) -> None:
-        self.board.cluster_sums = tuple(compute_cluster_sums(cluster) for cluster in known(self._clusters))
+        self.board.cluster_sums = tuple(
+            compute_cluster_sums(cluster) for cluster in last_answers(self._clusters)
+        )
 
     # --- life -------------------------------------------------------------------
 
@@ -239,7 +241,7 @@ class Controller:
             for source, queue, cluster in reported
         ]
         families = collect(context, self._config.enabled_collectors())
-        found = find_jobs(known(self._queues), asked.find, self._privacy.job)
+        found = find_jobs(last_answers(self._queues), asked.find, self._privacy.job)
         return render_controller(
             context, families, views, found=found, find=asked.find, node_url=self._config.web.node_url
         )
@@ -255,8 +257,8 @@ class Controller:
             reload=self.board.reload,
             queues=self.board.queue_sums,
             clusters=self.board.cluster_sums,
-            schedules=tuple(known(self._schedules)),
-            administration=tuple(known(self._administration)),
+            schedules=tuple(last_answers(self._schedules)),
+            administration=tuple(last_answers(self._administration)),
             top_users=self._config.schedule_top_users,
             sinks=self._sender.sinks if self._sender is not None else (),
             faulty=self._sender.faulty if self._sender is not None else {},
@@ -270,7 +272,7 @@ class Controller:
         That is until each batch system has answered or failed, and at least one has reported nodes:
         Prometheus replaces its whole list, and would drop the nodes of a system that is still being queried.
         """
-        clusters = list(known(self._clusters))
+        clusters = list(last_answers(self._clusters))
         if not clusters or not all(map(_was_asked, self._clusters)):
             return None
         return make_targets(
@@ -286,7 +288,7 @@ def _was_asked(keeper: Keeper[Any]) -> bool:
     return keeper.status.table is not None or keeper.status.failures > 0
 
 
-def known(keepers: Iterable[Keeper[AnswerT]]) -> Iterator[AnswerT]:
+def last_answers(keepers: Iterable[Keeper[AnswerT]]) -> Iterator[AnswerT]:
     """Yield the last good answer of each query that has been answered."""
     for keeper in keepers:
         if (table := keeper.status.table) is not None:

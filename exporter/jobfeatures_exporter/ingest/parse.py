@@ -122,14 +122,14 @@ def _disks(found: Collection[Json]) -> dict[str, DiskSample]:
             disk.get("major") or 0,
             disk.get("minor") or 0,
             tuple(disk.get("stats") or ()),
-            is_whole(name, names),
+            is_whole_disk(name, names),
         )
         for disk in found
     }
     return {**disks, **{name: disks[name]._replace(whole=False) for name in find_counted_twice(disks)}}
 
 
-def is_whole(name: str, names: Collection[str]) -> bool | None:
+def is_whole_disk(name: str, names: Collection[str]) -> bool | None:
     """Return True for the name of a whole disk, False for a virtual or optical device, None for a partition.
 
     `names` are all block devices of the node: sda1 is a partition if there is sda.

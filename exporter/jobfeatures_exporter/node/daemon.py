@@ -159,7 +159,7 @@ class Daemon:
         self._hooks.reconfigure()
         if replace_sources is not None:
             replace_sources()
-        self._sources.take_in()
+        self._sources.update_jobs()
 
     # --- what a scrape gets -------------------------------------------------------
 

@@ -73,7 +73,7 @@ class Knowledge:
             board.samples.wanted.set()
         return known_jobs.presences != old.presences
 
-    def end_rest(self) -> None:
+    def request_sample_if_unseen(self) -> None:
         """Request a sample now if the next is far off and a job reported here has no known control group.
 
         Any thread may call this.

@@ -81,7 +81,7 @@ class PublishingLoop:
             self._publisher.update(board.known_jobs, board.drains.view, limits)
         if self._knowledge.note_epilogs(self._publisher.take_withdrawn()):
             self._judge()
-            self._knowledge.end_rest()
+            self._knowledge.request_sample_if_unseen()
             self.round.want()
         with supervised("removing drains of ended jobs"):
             board.drains.forget_ended(board.jobs, board.tree.published())

@@ -210,7 +210,7 @@ class SamplingLoop:
                 self.sample()
             self._progress.made()
             board.pause_secs = self.pause_secs()
-            self._knowledge.end_rest()  # by what was reported while the pause was shorter
+            self._knowledge.request_sample_if_unseen()  # by what was reported while the pause was shorter
             if not self._stopping:  # else the event may have been set before it was cleared
                 self._rest()
         self.sampler.close()

@@ -169,16 +169,16 @@ class NodeSources:
             interval_secs=interval_secs,
             min_interval_secs=LOCAL_MIN_INTERVAL_SECS if source.is_local else interval_secs,
             watch=source.watch,
-            on_change=self.take_in,
+            on_change=self.update_jobs,
             clock=self._board.clock,
             before_first=partial(self._board.samples.wait_for_any, first_secs),
             rounds=self._rounds if isinstance(source, HookSource) else None,
         )
 
-    def take_in(self) -> None:
+    def update_jobs(self) -> None:
         """Update the board's jobs by the sources' latest answers; request that features are published."""
         self._knowledge.judge()
-        self._knowledge.end_rest()
+        self._knowledge.request_sample_if_unseen()
         if self._publishing is not None:
             self._publishing.round.want()
         else:

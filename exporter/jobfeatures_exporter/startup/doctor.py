@@ -211,8 +211,8 @@ def _hook(system: str, hook: NamedHook) -> tuple[Mark, str, str]:
         return Mark.NOTE, f"{hook.name} is not set", remedy
     if any(char in program for char in "*?["):
         return Mark.GOOD, set_to, ""
-    if not hook.command.startswith(hook.begins):
-        return Mark.WRONG, f"{set_to} does not run as root", f"put {hook.begins} before it"
+    if not hook.command.startswith(hook.required_prefix):
+        return Mark.WRONG, f"{set_to} does not run as root", f"put {hook.required_prefix} before it"
     if program.startswith("/"):
         if not os.access(program, os.X_OK if hook.is_run else os.R_OK):
             return Mark.WRONG, f"{set_to} cannot be run on this node", f"install it, or correct this: {page}"
@@ -222,8 +222,8 @@ def _hook(system: str, hook: NamedHook) -> tuple[Mark, str, str]:
         is_ours = mentions_us(hook.command)
     except OSError as error:
         return Mark.NOTE, f"{set_to}: {error.strerror}", f"check that it calls our hook: {page}"
-    if hook.costs:
-        return (Mark.NOTE, f"{set_to}: {hook.costs}", page) if is_ours else (Mark.GOOD, set_to, "")
+    if hook.consequence:
+        return (Mark.NOTE, f"{set_to}: {hook.consequence}", page) if is_ours else (Mark.GOOD, set_to, "")
     if not is_ours:
         return Mark.NOTE, f"{set_to} does not mention jobfeatures", f"call our hook from it: {page}"
     return Mark.GOOD, set_to, ""

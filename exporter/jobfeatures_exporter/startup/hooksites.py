@@ -28,9 +28,9 @@ class NamedHook(NamedTuple):
 
     `name` is what the batch system calls it; an empty `command` means that none is set. `queue` is the queue
     it is for, empty for all. `is_run` is False if the file is read or sourced, so that it need not be
-    executable. `wanted` is the value that a setting must have. `begins` is the prefix that makes the command
-    run as root. `costs` is only set for hooks that are optional: it says what changes for jobs if this
-    project's hook is used.
+    executable. `wanted` is the value that a setting must have. `required_prefix` is the prefix that makes the
+    command run as root. `consequence` is only set for hooks that are optional: it says what changes for jobs
+    if this project's hook is used.
     """
 
     name: str  # as the batch system calls it
@@ -38,8 +38,8 @@ class NamedHook(NamedTuple):
     queue: str = ""
     is_run: bool = True  # False: it is read or sourced, and need not be executable
     wanted: str = ""  # for a setting that hooks depend on: its required value
-    begins: str = ""  # the prefix that makes a command run as root
-    costs: str = ""  # what it changes for jobs if it is ours: it need not be
+    required_prefix: str = ""  # the prefix that makes a command run as root
+    consequence: str = ""  # what it changes for jobs if it is ours: it need not be
 
 
 def mentions_us(command: str) -> bool:
@@ -138,10 +138,10 @@ def _gridengine(config: ExporterConfig, node: str) -> Iterator[NamedHook]:
         text = ask("-sq", f"*@{node},*@{node}.*", may_fail="No cluster queue or queue instance matches")
         queues = re.split(r"(?m)^qname\s+", text)[1:]
         if not queues:
-            yield NamedHook(name, everywhere, begins="root@")
+            yield NamedHook(name, everywhere, required_prefix="root@")
         for queue in queues:
             own = next(filter(None, parse_settings(queue, names, " ")[name]), everywhere)
-            yield NamedHook(name, own, queue=queue.split(maxsplit=1)[0], begins="root@")
+            yield NamedHook(name, own, queue=queue.split(maxsplit=1)[0], required_prefix="root@")
 
 
 def _htcondor(config: ExporterConfig, _node: str) -> Iterator[NamedHook]:
@@ -154,7 +154,7 @@ def _htcondor(config: ExporterConfig, _node: str) -> Iterator[NamedHook]:
     yield NamedHook("STARTER_JOB_ENVIRONMENT", ask("STARTER_JOB_ENVIRONMENT"), is_run=False)
     if wrapper := ask("USER_JOB_WRAPPER"):
         yield NamedHook(
-            "USER_JOB_WRAPPER", wrapper, costs="a job that cannot be started ends, and is not held"
+            "USER_JOB_WRAPPER", wrapper, consequence="a job that cannot be started ends, and is not held"
         )
     yield NamedHook("EXECUTE", ask("EXECUTE"), wanted=config.shared.batch.htcondor.execute_directory)
 
@@ -170,7 +170,7 @@ def _lsf(config: ExporterConfig, _node: str) -> Iterator[NamedHook]:
             if name != "JOB_STARTER":
                 yield hook
             elif hook.command:
-                yield hook._replace(costs="a command that begins with a shell's word, as cd, fails")
+                yield hook._replace(consequence="a command that begins with a shell's word, as cd, fails")
     if not re.search(r"(?m)^HOST_PRE_EXEC:[ \t]*\S", text):
         return
     name, sudoers = "LSB_PRE_POST_EXEC_USER", ""

@@ -173,7 +173,7 @@ class Pieces:
                 once = None
 
         with DiskSorter() as sort:
-            jobs = fold_jobs(records(), notes.fold, sort=sort)
+            jobs = fold_jobs(records(), notes.count_folded, sort=sort)
             some = list(islice(jobs, self.most))  # by now all records were read
             if not (more := list(islice(jobs, 1))):
                 log = from_records(some, name, zero=start(), notes=notes)

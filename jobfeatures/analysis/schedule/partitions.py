@@ -26,7 +26,7 @@ from jobfeatures.analysis.schedule.spooled import Spooled, spool
 from jobfeatures.analysis.schedule.whole import CombinedResults, Whole
 from jobfeatures.errors import ConfigurationError, shown
 from jobfeatures.joblogs.loggedjob import JobRecord
-from jobfeatures.joblogs.tellings import order_of, relation, reported_at
+from jobfeatures.joblogs.reportrelations import order_of, relation, reported_at
 from jobfeatures.settings.usage import need
 
 CHUNKS: Final = 16

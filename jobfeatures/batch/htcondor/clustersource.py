@@ -65,7 +65,7 @@ class CondorPool:
     def poll_cluster(self) -> Cluster:
         """Return the machines. HTCondor has no partitions."""
         taken_at_secs = self._clock.now_secs()
-        text, complaints = self._programs.hear(
+        text, complaints = self._programs.run_with_complaints(
             "condor_status", "-json", "-attributes", ",".join(STATUS_ATTRIBUTES)
         )
         with failing_source(STATUS_SOURCE, ParseError):
@@ -101,7 +101,7 @@ class CondorPool:
         newest = known.newest or self._ask_newest()
         since = max(0, math.floor(since_secs) - 1)
         some = ("-constraint", f"CompletionDate >= {since} || EnteredCurrentStatus >= {since}")
-        text, complaints = self._programs.hear(
+        text, complaints = self._programs.run_with_complaints(
             *("condor_history", "-json", "-attributes", ",".join(attributes), "-limit", str(MAX_HISTORY)),
             *(("-since", known.newest) if known.newest else some),
         )

@@ -187,7 +187,7 @@ def parse_line(text: str, *, notes: Notes) -> Iterable[JobRecord]:
         raise ParseError("job has an array index, but no ranges of tasks", field="idx", text=str(index))
     notes.not_taken.update(fields.passed_over)
     for unread, word in fields.unread:
-        notes.miss(unread, word)
+        notes.count_unread(unread, word)
     has_started = started > 0
     signal = exit_status & 0x7F if exit_status > 0 else 0  # exitStatus is a status of wait(2)
     slots = tail.slots or exec_slots

@@ -276,7 +276,7 @@ def make_record(values: Any, notes: Notes, arrays: Collection[str]) -> JobRecord
     asked = Values(values).asked
     record = without_unreadable(lambda: _make_record(Values(asked), arrays), asked, NEEDED, notes)
     if record.nodes and record.total_cpus is None:
-        notes.miss("assigned_resources", str(dict.get(asked, "wanted_resources")))
+        notes.count_unread("assigned_resources", str(dict.get(asked, "wanted_resources")))
     # redundant, or only planned
     asked.names |= {"job_user", "cpuset_name", "scheduledStart", "reservation"}
     count_not_taken(notes, asked)

@@ -47,11 +47,11 @@ def read_records(lines: Iterable[str], *, source: str, notes: Notes) -> Iterator
         if isinstance(found, ParseError):
             yield Rejected.from_error(found)
             continue
-        arrays, arrays3 = answers.arrays_in([found]), arrays_in(found)
+        arrays, arrays3 = answers.arrays_in([found]), oar3_arrays_in(found)
         for name, values in sorted(found.items(), key=lambda each: (len(each[0]), each[0])):
             try:
                 if is_job(values):
-                    yield make_record(values, notes, arrays3)
+                    yield make_oar3_record(values, notes, arrays3)
                 else:
                     yield answers.make_record(values, notes, arrays)
             except ParseError as error:
@@ -63,7 +63,7 @@ def is_job(values: Any) -> bool:
     return isinstance(values, Mapping) and "id" in values and "Job_Id" not in values
 
 
-def arrays_in(answer: Mapping[str, Any]) -> frozenset[str]:
+def oar3_arrays_in(answer: Mapping[str, Any]) -> frozenset[str]:
     """Return the ids of the arrays in an answer of OAR 3.
 
     An array is recognised by any job but its first one, which looks like a job outside of arrays.
@@ -72,10 +72,10 @@ def arrays_in(answer: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(str(array) for array, job_id in pairs if array and array != job_id)
 
 
-def make_record(values: Mapping[str, Any], notes: Notes, arrays: Collection[str] = ()) -> JobRecord:
+def make_oar3_record(values: Mapping[str, Any], notes: Notes, arrays: Collection[str] = ()) -> JobRecord:
     """Return the accounting record of a job of OAR 3 from its JSON object, `values`. Raises ParseError.
 
-    A malformed optional field is None, and counted in `notes`. `arrays` is the result of `arrays_in`.
+    A malformed optional field is None, and counted in `notes`. `arrays` is the result of `oar3_arrays_in`.
     """
     asked = TrackingDict[Any](values)
     for name in sorted(NEEDED - asked.keys()):

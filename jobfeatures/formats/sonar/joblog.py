@@ -145,7 +145,7 @@ def _of_document(
         place = job[outer[0]] if outer else job
         value = place.pop(name, None)
         if value is not None:
-            notes.miss(match[2], str(value))
+            notes.count_unread(match[2], str(value))
         for other in _HALVES - {name} if name in _HALVES else ():  # alone it would be taken for the whole
             if place.pop(other, None) is not None:
                 notes.not_taken[other] += 1
@@ -203,7 +203,7 @@ def _count_unreadable(raw: Json, notes: Notes) -> None:
         found = parse_resources(raw.get(which) or "")
         for name in found.keys() & _COUNTED:
             if count_of(found, name) is None:
-                notes.miss(f"{which} {name}", found[name])
+                notes.count_unread(f"{which} {name}", found[name])
 
 
 def make_record(raw: Json, reader: Reader, cluster: str | None = None) -> JobRecord:

@@ -11,8 +11,8 @@ from fractions import Fraction
 
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.sss.amounts import growth_bounds, used_over_time
+from jobfeatures.formats.sss.conformance import check_conformance, check_elements
 from jobfeatures.formats.sss.inherit import resolve_group, resolve_job
-from jobfeatures.formats.sss.letter import check_elements, check_letter
 from jobfeatures.formats.sss.objects import (
     DELIVERED,
     Property,
@@ -150,7 +150,7 @@ def examine(name: str, *, lenient: bool, explain: bool = False, resolved: bool =
     if parsed.element is not None:
         check_elements(parsed.element)
     for own, job in both:
-        check_letter(own)
+        check_conformance(own)
         for scope in job.scopes():
             parse_expression(scope.requested)
         if resolved:

@@ -279,7 +279,7 @@ def format_job(job: Job) -> str:
         cpu_limit_secs=job.limits.cpu_secs,
         requested_memory_bytes=job.limits.memory_bytes,
     )
-    lines = [f"{line}\n" for line in write_records([record], notes.lose)]
+    lines = [f"{line}\n" for line in write_records([record], notes.count_lost)]
     for name in notes.lost:
         raise ParseError("this value cannot be written in the SSS format", field=name)
     tasks = [f"<Task><Process>{each}</Process></Task>" for each in sorted(job.processes)]

@@ -94,7 +94,7 @@ def test_a_rest_goes_on_while_control_groups_show_all_jobs(board, knowledge, mak
     for in_group in (True, False):
         sample = JobSample(key=LIVING, accounting=FigureSource.CGROUP, processes=1, in_group=in_group)
         board.samples.put(look_at(sample))
-        knowledge.end_rest()
+        knowledge.request_sample_if_unseen()
         assert board.samples.wanted.is_set() is not in_group
 
 
@@ -102,7 +102,7 @@ def test_a_rest_ends_for_a_job_that_no_control_group_has_shown(board, knowledge,
     for pause_secs, jobs, is_ended in ((60.0, {}, False), (1.0, {LIVING}, False), (60.0, {LIVING}, True)):
         board.pause_secs = pause_secs
         board.jobs = {key: make_job(key.job_id, state=JobState.RUNNING) for key in jobs}
-        knowledge.end_rest()
+        knowledge.request_sample_if_unseen()
         assert board.samples.wanted.is_set() is is_ended
 
 

@@ -47,7 +47,9 @@ class Parts:
             refresh=self.call("refresh"), forget_ended=self.call("forget"), view=NO_VIEW
         )
         board.tree = SimpleNamespace(published=self.call("published", {KEY: 1.0}), drains_path=self.folder)
-        knowledge = SimpleNamespace(note_epilogs=bool, judge=self.call("judge"), end_rest=self.call("end"))
+        knowledge = SimpleNamespace(
+            note_epilogs=bool, judge=self.call("judge"), request_sample_if_unseen=self.call("end")
+        )
         return PublishingLoop(board, publisher, knowledge, SimpleNamespace(refresh=self.call("statuses")))
 
 

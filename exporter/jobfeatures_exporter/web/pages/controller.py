@@ -39,9 +39,9 @@ from jobfeatures_exporter.web.pages.pieces import (
     bar,
     figure,
     job_address,
-    known,
     lines,
     note,
+    number_or_dash,
     numeric,
     section,
     table,
@@ -107,8 +107,8 @@ def _tiles(view: ClusterView, *, several: bool) -> list[Html]:
                 words = f"{used:,} of {whole:,} allocated"
                 drawn = bar(f"{words} {title}", Part(used / whole))
                 made.append(tile(f"{title}{aside}", format_share(used / whole), words, drawn=drawn))
-    made.append(tile(f"Running jobs{aside}", known(view.running_jobs, format_count)))
-    made.append(tile(f"Pending jobs{aside}", known(view.pending_jobs, format_count)))
+    made.append(tile(f"Running jobs{aside}", number_or_dash(view.running_jobs, format_count)))
+    made.append(tile(f"Pending jobs{aside}", number_or_dash(view.pending_jobs, format_count)))
     if view.curves:
         largest = view.curves[0].best
         cost = f"largest pool: {format_core_time(largest.core_secs)}"
@@ -155,7 +155,7 @@ def _found_row(job: Job, node_url: str | None, data: PageData) -> Row:
         Cell(lines(name(user, 24) if user else UNKNOWN, name(job.name) if job.name else None), kind="user"),
         job.state.value.lower().replace("_", " "),
         name(job.partition, 32) if job.partition else UNKNOWN,
-        numeric(known(job.total_cpus, format_figure)),
+        numeric(number_or_dash(job.total_cpus, format_figure)),
         UNKNOWN if job.start_secs is None else data.moment(job.start_secs),
         Cell(listed([*nodes, *([f"{more:,} more"] if more > 0 else [])]) if nodes else UNKNOWN, kind="wide"),
     )
@@ -214,7 +214,7 @@ def _quality_tiles(quality: ScheduleQuality, data: PageData) -> list[Html]:
     users = data.figure(schedule.USERS, format_count, source)
     weighted = data.figure(schedule.WEIGHTED, format_core_time, source)
     return [
-        tile("Ended late", known(share, format_share), of_all, drawn=drawn),
+        tile("Ended late", number_or_dash(share, format_share), of_all, drawn=drawn),
         tile("Tardiness", weighted, tardiness),
         tile("Waiting or running", format_count(whole), words, drawn=bar(words, *parts) if whole else None),
         tile("Users", users, join(unsettled, " ended jobs not judged yet")),
@@ -376,7 +376,7 @@ def _queue_row(sums: QueueSums, partition: str, data: PageData) -> Row:
         data.cell(queue.JOBS, _count, *place, "PENDING"),
         data.cell(queue.CPUS, _count, *place, "PENDING"),
         numeric(figure(queue.OLDEST, oldest or None, format_span), oldest or 0.0),
-        numeric(known(mean, format_span), mean or 0.0),
+        numeric(number_or_dash(mean, format_span), mean or 0.0),
         Cell(listed(words, most=SHOWN_REASONS), kind="user wide"),
     )
 

@@ -38,8 +38,8 @@ from jobfeatures_exporter.web.pages.pieces import (
     Row,
     badge,
     figure,
-    known,
     note,
+    number_or_dash,
     numeric,
     section,
     table,
@@ -192,8 +192,8 @@ def _steps(sample: JobSample | None) -> Html | None:
     rows = [
         Row(
             name(each.step, 32),
-            known(cpu_secs_of(each), format_core_time),
-            known(each.memory.used, format_bytes),
+            number_or_dash(cpu_secs_of(each), format_core_time),
+            number_or_dash(each.memory.used, format_bytes),
         )
         for each in sample.steps
     ]
@@ -355,8 +355,8 @@ def _figures(past: EndedJob | None, ran_secs: float) -> list[Html]:
     if cpu_secs is not None and ran_secs > 0:
         given = f" of {format_cpus(cpus)}" if cpus else ""
         mean = f"on average {format_cpus(cpu_secs / ran_secs)}{given} {'CPU' if cpus == 1 else 'CPUs'}"
-    used = known(cpu_secs, format_core_time)
-    held = known(past.sample.memory.used, format_bytes)
+    used = number_or_dash(cpu_secs, format_core_time)
+    held = number_or_dash(past.sample.memory.used, format_bytes)
     return [tile("CPU time", used, mean), tile("Memory", held, "when last sampled")]
 
 

@@ -39,9 +39,9 @@ from jobfeatures_exporter.web.pages.pieces import (
     box,
     figure,
     job_link,
-    known,
     lines,
     note,
+    number_or_dash,
     numeric,
     table,
 )
@@ -304,13 +304,23 @@ def _dense_row(each: JobView, course: UsageHistory, data: PageData, *, has_gpus:
         Cell(name(who, 16) if who else UNKNOWN, shorten(who).lower()),
         Cell(name(what, 24) if what else None, shorten(what).lower()),
         Cell(
-            join(cpus, _of(known(each.cpus_used, format_cpus), known(each.allocated_cpus, format_cpus))),
+            join(
+                cpus,
+                _of(
+                    number_or_dash(each.cpus_used, format_cpus),
+                    number_or_dash(each.allocated_cpus, format_cpus),
+                ),
+            ),
             order_of(each.cpus_used),
         ),
         Cell(join(memory, _dense_memory(each)), order_of(each.memory)),
     ]
     busy = each.gpus_used
-    below = "" if not (given or busy) else _of(known(busy, format_cpus), known(given, format_cpus))
+    below = (
+        ""
+        if not (given or busy)
+        else _of(number_or_dash(busy, format_cpus), number_or_dash(given, format_cpus))
+    )
     cells.append(Cell(join(gpus_line, below), order_of(busy)) if has_gpus else Cell(None))
     cells += [_dense_wasted(each), _left(each), hints_cell(each)]
     return Row(*cells, kind="" if each.is_running or each.processes_remain else "ended")
@@ -332,7 +342,7 @@ def _left(each: JobView) -> Cell:
 
 def _dense_memory(each: JobView) -> str:
     if each.memory is None:
-        return _of(UNKNOWN, known(each.memory_limit, format_bytes))
+        return _of(UNKNOWN, number_or_dash(each.memory_limit, format_bytes))
     if each.memory_limit is None:
         return format_bytes(each.memory)
     return _of(format_part_of(each.memory, each.memory_limit), format_bytes(each.memory_limit))

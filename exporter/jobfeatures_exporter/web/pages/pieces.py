@@ -44,7 +44,7 @@ def job_link(key: JobKey) -> Html:
     return shown if where is None else tag("a", shown, href=where)
 
 
-def known(value: float | None, form: Form) -> str:
+def number_or_dash(value: float | None, form: Form) -> str:
     """Return a number as text that `form` formats, a dash if it is unknown (None)."""
     return UNKNOWN if value is None else form(value)
 

@@ -24,9 +24,9 @@ from jobfeatures_exporter.web.pages.pieces import (
     Row,
     badge,
     figure,
-    known,
     lines,
     note,
+    number_or_dash,
     numeric,
     section,
     table,
@@ -71,7 +71,7 @@ def _row(key: JobKey, view: StatusView, data: PageData) -> Row:
         data.cell(JOB_SAYS_CPUS, format_figure, *key),
         _when(reported.first_exp_job_end if reported is not None else None, data),
         _when(reported.last_exp_job_end if reported is not None else None, data),
-        numeric(known(reported.add_uncom_time if reported is not None else None, format_core_time)),
+        numeric(number_or_dash(reported.add_uncom_time if reported is not None else None, format_core_time)),
         _state(view, age),
     )
 

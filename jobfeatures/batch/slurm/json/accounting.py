@@ -106,7 +106,7 @@ def _read(parse: Callable[[JsonRecord], JobRecord], values: Any, notes: Notes) -
 
     found = without_unreadable(make, values if isinstance(values, dict) else {}, NEEDED, notes)
     for name, text in unread.items():
-        notes.miss(name, text)
+        notes.count_unread(name, text)
     return found
 
 

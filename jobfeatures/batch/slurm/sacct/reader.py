@@ -233,7 +233,7 @@ class RecordConverter:
                 row[place] = [""]
             else:
                 for name, text in unread:
-                    self._notes.miss(name, text)
+                    self._notes.count_unread(name, text)
                 return found
 
     def convert(self, columns: Sequence[Sequence[str]]) -> Sequence[Entry]:

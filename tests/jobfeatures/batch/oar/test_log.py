@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from jobfeatures.batch.oar.log import arrays_in, is_job, make_record, read_records, recognise
+from jobfeatures.batch.oar.log import is_job, make_oar3_record, oar3_arrays_in, read_records, recognise
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.joblogs.loggedjob import Notes
 from jobfeatures.records.model import JobState
@@ -44,7 +44,7 @@ PLAIN = ANSWER["1905"]
 
 
 def record(**changes):
-    return make_record({**PLAIN, **changes}, Notes())
+    return make_oar3_record({**PLAIN, **changes}, Notes())
 
 
 def test_what_is_told_is_read_and_the_rest_is_unknown():
@@ -71,17 +71,17 @@ def test_what_is_told_is_read_and_the_rest_is_unknown():
     ],
 )
 def test_how_a_job_ended_is_told_or_unknown(job_id, state, word, status, signal):
-    job = make_record(ANSWER[job_id], Notes())
+    job = make_oar3_record(ANSWER[job_id], Notes())
     assert (job.state, job.state_word, job.exit_status, job.exit_signal) == (state, word, status, signal)
 
 
 def test_a_job_that_never_had_resources_has_no_start():
-    assert make_record(ANSWER["1912"], Notes()).start_secs is None
+    assert make_oar3_record(ANSWER["1912"], Notes()).start_secs is None
     assert record(start_time=1_999_999_999, assigned_moldable_job=0).start_secs is None  # a reservation
 
 
 def test_tasks_of_an_array_are_known_by_the_others():
-    assert arrays_in(ANSWER) == {"1908"}
+    assert oar3_arrays_in(ANSWER) == {"1908"}
     notes = Notes()
     jobs = {job.job_id: job for job in read_records([json.dumps(ANSWER)], source="x", notes=notes)}
     told = {name: (job.array_job_id, job.array_task_id) for name, job in jobs.items() if job.array_job_id}
@@ -92,13 +92,13 @@ def test_tasks_of_an_array_are_known_by_the_others():
 @pytest.mark.parametrize("name", ["start_time", "stop_time", "state", "assigned_moldable_job"])
 def test_a_job_without_what_it_needs_is_refused_by_name(name):
     with pytest.raises(ParseError) as caught:
-        make_record({key: value for key, value in PLAIN.items() if key != name}, Notes())
+        make_oar3_record({key: value for key, value in PLAIN.items() if key != name}, Notes())
     assert caught.value.field == name
 
 
 def test_what_cannot_be_read_is_named():
     notes = Notes()
-    job = make_record({**PLAIN, "exit_code": "much", "user": 7}, notes)
+    job = make_oar3_record({**PLAIN, "exit_code": "much", "user": 7}, notes)
     assert (job.user, job.exit_status, job.state) == (None, None, JobState.UNKNOWN)
     assert {each.partition(",")[0] for each in notes.unread} == {"exit_code", "user"}
 

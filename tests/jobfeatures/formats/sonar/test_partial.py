@@ -202,5 +202,5 @@ def test_what_does_not_fit_into_memory_is_merged_on_disk(monkeypatch):
     notes = Notes()
     with DiskSorter() as sort:
         found = notes.accepted(read_log(lines, "sonar", source="log", notes=notes))
-        [job] = folding.fold_jobs(found, notes.fold, sort=sort)
+        [job] = folding.fold_jobs(found, notes.count_folded, sort=sort)
     assert (job.state.value, job.start_secs, job.end_secs) == ("COMPLETED", ZERO + 3600, ZERO + 7600)

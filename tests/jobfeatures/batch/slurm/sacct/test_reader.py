@@ -65,7 +65,7 @@ def test_steps_that_are_only_folded_leave_the_same_jobs_and_the_same_rejected(no
         records = notes.accepted_with_passages(
             read_records(lines, source="x", notes=notes, folds_steps=folds_steps)
         )
-        found.append((list(fold_jobs(records, notes.fold)), notes.folded, notes.read, notes.shown))
+        found.append((list(fold_jobs(records, notes.count_folded)), notes.folded, notes.read, notes.shown))
     assert found[0] == found[1]
     assert found[0][0][0].used_memory_bytes == 9 * 1024
     assert found[0][1]["step"] == (1 if nodes == "c[1-" else 2)
@@ -105,7 +105,7 @@ def test_any_log_has_the_same_jobs_and_rejected_lines_whether_steps_are_only_fol
                 notes=notes,
                 folds_steps=folds_steps,
             )
-            jobs = list(fold_jobs(notes.accepted_with_passages(records), notes.fold))
+            jobs = list(fold_jobs(notes.accepted_with_passages(records), notes.count_folded))
             found.append((jobs, notes))
     assert found[0] == found[1]
 
@@ -123,7 +123,7 @@ def test_the_memory_of_another_cluster_s_step_is_not_the_job_s(monkeypatch, fold
     ]
     notes = Notes()
     records = read_records(lines, source="x", notes=notes, folds_steps=folds_steps)
-    jobs = [*fold_jobs(notes.accepted_with_passages(records), notes.fold)]
+    jobs = [*fold_jobs(notes.accepted_with_passages(records), notes.count_folded)]
     assert {each.cluster: each.used_memory_bytes for each in jobs}["a"] == 5 * 1024
 
 

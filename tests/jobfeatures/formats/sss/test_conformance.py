@@ -3,14 +3,14 @@
 import pytest
 
 from jobfeatures.errors import ParseError
-from jobfeatures.formats.sss.letter import check_elements, check_letter
+from jobfeatures.formats.sss.conformance import check_conformance, check_elements
 from jobfeatures.formats.sss.reader import parse_object
 
 
 def check(content: str) -> None:
     parsed = parse_object(f"<Job><Id>1</Id>{content}</Job>".encode())
     check_elements(parsed.element)
-    check_letter(parsed.root)
+    check_conformance(parsed.root)
 
 
 @pytest.mark.parametrize(

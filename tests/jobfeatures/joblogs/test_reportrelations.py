@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from jobfeatures.joblogs.loggedjob import JobRecord
-from jobfeatures.joblogs.tellings import (
+from jobfeatures.joblogs.reportrelations import (
     Relation,
     is_reported_again,
     joined,

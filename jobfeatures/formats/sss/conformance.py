@@ -27,7 +27,7 @@ def check_elements(element: Element) -> None:
         check_elements(each)
 
 
-def check_letter(job: SssJob) -> None:
+def check_conformance(job: SssJob) -> None:
     """Raise ParseError if a job, as written, breaks a rule of the specification.
 
     The job's defaults must not be filled in.
