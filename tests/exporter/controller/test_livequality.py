@@ -419,7 +419,7 @@ def test_bad_records_are_handed_on(clock, begin):
         ("x", None, "schedule.share: must be a number"),
         ("0", None, "schedule.share: must be above 0"),
         ("gpu=1", None, "schedule.share"),
-        (None, "group:staff=4", "schedule.share_of: accounting does not report groups"),
+        (None, "group:staff=4", "schedule.share_of: must name users: accounting does not report groups"),
         (None, "=4", "schedule.share_of"),
     ],
 )
