@@ -138,6 +138,8 @@ def run(action, job_id, variables, settings):
     environment.update({name: str(value) for name, value in settings["environment"].items()})
     environment.update(variables)
     environment["PBS_JOBID"] = job_id
+    # pbs_mom's Python may take only ASCII: its locale is C
+    environment = {name: value.encode("utf-8", "surrogateescape") for name, value in environment.items()}
     try:
         process = subprocess.Popen(
             [command, action, "--batch", "pbs", "--strict"],

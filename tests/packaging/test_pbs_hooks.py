@@ -73,6 +73,8 @@ JOB = {
 class Hook:
     """A folder with the stand-in, a command and a configuration file; runs the hook in a bare Python."""
 
+    locale: Mapping[str, str] = MappingProxyType({})
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.command = folder / "jobfeatures"
@@ -90,6 +92,7 @@ class Hook:
         done = subprocess.run(
             [sys.executable, "-S", str(HOOK)],
             env={
+                **self.locale,
                 "PYTHONPATH": str(self.folder),
                 "PBS_HOOK_CONFIG_FILE": str(self.folder / "hook.json"),
                 "EVENT": json.dumps(
@@ -128,6 +131,16 @@ def test_the_command_gets_the_job_in_its_environment(hook: Hook, tmp_path: Path)
         "PBS_HOOK_WALLTIME=03:00:00",
         "PBS_JOBID=123[4].head",
     ]
+
+
+def test_what_is_not_ascii_reaches_the_command_in_the_c_locale_too(
+    hook: Hook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # as in the Python that pbs_mom starts, which neither coerces the locale nor turns to UTF-8
+    monkeypatch.setattr(Hook, "locale", {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"})
+    hook.use(f"echo $PBS_HOOK_ACCOUNT >{tmp_path}/log")
+    assert hook.run("begin", Account_Name="Höhenphysik")["log"] == []
+    assert (tmp_path / "log").read_bytes() == "Höhenphysik\n".encode()
 
 
 def test_the_end_takes_away(hook: Hook, tmp_path: Path) -> None:

@@ -41,7 +41,13 @@ from jobfeatures_exporter.scrape.collectors import CONTROLLER
 from jobfeatures_exporter.startup.checks import check, check_features_root
 from jobfeatures_exporter.startup.findings import DoctorFinding, Mark, good, note, see, wrong
 from jobfeatures_exporter.startup.gpudrivers import examine_gpus
-from jobfeatures_exporter.startup.hooksites import HOOK_SITES, NamedHook, mentions_us, named_hooks, program_of
+from jobfeatures_exporter.startup.hooksites import (
+    HOOK_SITES,
+    NamedHook,
+    mentions_us,
+    named_hooks,
+    programs_of,
+)
 from jobfeatures_exporter.startup.sitesays import (
     hidden_features,
     jobs_without_group,
@@ -202,20 +208,20 @@ def _hooks(system: str, config: ExporterConfig) -> Iterator[DoctorFinding]:
 def _hook(system: str, hook: NamedHook) -> tuple[Mark, str, str]:
     """Return the severity of one hook's state, the state in words, and a remedy."""
     set_to, page = f"{hook.name}={hook.command}", f"see docs/batch/{system}.md"
-    program = program_of(hook.command)
     if hook.wanted:
         is_so = hook.command == hook.wanted
         return Mark.GOOD if is_so else Mark.WRONG, set_to, f"must be {hook.wanted}: {page}"
     if not hook.command:
         remedy = f"set it, so that jobs have features from their start: {page}"
         return Mark.NOTE, f"{hook.name} is not set", remedy
-    if any(char in program for char in "*?["):
-        return Mark.GOOD, set_to, ""
     if not hook.command.startswith(hook.required_prefix):
         return Mark.WRONG, f"{set_to} does not run as root", f"put {hook.required_prefix} before it"
-    if program.startswith("/"):
+    for program in programs_of(hook.command):
+        if not program.startswith("/"):
+            continue
         if not os.access(program, os.X_OK if hook.is_run else os.R_OK):
-            return Mark.WRONG, f"{set_to} cannot be run on this node", f"install it, or correct this: {page}"
+            of = f"{set_to}: {program}" if program not in hook.command else set_to
+            return Mark.WRONG, f"{of} cannot be run on this node", f"install it, or correct this: {page}"
         if os.stat(program).st_mode & stat.S_IWOTH:
             return Mark.WRONG, f"{set_to}: others may write to it", f"chmod go-w {program}"
     try:

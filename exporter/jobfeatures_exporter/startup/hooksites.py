@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -43,14 +44,16 @@ class NamedHook(NamedTuple):
 
 
 def mentions_us(command: str) -> bool:
-    """Return whether a hook is this project's: "jobfeatures" is in its command or in the script it runs.
+    """Return whether a hook is this project's: "jobfeatures" is in its command or in a script it runs.
 
     The script's folder does not count. Raises OSError.
     """
     path = program_of(command)
     if not path.startswith("/"):
         return "jobfeatures" in command
-    return "jobfeatures" in command.replace(os.path.dirname(path), "", 1) or _holds_us(path)
+    return "jobfeatures" in command.replace(os.path.dirname(path), "", 1) or any(
+        map(_holds_us, programs_of(command))
+    )
 
 
 def _holds_us(path: str) -> bool:
@@ -61,6 +64,12 @@ def program_of(command: str) -> str:
     """Return the program that a hook's command runs, without the user name that may precede it."""
     word = (command.split() or [""])[0].strip("\"'")
     return re.sub(r"\A[\w.-]+@(?=/)", "", word)
+
+
+def programs_of(command: str) -> list[str]:
+    """Return the programs that a hook's command runs: several, or none, if it is a pattern of Slurm's."""
+    program = program_of(command)
+    return sorted(glob.glob(program)) if any(char in program for char in "*?[") else [program]
 
 
 def run_query(system: str, *argv: str, config: ExporterConfig, may_fail: str = "") -> str:

@@ -97,6 +97,22 @@ def test_slurm_may_have_several_scripts_of_a_kind(found, ours, theirs):
 
 
 @pytest.mark.program
+def test_a_pattern_of_slurms_is_right_only_if_a_script_that_it_matches_is_ours(found, script, tmp_path):
+    def said():
+        ((mark, words), *_) = found("slurm", scontrol=f"Prolog[0] = {tmp_path}/prolog.d/*\n")
+        return mark, words.removeprefix(f"Prolog={tmp_path}/prolog.d/*")
+
+    assert said() == (Mark.NOTE, " does not mention jobfeatures")
+    script("prolog.d/10-site", "#!/bin/sh\n")
+    assert said() == (Mark.NOTE, " does not mention jobfeatures")
+    script("opt/prolog.sh", "#!/bin/sh\n# jobfeatures\n")
+    (tmp_path / "prolog.d/90-features").symlink_to(tmp_path / "opt/prolog.sh")
+    assert said() == (Mark.GOOD, "")
+    (tmp_path / "opt/prolog.sh").chmod(0o644)
+    assert said() == (Mark.WRONG, f": {tmp_path}/prolog.d/90-features cannot be run on this node")
+
+
+@pytest.mark.program
 @pytest.mark.parametrize(
     ("kind", "mark"), [("proctrack/cgroup", Mark.GOOD), ("proctrack/linuxproc", Mark.WRONG)]
 )
