@@ -130,7 +130,7 @@ class History:
         return None
 
     def _order(self) -> list[int]:
-        count = sum(each > self._times[-1] - HOUR_SECS for each in self._times)
+        count = len(self._times)
         return [(self._at - back) % POINTS for back in range(count - 1, -1, -1)]
 
     def _end(self, key: JobKey, last: EndedJob) -> None:
@@ -159,6 +159,8 @@ class History:
         now_secs, elapsed = snapshot.taken_at_secs, snapshot.read_at_secs - self._read_at_secs
         self._at = at = (self._at + 1) % POINTS
         self._times.append(now_secs)
+        while self._times[0] <= now_secs - HOUR_SECS:  # points may be more than a minute apart
+            self._times.popleft()
         self._read_at_secs = snapshot.read_at_secs
         busy: dict[JobKey, float] = {}
         for use in snapshot.job_gpus:

@@ -68,6 +68,17 @@ def test_an_hour_is_kept_and_no_more():
     assert course.times_secs[0] == NOW + 1800
 
 
+def test_of_rare_points_too_an_hour_is_told_each_with_its_own_time():
+    history = History()
+    for minute in range(0, 90, 5):
+        history.update(look(60 * minute, sample(memory=minute)), {}, {})
+    course = history.job(KEY)
+    assert course.memory_bytes == tuple(range(30, 90, 5))
+    assert course.times_secs == tuple(NOW + 60 * minute for minute in range(30, 90, 5))
+    assert history.node().times_secs == course.times_secs
+    assert len(history.node().cpus) == len(course.times_secs)
+
+
 def test_busy_gpus_are_counted_from_when_they_are_told():
     history = History()
     history.update(look(0, sample()), {}, {})
