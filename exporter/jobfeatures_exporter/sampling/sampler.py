@@ -254,6 +254,8 @@ class Sampler:
     def _take_between(self) -> Mapping[str, GroupFigures]:
         """Return the readings of jobs' groups since the last sample, by `cpu_source`."""
         between = {} if self._last_readings is None else self._last_readings.take()
+        if self._kernel is not None:
+            self._kernel.list_again(between.keys())
         for source, figures in self._between.items():
             between[source] = between[source].merged(figures) if source in between else figures
         self._between = {}

@@ -38,7 +38,7 @@ class KernelSampler:
     job's, and the job's user if the kernel does not know it. After the 4th sample, the group's list of pids
     is compared with the last one, and the processes are read, in this sample and the next, only if the list
     has changed. Not even the list is read if the kernel counts as many processes as before and no new task. A
-    group whose job or user is unknown is due at every sample.
+    group whose job or user is unknown is due at every sample; any other is due early by `list_again`.
     """
 
     def __init__(self, kernel: KernelSums, unreadable: Unreadable) -> None:
@@ -102,6 +102,15 @@ class KernelSampler:
                     due.due_at = self._number + due.gap + spread
             due.pids = pids
         return found
+
+    def list_again(self, sources: Collection[str]) -> None:
+        """Have the processes of these groups (`JobDirectory.cpu_source`) listed at the next sample.
+
+        Call this if one of them has ended whose end could have been the job's: others may have taken its
+        place.
+        """
+        for each in self._due.keys() & sources:
+            self._due[each].due_at, self._due[each].counts = self._number, None
 
     @property
     def is_settled(self) -> bool:

@@ -9,11 +9,13 @@ import pytest
 
 from jobfeatures.batch.groups import Membership
 from jobfeatures.records.model import Job, JobKey, JobState
+from jobfeatures_exporter.model.measured import MemoryBytes
 from jobfeatures_exporter.model.snapshot import KernelChecks, ProcessIo, Scheduling
 from jobfeatures_exporter.sampling.bpf.byjob import Sums, TaskUsage
 from jobfeatures_exporter.sampling.bpf.choice import Choice
 from jobfeatures_exporter.sampling.bpf.reader import find_lists
 from jobfeatures_exporter.sampling.groups.cgroup import RARELY_SAMPLES, STILL_SAMPLES
+from jobfeatures_exporter.sampling.groups.figures import GroupFigures
 from jobfeatures_exporter.sampling.layout.jobdirectory import JobDirectory
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.samplersettings import SampleExtras, SamplerSettings
@@ -283,6 +285,41 @@ def test_a_group_that_cannot_be_read_any_more_needs_a_sample(rested, job):
     assert not rested(), "it has run, but what it has used is kept"
     (job / "cpu.stat").write_text("")
     assert rested()
+
+
+class Waiting:
+    """Stands for what waits for processes and reads their groups at their ends."""
+
+    def __init__(self):
+        self.pids, self.readings = set(), {}
+
+    def follow(self, directories, first):
+        self.directories, self.pids = directories, set(first)
+
+    def take(self):
+        taken, self.readings = self.readings, {}
+        return taken
+
+
+def test_once_a_process_that_was_waited_for_has_ended_those_that_are_left_are_waited_for(
+    make_sampler, node, kernel, job
+):
+    kernel.by_path[f"/{PATH}"] = sums(5, processes=1)
+    waiting = Waiting()
+    sampler = make_sampler(last_readings=waiting)
+    for _ in range(5):
+        sampler.sample()
+    assert waiting.pids == {41}
+    assert sampler.is_at_rest
+    node.process(42, cgroup=f"0::/{PATH}\n")
+    (job / "cgroup.procs").write_text("42\n")
+    rmtree(node.proc / "41")
+    waiting.readings = {each.cpu_source: GroupFigures(MemoryBytes()) for each in waiting.directories}
+    sampler.sample()
+    assert waiting.pids == {42}
+    assert not sampler.is_at_rest, "a process that comes now would not be waited for"
+    sampler.sample()
+    assert sampler.is_at_rest
 
 
 def test_an_oom_kill_anywhere_needs_a_sample_where_groups_below_a_jobs_count_their_own(
