@@ -42,7 +42,7 @@ PLACES_SECS = 60.0  # between two looks of commands for further places
 PAUSE_SECS = 0.5  # at least, between two looks whether control groups are those of jobs
 REST_SECS = 70.0  # between two samples that nothing demands; a scrape a minute, which takes one, is sooner
 STILL_SECS = 300.0  # likewise, while no job runs
-LONGEST_PART_SECS = 60.0  # while no job runs, between two looks whether one has
+LONGEST_PART_SECS = 60.0  # of a wait, which counts as progress
 PROFILING = "profiling"  # a file in a job's $JOBSTATUS: the job wants the hardware counters for itself
 LATE_SECS = 30.0  # beyond the interval, after which the sampling thread counts as hung
 
@@ -204,8 +204,8 @@ class SamplingLoop:
         board = self._board
         while not self._stopping:
             board.samples.wanted.clear()
+            self._progress.made()  # before, as the time waited so far may be long
             board.pause_secs = board.config.sample_interval_secs  # a sample that hangs is late by this
-            self._progress.made()
             with supervised("sampling"):
                 self.sample()
             self._progress.made()
@@ -217,16 +217,16 @@ class SamplingLoop:
         self._work.stop()
 
     def _rest(self) -> None:
-        """Wait until a sample is requested or due; meanwhile read at times what a removed group would lose.
+        """Wait until a sample is requested or due; meanwhile read what a removed group would lose.
 
-        That is each `sample.interval` while jobs run, and at growing intervals while they sleep.
+        While jobs are here, that is each `sample.interval`.
         """
         interval_secs, pause_secs = self._board.config.sample_interval_secs, self._board.pause_secs
         is_pause = pause_secs > interval_secs
-        waited_secs, part_secs = 0.0, interval_secs if self.sampler.has_jobs else LONGEST_PART_SECS
         longest_secs = max(pause_secs, min(STILL_SECS, self.sampler.longest_pause_secs))
-        due_secs = longest_secs if is_pause else pause_secs
+        waited_secs, due_secs = 0.0, longest_secs if is_pause else pause_secs
         while waited_secs < due_secs:
+            part_secs = interval_secs if self.sampler.has_jobs else LONGEST_PART_SECS
             part_secs = min(part_secs, due_secs - waited_secs)
             if self._board.samples.wanted.wait(part_secs):
                 return
@@ -235,9 +235,7 @@ class SamplingLoop:
             with supervised("reading jobs between samples"):
                 if is_pause and (self._has_ended or self.sampler.read_between()):
                     return
-            is_still = not self.sampler.have_jobs_run
-            part_secs = min(2 * part_secs, LONGEST_PART_SECS) if is_still else interval_secs
-            due_secs = due_secs if is_still else pause_secs
+            due_secs = pause_secs if self.sampler.have_jobs_run else due_secs
 
     def _note_end(self) -> None:
         """Note that a job may have ended: a sample is due, `sample.interval` after the last one."""

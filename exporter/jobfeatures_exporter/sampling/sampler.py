@@ -234,8 +234,7 @@ class Sampler:
         """Read of each job that has run what would be lost if its group were removed before the next sample.
 
         Return whether a sample is needed at once, for what is not noticed otherwise: a job was frozen or
-        resumed, or its group cannot be read; or the node has counted an OOM kill while jobs are on cgroup v1,
-        where each group below a job's counts its own kills and may be removed.
+        resumed, or its group cannot be read; or the node has counted an OOM kill, which may be a job's.
         """
         for directory, group in self._cgroups.known():
             source = directory.cpu_source
@@ -249,7 +248,7 @@ class Sampler:
                 return True
             if figures is not None:
                 self._between[source] = figures
-        return self._cgroups.count_kills_apart and self._node.has_killed()
+        return self.has_jobs and self._node.has_killed()
 
     def _take_between(self) -> Mapping[str, GroupFigures]:
         """Return the readings of jobs' groups since the last sample, by `cpu_source`."""

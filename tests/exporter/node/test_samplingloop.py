@@ -78,6 +78,17 @@ def count_samples(tmp_path):
     return count
 
 
+def test_a_job_that_sleeps_is_looked_at_each_interval_as_it_may_be_frozen_or_run_any_moment(
+    count_samples, monkeypatch
+):
+    waits, wait = [], SimulatedMinutes.wait
+    monkeypatch.setattr(
+        SimulatedMinutes, "wait", lambda self, secs: (waits.append(secs), wait(self, secs))[1]
+    )
+    count_samples()
+    assert set(waits) == {10.0}
+
+
 FIRST = 5  # samples: all processes are read, then it gets settled which end with the job
 
 
@@ -131,6 +142,42 @@ def test_a_sample_that_hangs_is_late_by_the_interval_though_sampling_rested_befo
     loop.sampler.sample, daemon.board.samples.wanted = hang, Requested()
     loop.run()
     assert late == [[False, False, True]]
+
+
+def test_no_rest_is_late_however_long_it_was_and_whatever_the_interval(tmp_path):
+    """Somebody asks just when the daemon goes over from a rest to a sample."""
+    node, clock, late = FakeNode(tmp_path), HandClock(1000.0), []
+    flags = {"features.root": str(tmp_path / "features"), "batch.sources": "", "sample.interval": "1"}
+    flags |= {"path.cgroup": str(node.cgroup), "path.procfs": str(node.proc)}
+    daemon = Daemon(load_config(ExporterConfig, flags=flags, environ={}), clock, lambda: Choice(MadeUpSums()))
+    loop, board = daemon.sampling, daemon.board
+
+    class Asked(type(board)):
+        def __setattr__(self, name, value):
+            super().__setattr__(name, value)
+            late.append(loop.is_late())
+
+    class Waited:
+        """A sample is requested when a minute has nearly passed."""
+
+        def wait(self, secs):
+            for _ in range(2):
+                clock.secs += 29.0
+                late.append(loop.is_late())
+            if len(late) > 20:
+                loop.stop()
+            return True
+
+        def clear(self):
+            pass
+
+        set = clear
+
+    board.samples.wanted = Waited()
+    board.__class__ = Asked
+    loop.run()
+    assert late
+    assert not any(late)
 
 
 def test_without_sums_in_the_kernel_jobs_are_sampled_each_interval(count_samples):

@@ -227,14 +227,6 @@ class JobCgroups:
         self._listed = GroupList([each.directory for each in self._known.values()])
         return self._listed._replace(gone=gone, have_changed=True)
 
-    @property
-    def count_kills_apart(self) -> bool:
-        """Return whether OOM kills are counted only in the group of the killed process, as on v1.
-
-        On v2, they count in all groups above it too, so in the job's.
-        """
-        return any("memory" in each.groups for each in self._listed.directories)
-
     def known(self) -> Iterator[tuple[JobDirectory, JobCgroup]]:
         """Yield each job's control group that the latest `update` listed, with its reader."""
         yield from ((each.directory, each) for each in self._known.values())

@@ -322,21 +322,17 @@ def test_once_a_process_that_was_waited_for_has_ended_those_that_are_left_are_wa
     assert sampler.is_at_rest
 
 
-def test_an_oom_kill_anywhere_needs_a_sample_where_groups_below_a_jobs_count_their_own(
-    rested, make_sampler, node, kernel, job
-):
-    path = "slurm/uid_1000/job_8"
+def test_an_oom_kill_anywhere_needs_a_sample_as_it_may_be_a_jobs(rested, node):
+    assert not rested()
     (node.proc / "vmstat").write_text("nr_free_pages 1\noom_kill 8\n")
-    assert not rested(), "v2 counts them in the job's own group"
-    rmtree(job)
-    (node.cgroup / "cgroup.controllers").unlink()
-    node.job_v1(path)
-    kernel.by_path[f"/{path}"] = sums(5)
+    assert rested()
+
+
+def test_without_jobs_an_oom_kill_needs_no_sample(make_sampler, node):
     sampler = make_sampler()
     sampler.sample()
+    (node.proc / "vmstat").write_text("nr_free_pages 1\noom_kill 8\n")
     assert not sampler.read_between()
-    (node.proc / "vmstat").write_text("nr_free_pages 1\noom_kill 9\n")
-    assert sampler.read_between()
 
 
 def test_a_job_that_is_frozen_or_thawed_needs_a_sample(rested, job, monkeypatch):
