@@ -68,6 +68,30 @@ def test_what_a_running_job_has_used_until_the_latest_reading_between_samples_ou
     assert sampler.sample().final == {}
 
 
+@pytest.mark.parametrize("first", ["cpu,cpuacct", "memory", "blkio"])
+@pytest.mark.parametrize("made_first", ["cpu,cpuacct", "memory"])
+def test_what_was_read_of_a_group_counts_once_though_one_hierarchy_after_the_other_removes_it(
+    node, make, first, made_first
+):
+    def figures(sample):
+        return sample.user_cpu_secs, sample.memory.peak, sample.block_io.read_bytes
+
+    path = "slurm_n1/uid_6001/job_10"
+    for each in ("cpu,cpuacct", "memory", "blkio"):
+        (node.cgroup / each).mkdir()
+    (node.cgroup / made_first / path).mkdir(parents=True)
+    sampler = make()
+    sampler.sample()
+    on_v1(node, 1.0, peak=5000, moved=1024)
+    sampler.sample()
+    on_v1(node, 3.0, peak=7000, moved=4096)
+    assert figures(sampler.sample().jobs[slurm("10")]) == (3.0, 7000, 4096)
+    on_v1(node, 5.0, peak=9100, moved=8192)
+    sampler.read_between()
+    shutil.rmtree(node.cgroup / first / path)
+    assert figures(sampler.sample().jobs[slurm("10")]) == (5.0, 9100, 8192)
+
+
 def test_the_greater_of_the_reading_at_the_end_and_one_between_samples_is_told(node, make):
     words, path = LastReadings(), "slurm_n1/uid_6001/job_10"
     sampler = make(last_readings=words)

@@ -114,7 +114,7 @@ class JobRecorder:
         by_cpu: dict[Hashable, CpuTimes | None] = {
             each.directory.source("cpuacct", UNIFIED): each.figures.cpu
             for each in groups
-            if each.directory.counts_cpu
+            if each.directory.counts_cpu or each.figures.cpu is not None  # read before a removal
         }
         run.by_cgroup = run.by_cgroup or bool(by_cpu)
         by_group = ledger.cpu.update(by_cpu)
@@ -222,7 +222,7 @@ def _find_memory(ledger: JobLedger, reading: JobReading, job: Job | None) -> Mem
     """Return the memory of a job, with the limit that it meets first and the peak of its run."""
     peaks: dict[bool, dict[str, int | None]] = {True: {}, False: {}}
     for each in reading.groups:
-        if each.directory.counts_memory:
+        if each.directory.counts_memory or each.figures.memory.peak is not None:  # likewise
             peaks[each.has_gone][each.directory.source("memory", UNIFIED)] = each.figures.memory.peak
     for source, highest in peaks[True].items():
         ledger.peak({source: highest})
