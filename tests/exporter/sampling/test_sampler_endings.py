@@ -68,6 +68,21 @@ def test_what_a_running_job_has_used_until_the_latest_reading_between_samples_ou
     assert sampler.sample().final == {}
 
 
+def test_the_first_transfers_of_a_job_are_found_between_samples_and_told_ever_after(node, make):
+    on_v1(node, 1.0, peak=5000, moved=0)
+    for name in ("io_service_bytes", "io_serviced"):
+        (node.cgroup / f"blkio/slurm_n1/uid_6001/job_10/blkio.throttle.{name}_recursive").write_text(
+            "Total 0\n"
+        )
+    sampler = make()
+    for _ in range(3):
+        sampler.sample()
+    on_v1(node, 2.0, peak=5000, moved=4096)
+    sampler.read_between()
+    told = [sampler.sample().jobs[slurm("10")].block_io for _ in range(3)]
+    assert [each.read_bytes for each in told] == [4096] * 3
+
+
 @pytest.mark.parametrize("first", ["cpu,cpuacct", "memory", "blkio"])
 @pytest.mark.parametrize("made_first", ["cpu,cpuacct", "memory"])
 def test_what_was_read_of_a_group_counts_once_though_one_hierarchy_after_the_other_removes_it(

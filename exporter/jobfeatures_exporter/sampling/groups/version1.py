@@ -82,16 +82,15 @@ class GroupV1:
         return self._last_cpu
 
     def peek(self) -> GroupFigures:
-        """Return CPU time, peak memory and transfers now; later readings are not changed by it.
+        """Return CPU time, peak memory and transfers now, without keeping them.
 
         Raises OSError and ParseError.
         """
         split, nanoseconds = self._split.peek(), self.usage.peek()
         if split is not None and nanoseconds is not None:
             split = compute_split(nanoseconds / 1e9, split, self._last_cpu)
-        counters: dict[Counter, Rows] = {}
-        if self._transfers:
-            counters = _count_transfers(self._moved.peek() or {}, self._served.peek() or {})
+        counters = _count_transfers(self._moved.peek() or {}, self._served.peek() or {})
+        self._transfers = self._transfers or bool(counters)  # from now on each sample reads them
         return GroupFigures(MemoryBytes(peak=self._peak.peek()), split, counters)
 
     def read_by_core(self) -> tuple[int, ...]:
